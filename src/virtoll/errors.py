@@ -1,0 +1,74 @@
+"""The errors of Virtoll: one base class, few kinds; each message is one sentence that ends in what to do next.
+
+Libraries raise them; only the command line prints them and turns ``exit_code`` into the process's own.
+An error below ``GuestError`` costs the trials of one guest, never the campaign.
+"""
+
+from __future__ import annotations
+
+
+class VirtollError(Exception):
+    """Anything that Virtoll itself found wrong; ``exit_code`` is what the command line exits with."""
+
+    exit_code = 1
+
+
+class UsageError(VirtollError):
+    """Bad input: names the file, key or host setting and what to do; nothing was started and nothing lost."""
+
+    exit_code = 2
+
+
+class RunFolderError(UsageError):
+    """A run folder that cannot be read or written as it stands."""
+
+
+class StorageError(VirtollError):
+    """A measurement could not be stored (disk full, read-only): the campaign stops, what is stored stays whole."""
+
+
+class LabError(VirtollError):
+    """The lab's namespaces could not be made, or something in them could not be set up."""
+
+
+class ImageError(VirtollError):
+    """The guest image could not be built or found."""
+
+
+class PlatformUnavailable(VirtollError):
+    """A platform cannot run here: the reason and the remedy, in one sentence."""
+
+
+class GuestError(VirtollError):
+    """One guest failed: its own trials are lost, the campaign goes on."""
+
+
+class GuestNotReady(GuestError):
+    """A guest did not report ready within its deadline."""
+
+
+class GuestDied(GuestError):
+    """A guest's process or its agent's channel ended while it was needed."""
+
+
+class AgentError(GuestError):
+    """The agent answered an error; ``kind`` is the protocol's error kind."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        """Keep the protocol's error kind beside its sentence."""
+        super().__init__(message)
+        self.kind = kind
+
+
+class ProtocolError(GuestError):
+    """What came over the agent's channel is not the protocol, or another version of it."""
+
+
+class InvalidTrial(VirtollError):
+    """A trial ran, but something about it is wrong: kept, marked ``invalid``, never summarised."""
+
+
+class Interrupted(VirtollError):
+    """The user ended the run: it is whole on disk and can be resumed."""
+
+    exit_code = 130
