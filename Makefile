@@ -1,0 +1,62 @@
+# Virtoll's commands. `make demo` and `make test` need only Debian 12, Python 3.11, stable Rust and make.
+
+PYTHON ?= python3
+FUZZ_SECONDS ?= 10
+FUZZ_VERSION := 0.13.1
+BIN := .venv/bin
+CARGO_FLAGS := --locked
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev demo test lint format test-rust test-python agent image fuzz bench clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: ## installs and builds what is missing (packages, .venv, agent, guest image)
+	@$(PYTHON) tools/setup.py
+
+setup-dev:
+	@$(PYTHON) tools/setup.py --dev
+
+demo: setup ## measures what virtualisation costs on this host (at most 6 minutes)
+	@$(BIN)/virtoll run quick
+
+test: setup-dev lint test-rust test-python fuzz ## every check and every test
+
+lint: ## all checkers; each of them votes
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+
+format: ## formats Python and Rust
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	cargo fmt --all
+
+test-rust:
+	cargo test $(CARGO_FLAGS) --workspace
+
+test-python:
+	$(BIN)/pytest
+
+agent: ## builds the agent alone
+	@$(PYTHON) tools/setup.py --only agent
+
+image: ## builds the guest images alone
+	@$(PYTHON) tools/setup.py --only image
+
+# cargo-fuzz needs nightly features of the compiler; RUSTC_BOOTSTRAP lets a stable one offer them.
+fuzz: ## each fuzz target for FUZZ_SECONDS (10)
+	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked --version $(FUZZ_VERSION)
+	@set -e; targets=$$(RUSTC_BOOTSTRAP=1 cargo fuzz list); test -n "$$targets"; for target in $$targets; do \
+		echo "fuzz: $$target for $(FUZZ_SECONDS) s"; \
+		RUSTC_BOOTSTRAP=1 cargo fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -print_final_stats=1; \
+	done
+
+bench: ## the project's own benchmarks
+	cargo bench $(CARGO_FLAGS) --workspace
+
+clean: ## removes what was built (runs/ and the image cache stay; see `virtoll clean`)
+	rm -rf build target fuzz/target .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Makes a fresh clone ready to measure: Debian packages, virtual environment, agent, guest image.
+
+`python3 tools/setup.py [--dev]`. Each step looks first whether there is anything to do, so that a second call takes
+about a second. Standard library only, because it runs before anything is installed; Python >= 3.11.
+
+Must not: touch the network when nothing is missing, install a package as an ordinary user, or leave a half-made
+virtual environment or agent that is taken for whole (a stamp is written last, the agent is renamed into place).
+Exit codes: 0 ready, 1 a step failed (its output stands above), 2 the user has to install something first.
+"""
+
+import argparse
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OLDEST_PYTHON = (3, 11)
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+
+QEMU_PACKAGES = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}
+COMMON_PACKAGES = (
+    "busybox-static",  # the debug image's shell
+    "ca-certificates",  # package downloads over TLS
+    "gcc",  # the linker that rustc calls
+    "iproute2",  # ip, for people who look into the lab
+    "kmod",  # depmod, modinfo: the order of the guest's modules
+    "libc6-dev",  # what a static agent is linked against
+    "python3-venv",
+    "runc",
+    "util-linux",  # nsenter, unshare
+)
+RUST_ADVICE = "Rust is missing: install stable Rust (cargo and rustc), for example with rustup, and call this again."
+
+
+class SetupError(Exception):
+    """A step that could not be done; the message ends in what to do next."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def needed_packages(machine: str) -> tuple[str, ...]:
+    """Debian packages that Virtoll needs on this kind of machine, sorted."""
+    qemu = QEMU_PACKAGES.get(machine)
+    return tuple(sorted((*COMMON_PACKAGES, qemu) if qemu else COMMON_PACKAGES))
+
+
+def parse_installed(listing: str) -> frozenset[str]:
+    """Names of installed packages from `dpkg-query -W -f '${Package} ${db:Status-Status}\\n'`."""
+    rows = (line.split() for line in listing.splitlines())
+    return frozenset(row[0] for row in rows if len(row) == 2 and row[1] == "installed")
+
+
+def missing_packages(needed: Sequence[str]) -> tuple[str, ...]:
+    """Those of the needed packages that dpkg does not know as installed."""
+    query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *needed]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise SetupError("This is not a Debian system (no dpkg-query): run Virtoll on Debian 12 or later.", 2) from None
+    installed = parse_installed(answer.stdout)
+    return tuple(name for name in needed if name not in installed)
+
+
+def install_command(packages: Sequence[str]) -> list[str]:
+    """The command that installs packages, as an argument list."""
+    return ["apt-get", "install", "-y", "--no-install-recommends", *packages]
+
+
+def missing_sentence(packages: Sequence[str]) -> str:
+    """What an ordinary user is told: one sentence with the exact command."""
+    return f"Debian packages are missing, install them with: sudo {shlex.join(install_command(packages))}"
+
+
+def install_packages(machine: str, *, root: bool) -> None:
+    """Installs what is missing when root, else raises with the exact command."""
+    missing = missing_packages(needed_packages(machine))
+    if not missing:
+        return
+    if not root:
+        raise SetupError(missing_sentence(missing), 2)
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    with step(f"installing {' '.join(missing)}"):
+        if subprocess.run(install_command(missing), env=environment, check=False).returncode != 0:
+            run(["apt-get", "update"], environment)  # the lists may be missing or older than the mirror
+            run(install_command(missing), environment)
+
+
+@contextmanager
+def step(title: str) -> Iterator[None]:
+    """Says what is under way, and how long it took."""
+    print(f"setup: {title} ...", flush=True)
+    start = time.monotonic()
+    yield
+    print(f"setup: {title}: {time.monotonic() - start:.1f} s", flush=True)
+
+
+def run(arguments: Sequence[str | Path], environment: dict[str, str] | None = None) -> None:
+    """Runs a program in the project's folder; its output goes to the terminal."""
+    try:
+        subprocess.run(arguments, cwd=ROOT, env=environment, check=True)
+    except FileNotFoundError:
+        raise SetupError(f"{arguments[0]} is missing: install it and call this again.", 2) from None
+    except subprocess.CalledProcessError as error:
+        command = shlex.join(map(str, arguments))
+        raise SetupError(f"This command failed with exit code {error.returncode}, see above: {command}") from None
+
+
+def python_version(python: Path) -> tuple[int, int]:
+    """(major, minor) of an interpreter; (0, 0) where it does not start."""
+    code = "import sys; print(*sys.version_info[:2])"
+    try:
+        answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return 0, 0
+    major, minor = answer.stdout.split()
+    return int(major), int(minor)
+
+
+def choose_python() -> Path:
+    """The system's Python when it is new enough (every user can execute it), else the one of PATH."""
+    on_path = shutil.which("python3")
+    for candidate in (SYSTEM_PYTHON, Path(on_path) if on_path else None):
+        if candidate is not None and python_version(candidate) >= OLDEST_PYTHON:
+            return candidate
+    wanted = ".".join(map(str, OLDEST_PYTHON))
+    raise SetupError(f"Python {wanted} or newer is missing: install it as python3 and call this again.", 2)
+
+
+def stamp_of(*files: Path) -> str:
+    """One hash over the contents of files and the place of the clone (an editable install points at it)."""
+    digest = hashlib.sha256(os.fsencode(ROOT))
+    for file in files:
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def wanted_stamps(*, dev: bool) -> tuple[str, ...]:
+    """Stamps that satisfy this call, the one to make first: the dev lock holds all of the other."""
+    project = ROOT / "pyproject.toml"
+    with_dev = stamp_of(ROOT / "requirements-dev.lock", project)
+    return (with_dev,) if dev else (stamp_of(ROOT / "requirements.lock", project), with_dev)
+
+
+def prepare_environment(*, dev: bool) -> Path:
+    """Makes or updates .venv from the lock file when the lock changed; its python."""
+    folder = ROOT / ".venv"
+    stamp = folder / "virtoll-setup.stamp"
+    stamps = wanted_stamps(dev=dev)
+    python = folder / "bin" / "python"
+    if python.exists() and stamp.exists() and stamp.read_text(encoding="ascii") in stamps:
+        return python
+    with step("virtual environment"):
+        stamp.unlink(missing_ok=True)
+        if python_version(python) < OLDEST_PYTHON:
+            run([choose_python(), "-m", "venv", "--clear", folder])
+        install: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        lock = ROOT / ("requirements-dev.lock" if dev else "requirements.lock")
+        run([*install, "--require-hashes", "--only-binary", ":all:", "--requirement", lock])
+        run([*install, "--no-index", "--no-deps", "--no-build-isolation", "--editable", ROOT])
+        stamp.write_text(stamps[0], encoding="ascii")
+    return python
+
+
+def host_triple() -> str:
+    """The compiler's own target, for example x86_64-unknown-linux-gnu."""
+    if shutil.which("cargo") is None or shutil.which("rustc") is None:
+        raise SetupError(RUST_ADVICE, 2)
+    answer = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=False)
+    for line in answer.stdout.splitlines():
+        if line.startswith("host: "):
+            return line.removeprefix("host: ")
+    raise SetupError(RUST_ADVICE, 2)
+
+
+def is_static(program: bytes) -> bool:
+    """Whether a 64-bit little-endian ELF program needs no dynamic loader (has no PT_INTERP header)."""
+    if program[:6] != b"\x7fELF\x02\x01":
+        return False
+    (table,) = struct.unpack_from("<Q", program, 32)
+    size, count = struct.unpack_from("<HH", program, 54)
+    kinds = (struct.unpack_from("<I", program, table + size * index)[0] for index in range(count))
+    return 3 not in kinds
+
+
+def place(source: Path, target: Path) -> bool:
+    """Copies a program by rename so that no reader sees half of it; False when it is there already."""
+    content = source.read_bytes()
+    if target.exists() and target.read_bytes() == content:
+        return False
+    target.parent.mkdir(exist_ok=True)
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    fresh.write_bytes(content)
+    fresh.chmod(0o755)
+    fresh.replace(target)
+    return True
+
+
+def build_agent() -> None:
+    """Builds the static agent (cargo decides whether anything is to do) and puts it to build/virtoll-agent."""
+    triple = host_triple()
+    run(["cargo", "build", "--quiet", "--release", "--locked", "--target", triple, "-p", "virtoll-agent"])
+    target = Path(os.environ.get("CARGO_TARGET_DIR", "target"))
+    built = ROOT / target / triple / "release" / "virtoll-agent"
+    if not is_static(built.read_bytes()):
+        raise SetupError(f"{built} is not static and would not start in a guest: unset RUSTFLAGS and call this again.")
+    if place(built, ROOT / "build" / "virtoll-agent"):
+        print("setup: agent: new build in build/virtoll-agent", flush=True)
+
+
+def build_images(python: Path) -> None:
+    """Builds the guest images that are not in the cache yet."""
+    run([python, "-m", "virtoll.image", "--quiet", "tiny", "debug"])
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Command line; the steps by name are for the Makefile."""
+    parser = argparse.ArgumentParser(description="Makes a clone of Virtoll ready to measure.")
+    parser.add_argument("--dev", action="store_true", help="also what the tests and checkers need")
+    parser.add_argument("--only", choices=("packages", "venv", "agent", "image"), help="one step alone")
+    return parser.parse_args(arguments)
+
+
+def set_up(options: argparse.Namespace) -> None:
+    """All steps in order, or the one that was asked for."""
+    only: str | None = options.only
+    if only in {None, "packages"}:
+        install_packages(platform.machine(), root=os.geteuid() == 0)
+    if only in {None, "agent"}:
+        host_triple()  # before the long steps: a missing compiler is said at once
+    python = ROOT / ".venv" / "bin" / "python"
+    if only in {None, "venv"}:
+        python = prepare_environment(dev=options.dev)
+    if only in {None, "agent"}:
+        build_agent()
+    if only in {None, "image"}:
+        build_images(python)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the set-up; returns the exit code."""
+    if sys.version_info < OLDEST_PYTHON:
+        print("setup: Python 3.11 or newer is missing: install it as python3 and call this again.", file=sys.stderr)
+        return 2
+    os.umask(0o022)  # what root sets up, other users must be able to read
+    try:
+        set_up(parse_arguments(arguments))
+    except SetupError as error:
+        print(f"setup: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
