@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 FUZZ_SECONDS ?= 10
-FUZZ_VERSION := 0.13.1
+FUZZ_VERSION := 0.13.2
 BIN := .venv/bin
 CARGO_FLAGS := --locked
 

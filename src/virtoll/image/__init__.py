@@ -1,0 +1,13 @@
+"""One guest image for all platforms (docs/design: same agent, same kernel, in the form that each platform takes).
+
+`prepare_image` gives it from a content-addressed cache or builds it. Nothing here needs root, installs anything on the
+host, or imports more of Virtoll than its errors.
+"""
+
+from __future__ import annotations
+
+from virtoll.image.cache import Cache, default_cache
+from virtoll.image.guest import IMAGES, GuestImage, prepare_image
+from virtoll.image.kernel import GuestKernel
+
+__all__ = ["IMAGES", "Cache", "GuestImage", "GuestKernel", "default_cache", "prepare_image"]

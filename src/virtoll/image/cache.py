@@ -1,0 +1,166 @@
+"""The content-addressed cache: what was built or downloaded once, under the hash of what it holds.
+
+    <cache>/objects/<sha256>/   folders that are whole and never change
+    <cache>/refs/<name>         symbolic link to the object that a recipe gave
+    <cache>/building/           what is under way; whatever a killed builder left there is swept by the next one
+    <cache>/lock                held while something is built
+
+An object is made in `building` and renamed to its place, so that it is either whole or not there, however the builder
+ends. An ordinary user reads root's cache too, and never writes to it.
+
+Main types: `Cache`. Must not: know what an object is for, or touch the network.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from virtoll.errors import ImageError
+
+SYSTEM_CACHE = Path("/var/cache/virtoll")
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A cache that is written to (`home`) and others that are only read, in the order of looking."""
+
+    home: Path
+    others: tuple[Path, ...] = ()
+
+    def find(self, reference: str) -> Path | None:
+        """The object that a reference names, or None where it was never built. No locks, no subprocess."""
+        for place in (self.home, *self.others):
+            found = (place / "refs" / reference).resolve()
+            if found.parent.name == "objects" and found.is_dir():
+                return found
+        return None
+
+    def build(self, reference: str, fill: Callable[[Path], None], progress: Progress) -> Path:
+        """The referenced object; where there is none, `fill` puts it into an empty folder.
+
+        Waits while another process builds, and takes its result. Raises ImageError where the cache cannot be
+        written; what `fill` raises passes through and leaves nothing.
+        """
+        try:
+            with self._lock(progress):
+                self._sweep()
+                return self.find(reference) or self._build(reference, fill)
+        except OSError as error:
+            advice = "set VIRTOLL_CACHE to a folder that has space and that you may write to"
+            raise ImageError(f"The image cache {self.home} cannot be used ({error}): {advice}.") from error
+
+    def sweep(self) -> None:
+        """Removes what killed builders left; does nothing while one is at work or where there is no such cache."""
+        if os.access(self.home / "building", os.W_OK) and any((self.home / "building").iterdir()):
+            with self._lock(None) as held:
+                if held:
+                    self._sweep()
+
+    def clear(self) -> None:
+        """Removes everything that is cached in `home`; the next call builds and downloads anew."""
+        for name in ("refs", "objects", "building"):
+            shutil.rmtree(self.home / name, ignore_errors=True)
+
+    def _build(self, reference: str, fill: Callable[[Path], None]) -> Path:
+        fresh = Path(tempfile.mkdtemp(dir=self.home / "building"))
+        fresh.chmod(0o755)  # root's apt downloads as a user of its own
+        try:
+            content = fresh / "content"
+            content.mkdir()
+            fill(content)
+            settle(content)
+            target = self.home / "objects" / tree_digest(content)
+            if not target.exists():
+                content.rename(target)
+            pointer = fresh / "pointer"
+            pointer.symlink_to(Path("..") / "objects" / target.name)
+            pointer.replace(self.home / "refs" / reference)
+            return target
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        """Only with the lock held: whoever made these folders is gone."""
+        for leftover in (self.home / "building").iterdir():
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    @contextmanager
+    def _lock(self, progress: Progress | None) -> Iterator[bool]:
+        """The cache's lock; the kernel releases it when its holder dies. Without `progress`: False, does not wait."""
+        for folder in (self.home, *(self.home / name for name in ("objects", "refs", "building"))):
+            if not folder.is_dir():
+                folder.mkdir(parents=True, exist_ok=True)
+                folder.chmod(0o755)
+        with (self.home / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if progress is None:
+                    yield False
+                    return
+                progress("waiting for another process that builds an image")
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield True
+
+
+def default_cache() -> Cache:
+    """$VIRTOLL_CACHE; else root's /var/cache/virtoll; else the user's cache folder, and root's for reading."""
+    named = os.environ.get("VIRTOLL_CACHE")
+    if named:
+        return Cache(Path(named).absolute())
+    if os.geteuid() == 0 and os.access(_nearest_existing(SYSTEM_CACHE), os.W_OK):
+        return Cache(SYSTEM_CACHE)
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Cache(Path(home) / "virtoll", (SYSTEM_CACHE,))
+
+
+def settle(folder: Path) -> None:
+    """Makes everything below readable by all users and has it written to the disk.
+
+    A rename may reach the disk before the data does; without this a power cut could leave an empty object.
+    """
+    for path in (folder, *folder.rglob("*")):
+        if path.is_symlink():
+            continue
+        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def tree_digest(folder: Path) -> str:
+    """SHA-256 (hex) over names, kinds, permission to execute and contents; not over times or owners."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*"), key=lambda path: os.fsencode(path.relative_to(folder))):
+        if path.is_symlink():
+            kind, content = "link", hashlib.sha256(os.fsencode(path.readlink())).hexdigest()
+        elif path.is_dir():
+            kind, content = "folder", ""
+        else:
+            kind = "program" if path.stat().st_mode & stat.S_IXUSR else "file"
+            content = file_digest(path)
+        digest.update(os.fsencode(path.relative_to(folder)) + f"\0{kind}\0{content}\0".encode())
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 (hex) of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _nearest_existing(path: Path) -> Path:
+    return path if path.exists() else _nearest_existing(path.parent)

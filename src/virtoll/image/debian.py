@@ -1,0 +1,159 @@
+"""Gets packages from the system's own Debian sources into the cache, without root and without installing anything.
+
+apt runs with lists, cache and hooks of its own (a private configuration file), so that the host's package state is
+neither read for what is new nor changed; signatures and hashes are checked by apt as always. A source that fails
+(a third party's, say) does no harm as long as another has the package.
+
+Main types: `Package`. Must not: install, or write outside the folder it is given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from virtoll.errors import ImageError
+from virtoll.image.cache import Cache, Progress, file_digest
+
+_TIMEOUT_S = 900.0
+_SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"  # an ordinary user's PATH lacks the sbin ones
+
+# Read after the host's own apt configuration, so proxies and certificates stay, hooks and extra indexes do not.
+_APT_CONFIGURATION = """\
+Dir::State::Lists "{folder}/lists";
+Dir::Cache "{folder}/cache";
+Dir::Log "{folder}/log";
+APT::Get::List-Cleanup "false";
+Acquire::Languages "none";
+Acquire::Retries "2";
+Acquire::http::Timeout "20";
+Acquire::https::Timeout "20";
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+#clear Acquire::IndexTargets::deb::DEP-11;
+#clear Acquire::IndexTargets::deb::CNF;
+#clear Acquire::IndexTargets::deb::Contents-deb;
+"""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A Debian package in the cache; `sha256` is that of the .deb file."""
+
+    name: str
+    version: str
+    architecture: str
+    sha256: str
+    file: Path
+
+
+def fetch_package(cache: Cache, name: str, *, pattern: str | None, offline: bool, progress: Progress) -> Package:
+    """The cached package of this name, downloaded on first use; it stays at that version until the cache is cleared.
+
+    With `pattern`, `name` is a metapackage and the dependency that the regular expression matches is meant. Raises
+    ImageError where it is not cached and `offline`, or where no source has it.
+    """
+    reference = f"package-{name}"
+    found = cache.find(reference)
+    if found is None:
+        if offline:
+            raise ImageError(f"Debian's package {name} is not in the cache: run `make image` once with a network.")
+        found = cache.build(reference, lambda folder: _download(folder, name, pattern, progress), progress)
+    facts = json.loads((found / "package.json").read_text(encoding="utf-8"))
+    return Package(file=found / "package.deb", **facts)
+
+
+def unpack(package: Package, folder: Path) -> None:
+    """Unpacks a package's files below a folder."""
+    run(["dpkg-deb", "--extract", package.file, folder])
+
+
+def architecture() -> str:
+    """Debian's name for this machine's architecture, for example amd64."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+
+
+def run(arguments: Sequence[str | Path], folder: Path | None = None) -> str:
+    """Runs a program in a folder and returns its output; raises ImageError with its last words."""
+    answer = _run(arguments, folder)
+    if answer.returncode != 0:
+        words = (answer.stderr.strip() or answer.stdout.strip() or "no message").splitlines()[-1]
+        raise ImageError(f"{arguments[0]} failed with exit code {answer.returncode}: {words}")
+    return answer.stdout
+
+
+def find_program(name: str) -> str:
+    """The path of a program, also from the system's folders; raises ImageError where there is none."""
+    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_SYSTEM_FOLDERS}")
+    if found is None:
+        raise ImageError(f"The program {name} is missing, and the guest image needs it: run `make setup`.")
+    return found
+
+
+def _run(arguments: Sequence[str | Path], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [find_program(str(arguments[0])), *arguments[1:]]
+    environment = os.environ | {"LC_ALL": "C"}
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ImageError(f"{arguments[0]} did not end within {_TIMEOUT_S:.0f} s: check the network.") from None
+
+
+def _download(folder: Path, name: str, pattern: str | None, progress: Progress) -> None:
+    """Fills an object with package.deb and package.json."""
+    private = folder.parent / "apt"  # beside the object: goes away with the builder's temporary folder
+    for needed in ("lists/partial", "cache/archives/partial", "log", "download"):
+        (private / needed).mkdir(parents=True)
+    configuration = private / "apt.conf"
+    configuration.write_text(_APT_CONFIGURATION.format(folder=private), encoding="utf-8")
+    progress(f"looking for Debian's package {name}")
+    update = _run(["apt-get", "--config-file", configuration, "--quiet", "update"])
+    try:
+        concrete = _resolve(configuration, name, pattern)
+        progress(f"downloading {concrete}")
+        run(["apt-get", "--config-file", configuration, "--quiet", "download", concrete], private / "download")
+    except ImageError as error:
+        words = [line for line in update.stderr.splitlines() if "Failed to fetch" in line or line.startswith("E:")]
+        reason = words[0] if words else str(error)
+        advice = "check the network and the system's apt sources"
+        raise ImageError(f"Debian's package {name} could not be downloaded ({reason}): {advice}.") from error
+    (downloaded,) = (private / "download").glob("*.deb")
+    downloaded.replace(folder / "package.deb")
+    facts = {"name": concrete, **_facts(folder / "package.deb"), "sha256": file_digest(folder / "package.deb")}
+    (folder / "package.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+
+
+def _resolve(configuration: Path, name: str, pattern: str | None) -> str:
+    """The concrete package behind a metapackage, from the newest version's dependencies."""
+    shown = run(["apt-cache", "--config-file", configuration, "show", "--no-all-versions", name])
+    if pattern is None:
+        return name
+    for line in shown.splitlines():
+        if line.startswith("Depends:"):
+            for dependency in re.split(r"[,|]", line.removeprefix("Depends:")):
+                concrete = dependency.split()[0]
+                if re.fullmatch(pattern, concrete):
+                    return concrete
+    raise ImageError(f"{name} depends on no package like {pattern}")
+
+
+def _facts(deb: Path) -> dict[str, str]:
+    """Version and architecture as the package itself says."""
+    fields = run(["dpkg-deb", "--show", "--showformat", "${Version} ${Architecture}", deb]).split()
+    return {"version": fields[0], "architecture": fields[1]}

@@ -1,0 +1,145 @@
+"""Puts the guest image together: the same agent and kernel in every form that a platform takes.
+
+Main types: `GuestImage`. Must not: know a platform, or start a guest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from virtoll.errors import ImageError, UsageError
+from virtoll.image import debian, initramfs
+from virtoll.image.cache import Cache, Progress, default_cache, file_digest
+from virtoll.image.kernel import GuestKernel, prepare_kernel
+
+IMAGES: Mapping[str, str] = {
+    "tiny": "the agent alone",
+    "debug": "the agent and busybox, for an interactive shell",
+}
+
+_MOUNT_POINTS = ("dev", "proc", "run", "sys", "tmp")
+_RECIPE = 1  # raise it when what is made from the same inputs changes
+
+
+@dataclass(frozen=True)
+class GuestImage:
+    """One image in the cache; every path is read-only by convention.
+
+    `root` is the folder form: /init is the agent, the mount points are empty. `initramfs` is the same as a cpio
+    archive, with /dev/console and the kernel's modules (/lib/modules/order) besides. `digest` stands for all of it.
+    """
+
+    name: str
+    digest: str  # "sha256:<hex>"
+    root: Path
+    initramfs: Path
+    kernel: GuestKernel
+    agent: Path
+    agent_sha256: str
+
+
+def built_agent() -> Path:
+    """Where `make agent` puts the agent of this clone."""
+    return Path(__file__).resolve().parents[3] / "build" / "virtoll-agent"
+
+
+def prepare_image(
+    name: str = "tiny",
+    *,
+    offline: bool = False,
+    progress: Progress | None = None,
+    cache: Cache | None = None,
+    agent: Path | None = None,
+) -> GuestImage:
+    """The guest image of this name, from the cache or built now; without a subprocess when nothing changed.
+
+    Raises UsageError for an unknown name, ImageError where the agent is not built, or where something is not cached
+    and cannot be downloaded (`offline` says not to try).
+    """
+    if name not in IMAGES:
+        raise UsageError(f"There is no image {name!r}: use one of {', '.join(IMAGES)}.")
+    cache = cache or default_cache()
+    say = progress or (lambda _: None)
+    agent = agent or built_agent()
+    if not agent.is_file():
+        raise ImageError(f"The agent {agent} is missing: run `make agent`.")
+    agent_sha256 = file_digest(agent)
+    kernel = prepare_kernel(cache, offline=offline, progress=say)
+    shell = _shell(cache, offline=offline, progress=say) if name == "debug" else None
+    recipe = json.dumps([_RECIPE, name, agent_sha256, kernel.vmlinuz.parent.name, shell and shell.sha256])
+    reference = f"image-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
+    found = cache.find(reference)
+    if found is None:
+        found = cache.build(reference, lambda folder: _fill(folder, name, agent, kernel, shell, say), say)
+    return GuestImage(
+        name=name,
+        digest=f"sha256:{found.name}",
+        root=found / "root",
+        initramfs=found / "initramfs.cpio",
+        kernel=kernel,
+        agent=found / "virtoll-agent",
+        agent_sha256=agent_sha256,
+    )
+
+
+def _shell(cache: Cache, *, offline: bool, progress: Progress) -> debian.Package:
+    return debian.fetch_package(cache, "busybox-static", pattern=None, offline=offline, progress=progress)
+
+
+def _fill(
+    folder: Path, name: str, agent: Path, kernel: GuestKernel, shell: debian.Package | None, progress: Progress
+) -> None:
+    """Fills an object with root/, initramfs.cpio, virtoll-agent and image.json."""
+    progress(f"building the image {name}")
+    program = agent.read_bytes()
+    common = [initramfs.folder(path) for path in _MOUNT_POINTS]
+    common.append(initramfs.program("init", program))
+    if shell is not None:
+        common.extend(_shell_entries(shell, folder.parent / "busybox"))
+    _write_folder(folder / "root", common)
+    archive = initramfs.write_archive([*common, *_machine_entries(kernel)])
+    # Uncompressed: a boot under emulation takes as long as with gzip, and the bytes depend on no zlib version.
+    (folder / "initramfs.cpio").write_bytes(archive)
+    (folder / "virtoll-agent").hardlink_to(folder / "root" / "init")
+    facts = {
+        "name": name,
+        "agent_sha256": hashlib.sha256(program).hexdigest(),
+        "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
+        "busybox": shell and {"version": shell.version, "sha256": shell.sha256},
+    }
+    (folder / "image.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+
+
+def _machine_entries(kernel: GuestKernel) -> list[initramfs.Entry]:
+    """What only a guest with a kernel of its own needs: its console before /dev is mounted, and modules."""
+    order = "".join(f"/lib/modules/{module.name}\n" for module in kernel.modules)
+    return [
+        initramfs.character_device("dev/console", 5, 1),
+        initramfs.folder("lib"),
+        initramfs.folder("lib/modules"),
+        *(initramfs.plain_file(f"lib/modules/{module.name}", module.read_bytes()) for module in kernel.modules),
+        initramfs.plain_file("lib/modules/order", order.encode()),
+    ]
+
+
+def _shell_entries(shell: debian.Package, unpacked: Path) -> list[initramfs.Entry]:
+    """Busybox and a link for each of its applets, all in /bin."""
+    debian.unpack(shell, unpacked)
+    busybox = next(path for path in (unpacked / "bin/busybox", unpacked / "usr/bin/busybox") if path.is_file())
+    applets = sorted(set(debian.run([busybox, "--list"]).split()) - {"busybox", "init"})
+    return [
+        initramfs.folder("bin"),
+        initramfs.program("bin/busybox", busybox.read_bytes()),
+        *(initramfs.link(f"bin/{applet}", "busybox") for applet in applets),
+    ]
+
+
+def _write_folder(root: Path, entries: list[initramfs.Entry]) -> None:
+    """The same entries as a folder; permissions are settled by the cache."""
+    root.mkdir()
+    for entry in entries:
+        entry.write_below(root)
