@@ -1,0 +1,220 @@
+"""The run folder: the border between measuring and analysing (format in docs/run-folder.md).
+
+Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
+`BootRecord`, `CommandRecord`, `FitnessRecord`, `State`.
+
+**Appends take plain dicts, reads give frozen dataclasses.** A dict is checked against its dataclass before it is
+written (a missing key or a wrong type raises `RunFolderError`, nothing is written), so that a folder that could be
+written can be read. Keys that the dataclass does not know are stored and, on reading, ignored.
+
+It must not round, subtract or drop anything, and must not import what measures or what analyses.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from virtoll import jsonlines
+from virtoll.errors import RunFolderError
+from virtoll.records import (
+    BootRecord,
+    Check,
+    Clock,
+    CommandRecord,
+    FitnessRecord,
+    GuestClock,
+    Manifest,
+    Marks,
+    Metric,
+    Plan,
+    PlannedTrial,
+    PlatformEntry,
+    Point,
+    Pressure,
+    RunState,
+    Sink,
+    SinkCounts,
+    SourceCounts,
+    State,
+    Status,
+    TrialRecord,
+)
+
+__all__ = [
+    "FORMAT",
+    "BootRecord",
+    "Check",
+    "Clock",
+    "CommandRecord",
+    "FitnessRecord",
+    "GuestClock",
+    "JsonObject",
+    "Manifest",
+    "Marks",
+    "Metric",
+    "Plan",
+    "PlannedTrial",
+    "PlatformEntry",
+    "Point",
+    "Pressure",
+    "RunFolder",
+    "RunState",
+    "Sink",
+    "SinkCounts",
+    "SourceCounts",
+    "State",
+    "Status",
+    "TrialRecord",
+]
+
+FORMAT = 1
+
+JsonObject = Mapping[str, Any]
+FINISHED: frozenset[str] = frozenset({"ok", "invalid", "failed", "skipped"})
+
+
+Record = TypeVar("Record", Manifest, TrialRecord, BootRecord, CommandRecord, FitnessRecord, State)
+
+
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {}  # made at first use: building one takes milliseconds
+
+
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    """The checker of one record type."""
+    if kind.__name__ not in _ADAPTERS:
+        _ADAPTERS[kind.__name__] = TypeAdapter(kind)
+    return _ADAPTERS[kind.__name__]
+
+
+def _parse(kind: type[Record], data: bytes, where: str) -> Record:
+    """One record from JSON, strictly; RunFolderError names the place, the key and the complaint."""
+    try:
+        record: Record = _adapter(kind).validate_json(data, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the line"
+        raise RunFolderError(f"{where}: {key}: {first['msg']}. See docs/run-folder.md for the format.") from error
+    return record
+
+
+class RunFolder:
+    """One run's folder. The writer is one process; readers may come at any time, on any machine."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        """Not for callers: use `create` or `open`."""
+        self.path = path
+        self.manifest = manifest
+
+    @classmethod
+    def create(cls, path: Path, manifest: JsonObject) -> "RunFolder":
+        """Make a new folder with its manifest and the state `running`; refuses a folder that already holds a run."""
+        data = jsonlines.encode(manifest)
+        _refuse_other_format(data, path)
+        parsed = _parse(Manifest, data, "manifest")
+        if (path / "manifest.json").exists():
+            raise RunFolderError(f"{path} already holds a run: choose another folder, or `virtoll resume {path}`.")
+        try:
+            (path / "evidence").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(
+                f"cannot make {path}: {error.strerror or error}. Choose a folder that can be written."
+            ) from error
+        jsonlines.replace(path / "manifest.json", manifest)
+        folder = cls(path, parsed)
+        folder.set_state("running", None)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """Open an existing run; RunFolderError when there is none, or its format is not this version's."""
+        try:
+            data = (path / "manifest.json").read_bytes()
+        except OSError as error:
+            raise RunFolderError(
+                f"{path} is not a run folder (no readable manifest.json): see `virtoll list runs`."
+            ) from error
+        _refuse_other_format(data, path)
+        return cls(path, _parse(Manifest, data, f"{path}/manifest.json"))
+
+    def append_trial(self, record: JsonObject) -> None:
+        """Store one finished trial durably; raises RunFolderError (not the format) or StorageError (cannot write)."""
+        self._append("trials.jsonl", TrialRecord, record)
+
+    def append_boot(self, record: JsonObject) -> None:
+        """Store one guest start; errors as `append_trial`."""
+        self._append("boots.jsonl", BootRecord, record)
+
+    def append_command(self, record: JsonObject) -> None:
+        """Store one executed command line; errors as `append_trial`."""
+        self._append("commands.jsonl", CommandRecord, record)
+
+    def append_fitness(self, record: JsonObject) -> None:
+        """Store one sample of the host's state; errors as `append_trial`."""
+        self._append("fitness.jsonl", FitnessRecord, record)
+
+    def set_state(self, state: RunState, reason: str | None) -> None:
+        """Replace state.json atomically."""
+        jsonlines.replace(self.path / "state.json", {"state": state, "reason": reason})
+
+    def state(self) -> State:
+        """The run's state; a folder without one was killed before it began: `interrupted`."""
+        try:
+            data = (self.path / "state.json").read_bytes()
+        except FileNotFoundError:
+            return State("interrupted", "no state was written")
+        return _parse(State, data, f"{self.path}/state.json")
+
+    def trials(self) -> tuple[TrialRecord, ...]:
+        """Every trial record, in the order written; a trial that was repeated is there more than once."""
+        return self._read("trials.jsonl", TrialRecord)
+
+    def latest_trials(self) -> tuple[TrialRecord, ...]:
+        """The latest record of each trial, by trial number: what analysis uses."""
+        latest = {record.trial: record for record in self.trials()}
+        return tuple(latest[number] for number in sorted(latest))
+
+    def boots(self) -> tuple[BootRecord, ...]:
+        """Every guest start, in the order written."""
+        return self._read("boots.jsonl", BootRecord)
+
+    def commands(self) -> tuple[CommandRecord, ...]:
+        """Every executed command line, in the order written."""
+        return self._read("commands.jsonl", CommandRecord)
+
+    def fitness(self) -> tuple[FitnessRecord, ...]:
+        """Every sample of the host's state, in the order written."""
+        return self._read("fitness.jsonl", FitnessRecord)
+
+    def finished_trials(self) -> frozenset[int]:
+        """Numbers of the trials that `resume` need not run: those whose latest record has any of the four statuses."""
+        return frozenset(record.trial for record in self.latest_trials() if record.status in FINISHED)
+
+    def repair(self) -> dict[str, int]:
+        """Cut torn last lines off before appending again; gives the bytes cut by file name, only where any were."""
+        names = ("trials.jsonl", "boots.jsonl", "commands.jsonl", "fitness.jsonl")
+        cut = {name: jsonlines.repair(self.path / name) for name in names}
+        return {name: count for name, count in cut.items() if count}
+
+    def _append(self, name: str, kind: type[Record], record: JsonObject) -> None:
+        _parse(kind, jsonlines.encode(record), f"{name}, new line")
+        jsonlines.append(self.path / name, record)
+
+    def _read(self, name: str, kind: type[Record]) -> tuple[Record, ...]:
+        path = self.path / name
+        return tuple(_parse(kind, line, f"{path}, line {number}") for number, line in jsonlines.read(path))
+
+
+def _refuse_other_format(manifest: bytes, path: Path) -> None:
+    """One clear sentence for a manifest of another format version, before its keys are looked at."""
+    try:
+        found = TypeAdapter(dict[str, Any]).validate_json(manifest).get("format")
+    except ValidationError as error:
+        raise RunFolderError(
+            f"{path}/manifest.json is not a JSON object: the folder is damaged, restore it."
+        ) from error
+    if found != FORMAT:
+        raise RunFolderError(
+            f"{path} has run folder format {found!r}, this virtoll reads {FORMAT}: use the virtoll that wrote it."
+        )

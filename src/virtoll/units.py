@@ -1,0 +1,92 @@
+"""Numbers for people: times, sizes, rates, shares, and the wire's rate of a stream of frames.
+
+Pure text in and out. *Frame size* is the Ethernet header to the end of the payload; on the *wire* each frame takes 24
+bytes more: frame check sequence 4, preamble and start 8, inter-frame gap 12 (Schlosser et al. 2011, where the delay
+between frames of s bytes at b bit/s is `8000 * (s + 24) / b` ms).
+"""
+
+import math
+
+WIRE_OVERHEAD_BYTES = 24
+
+_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_SIZE = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_COUNT = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with `digits` significant digits and no exponent below a million: 0.0123, 12.3, 1230."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else str(value)
+    exponent = math.floor(math.log10(abs(value)))
+    rounded = round(value, digits - 1 - exponent)
+    exponent = math.floor(math.log10(abs(rounded)))
+    return f"{rounded:.{max(digits - 1 - exponent, 0)}f}"
+
+
+def nanoseconds(value: float) -> str:
+    """A duration given in ns, with three significant digits: '1.23 ms'; a minute and more as '2 min 5 s'."""
+    if abs(value) >= 60e9:
+        minutes, seconds = divmod(round(value / 1e9), 60)
+        return f"{minutes} min {seconds} s"
+    for scale, unit in _TIME:
+        if abs(value) >= scale * 0.9995:
+            return f"{significant(value / scale)} {unit}"
+    return f"{significant(value)} ns"
+
+
+def size(value: int) -> str:
+    """A size in bytes: '256 MiB'; exact bytes below 1 KiB."""
+    for scale, unit in _SIZE:
+        if value >= scale:
+            return f"{significant(value / scale) if value % scale else value // scale} {unit}"
+    return f"{value} B"
+
+
+def count(value: float) -> str:
+    """A count or rate with a decimal prefix: '412 k', '1.20 M'."""
+    for scale, prefix in _COUNT:
+        if abs(value) >= scale * 0.9995:
+            return f"{significant(value / scale)} {prefix}".rstrip()
+    return significant(value)
+
+
+def frame_rate(value: float) -> str:
+    """A rate given in frames/s: '412 kframes/s'."""
+    text = count(value)
+    return f"{text}frames/s" if text[-1:].isalpha() else f"{text} frames/s"
+
+
+def percent(share: float) -> str:
+    """A share (1.0 = all) as a percentage with three digits: '4.12 %', '98.7 %', '104 %'."""
+    value = share * 100
+    if 0 < abs(value) < 0.01:
+        return "<0.01 %" if value > 0 else ">-0.01 %"
+    return f"{significant(value)} %"
+
+
+def times(factor: float) -> str:
+    """A factor: '12.3 ×'."""
+    return f"{significant(factor)} ×"
+
+
+def parts_per_million(relative: float) -> str:
+    """A signed relative error in ppm, or in percent from 1 % on: '+12 ppm', '-3.2 %'."""
+    if abs(relative) >= 0.01:
+        return f"{'+' if relative > 0 else ''}{significant(relative * 100)} %"
+    value = relative * 1e6
+    return f"{'+' if value > 0 else ''}{significant(value, 2 if abs(value) < 100 else 3)} ppm"
+
+
+def value(number: float, unit: str) -> str:
+    """A metric's value in its own unit: ns and frames/s get prefixes, every other unit is printed after the number."""
+    if unit == "ns":
+        return nanoseconds(number)
+    if unit == "frames/s":
+        return frame_rate(number)
+    return f"{significant(number)} {unit}"
+
+
+def wire_rate_bits_per_second(frames_per_second: float, frame_size_bytes: int) -> float:
+    """Rate on the wire in bit/s of frames of this size: `rate * 8 * (size + 24)` (Schlosser et al. 2011)."""
+    return frames_per_second * 8 * (frame_size_bytes + WIRE_OVERHEAD_BYTES)

@@ -1,0 +1,159 @@
+"""The run folder: what is written can be read, a killed writer loses nothing finished, a full disk is survived."""
+
+import errno
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from virtoll import jsonlines
+from virtoll.errors import RunFolderError, StorageError
+from virtoll.samples import RunFolder
+
+
+def manifest() -> dict[str, Any]:
+    return {
+        "format": 1, "run": "20261121T001500Z-quick-1a2b", "created_realtime_ns": 5, "virtoll": "0.1.0",
+        "experiment": {"name": "quick", "blocks": 1}, "command": ["virtoll", "run", "quick"],
+        "baseline": "native", "control": None,
+        "platforms": [{"label": "native", "platform": "native", "family": "native", "parameters": {}, "available": True,
+                       "reason": None, "version": None}],
+        "metrics": [{"workload": "superpi", "name": "duration", "unit": "ns", "better": "lower", "source": "marks",
+                     "title": "Super Pi", "resource": "cpu"}],
+        "plan": {"seed": 1, "estimated_seconds": 3, "trials": [
+            {"trial": 0, "block": 0, "platform": "native", "workload": "superpi", "parameters": {"digits": 16}}]},
+        "host": {"fingerprint": "f"}, "image": None, "agent": None, "pinning": None,
+    }  # fmt: skip
+
+
+def trial(number: int = 0, status: str = "ok", reason: str | None = None) -> dict[str, Any]:
+    return {
+        "trial": number, "block": 0, "platform": "native", "workload": "superpi", "parameters": {"digits": 16},
+        "boot": "native/0", "attempt": 1, "status": status, "reason": reason, "started_realtime_ns": 1,
+        "ended_realtime_ns": 2, "clock": None, "result": None, "check": None, "points": None, "host_cpu_ns": None,
+        "evidence": [],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path / "run", manifest())
+
+
+def test_what_is_appended_is_read_back(folder: RunFolder) -> None:
+    folder.append_trial(trial())
+    folder.append_command({"realtime_ns": 1, "role": "guest é", "argv": ["a", "\u2028\r"], "exit": None})
+    again = RunFolder.open(folder.path)
+    assert again.manifest == folder.manifest
+    assert again.trials()[0].parameters == {"digits": 16}
+    assert again.commands()[0].argv == ("a", "\u2028\r")
+    assert again.boots() == ()
+    assert again.fitness() == ()
+
+
+def test_the_latest_record_of_a_trial_counts(folder: RunFolder) -> None:
+    folder.append_trial(trial(0, "failed", "the guest died"))
+    folder.append_trial(trial(1))
+    folder.append_trial(trial(0))
+    assert [(record.trial, record.status) for record in folder.latest_trials()] == [(0, "ok"), (1, "ok")]
+    assert folder.finished_trials() == {0, 1}
+    assert len(folder.trials()) == 3
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40])
+def test_a_torn_last_line_is_dropped_on_reading_and_cut_on_resuming(folder: RunFolder, cut: int) -> None:
+    folder.append_trial(trial(0))
+    folder.append_trial(trial(1))
+    path = folder.path / "trials.jsonl"
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert folder.finished_trials() == {0}
+    assert folder.repair().keys() == {"trials.jsonl"}
+    assert folder.repair() == {}
+    folder.append_trial(trial(1))
+    assert folder.finished_trials() == {0, 1}
+
+
+def test_a_last_line_of_zeroes_is_torn(folder: RunFolder) -> None:
+    folder.append_trial(trial(0))
+    with (folder.path / "trials.jsonl").open("ab") as file:
+        file.write(b"\0" * 20 + b"\n")
+    assert folder.finished_trials() == {0}
+    assert folder.repair() == {"trials.jsonl": 21}
+
+
+def test_damage_in_the_middle_is_not_passed_over(folder: RunFolder) -> None:
+    folder.append_trial(trial(0))
+    path = folder.path / "trials.jsonl"
+    path.write_bytes(b'{"trial": 0}\n' + path.read_bytes())
+    with pytest.raises(RunFolderError, match=r"trials.jsonl, line 1: block"):
+        folder.trials()
+
+
+def test_a_record_that_could_not_be_read_is_not_written(folder: RunFolder) -> None:
+    for record in (trial() | {"trial": "0"}, {key: value for key, value in trial().items() if key != "points"},
+                   trial() | {"result": {"x": float("nan")}}):  # fmt: skip
+        with pytest.raises(RunFolderError):
+            folder.append_trial(record)
+    assert not (folder.path / "trials.jsonl").exists()
+
+
+def test_another_format_is_refused_in_one_sentence(folder: RunFolder) -> None:
+    path = folder.path / "manifest.json"
+    path.write_text(json.dumps({"format": 2}))
+    with pytest.raises(RunFolderError, match="has run folder format 2, this virtoll reads 1"):
+        RunFolder.open(folder.path)
+    path.write_text("[]")
+    with pytest.raises(RunFolderError, match="damaged"):
+        RunFolder.open(folder.path)
+
+
+def test_no_run_and_a_run_already_there(folder: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="not a run folder"):
+        RunFolder.open(tmp_path)
+    with pytest.raises(RunFolderError, match="already holds a run"):
+        RunFolder.create(folder.path, manifest())
+
+
+def test_the_state_is_replaced(folder: RunFolder) -> None:
+    assert folder.state().state == "running"
+    folder.set_state("interrupted", "Ctrl-C")
+    assert (folder.state().state, folder.state().reason) == ("interrupted", "Ctrl-C")
+    assert sorted(path.name for path in folder.path.iterdir()) == ["evidence", "manifest.json", "state.json"]
+
+
+def test_a_failed_append_takes_its_partial_line_back(folder: RunFolder) -> None:
+    """A real short write: the process's file size limit stops the line in its middle, as a full disk does."""
+    folder.append_trial(trial(0))
+    path = folder.path / "trials.jsonl"
+    before = path.read_bytes()
+    script = (
+        "import resource, signal, sys; from pathlib import Path; from virtoll import jsonlines\n"
+        "from virtoll.errors import StorageError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "path = Path(sys.argv[1]); limit = path.stat().st_size + 10\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))\n"
+        "try: jsonlines.append(path, {'a': 'b' * 100})\n"
+        "except StorageError as error: print(error); sys.exit(7)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(jsonlines.__file__).parents[1])}
+    ended = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, env=environment, check=False
+    )
+    assert ended.returncode == 7, ended.stderr
+    assert os.strerror(errno.EFBIG) in ended.stdout
+    assert path.read_bytes() == before
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+    folder.append_trial(trial(1))
+    assert folder.finished_trials() == {0, 1}
+
+
+def test_a_full_device_is_one_clear_error(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.symlink_to("/dev/full")
+    with pytest.raises(StorageError, match="No space left on device"):
+        jsonlines.append(full, {"a": 1})
