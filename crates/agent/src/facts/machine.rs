@@ -1,0 +1,141 @@
+//! Facts about kernel, processors, memory and the agent itself.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::read_trimmed;
+use crate::sys;
+
+/// Adds the facts.
+pub fn collect(facts: &mut Map<String, Value>) {
+    let mut put = |name: &str, value: Value| {
+        facts.insert(name.to_owned(), value);
+    };
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags: BTreeSet<&str> =
+        cpu_field(&processors, &["flags", "Features"]).unwrap_or("").split_whitespace().collect();
+    put("kernel_release", json!(read_trimmed("/proc/sys/kernel/osrelease")));
+    put("kernel_version", json!(read_trimmed("/proc/sys/kernel/version")));
+    put("machine", json!(sys::machine()));
+    put("cpus_online", json!(cpu_list(read_trimmed("/sys/devices/system/cpu/online").as_deref())
+        .or_else(|| sys::online_processors())));
+    put("cpus_allowed", json!(cpu_list(status_field("Cpus_allowed_list").as_deref())));
+    put("cpu_model", json!(cpu_field(&processors, &["model name", "Model"])));
+    put("cpu_flags", json!(flags));
+    put("memory_total_bytes", json!(memory_total_bytes()));
+    put("memory_limit_bytes", json!(memory_limit_bytes()));
+    put("page_size_bytes", json!(sys::page_size()));
+    put("clock_source", json!(read_trimmed(
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    )));
+    put("clock_tick_hz", json!(sys::clock_tick()));
+    put("root_filesystem", json!(root_filesystem()));
+    put("hypervisor", json!(hypervisor(&flags)));
+    put("cmdline", json!(read_trimmed("/proc/cmdline")));
+    let image = fs::read("/proc/self/exe").ok();
+    let hash = |bytes: &Vec<u8>| -> String {
+        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    put("agent_sha256", json!(image.as_ref().map(hash)));
+    put("agent_bytes", json!(image.as_ref().map(Vec::len)));
+    put("pid", json!(std::process::id()));
+    put("uid", json!(sys::user_id()));
+    put("capabilities_hex", json!(status_field("CapEff")));
+}
+
+fn cpu_field<'a>(processors: &'a str, names: &[&str]) -> Option<&'a str> {
+    processors.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        names.contains(&name.trim()).then(|| value.trim())
+    })
+}
+
+fn status_field(name: &str) -> Option<String> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| {
+        let (field, value) = line.split_once(':')?;
+        (field == name).then(|| value.trim().to_owned())
+    })
+}
+
+/// How many processors a list such as `0-3,8` names.
+fn cpu_list(list: Option<&str>) -> Option<u64> {
+    list?.split(',').try_fold(0, |count, part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        Some(count + last.checked_sub(first)? + 1)
+    })
+}
+
+fn memory_total_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The smallest limit of this process's control group and those above it, as far as they can be seen from inside.
+fn memory_limit_bytes() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let unified = groups.lines().find_map(|line| line.strip_prefix("0::"));
+    let legacy = groups.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        fields.next()?.split(',').any(|name| name == "memory").then(|| fields.next())?
+    });
+    let limits = |root: &str, group: Option<&str>, file: &str| {
+        let mut found = Vec::new();
+        let mut path = group.unwrap_or("/").trim_end_matches('/').to_owned();
+        loop {
+            let value = read_trimmed(&format!("{root}{path}/{file}"));
+            found.extend(value.and_then(|value| value.parse::<u64>().ok()));
+            match path.rfind('/') {
+                Some(end) => path.truncate(end),
+                None => return found,
+            }
+        }
+    };
+    let mut all = limits("/sys/fs/cgroup", unified, "memory.max");
+    all.extend(limits("/sys/fs/cgroup/memory", legacy, "memory.limit_in_bytes"));
+    // The older interface writes "no limit" as the largest number of whole pages.
+    all.into_iter().filter(|limit| *limit < 1 << 62).min()
+}
+
+fn root_filesystem() -> Option<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let roots = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        (fields.next()? == "/").then(|| fields.next().map(str::to_owned))?
+    });
+    roots.last()
+}
+
+fn hypervisor(flags: &BTreeSet<&str>) -> Option<String> {
+    read_trimmed("/sys/hypervisor/type")
+        .or_else(|| sys::hypervisor_signature().filter(|_| flags.contains("hypervisor")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_lists_are_counted() {
+        assert_eq!(cpu_list(Some("0-3,8")), Some(5));
+        assert_eq!(cpu_list(Some("0")), Some(1));
+        assert_eq!(cpu_list(Some("")), None);
+        assert_eq!(cpu_list(None), None);
+    }
+
+    #[test]
+    fn every_fact_of_the_protocol_is_there() {
+        let mut facts = Map::new();
+        collect(&mut facts);
+        assert!(facts["kernel_release"].is_string());
+        assert!(facts["memory_total_bytes"].as_u64() > Some(1 << 20));
+        assert!(facts["cpus_online"].as_u64() >= Some(1));
+        assert_eq!(facts["agent_sha256"].as_str().map(str::len), Some(64));
+        assert_eq!(facts.len(), 21);
+    }
+}

@@ -1,0 +1,67 @@
+//! `run`: a built-in workload between its two marks.
+
+use serde_json::{Value, json};
+use virtoll_clock::{CpuTime, monotonic_ns, process_and_children_cpu, realtime_ns};
+use virtoll_proto::request::Run;
+use virtoll_proto::{Edge, Error, Event};
+
+use crate::channel::Channel;
+use crate::marks::PreparedMarks;
+use crate::workloads::{self, Outcome};
+
+/// The guest's clocks at an edge, read just before the mark leaves, so that the way of the mark cancels out.
+struct Reading {
+    realtime_ns: u64,
+    monotonic_ns: u64,
+}
+
+impl Reading {
+    fn take() -> Self {
+        Self { realtime_ns: realtime_ns(), monotonic_ns: monotonic_ns() }
+    }
+}
+
+/// Carries the request out.
+///
+/// # Errors
+/// `bad-request` for an unknown job or parameter, `system` for a mark that cannot be sent, or the job's own.
+pub fn run(id: u64, request: Run, channel: &mut Channel) -> Result<Value, Error> {
+    let workload = workloads::parse(&request.job, request.parameters)?;
+    let marks = request.marks.as_ref().map(PreparedMarks::new).transpose()?;
+    let send = |edge| marks.as_ref().map_or(Ok(()), |marks| marks.send(edge));
+    let before = process_and_children_cpu();
+    tell(channel, id, Edge::Start, monotonic_ns())?;
+
+    let start = Reading::take();
+    send(Edge::Start)?;
+    let outcome = workload.run();
+    let end = Reading::take();
+    let sent = send(Edge::End);
+
+    // An end is told even for a job that failed: the controller waits for both edges.
+    tell(channel, id, Edge::End, end.monotonic_ns)?;
+    let cpu = process_and_children_cpu().since(before);
+    sent?;
+    Ok(answer(&start, &end, cpu, outcome?.check()))
+}
+
+fn tell(channel: &mut Channel, id: u64, edge: Edge, guest_monotonic_ns: u64) -> Result<(), Error> {
+    channel
+        .event(&Event::Mark { id, edge, guest_monotonic_ns })
+        .map_err(|cause| Error::system("write a mark to the channel", &cause))
+}
+
+fn answer(start: &Reading, end: &Reading, cpu: CpuTime, outcome: Outcome) -> Value {
+    json!({
+        "guest": {
+            "start_monotonic_ns": start.monotonic_ns,
+            "end_monotonic_ns": end.monotonic_ns,
+            "start_realtime_ns": start.realtime_ns,
+            "end_realtime_ns": end.realtime_ns,
+            "user_cpu_ns": cpu.user_ns,
+            "system_cpu_ns": cpu.system_ns,
+        },
+        "result": outcome.result,
+        "check": outcome.check,
+    })
+}

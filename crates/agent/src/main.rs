@@ -1,0 +1,60 @@
+//! `virtoll-agent`: the one binary of the data plane, in three seats.
+//!
+//! As PID 1 of a virtual machine it sets the machine up, finds its channel and serves; as an ordinary process it serves
+//! on stdio or on a given path. `docs/protocol.md` says what it serves.
+
+mod channel;
+mod exec;
+mod facts;
+mod init;
+mod job;
+mod marks;
+mod netlink;
+mod network;
+mod options;
+mod path_delay;
+mod reap;
+mod session;
+mod sys;
+mod terminal;
+mod timekeeper;
+mod traffic;
+mod workloads;
+
+use std::process::ExitCode;
+
+use channel::Channel;
+use options::{Command, Options};
+use session::Session;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if std::process::id() == 1 && !arguments.iter().any(|argument| argument.starts_with("--")) {
+        // A machine's first process: it never returns, since the kernel would panic.
+        init::run_machine();
+    }
+    let options = match options::parse(&arguments) {
+        Ok(Command::Version) => {
+            println!("{}", session::version_line());
+            return ExitCode::SUCCESS;
+        }
+        Ok(Command::Serve(options)) => options,
+        Err(sentence) => {
+            eprintln!("virtoll-agent: {sentence}");
+            return ExitCode::from(2);
+        }
+    };
+    match serve(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(cause) => {
+            eprintln!("virtoll-agent: {} channel: {cause}", options.channel);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Serves until the stream ends or `shutdown` comes.
+fn serve(options: &Options) -> std::io::Result<()> {
+    let channel = Channel::open(&options.channel)?;
+    Session::new(channel, options.seat)?.serve()
+}

@@ -1,0 +1,228 @@
+//! Route netlink, as much of it as setting up a guest's network takes: messages are built and read here, byte by byte.
+
+use std::io;
+use std::net::Ipv4Addr;
+
+use virtoll_wire::MacAddress;
+
+pub use socket::{LinkEvents, Netlink};
+
+mod socket;
+
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const RTM_NEWADDR: u16 = 20;
+const RTM_DELADDR: u16 = 21;
+const RTM_GETADDR: u16 = 22;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_NEWNEIGH: u16 = 28;
+const REQUEST_AND_ACKNOWLEDGE: u16 = 0x5;
+const DUMP: u16 = 0x301;
+const CREATE_OR_REPLACE: u16 = 0x500 | REQUEST_AND_ACKNOWLEDGE;
+const AF_INET: u8 = 2;
+const IFF_UP: u32 = 0x1;
+const IFF_LOWER_UP: u32 = 0x1_0000;
+const OPERATION_STATES: [&str; 7] =
+    ["unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
+const HEADER_BYTES: usize = 16;
+
+/// One network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its link address, if it is an Ethernet one.
+    pub mac: Option<MacAddress>,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Whether it is switched on.
+    pub up: bool,
+    /// Whether it has a carrier.
+    pub carrier: bool,
+    /// `up`, `down`, `unknown` and so on.
+    pub operation_state: &'static str,
+}
+
+/// A message under construction.
+pub struct Message {
+    bytes: Vec<u8>,
+}
+
+impl Message {
+    fn new(kind: u16, flags: u16, header: &[u8]) -> Self {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+        bytes.extend_from_slice(header);
+        Self { bytes }
+    }
+
+    fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
+        self.bytes.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
+        self.bytes.extend_from_slice(&kind.to_ne_bytes());
+        self.bytes.extend_from_slice(value);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        self
+    }
+
+    fn finish(mut self, sequence: u32) -> Vec<u8> {
+        let length = self.bytes.len() as u32;
+        self.bytes[..4].copy_from_slice(&length.to_ne_bytes());
+        self.bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
+        self.bytes
+    }
+}
+
+fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    bytes.get(offset..offset + 2)?.try_into().ok().map(u16::from_ne_bytes)
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    bytes.get(offset..offset + 4)?.try_into().ok().map(u32::from_ne_bytes)
+}
+
+/// The attributes of a message: kind and value.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(u16_at(bytes, 0)?);
+        let kind = u16_at(bytes, 2)?;
+        let value = bytes.get(4..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some((kind, value))
+    })
+}
+
+fn link_message(index: u32, flags: u32, change: u32) -> Message {
+    let mut header = [0; 16];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    header[8..12].copy_from_slice(&flags.to_ne_bytes());
+    header[12..16].copy_from_slice(&change.to_ne_bytes());
+    Message::new(RTM_NEWLINK, REQUEST_AND_ACKNOWLEDGE, &header)
+}
+
+fn read_link(body: &[u8]) -> Option<Link> {
+    let flags = u32_at(body, 8)?;
+    let mut link = Link {
+        index: u32_at(body, 4)?,
+        name: String::new(),
+        mac: None,
+        mtu: 0,
+        up: flags & IFF_UP != 0,
+        carrier: flags & IFF_LOWER_UP != 0,
+        operation_state: OPERATION_STATES[0],
+    };
+    for (kind, value) in attributes(body.get(16..)?) {
+        match kind {
+            1 => link.mac = value.try_into().ok().map(MacAddress),
+            3 => link.name = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
+            4 => link.mtu = u32_at(value, 0)?,
+            16 => {
+                let state = value.first().copied().map_or(0, usize::from);
+                link.operation_state = OPERATION_STATES.get(state).unwrap_or(&OPERATION_STATES[0]);
+            }
+            _ => {}
+        }
+    }
+    Some(link)
+}
+
+impl Netlink {
+    /// All interfaces.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn links(&mut self) -> io::Result<Vec<Link>> {
+        let bodies = self.request(Message::new(RTM_GETLINK, DUMP, &[0; 16]), RTM_NEWLINK)?;
+        Ok(bodies.iter().filter_map(|body| read_link(body)).collect())
+    }
+
+    /// Switches an interface on or off.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_up(&mut self, index: u32, up: bool) -> io::Result<()> {
+        self.acknowledged(link_message(index, if up { IFF_UP } else { 0 }, IFF_UP))
+    }
+
+    /// Renames an interface that is switched off.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn rename(&mut self, index: u32, name: &str) -> io::Result<()> {
+        let name = [name.as_bytes(), b"\0"].concat();
+        self.acknowledged(link_message(index, 0, 0).attribute(3, &name))
+    }
+
+    /// Sets an interface's MTU in bytes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_mtu(&mut self, index: u32, mtu: u32) -> io::Result<()> {
+        self.acknowledged(link_message(index, 0, 0).attribute(4, &mtu.to_ne_bytes()))
+    }
+
+    /// Makes `address` the only IPv4 address of an interface.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_address(&mut self, index: u32, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+        let query = Message::new(RTM_GETADDR, DUMP, &[AF_INET, 0, 0, 0, 0, 0, 0, 0]);
+        for body in self.request(query, RTM_NEWADDR)? {
+            let local = attributes(body.get(8..).unwrap_or(&[])).find(|(kind, _)| *kind == 2);
+            let Some((_, local)) = local else { continue };
+            let same = local == address.octets() && body.get(1) == Some(&prefix);
+            if u32_at(&body, 4) == Some(index) && !same {
+                let header = &body[..8];
+                let gone = Message::new(RTM_DELADDR, REQUEST_AND_ACKNOWLEDGE, header);
+                self.acknowledged(gone.attribute(2, local))?;
+            }
+        }
+        let mut header = [AF_INET, prefix, 0, 0, 0, 0, 0, 0];
+        header[4..8].copy_from_slice(&index.to_ne_bytes());
+        let host_bits = u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
+        let broadcast = (address.to_bits() | host_bits).to_be_bytes();
+        let message = Message::new(RTM_NEWADDR, CREATE_OR_REPLACE, &header)
+            .attribute(2, &address.octets())
+            .attribute(1, &address.octets())
+            .attribute(4, &broadcast);
+        self.acknowledged(message)
+    }
+
+    /// Sets a permanent neighbour entry.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_neighbour(
+        &mut self,
+        index: u32,
+        address: Ipv4Addr,
+        mac: MacAddress,
+    ) -> io::Result<()> {
+        let mut header = [AF_INET, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        header[4..8].copy_from_slice(&index.to_ne_bytes());
+        header[8..10].copy_from_slice(&0x80_u16.to_ne_bytes());
+        let message = Message::new(RTM_NEWNEIGH, CREATE_OR_REPLACE, &header)
+            .attribute(1, &address.octets())
+            .attribute(2, &mac.0);
+        self.acknowledged(message)
+    }
+
+    /// Sets the route to a prefix by a gateway.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_route(
+        &mut self,
+        destination: Ipv4Addr,
+        prefix: u8,
+        gateway: Ipv4Addr,
+    ) -> io::Result<()> {
+        let header = [AF_INET, prefix, 0, 0, 254, 4, 0, 1, 0, 0, 0, 0];
+        let message = Message::new(RTM_NEWROUTE, CREATE_OR_REPLACE, &header)
+            .attribute(1, &destination.octets())
+            .attribute(5, &gateway.octets());
+        self.acknowledged(message)
+    }
+}

@@ -1,0 +1,108 @@
+//! The command line.
+
+use std::fmt;
+
+/// Which part the agent plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    /// In a guest.
+    Guest,
+    /// On the host: the native baseline.
+    Host,
+    /// The network peer: generator, sink, timekeeper.
+    Peer,
+}
+
+impl fmt::Display for Seat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Guest => "guest",
+            Self::Host => "host",
+            Self::Peer => "peer",
+        })
+    }
+}
+
+/// How an ordinary process serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Its seat.
+    pub seat: Seat,
+    /// `stdio`, `virtio-serial` or a path.
+    pub channel: String,
+}
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `--version`.
+    Version,
+    /// Serve.
+    Serve(Options),
+}
+
+/// Reads the arguments after the program's name.
+///
+/// # Errors
+/// A sentence that names the argument and the allowed values.
+pub fn parse(arguments: &[String]) -> Result<Command, String> {
+    let mut options = Options { seat: Seat::Guest, channel: "stdio".to_owned() };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let (name, value) = match argument.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (argument.as_str(), None),
+        };
+        let mut value = || {
+            value
+                .or_else(|| rest.next().map(String::as_str))
+                .ok_or_else(|| format!("{name} needs a value"))
+        };
+        match name {
+            "--version" => return Ok(Command::Version),
+            "--seat" => options.seat = seat(value()?)?,
+            "--channel" => value()?.clone_into(&mut options.channel),
+            _ => {
+                return Err(format!(
+                    "unknown argument {argument:?}; allowed: --seat guest|host|peer, \
+                     --channel stdio|virtio-serial|PATH, --version"
+                ));
+            }
+        }
+    }
+    Ok(Command::Serve(options))
+}
+
+fn seat(name: &str) -> Result<Seat, String> {
+    match name {
+        "guest" => Ok(Seat::Guest),
+        "host" => Ok(Seat::Host),
+        "peer" => Ok(Seat::Peer),
+        _ => Err(format!("--seat is guest, host or peer, not {name:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(arguments: &[&str]) -> Result<Command, String> {
+        parse(&arguments.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn both_spellings_and_the_defaults() {
+        let expected = Ok(Command::Serve(Options { seat: Seat::Peer, channel: "/dev/x".to_owned() }));
+        assert_eq!(parsed(&["--seat", "peer", "--channel=/dev/x"]), expected);
+        let expected = Ok(Command::Serve(Options { seat: Seat::Guest, channel: "stdio".to_owned() }));
+        assert_eq!(parsed(&[]), expected);
+        assert_eq!(parsed(&["--version"]), Ok(Command::Version));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert!(parsed(&["--seat", "driver"]).unwrap_err().contains("driver"));
+        assert!(parsed(&["--seat"]).unwrap_err().contains("--seat"));
+        assert!(parsed(&["--sea"]).unwrap_err().contains("--sea"));
+    }
+}

@@ -1,0 +1,34 @@
+//! Children: PID 1 inherits every orphan and must reap it, without taking the exit status of its own children.
+//!
+//! There is no reaper thread to race with. SIGCHLD stays blocked and is read from a descriptor by the one loop that
+//! waits; own children are waited for by number, and orphans are reaped between requests, each looked at before it is
+//! taken. The children of `forkwait` are waited for by number within the request.
+
+use std::io;
+
+use crate::sys::{self, ChildSignals};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit status, if it exited.
+    pub status: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+}
+
+/// Reaps every child that ended; tells how `own` ended if it is among them.
+///
+/// # Errors
+/// The wait's.
+pub fn reap(signals: &ChildSignals, own: Option<u32>) -> io::Result<Option<Ended>> {
+    signals.clear();
+    let mut told = None;
+    while let Some(pid) = sys::ended_child()? {
+        let ended = sys::take_child(pid)?;
+        if Some(pid) == own {
+            told = Some(ended);
+        }
+    }
+    Ok(told)
+}

@@ -1,0 +1,228 @@
+//! One session: takes requests in order, carries each out, answers it; forwards the terminal meanwhile.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde_json::{Value, json};
+use virtoll_clock::Readings;
+use virtoll_proto::{
+    Answer, Error, ErrorKind, Event, LineTooLong, Operation, PROTOCOL, Ready, Request, check_version,
+};
+
+use crate::channel::Channel;
+use crate::options::Seat;
+use crate::reap::reap;
+use crate::sys::{self, ChildSignals};
+use crate::terminal::Terminal;
+use crate::timekeeper::Timekeeper;
+use crate::{exec, facts, job, network, path_delay, traffic};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const BUILD: &str = env!("VIRTOLL_BUILD");
+const TARGET: &str = env!("VIRTOLL_TARGET");
+
+/// What `--version` prints.
+pub fn version_line() -> String {
+    format!("virtoll-agent {VERSION} protocol {PROTOCOL} build {BUILD}")
+}
+
+/// Why the session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Continue,
+    Leave,
+}
+
+/// The agent's state between requests.
+pub struct Session {
+    channel: Channel,
+    seat: Seat,
+    signals: ChildSignals,
+    terminal: Option<Terminal>,
+    timekeeper: Timekeeper,
+}
+
+impl Session {
+    /// A session on an open channel.
+    ///
+    /// # Errors
+    /// No descriptor for SIGCHLD.
+    pub fn new(channel: Channel, seat: Seat) -> io::Result<Self> {
+        Ok(Self {
+            channel,
+            seat,
+            signals: ChildSignals::block()?,
+            terminal: None,
+            timekeeper: Timekeeper::default(),
+        })
+    }
+
+    /// Serves until the stream ends or `shutdown` was answered.
+    ///
+    /// # Errors
+    /// The channel's; a broken pipe counts as its end.
+    pub fn serve(mut self) -> io::Result<()> {
+        match self.run() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        let ready = self.ready();
+        self.channel.event(&Event::Ready(ready))?;
+        loop {
+            while let Some(line) = self.channel.next_line() {
+                if self.take_line(line)? == Progress::Leave {
+                    return Ok(());
+                }
+                self.reap_children()?;
+            }
+            if !self.wait()? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn ready(&self) -> Ready {
+        Ready {
+            protocol: PROTOCOL,
+            version: VERSION.to_owned(),
+            build: BUILD.to_owned(),
+            seat: self.seat.to_string(),
+            pid: std::process::id(),
+        }
+    }
+
+    /// Waits for a request, an ended child or the terminal; false at the end of the stream.
+    fn wait(&mut self) -> io::Result<bool> {
+        let mut wanted = vec![(self.channel.input(), false), (self.signals.as_fd(), false)];
+        if let Some(terminal) = &self.terminal {
+            wanted.push((terminal.descriptor(), terminal.has_input()));
+        }
+        let ready = sys::wait(&wanted, None)?;
+        if ready[1] {
+            self.reap_children()?;
+        }
+        if let Some(terminal) = &mut self.terminal
+            && ready.get(2) == Some(&true)
+        {
+            terminal.transfer(&mut self.channel)?;
+        }
+        if ready[0] { self.channel.fill() } else { Ok(true) }
+    }
+
+    fn reap_children(&mut self) -> io::Result<()> {
+        let own = self.terminal.as_ref().map(Terminal::pid);
+        if let Some(ended) = reap(&self.signals, own)?
+            && let Some(mut terminal) = self.terminal.take()
+        {
+            terminal.finish(&mut self.channel, ended)?;
+        }
+        Ok(())
+    }
+
+    fn take_line(&mut self, line: Result<Vec<u8>, LineTooLong>) -> io::Result<Progress> {
+        let line = match line {
+            Ok(line) => line,
+            Err(too_long) => {
+                let error = Error::new(ErrorKind::Limit, too_long.to_string());
+                self.channel.answer(&Answer::new(None, Err(error)))?;
+                return Ok(Progress::Continue);
+            }
+        };
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Progress::Continue);
+        }
+        let request = match Request::parse(&line) {
+            Ok(request) => request,
+            Err(refusal) => {
+                self.channel.answer(&Answer::new(refusal.id, Err(refusal.error)))?;
+                return Ok(Progress::Continue);
+            }
+        };
+        let leaving = request.operation == Operation::Shutdown;
+        let id = request.id;
+        let result = catch_unwind(AssertUnwindSafe(|| self.carry_out(request)))
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::System, "the agent panicked; see its console")));
+        self.channel.answer(&Answer::new(Some(id), result))?;
+        Ok(if leaving { Progress::Leave } else { Progress::Continue })
+    }
+
+    fn carry_out(&mut self, request: Request) -> Result<Value, Error> {
+        match request.operation {
+            Operation::Hello(hello) => {
+                check_version(hello.protocol, VERSION)?;
+                let mut answer = serde_json::to_value(self.ready()).unwrap_or_default();
+                answer["target"] = json!(TARGET);
+                Ok(answer)
+            }
+            Operation::Clocks => Ok(clocks()),
+            Operation::Facts => Ok(facts::collect()),
+            Operation::Network(wanted) => network::apply(&wanted),
+            Operation::Run(run) => job::run(request.id, run, &mut self.channel),
+            Operation::Exec(command) => exec::run(&command, &self.signals),
+            Operation::Shutdown => Ok(json!({})),
+            Operation::Terminal(wanted) => self.open_terminal(&wanted),
+            Operation::TerminalInput(input) => self.terminal()?.input(&input.data),
+            Operation::TerminalResize(size) => self.terminal()?.resize(size.rows, size.columns),
+            Operation::TerminalClose => self.close_terminal(),
+            Operation::TimekeeperStart(start) => {
+                self.peer_only("timekeeper-start")?;
+                self.timekeeper.start(&start.interface)
+            }
+            Operation::Marks(wanted) => {
+                self.peer_only("marks")?;
+                self.timekeeper.marks(&wanted)
+            }
+            Operation::PathDelay(wanted) => {
+                self.peer_only("path-delay")?;
+                path_delay::measure(&wanted)
+            }
+            Operation::Traffic(wanted) => {
+                self.peer_only("traffic")?;
+                traffic::run(&wanted)
+            }
+        }
+    }
+
+    fn peer_only(&self, operation: &str) -> Result<(), Error> {
+        if self.seat == Seat::Peer {
+            return Ok(());
+        }
+        let sentence = format!("{operation} is an operation of the peer; this seat is {}", self.seat);
+        Err(Error::unsupported(sentence))
+    }
+
+    fn open_terminal(&mut self, wanted: &virtoll_proto::request::Terminal) -> Result<Value, Error> {
+        if self.terminal.is_some() {
+            return Err(Error::bad_request("a terminal is open; close it first"));
+        }
+        self.terminal = Some(Terminal::open(wanted)?);
+        Ok(json!({}))
+    }
+
+    fn terminal(&mut self) -> Result<&mut Terminal, Error> {
+        self.terminal.as_mut().ok_or_else(|| Error::bad_request("no terminal is open"))
+    }
+
+    fn close_terminal(&mut self) -> Result<Value, Error> {
+        let mut terminal =
+            self.terminal.take().ok_or_else(|| Error::bad_request("no terminal is open"))?;
+        terminal
+            .close(&mut self.channel, &self.signals)
+            .map_err(|cause| Error::system("terminal-close", &cause))?;
+        Ok(json!({}))
+    }
+}
+
+fn clocks() -> Value {
+    let readings = Readings::take();
+    json!({
+        "realtime_ns": readings.realtime_ns,
+        "monotonic_ns": readings.monotonic_ns,
+        "monotonic_raw_ns": readings.monotonic_raw_ns,
+        "boottime_ns": readings.boottime_ns,
+    })
+}

@@ -1,0 +1,420 @@
+//! System calls of the agent: children, descriptors, terminals, and what PID 1 of a machine does.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::mem::{MaybeUninit, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use libc::c_int;
+
+use crate::reap::Ended;
+
+/// Ends a process without asking it.
+pub const KILL: c_int = libc::SIGKILL;
+/// Tells a process that its terminal is gone.
+pub const HANG_UP: c_int = libc::SIGHUP;
+
+fn checked(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn owned(result: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: a descriptor that a call has just returned belongs to nobody else.
+    checked(result).map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// SIGCHLD as something to wait on.
+pub struct ChildSignals(OwnedFd);
+
+impl ChildSignals {
+    /// Blocks the signal in this thread and those that it starts, and opens the descriptor.
+    ///
+    /// # Errors
+    /// The call's.
+    pub fn block() -> io::Result<Self> {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: the set is initialised by sigemptyset before it is used.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+            owned(libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)).map(Self)
+        }
+    }
+
+    /// Forgets the signals that came so far; what they announced is looked at next.
+    pub fn clear(&self) {
+        let mut place = MaybeUninit::<libc::signalfd_siginfo>::uninit();
+        // SAFETY: `place` is valid for writes of its size; the descriptor does not block.
+        while unsafe {
+            libc::read(self.0.as_raw_fd(), place.as_mut_ptr().cast(), size_of_val(&place))
+        } > 0
+        {}
+    }
+}
+
+impl AsFd for ChildSignals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The number of some child that has ended, left to be taken.
+///
+/// # Errors
+/// The wait's.
+pub fn ended_child() -> io::Result<Option<u32>> {
+    // SAFETY: all-zero bytes are a valid siginfo, and one with pid 0 says that nothing has ended.
+    let mut information: libc::siginfo_t = unsafe { zeroed() };
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `information` is valid for writes.
+    let result = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut information, flags) };
+    match checked(result) {
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+        Err(error) => Err(error),
+        // SAFETY: waitid filled the member that si_pid reads, or left it zero.
+        Ok(_) => Ok(Some(unsafe { information.si_pid() } as u32).filter(|pid| *pid != 0)),
+    }
+}
+
+/// Takes the exit status of a child that has ended.
+///
+/// # Errors
+/// The wait's.
+pub fn take_child(pid: u32) -> io::Result<Ended> {
+    let mut status = 0;
+    // SAFETY: `status` is valid for writes.
+    checked(unsafe { libc::waitpid(pid as libc::pid_t, &raw mut status, 0) })?;
+    Ok(ended(ExitStatus::from_raw(status)))
+}
+
+/// How a process ended, from its status.
+pub fn ended(status: ExitStatus) -> Ended {
+    Ended { status: status.code(), signal: status.signal() }
+}
+
+/// Signals a process group; one that is gone is no error.
+pub fn kill_group(leader: u32, signal: c_int) {
+    // SAFETY: plain system call.
+    unsafe { libc::kill(-(leader as libc::pid_t), signal) };
+}
+
+fn unblock_signals() {
+    // SAFETY: async-signal-safe calls on a local set, between fork and exec.
+    unsafe {
+        let mut set = MaybeUninit::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+/// The command's process leads a process group.
+pub fn in_group_of_its_own(command: &mut Command) {
+    command.process_group(0);
+    // SAFETY: the closure makes only async-signal-safe calls.
+    unsafe {
+        command.pre_exec(|| {
+            unblock_signals();
+            Ok(())
+        });
+    }
+}
+
+/// The command's process leads a session whose terminal is its standard input.
+pub fn on_terminal_of_its_own(command: &mut Command) {
+    // SAFETY: the closure makes only async-signal-safe calls.
+    unsafe {
+        command.pre_exec(|| {
+            unblock_signals();
+            checked(libc::setsid())?;
+            checked(libc::ioctl(0, libc::TIOCSCTTY, 0)).map(drop)
+        });
+    }
+}
+
+/// Waits until one of the descriptors is readable (or writable too, if its flag is set) or hung up; which are.
+///
+/// # Errors
+/// The call's; an interruption tells of nothing ready.
+pub fn wait(wanted: &[(BorrowedFd<'_>, bool)], timeout_ns: Option<u64>) -> io::Result<Vec<bool>> {
+    let mut entries: Vec<libc::pollfd> = wanted
+        .iter()
+        .map(|(descriptor, writing)| libc::pollfd {
+            fd: descriptor.as_raw_fd(),
+            events: if *writing { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN },
+            revents: 0,
+        })
+        .collect();
+    let timeout = timeout_ns.map(|timeout_ns| libc::timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    });
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `entries` and `timeout` are valid for the duration of the call.
+    let result = unsafe {
+        libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout, std::ptr::null())
+    };
+    match checked(result) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(vec![false; wanted.len()]),
+        Err(error) => Err(error),
+        Ok(_) => Ok(entries.iter().map(|entry| entry.revents != 0).collect()),
+    }
+}
+
+/// Whether the other end of a descriptor is not there.
+///
+/// # Errors
+/// The call's.
+pub fn hung_up(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut entry = libc::pollfd { fd: descriptor.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: `entry` is valid for the duration of the call.
+    checked(unsafe { libc::poll(&raw mut entry, 1, 0) })?;
+    Ok(entry.revents & libc::POLLHUP != 0)
+}
+
+/// Makes reads and writes return instead of waiting.
+///
+/// # Errors
+/// The call's.
+pub fn set_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: plain system calls on an open descriptor.
+    unsafe {
+        let flags = checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_GETFL))?;
+        checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK)).map(drop)
+    }
+}
+
+/// Standard input and output as files of their own. The numbers 0 and 1 are left with `/dev/null` and standard
+/// error, so that nothing else ever reads or writes the channel.
+///
+/// # Errors
+/// The calls'.
+pub fn take_stdio() -> io::Result<(File, File)> {
+    // SAFETY: plain system calls on the standard descriptors.
+    unsafe {
+        let input = owned(libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3))?;
+        let output = owned(libc::fcntl(1, libc::F_DUPFD_CLOEXEC, 3))?;
+        if let Ok(nothing) = File::open("/dev/null") {
+            checked(libc::dup2(nothing.as_raw_fd(), 0))?;
+        }
+        checked(libc::dup2(2, 1))?;
+        Ok((File::from(input), File::from(output)))
+    }
+}
+
+/// Sets a terminal raw: bytes pass as they are. False if it is none.
+///
+/// # Errors
+/// The call's.
+pub fn make_raw(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
+    // SAFETY: all-zero bytes are a valid termios, and it is valid for the duration of the calls.
+    unsafe {
+        let mut settings: libc::termios = zeroed();
+        if libc::tcgetattr(descriptor.as_raw_fd(), &raw mut settings) != 0 {
+            return Ok(false);
+        }
+        libc::cfmakeraw(&raw mut settings);
+        checked(libc::tcsetattr(descriptor.as_raw_fd(), libc::TCSANOW, &raw const settings))?;
+    }
+    Ok(true)
+}
+
+/// A pseudo terminal: the agent's end and the process's end.
+///
+/// # Errors
+/// No `/dev/ptmx`, or the calls'.
+pub fn open_terminal() -> io::Result<(File, File)> {
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: plain system calls; each descriptor is owned from its call on.
+    unsafe {
+        let master = owned(libc::posix_openpt(flags))?;
+        checked(libc::grantpt(master.as_raw_fd()))?;
+        checked(libc::unlockpt(master.as_raw_fd()))?;
+        let slave = owned(libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, flags))?;
+        Ok((File::from(master), File::from(slave)))
+    }
+}
+
+/// Sets a terminal's size.
+///
+/// # Errors
+/// The call's.
+pub fn set_size(terminal: BorrowedFd<'_>, rows: u16, columns: u16) -> io::Result<()> {
+    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: `size` is a valid winsize for the duration of the call.
+    checked(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) }).map(drop)
+}
+
+fn text(bytes: &[u8]) -> io::Result<CString> {
+    CString::new(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Mounts a file system of the kernel's own.
+///
+/// # Errors
+/// The call's.
+pub fn mount(kind: &str, place: &str, options: &str) -> io::Result<()> {
+    let (kind, place, options) = (text(kind.as_bytes())?, text(place.as_bytes())?, text(options.as_bytes())?);
+    // SAFETY: all strings are valid and end in zero.
+    checked(unsafe {
+        libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast())
+    })
+    .map(drop)
+}
+
+/// Loads a kernel module; one that is loaded is no error.
+///
+/// # Errors
+/// The call's.
+pub fn load_module(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    let compressed = path.extension().is_none_or(|extension| extension.as_bytes() != b"ko");
+    let flags: c_int = if compressed { 4 } else { 0 };
+    // SAFETY: the descriptor is open and the parameters are an empty string.
+    let result = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), flags) };
+    match checked(result as c_int) {
+        Err(error) if error.raw_os_error() != Some(libc::EEXIST) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Writes everything back and switches the machine off; returns only if the kernel refuses.
+pub fn power_off() -> io::Error {
+    // SAFETY: plain system calls.
+    unsafe {
+        libc::sync();
+        libc::reboot(libc::RB_POWER_OFF);
+    }
+    io::Error::last_os_error()
+}
+
+/// A route netlink socket, a member of `groups`.
+///
+/// # Errors
+/// The calls'.
+pub fn netlink_socket(groups: u32) -> io::Result<OwnedFd> {
+    // SAFETY: all-zero bytes are a valid sockaddr_nl, and it is valid for the duration of the call.
+    unsafe {
+        let flags = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        let socket = owned(libc::socket(libc::AF_NETLINK, flags, libc::NETLINK_ROUTE))?;
+        let mut address: libc::sockaddr_nl = zeroed();
+        address.nl_family = libc::AF_NETLINK as u16;
+        address.nl_groups = groups;
+        let size = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+        checked(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size))?;
+        Ok(socket)
+    }
+}
+
+/// Sends one message on a socket.
+///
+/// # Errors
+/// The call's.
+pub fn send_all(socket: BorrowedFd<'_>, message: &[u8]) -> io::Result<()> {
+    // SAFETY: `message` is valid for reads of its length.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Takes one message from a socket; how many bytes it has.
+///
+/// # Errors
+/// The call's.
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: `buffer` is valid for writes of its length.
+    let count =
+        unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// The machine's architecture as the kernel names it.
+pub fn machine() -> Option<String> {
+    // SAFETY: all-zero bytes are a valid utsname; the kernel ends its texts in zero.
+    unsafe {
+        let mut names: libc::utsname = zeroed();
+        checked(libc::uname(&raw mut names)).ok()?;
+        let bytes = names.machine.map(|byte| byte as u8);
+        std::ffi::CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok().map(str::to_owned)
+    }
+}
+
+fn configured(name: c_int) -> Option<u64> {
+    // SAFETY: plain library call.
+    u64::try_from(unsafe { libc::sysconf(name) }).ok()
+}
+
+/// The size of a page in bytes.
+pub fn page_size() -> Option<u64> {
+    configured(libc::_SC_PAGESIZE)
+}
+
+/// The unit of process times that the kernel shows, in Hz.
+pub fn clock_tick() -> Option<u64> {
+    configured(libc::_SC_CLK_TCK)
+}
+
+/// How many processors are on, where /sys is not there.
+pub fn online_processors() -> Option<u64> {
+    configured(libc::_SC_NPROCESSORS_ONLN)
+}
+
+/// The effective user.
+pub fn user_id() -> u32 {
+    // SAFETY: plain system call that cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// What the hypervisor calls itself in the cpuid leaf for it. Meaningful only if the processor has the flag.
+#[cfg(target_arch = "x86_64")]
+pub fn hypervisor_signature() -> Option<String> {
+    let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
+    let bytes = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes).concat();
+    let text = String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']).to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// No such leaf on this architecture.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn hypervisor_signature() -> Option<String> {
+    None
+}
+
+fn ethtool(interface: &str, data: *mut libc::c_void) -> Option<()> {
+    // SAFETY: all-zero bytes are a valid ifreq; the caller's `data` is valid for what its command writes.
+    unsafe {
+        let mut request: libc::ifreq = zeroed();
+        if interface.len() >= request.ifr_name.len() {
+            return None;
+        }
+        for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+            *place = byte as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = data.cast();
+        let socket = owned(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)).ok()?;
+        checked(libc::ioctl(socket.as_raw_fd(), 0x8946, &raw mut request)).ok().map(drop)
+    }
+}
+
+/// The answer to an ethtool query of one word; none if the driver has none.
+pub fn ethtool_word(interface: &str, query: u32) -> Option<u32> {
+    let mut words = [query, 0];
+    ethtool(interface, words.as_mut_ptr().cast())?;
+    Some(words[1])
+}
+
+/// The name of an interface's driver.
+pub fn driver(interface: &str) -> Option<String> {
+    // struct ethtool_drvinfo: command, driver[32], and 160 bytes more.
+    let mut answer = [0_u32; 49];
+    answer[0] = 3;
+    ethtool(interface, answer.as_mut_ptr().cast())?;
+    let bytes: Vec<u8> = answer[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let name = String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
+    (!name.is_empty()).then_some(name)
+}

@@ -1,0 +1,56 @@
+//! The built-in workloads. Each parses its own parameters before the start mark and has a check value.
+
+mod forkwait;
+mod idle;
+mod masr;
+mod superpi;
+mod sys;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use virtoll_proto::{Error, request};
+
+/// What a job returns when its end mark has left.
+pub struct Outcome {
+    /// The job's own figures.
+    pub result: Value,
+    /// Its check value.
+    pub check: String,
+}
+
+/// A job that is done; making the check value is not part of it.
+pub trait Done {
+    /// The figures and the check value.
+    fn check(self: Box<Self>) -> Outcome;
+}
+
+/// A job that is ready to run.
+pub trait Workload {
+    /// Does the work: what is between the two marks.
+    ///
+    /// # Errors
+    /// What made the work impossible.
+    fn run(&self) -> Result<Box<dyn Done>, Error>;
+}
+
+/// The job of that name with its parameters.
+///
+/// # Errors
+/// `bad-request` for an unknown name or parameter, or a value outside its range.
+pub fn parse(name: &str, parameters: Map<String, Value>) -> Result<Box<dyn Workload>, Error> {
+    Ok(match name {
+        "superpi" => Box::new(read::<superpi::SuperPi>(name, parameters)?.checked()?),
+        "masr" => Box::new(read::<masr::Masr>(name, parameters)?.checked()?),
+        "forkwait" => Box::new(read::<forkwait::ForkWait>(name, parameters)?),
+        "idle" => Box::new(read::<idle::Idle>(name, parameters)?),
+        _ => {
+            return Err(Error::bad_request(format!(
+                "no job {name:?}; there are superpi, masr, forkwait and idle"
+            )));
+        }
+    })
+}
+
+fn read<T: DeserializeOwned>(name: &str, parameters: Map<String, Value>) -> Result<T, Error> {
+    request::read(parameters).map_err(|cause| Error::bad_request(format!("{name}: {cause}")))
+}

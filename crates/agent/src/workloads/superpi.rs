@@ -1,0 +1,96 @@
+//! Pi by the Gauss-Legendre iteration (Brent 1976, Salamin 1976): integer arithmetic, some memory, no system calls.
+//!
+//! All quantities are integers scaled by 2^bits. With a = 1, b = 1/sqrt 2, t = 1/4, p = 1 each round takes
+//! a' = (a + b) / 2, b' = sqrt(a b), t' = t - p (a - a')^2, p' = 2 p and doubles the right digits;
+//! pi = (a + b)^2 / (4 t).
+
+use malachite_base::num::arithmetic::traits::{FloorSqrt, Pow, Square};
+use malachite_base::num::logic::traits::SignificantBits;
+use malachite_nz::natural::Natural;
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use virtoll_proto::{Error, ErrorKind};
+
+use super::{Done, Outcome, Workload};
+
+/// Bits beyond the digits: each round loses a few units, doubled by p in each of at most 32 rounds.
+const GUARD_BITS: u64 = 128;
+/// Half a gigabyte of memory at this size.
+const MOST_DIGITS: u64 = 1 << 28;
+
+/// The parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuperPi {
+    /// Decimals after the point.
+    digits: u64,
+}
+
+struct Pi {
+    digits: u64,
+    iterations: u32,
+    text: String,
+}
+
+impl SuperPi {
+    /// Checks the range.
+    ///
+    /// # Errors
+    /// `bad-request` for no digits, `limit` for too many.
+    pub fn checked(self) -> Result<Self, Error> {
+        match self.digits {
+            0 => Err(Error::bad_request("superpi: digits must be at least 1")),
+            1..=MOST_DIGITS => Ok(self),
+            _ => Err(Error::new(ErrorKind::Limit, format!("superpi: digits must be at most {MOST_DIGITS}"))),
+        }
+    }
+}
+
+impl Workload for SuperPi {
+    fn run(&self) -> Result<Box<dyn Done>, Error> {
+        let bits = self.digits * 3_322 / 1_000 + self.digits / 1_000 + GUARD_BITS;
+        let (pi, iterations) = gauss_legendre(bits);
+        let text = decimals(&pi, bits, self.digits);
+        Ok(Box::new(Pi { digits: self.digits, iterations, text }))
+    }
+}
+
+impl Done for Pi {
+    fn check(self: Box<Self>) -> Outcome {
+        let hash = Sha256::digest(self.text.as_bytes());
+        Outcome {
+            result: json!({"iterations": self.iterations, "digits": self.digits}),
+            check: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
+    }
+}
+
+/// Pi times 2^bits, short of it by a few units, and the number of rounds.
+fn gauss_legendre(bits: u64) -> (Natural, u32) {
+    let one = Natural::from(1_u32) << bits;
+    let mut a = one.clone();
+    let mut b = (one << (bits - 1)).floor_sqrt();
+    let mut t = Natural::from(1_u32) << (bits - 2);
+    let mut rounds = 0;
+    loop {
+        let difference = &a - &b;
+        let product = &a * &b;
+        a = (a + b) >> 1_u64;
+        b = product.floor_sqrt();
+        // (a - a')^2 is a quarter of the squared difference, and p is 2^rounds.
+        t -= (&difference).square() >> (bits + 2 - u64::from(rounds));
+        rounds += 1;
+        if difference.significant_bits() < bits / 2 {
+            return ((a + b).square() / (t << 2_u64), rounds);
+        }
+    }
+}
+
+/// "3." and the first decimals, cut off and not rounded.
+fn decimals(pi: &Natural, bits: u64, digits: u64) -> String {
+    let scaled = (pi * Natural::from(5_u32).pow(digits)) >> (bits - digits);
+    let mut text = scaled.to_string();
+    text.insert(1, '.');
+    text
+}

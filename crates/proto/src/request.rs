@@ -1,0 +1,401 @@
+//! What the controller sends: a number, an operation, and that operation's fields, all checked.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::reply::Error;
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Its number, unique in a session, at least 1.
+    pub id: u64,
+    /// What to do.
+    pub operation: Operation,
+}
+
+/// A request that was refused before it was tried; `id` is there if it could be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// The number to answer to.
+    pub id: Option<u64>,
+    /// Why.
+    pub error: Error,
+}
+
+/// The operations and their fields.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // each is a section of docs/protocol.md
+pub enum Operation {
+    Hello(Hello),
+    Clocks,
+    Facts,
+    Network(Network),
+    Run(Run),
+    Exec(Exec),
+    Terminal(Terminal),
+    TerminalInput(TerminalInput),
+    TerminalResize(TerminalResize),
+    TerminalClose,
+    Shutdown,
+    TimekeeperStart(TimekeeperStart),
+    Marks(Marks),
+    PathDelay(PathDelay),
+    Traffic(Traffic),
+}
+
+/// No fields.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// `hello`: the controller's version.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// The controller's protocol version.
+    pub protocol: u32,
+}
+
+/// `network`: how the interfaces shall be.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// The interfaces, found by MAC address.
+    #[serde(default)]
+    pub interfaces: Vec<Interface>,
+    /// Routes by gateway.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+    /// IPv4 forwarding on or off, or left as it is.
+    #[serde(default)]
+    pub ip_forward: Option<bool>,
+}
+
+/// One interface of `network`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interface {
+    /// The address it is found by.
+    pub mac: String,
+    /// Its new name.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Its new MTU in bytes.
+    #[serde(default)]
+    pub mtu: Option<u32>,
+    /// Its only IPv4 address, with the prefix's length.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// Permanent neighbours.
+    #[serde(default)]
+    pub neighbours: Vec<Neighbour>,
+}
+
+/// A permanent neighbour entry.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Neighbour {
+    /// The IPv4 address.
+    pub address: Ipv4Addr,
+    /// Its link address.
+    pub mac: String,
+}
+
+/// A route by gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// The prefix, for example `10.9.0.0/16`.
+    pub destination: String,
+    /// The gateway.
+    pub via: Ipv4Addr,
+}
+
+/// `run`: a built-in workload between two marks.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// `superpi`, `masr`, `forkwait` or `idle`.
+    pub job: String,
+    /// The job's parameters.
+    #[serde(default)]
+    pub parameters: Map<String, Value>,
+    /// Where the marks go; null for the channel alone.
+    #[serde(default)]
+    pub marks: Option<MarkLink>,
+}
+
+/// The link that carries the marks.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MarkLink {
+    /// The interface that they leave by.
+    pub interface: String,
+    /// The guest's address on it.
+    pub source: Ipv4Addr,
+    /// The timekeeper's address.
+    pub target: Ipv4Addr,
+    /// The timekeeper's link address.
+    pub target_mac: String,
+    /// ICMP identifier.
+    pub identifier: u16,
+    /// Sequence number of the start mark; the end mark has the next one.
+    pub first_sequence: u16,
+}
+
+/// `exec`: a process with its output.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exec {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Its whole environment; null for the agent's own.
+    #[serde(default)]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Its working directory.
+    #[serde(default)]
+    pub directory: Option<String>,
+    /// Its standard input.
+    #[serde(default, deserialize_with = "crate::base64_bytes::optional::deserialize")]
+    pub stdin: Option<Vec<u8>>,
+    /// After this time its process group is killed.
+    pub timeout_ns: u64,
+    /// The most that is kept of each of stdout and stderr.
+    pub limit_bytes: u64,
+}
+
+/// `terminal`: a process on a pseudo terminal.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Terminal {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Height in characters.
+    pub rows: u16,
+    /// Width in characters.
+    pub columns: u16,
+}
+
+/// `terminal-input`: bytes for the terminal's process.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TerminalInput {
+    /// The bytes.
+    #[serde(deserialize_with = "crate::base64_bytes::deserialize")]
+    pub data: Vec<u8>,
+}
+
+/// `terminal-resize`: a new size.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TerminalResize {
+    /// Height in characters.
+    pub rows: u16,
+    /// Width in characters.
+    pub columns: u16,
+}
+
+/// `timekeeper-start`: capture marks.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimekeeperStart {
+    /// The interface that the marks arrive on.
+    pub interface: String,
+}
+
+/// `marks`: hand out captured marks.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Marks {
+    /// ICMP identifier.
+    pub identifier: u16,
+    /// How many to wait for.
+    pub wait_for: u32,
+    /// How long at most.
+    pub timeout_ns: u64,
+}
+
+/// `path-delay`: round trips to the guest's kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathDelay {
+    /// The interface to send on.
+    pub interface: String,
+    /// The peer's address.
+    pub source: Ipv4Addr,
+    /// The guest's address.
+    pub target: Ipv4Addr,
+    /// The guest's link address.
+    pub target_mac: String,
+    /// How many echo requests.
+    pub count: u32,
+    /// How long to wait for each reply.
+    pub timeout_ns: u64,
+}
+
+/// `traffic`: one traffic trial.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// The trial's number, in every frame.
+    pub trial: u16,
+    /// Ethernet header to the end of the payload, without FCS.
+    pub frame_size_bytes: u32,
+    /// How long the sources send.
+    pub duration_ns: u64,
+    /// Which back end.
+    pub backend: Backend,
+    /// The sources.
+    pub sources: Vec<Source>,
+    /// Where the frames arrive.
+    pub sink: Sink,
+    /// The sink is quiet when nothing arrived for so long.
+    pub quiet_ns: u64,
+    /// The longest wait for quiet.
+    pub drain_limit_ns: u64,
+}
+
+/// A way to send and receive frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// The fastest that the host allows.
+    Auto,
+    /// Packet sockets.
+    AfPacket,
+}
+
+/// One source of `traffic`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The interface that its frames leave by.
+    pub interface: String,
+    /// Link addresses.
+    pub source_mac: String,
+    /// The next hop's link address.
+    pub destination_mac: String,
+    /// IPv4 source address.
+    pub source_address: Ipv4Addr,
+    /// IPv4 destination address.
+    pub destination_address: Ipv4Addr,
+    /// UDP source port.
+    pub source_port: u16,
+    /// UDP destination port.
+    pub destination_port: u16,
+    /// Target rate; null for flat out.
+    #[serde(default)]
+    pub rate_frames_per_second: Option<f64>,
+    /// The core of the sending thread.
+    #[serde(default)]
+    pub cpu: Option<u32>,
+}
+
+/// The sink of `traffic`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sink {
+    /// The interfaces that frames arrive on.
+    pub interfaces: Vec<String>,
+    /// The core of the receiving thread.
+    #[serde(default)]
+    pub cpu: Option<u32>,
+}
+
+impl Request {
+    /// Reads one line.
+    ///
+    /// # Errors
+    /// A [`Refusal`] of kind `bad-request` that names what is wrong.
+    pub fn parse(line: &[u8]) -> Result<Self, Refusal> {
+        let refuse = |id, message: String| Refusal { id, error: Error::bad_request(message) };
+        let mut fields: Map<String, Value> = serde_json::from_slice(line)
+            .map_err(|cause| refuse(None, format!("not a JSON object: {cause}")))?;
+        let id = match fields.remove("id") {
+            Some(id) => id.as_u64().filter(|id| *id >= 1),
+            None => None,
+        };
+        let id = id.ok_or_else(|| refuse(None, "id must be an integer of at least 1".to_owned()))?;
+        let name = match fields.remove("op") {
+            Some(Value::String(name)) => name,
+            _ => return Err(refuse(Some(id), "op must be a text".to_owned())),
+        };
+        let operation = Operation::parse(&name, fields)
+            .map_err(|message| refuse(Some(id), format!("{name}: {message}")))?;
+        Ok(Self { id, operation })
+    }
+}
+
+impl Operation {
+    fn parse(name: &str, fields: Map<String, Value>) -> Result<Self, String> {
+        Ok(match name {
+            "hello" => Self::Hello(read(fields)?),
+            "clocks" => read::<Nothing>(fields).map(|_| Self::Clocks)?,
+            "facts" => read::<Nothing>(fields).map(|_| Self::Facts)?,
+            "network" => Self::Network(read(fields)?),
+            "run" => Self::Run(read(fields)?),
+            "exec" => Self::Exec(read(fields)?),
+            "terminal" => Self::Terminal(read(fields)?),
+            "terminal-input" => Self::TerminalInput(read(fields)?),
+            "terminal-resize" => Self::TerminalResize(read(fields)?),
+            "terminal-close" => read::<Nothing>(fields).map(|_| Self::TerminalClose)?,
+            "shutdown" => read::<Nothing>(fields).map(|_| Self::Shutdown)?,
+            "timekeeper-start" => Self::TimekeeperStart(read(fields)?),
+            "marks" => Self::Marks(read(fields)?),
+            "path-delay" => Self::PathDelay(read(fields)?),
+            "traffic" => Self::Traffic(read(fields)?),
+            _ => return Err("no such operation in this protocol version".to_owned()),
+        })
+    }
+}
+
+/// Reads the fields of an operation or a job; the message names the field that is wrong.
+///
+/// # Errors
+/// Serde's sentence about the first unknown, missing or ill-typed field.
+pub fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, String> {
+    serde_json::from_value(Value::Object(fields)).map_err(|cause| cause.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reply::ErrorKind;
+    use proptest::prelude::*;
+
+    fn refusal(line: &str) -> Refusal {
+        Request::parse(line.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn a_request_is_read() {
+        let request = Request::parse(br#"{"id": 7, "op": "hello", "protocol": 1}"#).unwrap();
+        assert_eq!(request, Request { id: 7, operation: Operation::Hello(Hello { protocol: 1 }) });
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert_eq!(refusal("boot: hello").id, None);
+        assert_eq!(refusal("[1]").id, None);
+        assert_eq!(refusal(r#"{"op":"clocks"}"#).id, None);
+        assert_eq!(refusal(r#"{"id":0,"op":"clocks"}"#).id, None);
+        let unknown_field = refusal(r#"{"id":3,"op":"clocks","colour":1}"#);
+        assert_eq!(unknown_field.id, Some(3));
+        assert_eq!(unknown_field.error.kind, ErrorKind::BadRequest);
+        assert!(unknown_field.error.message.contains("colour"));
+        assert!(refusal(r#"{"id":3,"op":"hello"}"#).error.message.contains("protocol"));
+        assert!(refusal(r#"{"id":3,"op":"dance"}"#).error.message.contains("dance"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_makes_it_panic(line in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Request::parse(&line);
+        }
+    }
+}

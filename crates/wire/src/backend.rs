@@ -1,0 +1,125 @@
+//! The seam for back ends: a way to generate one source's frames, and a way to collect what arrives.
+//!
+//! The two traits are coarse on purpose: a back end that sends or counts inside the kernel (live XDP frames, an XDP
+//! sink) has no loop in user space. Back ends whose loop is here share [`crate::pacing`] and [`crate::sink`].
+
+use std::io;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use virtoll_clock::monotonic_ns;
+
+use crate::books::Books;
+use crate::frame::TestFrameRepr;
+use crate::pacing::SourceCounts;
+
+/// One source of a trial.
+#[derive(Clone, Debug)]
+pub struct SourcePlan {
+    /// The interface that its frames leave by.
+    pub interface: String,
+    /// Its frames, with sequence number and send time of no meaning.
+    pub frame: TestFrameRepr,
+    /// Target rate; none for flat out.
+    pub frames_per_second: Option<f64>,
+    /// How long it sends.
+    pub duration_ns: u64,
+    /// The most frames that it may send: the size of the sink's books.
+    pub limit_frames: u64,
+    /// The core of its thread.
+    pub cpu: Option<u32>,
+}
+
+/// When the sink's wait is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Quiet {
+    /// Nothing of the trial arrived for so long.
+    pub quiet_ns: u64,
+    /// The longest wait after the last source stopped.
+    pub limit_ns: u64,
+}
+
+/// What the sink counted.
+#[derive(Debug)]
+pub struct SinkCounts {
+    /// The books by source.
+    pub books: Books,
+    /// Frames that the kernel dropped for want of room before the sink read them.
+    pub kernel_dropped_frames: u64,
+    /// Whether quiet came before the limit.
+    pub drained: bool,
+}
+
+/// Sends the frames of one source. Made on the trial's main thread, with everything allocated.
+pub trait Generate: Send {
+    /// Waits for `start`, then sends.
+    ///
+    /// # Errors
+    /// What made sending impossible.
+    fn generate(&mut self, start: &Start) -> io::Result<SourceCounts>;
+}
+
+/// Counts what arrives at the sink. Captures from the moment that it is made.
+pub trait Collect: Send {
+    /// Lets the sources start, counts until they stopped and quiet came.
+    ///
+    /// # Errors
+    /// What made receiving impossible.
+    fn collect(self: Box<Self>, start: &Start, stop: &Stop) -> io::Result<SinkCounts>;
+}
+
+/// Frames may leave once the sink and all sources stand ready.
+#[derive(Debug)]
+pub struct Start {
+    gathered: Barrier,
+    announced: Barrier,
+    at_ns: AtomicU64,
+}
+
+/// From the moment that all threads stand ready to the first frame's due time.
+const LEAD_NS: u64 = 500_000;
+
+impl Start {
+    /// A start for `threads` threads: the sources and the sink.
+    pub fn new(threads: usize) -> Self {
+        Self {
+            gathered: Barrier::new(threads),
+            announced: Barrier::new(threads),
+            at_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Waits for all threads; the common start in `CLOCK_MONOTONIC` nanoseconds.
+    pub fn wait(&self) -> u64 {
+        if self.gathered.wait().is_leader() {
+            self.at_ns.store(monotonic_ns() + LEAD_NS, Ordering::Release);
+        }
+        self.announced.wait();
+        self.at_ns.load(Ordering::Acquire)
+    }
+}
+
+/// Tells the sink when the last source stopped.
+#[derive(Debug)]
+pub struct Stop {
+    running: AtomicU64,
+    stopped_ns: AtomicU64,
+}
+
+impl Stop {
+    /// For `sources` sources.
+    pub fn new(sources: usize) -> Self {
+        Self { running: AtomicU64::new(sources as u64), stopped_ns: AtomicU64::new(0) }
+    }
+
+    /// One source stopped, for whatever reason.
+    pub fn one_stopped(&self) {
+        self.stopped_ns.fetch_max(monotonic_ns(), Ordering::AcqRel);
+        self.running.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// `CLOCK_MONOTONIC` at which the last source stopped, once it has.
+    pub fn stopped_ns(&self) -> Option<u64> {
+        (self.running.load(Ordering::Acquire) == 0).then(|| self.stopped_ns.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,25 @@
+//! Traffic generator and sink.
+//!
+//! The road of a trial: a [`trial::TrialPlan`] opens one [`backend::Generate`] for each source and one
+//! [`backend::Collect`] for the sink, runs them on threads of their own, and ends with a [`trial::TrialCounts`]
+//! whose books balance. Wire formats are a cheap view over bytes beside a plain value ([`frame`], [`icmp`]).
+//! The send and receive loops hold no allocation, lock, log line or system call but the one that they are for.
+//! `unsafe` lives in `sys.rs` alone.
+
+pub mod af_packet;
+pub mod backend;
+pub mod books;
+pub mod checksum;
+pub mod frame;
+pub mod histogram;
+pub mod icmp;
+pub mod mac;
+pub mod pacing;
+pub mod sink;
+pub mod socket;
+pub mod trial;
+
+mod sys;
+
+pub use mac::MacAddress;
+pub use socket::{PacketKind, PacketSocket, interface_index, interface_mac};

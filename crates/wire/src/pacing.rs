@@ -1,0 +1,262 @@
+//! When each frame is due, and the loops that send by it.
+//!
+//! Each frame has its own due time: `start + sequence / rate`. A sender that was away catches up in batches, never
+//! moves the schedule, and gives up [`GRACE_NS`] after the trial's end: what is left then is unsent.
+
+use std::io;
+
+use virtoll_clock::{monotonic_ns, sleep_until_monotonic};
+
+use crate::frame::Stamper;
+
+/// The most frames of one send call.
+pub const BATCH_FRAMES: usize = 64;
+/// How long after the trial's end frames that were due within it may still leave.
+pub const GRACE_NS: u64 = 1_000_000;
+/// With less time than this until the next frame the sender spins instead of sleeping.
+const SPIN_NS: u64 = 100_000;
+
+/// Where a batch of prepared frames leaves.
+pub trait FrameSender {
+    /// The bytes of the frame at `index` of the batch, below [`BATCH_FRAMES`].
+    fn frame(&mut self, index: usize) -> &mut [u8];
+
+    /// Sends the first `count` frames of the batch in order and tells how many were accepted; the others are
+    /// refused for good (queue full).
+    ///
+    /// # Errors
+    /// What makes sending impossible, such as an interface that went down.
+    fn send(&mut self, count: usize) -> io::Result<usize>;
+}
+
+/// What one source did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceCounts {
+    /// Frames that the trial asked for.
+    pub intended_frames: u64,
+    /// Frames that the kernel accepted.
+    pub offered_frames: u64,
+    /// Intended frames that were refused or whose time was over.
+    pub unsent_frames: u64,
+    /// `CLOCK_MONOTONIC` at which the first frame was due.
+    pub start_monotonic_ns: u64,
+    /// `CLOCK_MONOTONIC` after the last send call.
+    pub end_monotonic_ns: u64,
+    /// The most that a frame was sent after its due time.
+    pub late_ns_max: u64,
+    /// The most frames of one send call.
+    pub batch_frames: u64,
+}
+
+/// Due times of the frames of one source.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// `CLOCK_MONOTONIC` of frame 0.
+    pub start_ns: u64,
+    /// Target rate.
+    pub frames_per_second: f64,
+    /// Length of the trial.
+    pub duration_ns: u64,
+}
+
+impl Schedule {
+    /// floor(rate * duration): how many frames are due within the trial.
+    pub fn intended_frames(&self) -> u64 {
+        intended_frames(self.frames_per_second, self.duration_ns)
+    }
+
+    /// When frame `sequence` is due.
+    #[inline]
+    pub fn due_ns(&self, sequence: u64) -> u64 {
+        self.start_ns + (sequence as f64 * 1e9 / self.frames_per_second) as u64
+    }
+
+    /// How many frames are due at `now_ns`.
+    #[inline]
+    pub fn due_frames(&self, now_ns: u64) -> u64 {
+        now_ns.checked_sub(self.start_ns).map_or(0, |passed| {
+            (passed as f64 * self.frames_per_second / 1e9) as u64 + 1
+        })
+    }
+}
+
+/// floor(rate * `duration_ns` / 10^9), in double precision.
+pub fn intended_frames(frames_per_second: f64, duration_ns: u64) -> u64 {
+    (frames_per_second * duration_ns as f64 / 1e9) as u64
+}
+
+/// Sends by the schedule.
+///
+/// # Errors
+/// As [`FrameSender::send`].
+pub fn send_paced(
+    sender: &mut impl FrameSender,
+    stamper: Stamper,
+    schedule: &Schedule,
+) -> io::Result<SourceCounts> {
+    let intended = schedule.intended_frames();
+    let give_up_ns = schedule.start_ns + schedule.duration_ns + GRACE_NS;
+    let mut counts = SourceCounts {
+        intended_frames: intended,
+        start_monotonic_ns: schedule.start_ns,
+        ..SourceCounts::default()
+    };
+    let mut next = 0;
+    while next < intended {
+        let now = monotonic_ns();
+        if now >= give_up_ns {
+            break;
+        }
+        let due = schedule.due_frames(now).min(intended);
+        if due <= next {
+            wait_until(schedule.due_ns(next), now);
+            continue;
+        }
+        let late_ns = now.saturating_sub(schedule.due_ns(next));
+        counts.late_ns_max = counts.late_ns_max.max(late_ns);
+        let batch = ((due - next) as usize).min(BATCH_FRAMES);
+        send_batch(sender, stamper, next, batch, &mut counts)?;
+        next += batch as u64;
+    }
+    counts.end_monotonic_ns = monotonic_ns();
+    counts.unsent_frames = intended - counts.offered_frames;
+    Ok(counts)
+}
+
+/// Sends without a pause from `start_ns` for `duration_ns`, at most `limit_frames`.
+///
+/// # Errors
+/// As [`FrameSender::send`].
+pub fn send_flat_out(
+    sender: &mut impl FrameSender,
+    stamper: Stamper,
+    start_ns: u64,
+    duration_ns: u64,
+    limit_frames: u64,
+) -> io::Result<SourceCounts> {
+    let mut counts = SourceCounts { start_monotonic_ns: start_ns, ..SourceCounts::default() };
+    let end_ns = start_ns + duration_ns;
+    sleep_until_monotonic(start_ns);
+    while monotonic_ns() < end_ns && counts.intended_frames < limit_frames {
+        let room = limit_frames - counts.intended_frames;
+        let batch = BATCH_FRAMES.min(usize::try_from(room).unwrap_or(BATCH_FRAMES));
+        send_batch(sender, stamper, counts.intended_frames, batch, &mut counts)?;
+        counts.intended_frames += batch as u64;
+    }
+    counts.end_monotonic_ns = monotonic_ns();
+    counts.unsent_frames = counts.intended_frames - counts.offered_frames;
+    Ok(counts)
+}
+
+#[inline]
+fn send_batch(
+    sender: &mut impl FrameSender,
+    stamper: Stamper,
+    first: u64,
+    batch: usize,
+    counts: &mut SourceCounts,
+) -> io::Result<()> {
+    for index in 0..batch {
+        stamper.stamp(sender.frame(index), first + index as u64, monotonic_ns());
+    }
+    counts.offered_frames += sender.send(batch)? as u64;
+    counts.batch_frames = counts.batch_frames.max(batch as u64);
+    Ok(())
+}
+
+#[inline]
+fn wait_until(due_ns: u64, now_ns: u64) {
+    if due_ns.saturating_sub(now_ns) > SPIN_NS {
+        sleep_until_monotonic(due_ns - SPIN_NS / 2);
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{MINIMUM_FRAME_BYTES, TestFrameRepr};
+    use proptest::prelude::*;
+    use std::net::Ipv4Addr;
+
+    struct Refusing {
+        frames: Vec<[u8; MINIMUM_FRAME_BYTES]>,
+        every: usize,
+        seen: usize,
+        sequences: Vec<u64>,
+    }
+
+    impl FrameSender for Refusing {
+        fn frame(&mut self, index: usize) -> &mut [u8] {
+            &mut self.frames[index]
+        }
+
+        fn send(&mut self, count: usize) -> io::Result<usize> {
+            let mut accepted = 0;
+            for frame in &self.frames[..count] {
+                self.sequences.push(TestFrameRepr::parse(frame).unwrap().sequence);
+                self.seen += 1;
+                accepted += usize::from(self.seen % self.every != 0);
+            }
+            Ok(accepted)
+        }
+    }
+
+    fn sender(every: usize) -> (Refusing, Stamper) {
+        let repr = TestFrameRepr {
+            source_mac: "02:00:00:00:00:01".parse().unwrap(),
+            destination_mac: "02:00:00:00:00:02".parse().unwrap(),
+            source_address: Ipv4Addr::LOCALHOST,
+            destination_address: Ipv4Addr::LOCALHOST,
+            source_port: 1,
+            destination_port: 2,
+            trial: 3,
+            source: 0,
+            sequence: 0,
+            sent_monotonic_ns: 0,
+            frame_bytes: MINIMUM_FRAME_BYTES,
+        };
+        let mut frame = [0; MINIMUM_FRAME_BYTES];
+        repr.emit(&mut frame).unwrap();
+        let sender = Refusing { frames: vec![frame; BATCH_FRAMES], every, seen: 0, sequences: Vec::new() };
+        (sender, Stamper::new(&repr).unwrap())
+    }
+
+    #[test]
+    fn refused_frames_are_unsent_and_every_number_is_used_once() {
+        let (mut sender, stamper) = sender(10);
+        let schedule = Schedule {
+            start_ns: monotonic_ns() + 100_000,
+            frames_per_second: 50_000.0,
+            duration_ns: 20_000_000,
+        };
+        let counts = send_paced(&mut sender, stamper, &schedule).unwrap();
+        assert_eq!(counts.intended_frames, 1_000);
+        assert_eq!(counts.offered_frames + counts.unsent_frames, 1_000);
+        assert!(counts.unsent_frames >= sender.seen as u64 / 10);
+        assert!(sender.sequences.iter().copied().eq(0..sender.seen as u64));
+    }
+
+    #[test]
+    fn flat_out_stops_at_its_limit() {
+        let (mut sender, stamper) = sender(usize::MAX);
+        let counts = send_flat_out(&mut sender, stamper, monotonic_ns(), 10_000_000_000, 100).unwrap();
+        assert_eq!((counts.intended_frames, counts.offered_frames), (100, 100));
+    }
+
+    proptest! {
+        #[test]
+        fn a_frame_is_due_at_its_due_time_and_not_long_before(
+            rate in 0.5_f64..5e6, sequence in 0_u64..10_000_000, start_ns in 0_u64..(1 << 50),
+        ) {
+            let schedule = Schedule { start_ns, frames_per_second: rate, duration_ns: 1 };
+            let due_ns = schedule.due_ns(sequence);
+            prop_assert!(schedule.due_frames(due_ns + 2) > sequence);
+            prop_assert!(schedule.due_frames(due_ns.saturating_sub(2)) <= sequence + 1);
+            if start_ns > 0 {
+                prop_assert_eq!(schedule.due_frames(start_ns - 1), 0);
+            }
+        }
+    }
+}
