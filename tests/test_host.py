@@ -1,0 +1,181 @@
+"""The host's block and its fitness samples, against trees of known content and against this host."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from virtoll import records
+from virtoll.host import FitnessSample, FitnessSampler, describe_host
+
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+FILES = {
+    "proc/stat": "cpu  100 20 30 4000 500 6 7 8 9 1\ncpu0 1 2 3 4 5 6 7 8 9 1\n",
+    "proc/loadavg": "0.52 0.58 0.59 1/102 4242\n",
+    "proc/vmstat": "nr_free_pages 12\npswpin 23\npswpout 29\n",
+    "proc/meminfo": "MemTotal:        2048 kB\nMemFree: 1 kB\nMemAvailable:    1024 kB\n",
+    "proc/cpuinfo": "processor\t: 0\nmodel name\t: Test CPU 3000\nflags\t\t: fpu hypervisor sse\n",
+    "proc/pressure/cpu": "some avg10=0.00 avg60=0.00 avg300=0.00 total=101\nfull avg10=0.00 total=7\n",
+    "proc/pressure/memory": "some avg10=0.00 avg60=0.00 avg300=0.00 total=103\n",
+    "proc/pressure/io": "some avg10=0.00 avg60=0.00 avg300=0.00 total=107\n",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "2400000\n",
+    "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq": "1200000\n",
+    "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "3\n",
+    "sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count": "4\n",
+    "sys/devices/system/cpu/vulnerabilities/meltdown": "Mitigation: PTI\n",
+    "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
+    "sys/devices/system/clocksource/clocksource0/available_clocksource": "tsc kvm-clock\n",
+    "sys/class/thermal/thermal_zone0/temp": "45500\n",
+    "sys/class/thermal/thermal_zone1/temp": "-2000\n",
+    "etc/os-release": 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
+    "etc/machine-id": "0123456789abcdef\n",
+    "var/lib/dpkg/status": (
+        "Package: runc\nStatus: install ok installed\nPriority: optional\nVersion: 1.1.5\n\n"
+        "Package: crun\nStatus: deinstall ok config-files\nVersion: 1.8\n\n"
+        "Package: nano\nStatus: install ok installed\nVersion: 7\n"
+    ),
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A host of known content."""
+    for name, text in FILES.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def sample(root: Path) -> FitnessSample:
+    """One sample of a tree."""
+    with FitnessSampler(root) as sampler:
+        return sampler.sample(None)
+
+
+def test_a_sample_has_each_number_from_its_file(tree: Path) -> None:
+    record = sample(tree)
+    assert record["busy_ns"] == (100 + 20 + 30 + 6 + 7) * TICK_NS
+    assert record["idle_ns"] == (4000 + 500) * TICK_NS
+    assert record["steal_ns"] == 8 * TICK_NS
+    assert record["load_1m"] == 0.52
+    assert record["pressure"] == {"cpu_some_us": 101, "memory_some_us": 103, "io_some_us": 107}
+    assert (record["swap_in_pages"], record["swap_out_pages"]) == (23, 29)
+    assert record["frequency_khz"] == [2_400_000, 1_200_000]
+    assert record["temperature_millicelsius"] == [45_500, -2_000]
+    assert record["throttle_count"] == 7
+    assert record["memory_available_bytes"] == 1024 * 1024
+    assert record["kernel_messages"] == []
+
+
+def test_what_the_host_does_not_offer_is_null(tmp_path: Path) -> None:
+    record = sample(tmp_path)
+    known = {key for key, value in record.items() if value is not None}
+    assert known == {"monotonic_ns", "realtime_ns", "kernel_messages"}
+
+
+def test_a_kernel_that_lacks_one_pressure_file_keeps_the_others(tree: Path) -> None:
+    (tree / "proc/pressure/io").unlink()
+    assert sample(tree)["pressure"] == {"cpu_some_us": 101, "memory_some_us": 103, "io_some_us": None}
+
+
+def test_a_sensor_that_cannot_be_read_is_left_out(tree: Path) -> None:
+    (tree / "sys/class/thermal/thermal_zone0/temp").write_text("", encoding="utf-8")
+    assert sample(tree)["temperature_millicelsius"] == [-2000]
+
+
+def test_a_sample_has_the_fields_of_the_run_folder(tree: Path) -> None:
+    assert set(sample(tree)) == {field.name for field in dataclasses.fields(records.FitnessRecord)}
+
+
+def test_kernel_messages_are_the_new_ones_only(tree: Path) -> None:
+    (tree / "dev").mkdir()
+    log = tree / "dev/kmsg"
+    log.write_text("6,1,0,-;an old message\n", encoding="utf-8")
+    with FitnessSampler(tree) as sampler:
+        assert sampler.sample(None)["kernel_messages"] == []
+        with log.open("a", encoding="utf-8") as file:
+            file.write("4,2,5,-;a new message; with a semicolon\n SUBSYSTEM=pci\n")
+        assert sampler.sample(1)["kernel_messages"] == ["a new message; with a semicolon"]
+        assert sampler.sample(2)["kernel_messages"] == []
+
+
+def test_the_real_kernel_log_gives_a_new_message() -> None:
+    try:
+        log = Path("/dev/kmsg").open("w", encoding="utf-8")  # noqa: SIM115
+    except OSError:
+        pytest.skip("/dev/kmsg may not be written here")
+    with FitnessSampler() as sampler, log:
+        log.write("virtoll: a test looks for this message\n")
+        log.flush()
+        assert "virtoll: a test looks for this message" in sampler.sample(None)["kernel_messages"]
+
+
+def test_a_closed_sampler_still_samples(tree: Path) -> None:
+    sampler = FitnessSampler(tree)
+    sampler.close()
+    sampler.close()
+    assert sampler.sample(5)["after_trial"] == 5
+
+
+def test_this_host_can_be_sampled_in_under_5_ms() -> None:
+    with FitnessSampler() as sampler:
+        sampler.sample(None)
+        durations = []
+        for trial in range(9):
+            start = time.perf_counter_ns()
+            record = sampler.sample(trial)
+            durations.append(time.perf_counter_ns() - start)
+    assert sorted(durations)[4] < 5_000_000
+    assert record["busy_ns"]
+    assert record["memory_available_bytes"]
+    json.dumps(record)
+
+
+def test_the_block_names_what_the_files_say(tree: Path) -> None:
+    block = describe_host(tree)
+    assert block["cpu_model"] == "Test CPU 3000"
+    assert block["memory_bytes"] == 2048 * 1024
+    assert block["hypervisor"] == "kvm"
+    assert block["clock_source"] == "tsc"
+    assert block["os"] == "Debian GNU/Linux 12 (bookworm)"
+    assert block["mitigations"] == {"meltdown": "Mitigation: PTI"}
+    assert block["packages"] == {"runc": "1.1.5"}
+
+
+def test_bare_metal_has_no_hypervisor(tree: Path) -> None:
+    (tree / "proc/cpuinfo").write_text("model name\t: Test CPU 3000\nflags\t\t: fpu sse\n", encoding="utf-8")
+    assert describe_host(tree)["hypervisor"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("etc/machine-id", "fedcba\n"),
+        ("proc/cpuinfo", "model name : Other CPU\nflags : hypervisor\n"),
+        ("sys/devices/system/cpu/vulnerabilities/meltdown", "Vulnerable\n"),
+    ],
+)
+def test_the_fingerprint_changes_with_host_processor_and_mitigations(tree: Path, name: str, text: str) -> None:
+    before = describe_host(tree)["fingerprint"]
+    assert describe_host(tree)["fingerprint"] == before
+    (tree / name).write_text(text, encoding="utf-8")
+    assert describe_host(tree)["fingerprint"] != before
+
+
+def test_the_fingerprint_does_not_change_with_packages(tree: Path) -> None:
+    before = describe_host(tree)["fingerprint"]
+    (tree / "var/lib/dpkg/status").unlink()
+    assert describe_host(tree)["fingerprint"] == before
+
+
+def test_the_block_of_this_host_is_json_and_hides_its_name() -> None:
+    text = json.dumps(describe_host())
+    assert os.uname().nodename not in json.loads(text)["hostname_hash"]
+    assert len(json.loads(text)["fingerprint"]) == 64
