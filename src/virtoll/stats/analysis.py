@@ -1,0 +1,199 @@
+"""The whole analysis of one run: `RunData` in, `Analysis` out; pure, so it gives the same on any machine.
+
+The steps, in order: values from trials, cells, A/A control, smallest detectable difference, comparisons with Holm's
+correction, clock errors, drift, fitness of the host, equivalence of the guests.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
+from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
+from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
+from virtoll.stats.compare import LEVEL, Comparison, Detectable, compare, correct, judge, smallest_detectable
+from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
+from virtoll.stats.equivalence import Equivalence, equivalence
+from virtoll.stats.fitness import HostFitness, host_fitness
+from virtoll.stats.summaries import CellSummary, summarise
+from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
+from virtoll.stats.values import Gap, Observation, Task, canonical, observations_of, tasks_of
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run folder's records, as read; `trials` holds the latest record of each trial."""
+
+    manifest: Manifest
+    state: State
+    trials: tuple[TrialRecord, ...]
+    boots: tuple[BootRecord, ...]
+    commands: tuple[CommandRecord, ...]
+    fitness: tuple[FitnessRecord, ...]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Everything that tables, figures and the page are made of.
+
+    `cells` is by (platform, task) and holds only cells with values; `comparisons` has one entry for each platform other
+    than baseline and control and each task; `control` one for each task (A/A), none where there is no control.
+    """
+
+    data: RunData
+    platforms: tuple[str, ...]
+    tasks: tuple[Task, ...]
+    observations: tuple[Observation, ...]
+    gaps: tuple[Gap, ...]
+    cells: Mapping[tuple[str, Task], CellSummary]
+    comparisons: tuple[Comparison, ...]
+    control: tuple[Comparison, ...]
+    detectable: Mapping[str, Detectable]
+    points: tuple[PointValue, ...]
+    curves: tuple[Curve, ...]
+    clocks: tuple[ClockError, ...]
+    order: tuple[OrderedValue, ...]
+    drift: Drift | None
+    fitness: HostFitness
+    equivalence: Equivalence
+    statuses: Mapping[str, Mapping[str, int]]
+
+    @property
+    def baseline(self) -> str | None:
+        """The baseline's label, or None where the run has none or nothing of it could be measured."""
+        label = self.data.manifest.baseline
+        return label if any(platform == label for platform, _ in self.cells) else None
+
+    @property
+    def rejected_controls(self) -> tuple[Comparison, ...]:
+        """A/A comparisons that find a difference after correction: there should be none."""
+        return tuple(one for one in self.control if one.p_adjusted is not None and one.p_adjusted < LEVEL)
+
+    @property
+    def family(self) -> int:
+        """How many comparisons the verdicts were corrected for."""
+        return sum(one.p_value is not None for one in self.comparisons)
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks in which anything was measured."""
+        return len({observation.block for observation in self.observations})
+
+    def comparison(self, platform: str, task: Task) -> Comparison | None:
+        """The comparison of a platform (or of the control) on a task."""
+        both = (*self.comparisons, *self.control)
+        return next((one for one in both if one.platform == platform and one.task == task), None)
+
+    def curve(self, platform: str, frame_size_bytes: int) -> Curve | None:
+        """The sweep of a platform at a frame size."""
+        return next(
+            (one for one in self.curves if (one.platform, one.frame_size_bytes) == (platform, frame_size_bytes)), None
+        )
+
+
+def analyse(data: RunData) -> Analysis:
+    """The pipeline of the module's docstring."""
+    platforms = _platforms(data)
+    tasks = tasks_of(data.manifest, data.trials)
+    observations, gaps = observations_of(tasks, data.trials)
+    cells = _cells(observations, platforms, tasks)
+    comparisons, control = _compare_all(data, platforms, tasks, cells)
+    detectable = smallest_detectable(control)
+    control = correct(control)
+    comparisons = correct(comparisons)
+    family = sum(one.p_value is not None for one in comparisons)
+    points = point_values(data.trials)
+    order = ordered_values(cells.values())
+    return Analysis(
+        data=data,
+        platforms=platforms,
+        tasks=tasks,
+        observations=observations,
+        gaps=gaps,
+        cells=cells,
+        comparisons=tuple(judge(one, detectable, family) for one in comparisons),
+        control=tuple(judge(one, None, len(control)) for one in control),
+        detectable=detectable,
+        points=points,
+        curves=curves(points),
+        clocks=clock_errors(clock_readings(data.trials), platforms),
+        order=order,
+        drift=drift(order),
+        fitness=host_fitness(data.fitness, data.manifest.host),
+        equivalence=equivalence(data.boots, platforms, data.manifest.baseline),
+        statuses=_statuses(data, platforms),
+    )
+
+
+def _platforms(data: RunData) -> tuple[str, ...]:
+    """Labels in the experiment's order, the baseline and its control first."""
+    listed = [entry.label for entry in data.manifest.platforms]
+    first = [label for label in listed if label == data.manifest.baseline]
+    first += [label for label in listed if label == data.manifest.control]
+    seen = [trial.platform for trial in data.trials]
+    return tuple(dict.fromkeys(first + listed + seen))
+
+
+def _cells(
+    observations: Sequence[Observation], platforms: Sequence[str], tasks: Sequence[Task]
+) -> dict[tuple[str, Task], CellSummary]:
+    groups: dict[tuple[str, Task], list[Observation]] = {}
+    for observation in observations:
+        groups.setdefault((observation.platform, observation.task), []).append(observation)
+    return {
+        (platform, task): summarise(groups[platform, task])
+        for platform in platforms
+        for task in tasks
+        if (platform, task) in groups
+    }
+
+
+def _compare_all(
+    data: RunData, platforms: Sequence[str], tasks: Sequence[Task], cells: Mapping[tuple[str, Task], CellSummary]
+) -> tuple[list[Comparison], list[Comparison]]:
+    """Every platform against the baseline, and the control against it; both uncorrected; empty without a baseline."""
+    baseline, control = data.manifest.baseline, data.manifest.control
+    if baseline is None:
+        return [], []
+    agents = agents_by_platform(data.boots)
+    compared: list[Comparison] = []
+    for platform in platforms:
+        if platform == baseline:
+            continue
+        refused = why_platform_incomparable(agents, platform, baseline)
+        for task in tasks:
+            own = None if refused else cells.get((platform, task))
+            why = refused or _why_missing(data, platform, task) or _why_missing(data, baseline, task)
+            compared.append(compare(task, platform, own, cells.get((baseline, task)), why))
+    return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
+
+
+def _why_missing(data: RunData, platform: str, task: Task) -> str:
+    """The most frequent reason why a cell has no value; empty where none is known."""
+    entry = next((entry for entry in data.manifest.platforms if entry.label == platform), None)
+    if entry is not None and not entry.available:
+        return f"{platform} is not available: {entry.reason}"
+    reasons = Counter(
+        f"{trial.status}: {trial.reason}"
+        for trial in data.trials
+        if trial.platform == platform
+        and trial.workload == task.workload
+        and trial.status != "ok"
+        and canonical(trial.parameters) == task.parameters
+    )
+    return f"{platform} {reasons.most_common(1)[0][0]}" if reasons else ""
+
+
+def _statuses(data: RunData, platforms: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Trials by platform and status; `not run` are those of the plan without any record."""
+    table = {platform: dict.fromkeys(("ok", "invalid", "failed", "skipped", "not run"), 0) for platform in platforms}
+    done = {trial.trial for trial in data.trials}
+    for trial in data.trials:
+        table[trial.platform][trial.status] += 1
+    for planned in data.manifest.plan.trials:
+        if planned.trial not in done:
+            row = table.setdefault(
+                planned.platform, dict.fromkeys(("ok", "invalid", "failed", "skipped", "not run"), 0)
+            )
+            row["not run"] += 1
+    return table

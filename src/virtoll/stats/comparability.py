@@ -1,0 +1,63 @@
+"""What may be compared with what: the same host, the same agent build, the same unit. Everything else is refused."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from virtoll.errors import RunFolderError
+from virtoll.records import BootRecord
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What has to be equal between two things that are compared; None: not known, which is not a difference."""
+
+    host_fingerprint: str | None
+    agent_sha256: str | None
+    unit: str | None
+
+
+def why_incomparable(one: Identity, other: Identity) -> str | None:
+    """The first reason why two results must not be compared, or None when they may."""
+    pairs = (
+        ("other host", one.host_fingerprint, other.host_fingerprint),
+        ("other build of the agent", one.agent_sha256, other.agent_sha256),
+        ("other unit", one.unit, other.unit),
+    )
+    for what, mine, theirs in pairs:
+        if mine is not None and theirs is not None and mine != theirs:
+            return f"not comparable: {what} ({mine[:12]} against {theirs[:12]})"
+    return None
+
+
+def require_comparable(one: Identity, other: Identity) -> None:
+    """Raise RunFolderError unless the two may be compared."""
+    reason = why_incomparable(one, other)
+    if reason is not None:
+        raise RunFolderError(f"{reason}: measure both again on one host, with one build.")
+
+
+def agents_by_platform(boots: Iterable[BootRecord]) -> dict[str, frozenset[str]]:
+    """Hashes of the agent's binary as measured inside the guests, by platform."""
+    found: dict[str, set[str]] = {}
+    for boot in boots:
+        own = found.setdefault(boot.platform, set())
+        if boot.facts and isinstance(boot.facts.get("agent_sha256"), str):
+            own.add(boot.facts["agent_sha256"])
+    return {platform: frozenset(hashes) for platform, hashes in found.items()}
+
+
+def why_platform_incomparable(agents: dict[str, frozenset[str]], platform: str, baseline: str) -> str | None:
+    """Why a platform of one run must not be compared with the baseline: it, or both, ran another agent."""
+    mine, theirs = agents.get(platform, frozenset()), agents.get(baseline, frozenset())
+    for name, hashes in ((platform, mine), (baseline, theirs)):
+        if len(hashes) > 1:
+            return f"not comparable: {name} ran {len(hashes)} different builds of the agent"
+    return next(
+        (
+            reason
+            for one in mine
+            for other in theirs
+            if (reason := why_incomparable(Identity(None, one, None), Identity(None, other, None)))
+        ),
+        None,
+    )

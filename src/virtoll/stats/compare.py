@@ -1,0 +1,151 @@
+"""Paired comparison with the baseline, the A/A control, and the verdict in words.
+
+Everything is in *shares*: performance as a share of the baseline's, 1 = the same, below 1 = slower, whichever way the
+metric goes (rate / baseline's rate; baseline's duration / duration). Pairs are of the same block. Differences are taken
+on logarithms, because a cost is a factor.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from virtoll.stats.intervals import CONFIDENCE, Interval, holm, log_ratio_estimate
+from virtoll.stats.summaries import CellSummary, block_values
+from virtoll.stats.values import Task
+
+LEVEL = 1 - CONFIDENCE
+
+
+class Verdict(StrEnum):
+    """What may be said of one comparison."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    NONE = "no difference detectable"
+    UNDECIDED = "not decided"
+    NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One platform against the baseline on one task: `share` with its interval, and the verdict with its reason.
+
+    `pairs` is (block, share) for each block that has both; `p_adjusted` is Holm's over the family.
+    """
+
+    platform: str
+    task: Task
+    pairs: tuple[tuple[int, float], ...]
+    share: float | None
+    interval: Interval | None
+    p_value: float | None
+    p_adjusted: float | None
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """The smallest difference that the campaign can see on a resource, as a factor >= 1, and where it comes from."""
+
+    resource: str
+    factor: float
+    noise_factor: float
+    worst_factor: float
+    tasks: int
+    pairs: int
+
+    @property
+    def low(self) -> float:
+        """The share below which a platform is visibly slower."""
+        return 1 / self.factor
+
+
+def paired_shares(task: Task, platform: CellSummary, baseline: CellSummary) -> tuple[tuple[int, float], ...]:
+    """(block, share of the baseline's performance) for every block that has both."""
+    own, base = block_values(platform.observations), block_values(baseline.observations)
+    higher = task.metric.better == "higher"
+    return tuple(
+        (block, own[block] / base[block] if higher else base[block] / own[block]) for block in own if block in base
+    )
+
+
+def compare(
+    task: Task, platform: str, own: CellSummary | None, baseline: CellSummary | None, why_not: str
+) -> Comparison:
+    """One comparison before correction; `why_not` is the reason to give when there is nothing to compare."""
+    pairs = paired_shares(task, own, baseline) if own and baseline else ()
+    if not pairs:
+        reason = why_not or "no block has both a valid value of the platform and one of the baseline"
+        return Comparison(platform, task, (), None, None, None, None, Verdict.NOT_MEASURED, reason)
+    found = log_ratio_estimate([math.log(share) for _, share in pairs])
+    interval = found.interval and Interval(
+        math.exp(min(found.interval.low, 700.0)),
+        math.exp(min(found.interval.high, 700.0)),
+        found.interval.coverage,
+        found.interval.method,
+    )
+    verdict, reason = (Verdict.NONE, "") if interval else (Verdict.UNDECIDED, "one block only: no interval, no verdict")
+    return Comparison(platform, task, pairs, math.exp(found.value), interval, found.p_value, None, verdict, reason)
+
+
+def smallest_detectable(control: Sequence[Comparison]) -> dict[str, Detectable]:
+    """The smallest visible difference by resource, from the A/A shares (baseline against itself) of all its tasks.
+
+    With d the N paired log shares of all A/A tasks of the resource, n the median number of blocks a task:
+    `max(t(0.975, N) * sqrt(sum(d^2) / N) / sqrt(n), max |task's estimate|)`, as a factor by exp().
+    The first term is the half-width of the interval that n blocks give around "no difference": the true difference of
+    an A/A is zero, so d^2 is taken about zero, all N pairs estimate one variance, and a lasting bias of one entry
+    counts as noise instead of hiding in a mean. The second says that a difference no larger than one that was seen
+    between two identical platforms proves nothing. It is a least significant difference: a true difference of just this
+    size is seen in about half of all campaigns.
+    """
+    from scipy.special import stdtrit
+
+    resources: dict[str, list[Comparison]] = {}
+    for comparison in control:
+        if comparison.pairs and comparison.share is not None:
+            resources.setdefault(comparison.task.metric.resource, []).append(comparison)
+    result = {}
+    for resource, own in resources.items():
+        logs = [math.log(share) for comparison in own for _, share in comparison.pairs]
+        total = len(logs)
+        blocks = sorted(len(comparison.pairs) for comparison in own)[len(own) // 2]
+        deviation = math.sqrt(math.fsum(value * value for value in logs) / total)
+        noise = float(stdtrit(total, 1 - LEVEL / 2)) * deviation / math.sqrt(blocks)
+        worst = max(abs(math.log(comparison.share)) for comparison in own if comparison.share is not None)
+        factor = math.exp(min(max(noise, worst), 700.0))
+        result[resource] = Detectable(resource, factor, math.exp(min(noise, 700.0)), math.exp(worst), len(own), total)
+    return result
+
+
+def correct(family: Sequence[Comparison]) -> list[Comparison]:
+    """The same comparisons with Holm's p-values over the family of those that have one."""
+    tested = [comparison for comparison in family if comparison.p_value is not None]
+    adjusted = iter(holm([comparison.p_value for comparison in tested if comparison.p_value is not None]))
+    return [
+        comparison if comparison.p_value is None else replace(comparison, p_adjusted=next(adjusted))
+        for comparison in family
+    ]
+
+
+def judge(comparison: Comparison, detectable: Mapping[str, Detectable], family: int) -> Comparison:
+    """The verdict of a corrected comparison; `family` is the number of comparisons it was corrected for."""
+    share, interval, p_adjusted = comparison.share, comparison.interval, comparison.p_adjusted
+    if share is None or interval is None or p_adjusted is None:
+        return comparison
+    limit = detectable.get(comparison.task.metric.resource)
+    if interval.low <= 1 <= interval.high:
+        return replace(comparison, verdict=Verdict.NONE, reason="the interval holds 100 %")
+    if p_adjusted >= LEVEL:
+        reason = f"its own interval leaves out 100 %, but it does not survive correction for {family} comparisons"
+        return replace(comparison, verdict=Verdict.NONE, reason=reason)
+    if limit is not None and abs(math.log(share)) <= math.log(limit.factor):
+        reason = "smaller than the smallest difference that the A/A control lets the campaign see"
+        return replace(comparison, verdict=Verdict.NONE, reason=reason)
+    verdict = Verdict.SLOWER if share < 1 else Verdict.FASTER
+    reason = f"p = {p_adjusted:.2g} after correction for {family} comparisons"
+    return replace(
+        comparison, verdict=verdict, reason=reason if limit else f"{reason}; no A/A control to set it against"
+    )

@@ -1,0 +1,160 @@
+"""The equivalence report: what is equal between the platforms' guests and what is not, as measured inside them.
+
+A fact is a name and a text; facts that could not be read are None, which is neither equal nor different.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll import units
+from virtoll.records import BootRecord
+
+_PLAIN = (
+    ("agent", "agent_sha256"),
+    ("CPUs online", "cpus_online"),
+    ("CPUs allowed", "cpus_allowed"),
+    ("page size", "page_size_bytes"),
+    ("machine", "machine"),
+    ("CPU model", "cpu_model"),
+    ("kernel release", "kernel_release"),
+    ("kernel version", "kernel_version"),
+    ("kernel command line", "cmdline"),
+    ("hypervisor", "hypervisor"),
+    ("clock source", "clock_source"),
+    ("clock tick, Hz", "clock_tick_hz"),
+    ("root file system", "root_filesystem"),
+    ("user", "uid"),
+    ("process", "pid"),
+    ("capabilities", "capabilities_hex"),
+)
+_SIZES = (("memory seen", "memory_total_bytes"), ("memory limit", "memory_limit_bytes"))
+_NULL_MEANS = {"memory_limit_bytes": "none", "hypervisor": "none", "cmdline": "none"}
+
+
+@dataclass(frozen=True)
+class FactRow:
+    """One fact: the text for each platform (None: not known); `equal` when all that are known agree."""
+
+    name: str
+    values: Mapping[str, str | None]
+    equal: bool
+
+
+@dataclass(frozen=True)
+class PairCount:
+    """Two platforms: how many facts were compared (known on both) and which differ."""
+
+    one: str
+    other: str
+    compared: int
+    different: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Facts by platform and the counts for each pair; platforms without facts are left out and named."""
+
+    platforms: tuple[str, ...]
+    rows: tuple[FactRow, ...]
+    pairs: tuple[PairCount, ...]
+    without_facts: tuple[str, ...]
+    mismatches: tuple[tuple[str, str], ...]
+
+    def pair(self, one: str, other: str) -> PairCount | None:
+        """The count of a pair, in either order."""
+        return next((pair for pair in self.pairs if {pair.one, pair.other} == {one, other}), None)
+
+
+def equivalence(boots: Sequence[BootRecord], platforms: Sequence[str], reference: str | None) -> Equivalence:
+    """Compare the guests' facts; CPU flags are given as the difference to `reference`'s (or the first platform's)."""
+    facts = {platform: _merged(boot for boot in boots if boot.platform == platform) for platform in platforms}
+    known = tuple(platform for platform in platforms if facts[platform])
+    if known:
+        _flags_against(facts, known, reference if reference in known else known[0])
+    names = list(dict.fromkeys(name for platform in known for name in facts[platform]))
+    rows = tuple(_row(name, {platform: facts[platform].get(name) for platform in known}) for name in names)
+    pairs = tuple(_pair(one, other, rows) for index, one in enumerate(known) for other in known[index + 1 :])
+    mismatches = dict.fromkeys((boot.platform, text) for boot in boots for text in boot.mismatches)
+    without = tuple(platform for platform in platforms if not facts[platform])
+    return Equivalence(known, rows, pairs, without, tuple(mismatches))
+
+
+def _row(name: str, values: dict[str, str | None]) -> FactRow:
+    return FactRow(name, values, len({value for value in values.values() if value is not None}) <= 1)
+
+
+def _pair(one: str, other: str, rows: Iterable[FactRow]) -> PairCount:
+    both = [row for row in rows if row.values[one] is not None and row.values[other] is not None]
+    different = tuple(row.name for row in both if row.values[one] != row.values[other])
+    return PairCount(one, other, len(both), different)
+
+
+def _merged(boots: Iterable[BootRecord]) -> dict[str, str | None]:
+    """The facts of all boots of a platform: one text where they agree, all of them where they do not."""
+    seen: dict[str, list[str | None]] = {}
+    for boot in boots:
+        if boot.facts is not None:
+            for name, value in _flat(boot.facts, boot.attachment).items():
+                seen.setdefault(name, []).append(value)
+    return {name: _agreed(values) for name, values in seen.items()}
+
+
+def _agreed(values: Sequence[str | None]) -> str | None:
+    known = list(dict.fromkeys(value for value in values if value is not None))
+    if len(known) <= 1:
+        return known[0] if known else None
+    return "varies: " + " / ".join(known)
+
+
+def _flat(facts: Mapping[str, Any], attachment: str | None) -> dict[str, str | None]:
+    """One boot's facts as name -> text; interfaces are told apart by what they are, not by name or address."""
+    flat: dict[str, str | None] = {"attachment": attachment}
+    for name, key in _PLAIN:
+        flat[name] = _text(facts.get(key), _NULL_MEANS.get(key) if key in facts else None)
+    for name, key in _SIZES:
+        value = facts.get(key)
+        flat[name] = units.size(value) if isinstance(value, int) else _NULL_MEANS.get(key) if key in facts else None
+    flags = facts.get("cpu_flags")
+    flat["CPU flags"] = " ".join(sorted(flags)) if flags else None
+    interfaces = [one for one in facts.get("interfaces") or () if one.get("name") != "lo"]
+    flat["interfaces"] = str(len(interfaces))
+    flat["MTU"] = _set(one.get("mtu") for one in interfaces)
+    flat["driver"] = _set(one.get("driver") for one in interfaces)
+    flat["link speed, Mbit/s"] = _set(one.get("speed_mbit") for one in interfaces)
+    offloads = sorted({name for one in interfaces for name in one.get("offloads") or {}})
+    for name in offloads:
+        flat[f"offload {name}"] = _set((one.get("offloads") or {}).get(name) for one in interfaces)
+    for name, value in sorted((facts.get("sysctls") or {}).items()):
+        flat[f"sysctl {name}"] = _text(value, None)
+    return flat
+
+
+def _text(value: Any, missing: str | None) -> str | None:
+    if value is None:
+        return missing
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _set(values: Iterable[Any]) -> str | None:
+    known = sorted({text for value in values if (text := _text(value, None)) is not None})
+    return ", ".join(known) if known else None
+
+
+def _flags_against(facts: dict[str, dict[str, str | None]], known: Sequence[str], reference: str) -> None:
+    """Replace long lists of CPU flags by their number and what is more or less than the reference's."""
+    base = set((facts[reference].get("CPU flags") or "").split())
+    for platform in known:
+        text = facts[platform].get("CPU flags")
+        if text is None:
+            continue
+        own = set(text.split())
+        more, less = sorted(own - base), sorted(base - own)
+        parts = [f"{len(own)} flags"]
+        if more:
+            parts.append("+ " + " ".join(more))
+        if less:
+            parts.append("− " + " ".join(less))
+        facts[platform]["CPU flags"] = "; ".join(parts)

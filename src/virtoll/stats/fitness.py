@@ -1,0 +1,149 @@
+"""The host's brand: `fit`, `degraded` or `unfit`, from its state between trials, with the reason of each mark.
+
+`THRESHOLDS` is the one table of limits; the report prints it.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from virtoll import units
+from virtoll.records import FitnessRecord
+
+
+class Brand(StrEnum):
+    """How far the host can be believed."""
+
+    FIT = "fit"
+    DEGRADED = "degraded"
+    UNFIT = "unfit"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """One quantity of the host: at `degraded` and above it degrades the run, at `unfit` (None: never) it spoils it."""
+
+    name: str
+    meaning: str
+    degraded: float
+    unfit: float | None
+    show: Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One threshold with the value found; None: it was not recorded on this host."""
+
+    threshold: Threshold
+    value: float | None
+    brand: Brand | None
+
+
+@dataclass(frozen=True)
+class HostFitness:
+    """The brand of the whole run, why, each quantity, and the kernel's new messages."""
+
+    brand: Brand
+    reasons: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    kernel_messages: tuple[str, ...]
+    samples: int
+
+
+def _whole(value: float) -> str:
+    return f"{value:.0f}"
+
+
+THRESHOLDS: tuple[Threshold, ...] = (
+    Threshold("steal", "CPU time that the hypervisor below took away, share of the run", 0.005, 0.05, units.percent),
+    Threshold(
+        "memory pressure", "time in which some task waited for memory, share of the run", 0.001, 0.05, units.percent
+    ),
+    Threshold(
+        "disk pressure", "time in which some task waited for the disk, share of the run", 0.10, 0.50, units.percent
+    ),
+    Threshold("swap", "pages swapped in and out during the run", 1, 10_000, _whole),
+    Threshold("throttling", "thermal throttle events during the run", 1, 100, _whole),
+    Threshold("kernel messages", "new kernel messages of warning level or worse during the run", 1, None, _whole),
+    Threshold("other load", "load average per CPU before the first trial", 0.5, 1.5, units.significant),
+    Threshold("memory in use", "largest share of the host's memory not available", 0.90, 0.98, units.percent),
+    Threshold("nested", "the host is itself a virtual machine: relative numbers only", 1, None, _whole),
+)
+
+
+def host_fitness(samples: Sequence[FitnessRecord], host: Mapping[str, Any]) -> HostFitness:
+    """Brand a run from the samples between its trials (cumulative counters) and the manifest's host block."""
+    values = _quantities(samples, host)
+    findings = tuple(_find(threshold, values.get(threshold.name)) for threshold in THRESHOLDS)
+    reasons = [_reason(finding, host) for finding in findings if finding.brand in (Brand.DEGRADED, Brand.UNFIT)]
+    brands = {finding.brand for finding in findings}
+    if len(samples) < 2:
+        reasons.append("the host's state was not recorded between trials")
+        brands.add(Brand.DEGRADED)
+    brand = Brand.UNFIT if Brand.UNFIT in brands else Brand.DEGRADED if Brand.DEGRADED in brands else Brand.FIT
+    return HostFitness(brand, tuple(reasons), findings, _messages(samples), len(samples))
+
+
+def _find(threshold: Threshold, value: float | None) -> Finding:
+    if value is None:
+        return Finding(threshold, None, None)
+    if threshold.unfit is not None and value >= threshold.unfit:
+        return Finding(threshold, value, Brand.UNFIT)
+    return Finding(threshold, value, Brand.DEGRADED if value >= threshold.degraded else Brand.FIT)
+
+
+def _reason(finding: Finding, host: Mapping[str, Any]) -> str:
+    if finding.threshold.name == "nested":
+        return f"the host is itself a virtual machine ({host.get('hypervisor')}): relative numbers only"
+    value = finding.threshold.show(finding.value or 0.0)
+    return f"{finding.threshold.name} {value} ({finding.threshold.meaning})"
+
+
+def _quantities(samples: Sequence[FitnessRecord], host: Mapping[str, Any]) -> dict[str, float | None]:
+    """Each threshold's value by name; None where this host did not give it."""
+    passed = _growth(samples, lambda sample: sample.monotonic_ns)
+    steal, busy, idle = (
+        _growth(samples, lambda sample: sample.steal_ns),
+        _growth(samples, lambda sample: sample.busy_ns),
+        _growth(samples, lambda sample: sample.idle_ns),
+    )
+    swapped = [
+        _growth(samples, lambda sample: sample.swap_in_pages),
+        _growth(samples, lambda sample: sample.swap_out_pages),
+    ]
+    total = None if steal is None or busy is None or idle is None else steal + busy + idle
+    memory = _growth(samples, lambda sample: sample.pressure.memory_some_us if sample.pressure else None)
+    disk = _growth(samples, lambda sample: sample.pressure.io_some_us if sample.pressure else None)
+    load = samples[0].load_1m if samples else None
+    available = [sample.memory_available_bytes for sample in samples if sample.memory_available_bytes is not None]
+    cpus, installed = host.get("cpus"), host.get("memory_bytes")
+    return {
+        "steal": _share(steal, total),
+        "memory pressure": _share(memory, passed, 1000),
+        "disk pressure": _share(disk, passed, 1000),
+        "swap": None if None in swapped else sum(pages for pages in swapped if pages is not None),
+        "throttling": _growth(samples, lambda sample: sample.throttle_count),
+        "kernel messages": float(len(_messages(samples))) if samples else None,
+        "other load": load / cpus if load is not None and cpus else None,
+        "memory in use": 1 - min(available) / installed if available and installed else None,
+        "nested": None if "hypervisor" not in host else float(host["hypervisor"] is not None),
+    }
+
+
+def _growth(samples: Sequence[FitnessRecord], of: Callable[[FitnessRecord], float | None]) -> float | None:
+    """How far a cumulative counter grew; a decrease (a resumed run on a rebooted host) starts anew. None below two."""
+    values = [value for value in map(of, samples) if value is not None]
+    if len(values) < 2:
+        return None
+    return sum(max(after - before, 0) for before, after in itertools.pairwise(values))
+
+
+def _share(part: float | None, whole: float | None, scale: float = 1.0) -> float | None:
+    return None if part is None or not whole else part * scale / whole
+
+
+def _messages(samples: Sequence[FitnessRecord]) -> tuple[str, ...]:
+    """Every kernel message of the samples, once."""
+    return tuple(dict.fromkeys(message for sample in samples for message in sample.kernel_messages))

@@ -1,0 +1,157 @@
+"""Rate sweeps: each point's rates and losses, and the curve offered against forwarded over blocks."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from virtoll.records import Point, TrialRecord
+from virtoll.stats.values import forwarded_rate, offered_rate
+
+LOSSLESS_SHARE = 0.005  # loss at flat out up to which the generator, not the guest, may be what set the rate
+BURST_FACTOR = 1.05  # forwarded above offered by more than this: a queue drained in a burst
+
+
+@dataclass(frozen=True)
+class PointValue:
+    """One point of one `ok` trial: rates in frames/s (None where there is none), frames over all sources."""
+
+    trial: int
+    block: int
+    platform: str
+    frame_size_bytes: int
+    index: int
+    intended_rate: float | None
+    duration_ns: int
+    offered_rate: float | None
+    forwarded_rate: float | None
+    intended_frames: int
+    offered_frames: int
+    unsent_frames: int
+    forwarded_frames: int
+    lost_frames: int
+    duplicate_frames: int
+    reordered_frames: int
+    foreign_frames: int
+    late_trial_frames: int
+    kernel_dropped_frames: int | None
+
+    @property
+    def flat_out(self) -> bool:
+        """Whether the generator sent as fast as it could."""
+        return self.intended_rate is None
+
+    @property
+    def loss(self) -> float | None:
+        """Lost frames as a share of those offered; None where none were offered."""
+        return self.lost_frames / self.offered_frames if self.offered_frames else None
+
+    @property
+    def burst(self) -> bool:
+        """Whether frames arrived faster than they were offered: not a rate that would last."""
+        if self.offered_rate is None or self.forwarded_rate is None:
+            return False
+        return self.forwarded_rate > self.offered_rate * BURST_FACTOR
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and range over the blocks."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The same intended rate (None: flat out) over the blocks that reached it."""
+
+    intended_rate: float | None
+    blocks: int
+    offered: Spread
+    forwarded: Spread
+    loss: Spread
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One platform's sweep at one frame size, by intended rate; flat out last. `generator_bound`: see `curves`."""
+
+    platform: str
+    frame_size_bytes: int
+    points: tuple[CurvePoint, ...]
+    generator_bound: bool
+
+
+def point_values(trials: Sequence[TrialRecord]) -> tuple[PointValue, ...]:
+    """Every point of every `ok` trial, in the order of the records."""
+    return tuple(
+        _point_value(trial, index, point)
+        for trial in trials
+        if trial.status == "ok"
+        for index, point in enumerate(trial.points or ())
+    )
+
+
+def _point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
+    sources, sinks = point.sources, point.sink.per_source
+    return PointValue(
+        trial=trial.trial,
+        block=trial.block,
+        platform=trial.platform,
+        frame_size_bytes=point.frame_size_bytes,
+        index=index,
+        intended_rate=point.intended_rate_frames_per_second,
+        duration_ns=point.duration_ns,
+        offered_rate=offered_rate(point),
+        forwarded_rate=forwarded_rate(point),
+        intended_frames=sum(source.intended_frames for source in sources),
+        offered_frames=sum(source.offered_frames for source in sources),
+        unsent_frames=sum(source.unsent_frames for source in sources),
+        forwarded_frames=sum(sink.forwarded_frames for sink in sinks),
+        lost_frames=sum(sink.lost_frames for sink in sinks),
+        duplicate_frames=sum(sink.duplicate_frames for sink in sinks),
+        reordered_frames=sum(sink.reordered_frames for sink in sinks),
+        foreign_frames=point.sink.foreign_frames,
+        late_trial_frames=point.sink.late_trial_frames,
+        kernel_dropped_frames=point.sink.kernel_dropped_frames,
+    )
+
+
+def curves(points: Sequence[PointValue]) -> tuple[Curve, ...]:
+    """One curve for each platform and frame size, in order of first appearance.
+
+    *Generator-bound*: at flat out the guest lost at most 0.5 % of what was offered (median over blocks), so the largest
+    rate seen is what generator and path could offer; the platform's own maximum is at least that.
+    """
+    groups: dict[tuple[str, int], list[PointValue]] = {}
+    for point in points:
+        if point.offered_rate is not None and point.forwarded_rate is not None and point.loss is not None:
+            groups.setdefault((point.platform, point.frame_size_bytes), []).append(point)
+    return tuple(_curve(platform, size, own) for (platform, size), own in groups.items())
+
+
+def _curve(platform: str, size: int, own: list[PointValue]) -> Curve:
+    rates: dict[float | None, list[PointValue]] = {}
+    for point in own:
+        rates.setdefault(point.intended_rate, []).append(point)
+    ordered = sorted(rates, key=lambda rate: (rate is None, rate or 0.0))
+    points = tuple(_curve_point(rate, rates[rate]) for rate in ordered)
+    last = points[-1]
+    bound = last.intended_rate is None and last.loss.median <= LOSSLESS_SHARE
+    return Curve(platform, size, points, bound)
+
+
+def _curve_point(rate: float | None, own: list[PointValue]) -> CurvePoint:
+    def spread(of: Callable[[PointValue], float | None]) -> Spread:
+        values = [value for value in map(of, own) if value is not None]
+        return Spread(statistics.median(values), min(values), max(values))
+
+    blocks = len({point.block for point in own})
+    return CurvePoint(
+        rate,
+        blocks,
+        spread(lambda point: point.offered_rate),
+        spread(lambda point: point.forwarded_rate),
+        spread(lambda point: point.loss),
+    )

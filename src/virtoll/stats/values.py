@@ -1,0 +1,188 @@
+"""From trial records to one number a trial: durations from marks, rates from points.
+
+Main types: `Task` (what was measured, whatever the platform) and `Observation` (one value of one trial). Only trials
+with status `ok` give values; a trial that is `ok` and yet holds no value is a `Gap`, with its reason.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll import units
+from virtoll.records import Clock, Manifest, Metric, Point, TrialRecord
+
+Parameters = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One metric of one workload at one set of parameters; equal tasks may be compared between platforms.
+
+    `parameters` is canonical JSON; `size` tells it from the workload's other tasks in a few words ('64 B').
+    """
+
+    workload: str
+    metric: Metric
+    parameters: str
+    size: str
+
+    @property
+    def label(self) -> str:
+        """Title and size for tables: 'IPv4 forwarding, 64 B'."""
+        return f"{self.metric.title}, {self.size}" if self.size else self.metric.title
+
+    @property
+    def short(self) -> str:
+        """Workload and size for narrow columns: 'forward 64 B'."""
+        return f"{self.workload} {self.size}".strip()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One trial's value in the metric's unit; `position` is its place in the order measured, from 0."""
+
+    task: Task
+    platform: str
+    trial: int
+    block: int
+    position: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A trial that is `ok` in the folder and yet holds no value."""
+
+    trial: int
+    reason: str
+
+
+def duration_ns(clock: Clock) -> int | None:
+    """Outside duration: `end - start - step` of the outside clock (docs/run-folder.md); None without both marks."""
+    if clock.marks is None:
+        return None
+    return clock.marks.end_ns - clock.marks.start_ns - clock.realtime_step_ns
+
+
+def forwarded_rate(point: Point) -> float | None:
+    """Frames/s at the sink, summed over sources: `(forwarded - 1) / (last - first)` each (docs/run-folder.md).
+
+    A source of which nothing arrived adds 0; one of which a single frame arrived has no rate: None.
+    """
+    total = 0.0
+    for counts in point.sink.per_source:
+        if counts.forwarded_frames == 0:
+            continue
+        first, last = counts.first_received_monotonic_ns, counts.last_received_monotonic_ns
+        if counts.forwarded_frames == 1 or first is None or last is None or last <= first:
+            return None
+        total += (counts.forwarded_frames - 1) * 1e9 / (last - first)
+    return total
+
+
+def offered_rate(point: Point) -> float | None:
+    """Frames/s that left the generator, summed over sources: `(offered - 1) / (end - start)`, the sink's form.
+
+    None where a source offered fewer than two frames or took no time.
+    """
+    total = 0.0
+    for source in point.sources:
+        passed = source.end_monotonic_ns - source.start_monotonic_ns
+        if source.offered_frames < 2 or passed <= 0:
+            return None
+        total += (source.offered_frames - 1) * 1e9 / passed
+    return total if point.sources else None
+
+
+def maximum_forwarded_rate(points: Sequence[Point]) -> float | None:
+    """The largest forwarded rate of a sweep, frames/s; None where no point has a rate."""
+    return max((rate for rate in map(forwarded_rate, points) if rate is not None), default=None)
+
+
+def tasks_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> tuple[Task, ...]:
+    """Every task of the plan (and of the records), by metric in the manifest's order and then as planned."""
+    asked: dict[tuple[str, str], Parameters] = {}
+    named = [(planned.workload, planned.parameters) for planned in manifest.plan.trials]
+    for workload, parameters in named + [(trial.workload, trial.parameters) for trial in trials]:
+        asked.setdefault((workload, canonical(parameters)), parameters)
+    tasks: list[Task] = []
+    for metric in manifest.metrics:
+        own = [parameters for (workload, _), parameters in asked.items() if workload == metric.workload]
+        tasks += [
+            Task(metric.workload, metric, canonical(parameters), _size(parameters, own))
+            for parameters in sorted(own, key=_natural)
+        ]
+    return tuple(tasks)
+
+
+def observations_of(
+    tasks: Sequence[Task], trials: Sequence[TrialRecord]
+) -> tuple[tuple[Observation, ...], tuple[Gap, ...]]:
+    """One value a task and `ok` trial, in the order measured, and the trials that should have one and have not."""
+    by_cell: dict[tuple[str, str], list[Task]] = {}
+    for task in tasks:
+        by_cell.setdefault((task.workload, task.parameters), []).append(task)
+    found, gaps = [], []
+    ran = [trial for trial in trials if trial.status != "skipped"]
+    ran.sort(key=lambda trial: (trial.started_realtime_ns or 0, trial.trial))
+    for position, trial in enumerate(ran):
+        if trial.status != "ok":
+            continue
+        for task in by_cell.get((trial.workload, canonical(trial.parameters)), []):
+            value, reason = _value(task.metric, trial)
+            if value is None:
+                gaps.append(Gap(trial.trial, reason))
+            else:
+                found.append(Observation(task, trial.platform, trial.trial, trial.block, position, value))
+    return tuple(found), tuple(gaps)
+
+
+def _value(metric: Metric, trial: TrialRecord) -> tuple[float | None, str]:
+    if metric.source == "points":
+        rate = maximum_forwarded_rate(trial.points or ())
+        if rate is None or rate <= 0:
+            return None, "nothing was forwarded at any point of the sweep: there is no rate"
+        return rate, ""
+    duration = duration_ns(trial.clock) if trial.clock else None
+    if duration is None:
+        return None, "there are no marks of start and end: the duration is not known"
+    if duration <= 0:
+        return None, f"the marks give a duration of {duration} ns: the outside clock cannot be believed"
+    return float(duration), ""
+
+
+def canonical(parameters: Parameters) -> str:
+    """Parameters as JSON text with sorted keys: equal sets give equal text."""
+    return json.dumps(parameters, sort_keys=True, ensure_ascii=False)
+
+
+def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:
+    numbers = (int, float)
+    return [
+        (0, float(value), "") if isinstance(value, numbers) else (1, 0.0, str(value))
+        for _, value in sorted(parameters.items())
+    ]
+
+
+def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
+    """What tells these parameters from their family's; where there is only one set, its first scalar."""
+    seen: Counter[str] = Counter()
+    for key in parameters:
+        seen[key] = len({canonical({key: other.get(key)}) for other in family})
+    telling = [key for key in parameters if seen[key] > 1] or list(parameters)[:1]
+    return ", ".join(_parameter(key, parameters[key]) for key in telling)
+
+
+def _parameter(key: str, value: Any) -> str:
+    """One parameter in a few words: 'size_bytes' 67108864 -> '64 MiB', 'digits' 16384 -> '16384 digits'."""
+    if key == "frame_size_bytes":
+        return f"{value} B"
+    if isinstance(value, int) and not isinstance(value, bool):
+        if key.endswith("_bytes"):
+            return units.size(value)
+        if key.endswith("_ns"):
+            return units.nanoseconds(value)
+        return f"{value} {key.replace('_', ' ')}"
+    return f"{key.replace('_', ' ')} {value}"
