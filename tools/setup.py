@@ -29,16 +29,17 @@ SYSTEM_PYTHON = Path("/usr/bin/python3")
 
 QEMU_PACKAGES = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}
 COMMON_PACKAGES = (
-    "busybox-static",  # the debug image's shell
     "ca-certificates",  # package downloads over TLS
     "gcc",  # the linker that rustc calls
     "iproute2",  # ip, for people who look into the lab
-    "kmod",  # depmod, modinfo: the order of the guest's modules
+    "kmod",  # depmod: the order of the guest's modules
     "libc6-dev",  # what a static agent is linked against
     "python3-venv",
     "runc",
     "util-linux",  # nsenter, unshare
 )
+# A package that brings the same program and that must not be removed in favour of Debian's own.
+STANDS_IN = {"runc": "containerd.io"}
 RUST_ADVICE = "Rust is missing: install stable Rust (cargo and rustc), for example with rustup, and call this again."
 
 
@@ -64,18 +65,18 @@ def parse_installed(listing: str) -> frozenset[str]:
 
 def missing_packages(needed: Sequence[str]) -> tuple[str, ...]:
     """Those of the needed packages that dpkg does not know as installed."""
-    query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *needed]
+    query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *needed, *STANDS_IN.values()]
     try:
         answer = subprocess.run(query, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise SetupError("This is not a Debian system (no dpkg-query): run Virtoll on Debian 12 or later.", 2) from None
     installed = parse_installed(answer.stdout)
-    return tuple(name for name in needed if name not in installed)
+    return tuple(name for name in needed if name not in installed and STANDS_IN.get(name) not in installed)
 
 
 def install_command(packages: Sequence[str]) -> list[str]:
-    """The command that installs packages, as an argument list."""
-    return ["apt-get", "install", "-y", "--no-install-recommends", *packages]
+    """The command that installs packages and removes none, as an argument list."""
+    return ["apt-get", "install", "-y", "--no-remove", "--no-install-recommends", *packages]
 
 
 def missing_sentence(packages: Sequence[str]) -> str:

@@ -93,7 +93,7 @@ def find_program(name: str) -> str:
     """The path of a program, also from the system's folders; raises ImageError where there is none."""
     found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_SYSTEM_FOLDERS}")
     if found is None:
-        raise ImageError(f"The program {name} is missing, and the guest image needs it: run `make setup`.")
+        raise ImageError(f"The program {name} is missing, and the guest image needs it: install its Debian package.")
     return found
 
 

@@ -1,0 +1,222 @@
+"""The cache: whole objects or none, however a builder ends; one builder at a time; readable by everyone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from virtoll.errors import ImageError
+from virtoll.image.cache import Cache, default_cache, tree_digest
+
+
+def silent(_: str) -> None:
+    """Says nothing."""
+
+
+def fill(folder: Path) -> None:
+    """A small object with each kind of file."""
+    (folder / "sub").mkdir(mode=0o700)
+    (folder / "sub/text").write_text("content", encoding="ascii")
+    (folder / "program").write_text("#!/bin/sh\n", encoding="ascii")
+    (folder / "program").chmod(0o700)
+    (folder / "link").symlink_to("sub/text")
+
+
+def test_what_was_built_is_found_again(cache: Cache) -> None:
+    assert cache.find("thing") is None
+    built = cache.build("thing", fill, silent)
+    assert cache.find("thing") == built
+    assert (built / "link").read_text(encoding="ascii") == "content"
+    assert built.name == tree_digest(built)
+
+
+def test_the_second_build_does_not_call_fill(cache: Cache) -> None:
+    built = cache.build("thing", fill, silent)
+
+    def never(_: Path) -> None:
+        raise AssertionError("filled twice")
+
+    assert cache.build("thing", never, silent) == built
+
+
+def test_the_same_content_under_two_names_is_stored_once(cache: Cache) -> None:
+    assert cache.build("one", fill, silent) == cache.build("two", fill, silent)
+    assert len(list((cache.home / "objects").iterdir())) == 1
+
+
+@pytest.mark.parametrize("change", ["text", "kind", "permission", "name"])
+def test_the_digest_sees_each_change_but_not_times(tmp_path: Path, change: str) -> None:
+    fill(tmp_path)
+    before = tree_digest(tmp_path)
+    os.utime(tmp_path / "sub/text", (1, 1))
+    assert tree_digest(tmp_path) == before
+    match change:
+        case "text":
+            (tmp_path / "sub/text").write_text("other", encoding="ascii")
+        case "kind":
+            (tmp_path / "link").unlink()
+            (tmp_path / "link").write_text("sub/text", encoding="ascii")
+        case "permission":
+            (tmp_path / "program").chmod(0o644)
+        case _:
+            (tmp_path / "sub").rename(tmp_path / "below")
+    assert tree_digest(tmp_path) != before
+
+
+def test_other_users_can_read_whatever_the_umask_is(cache: Cache) -> None:
+    before = os.umask(0o077)
+    try:
+        built = cache.build("thing", fill, silent)
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (cache.home, built, *built.rglob("*"))}
+    assert modes == {"cache": 0o755, built.name: 0o755, "sub": 0o755, "text": 0o644, "program": 0o755, "link": 0o644}
+
+
+def test_a_fill_that_fails_leaves_nothing(cache: Cache) -> None:
+    def fails(folder: Path) -> None:
+        fill(folder)
+        raise ImageError("no network")
+
+    with pytest.raises(ImageError, match="no network"):
+        cache.build("thing", fails, silent)
+    assert cache.find("thing") is None
+    assert not list((cache.home / "building").iterdir())
+    assert not list((cache.home / "objects").iterdir())
+
+
+def test_another_cache_is_read_and_not_written(cache: Cache, tmp_path: Path) -> None:
+    built = cache.build("thing", fill, silent)
+    mine = Cache(tmp_path / "mine", (cache.home,))
+    assert mine.find("thing") == built
+    assert mine.build("other", fill, silent).is_relative_to(tmp_path / "mine")
+    assert [path.name for path in (cache.home / "refs").iterdir()] == ["thing"]
+
+
+def test_a_reference_without_its_object_is_not_found(cache: Cache) -> None:
+    built = cache.build("thing", fill, silent)
+    built.rename(cache.home / "away")
+    assert cache.find("thing") is None
+    assert cache.build("thing", fill, silent) == built
+
+
+def test_clear_removes_all_objects(cache: Cache) -> None:
+    cache.build("thing", fill, silent)
+    cache.clear()
+    assert cache.find("thing") is None
+    assert cache.build("thing", fill, silent).is_dir()
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ImageError, match=r"cannot be used .* set VIRTOLL_CACHE to a folder"):
+        Cache(tmp_path / "file" / "cache").build("thing", fill, silent)
+
+
+BUILDER = """
+    import sys, time
+    from pathlib import Path
+    from virtoll.image.cache import Cache
+    def fill(folder):
+        print("filling", flush=True)
+        for number in range(400):
+            (folder / str(number)).write_bytes(bytes(5000))
+        print("filled", flush=True)
+        time.sleep(float(sys.argv[2]))
+    Cache(Path(sys.argv[1])).build("thing", fill, print)
+"""
+
+
+def start_builder(cache: Cache, pause_s: float) -> subprocess.Popen[bytes]:
+    """A builder in a process of its own."""
+    command = [sys.executable, "-c", textwrap.dedent(BUILDER), str(cache.home), str(pause_s)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
+def test_kill_9_at_any_moment_leaves_a_whole_object_or_none(cache: Cache) -> None:
+    whole = []
+    for moment in range(14):
+        builder = start_builder(cache, 0)
+        assert builder.stdout is not None
+        with builder.stdout:
+            builder.stdout.readline()
+            time.sleep(0.006 * moment)  # not synchronisation: the moment of the kill is what varies
+            builder.send_signal(signal.SIGKILL)
+            builder.wait()
+        found = cache.find("thing")
+        whole.append(found is not None)
+        if found is not None:
+            assert tree_digest(found) == found.name
+            assert len(list(found.iterdir())) == 400
+        cache.sweep()
+        assert not list((cache.home / "building").iterdir())
+        cache.clear()
+    assert not whole[0], "no kill came early enough to mean anything"
+
+
+def test_the_next_builder_sweeps_what_a_killed_one_left(cache: Cache) -> None:
+    builder = start_builder(cache, 60)
+    assert builder.stdout is not None
+    with builder.stdout:
+        assert builder.stdout.readline() == b"filling\n"
+        builder.kill()
+        builder.wait()
+    assert list((cache.home / "building").iterdir())
+    cache.build("other", fill, silent)
+    assert not list((cache.home / "building").iterdir())
+
+
+def test_sweep_leaves_a_builder_at_work_alone(cache: Cache) -> None:
+    builder = start_builder(cache, 60)
+    assert builder.stdout is not None
+    with builder.stdout:
+        builder.stdout.readline()
+        cache.sweep()
+        left = list((cache.home / "building").iterdir())
+        builder.kill()
+        builder.wait()
+    assert left
+
+
+def build_and_count(home: Path, counter: str) -> None:
+    """Builds and leaves one line for each fill."""
+
+    def counted(folder: Path) -> None:
+        fill(folder)
+        with Path(counter).open("a", encoding="ascii") as file:
+            file.write("filled\n")
+
+    Cache(home).build("thing", counted, silent)
+
+
+def test_concurrent_builders_build_once(cache: Cache, tmp_path: Path) -> None:
+    counter = str(tmp_path / "counter")
+    context = multiprocessing.get_context("fork")
+    builders = [context.Process(target=build_and_count, args=(cache.home, counter)) for _ in range(6)]
+    for builder in builders:
+        builder.start()
+    for builder in builders:
+        builder.join(30)
+        assert builder.exitcode == 0
+    assert Path(counter).read_text(encoding="ascii") == "filled\n"
+
+
+def test_the_default_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path / "named"))
+    assert default_cache() == Cache(tmp_path / "named")
+    monkeypatch.delenv("VIRTOLL_CACHE")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    assert default_cache() == Cache(tmp_path / "user/virtoll", (Path("/var/cache/virtoll"),))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_cache().home == tmp_path / ".cache/virtoll"

@@ -1,0 +1,152 @@
+"""The image as it is built for real: from the machine's cache where that is filled, else over the network."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from virtoll.errors import ImageError, UsageError
+from virtoll.image import Cache, GuestImage, prepare_image
+from virtoll.image.cache import file_digest
+from virtoll.image.guest import built_agent
+
+pytestmark = pytest.mark.network
+
+BOOT_LIMIT_S = 60.0
+
+
+@pytest.fixture
+def tiny(backed_cache: Cache, fake_agent: Path) -> GuestImage:
+    """A tiny image with an agent that is never started."""
+    return prepare_image("tiny", cache=backed_cache, agent=fake_agent)
+
+
+def test_tiny_is_the_agent_alone(tiny: GuestImage, fake_agent: Path) -> None:
+    assert sorted(path.name for path in tiny.root.iterdir()) == ["dev", "init", "proc", "run", "sys", "tmp"]
+    assert (tiny.root / "init").read_bytes() == fake_agent.read_bytes()
+    assert tiny.agent.samefile(tiny.root / "init")
+    assert os.access(tiny.agent, os.X_OK)
+    assert tiny.agent_sha256 == file_digest(fake_agent)
+    assert tiny.digest.startswith("sha256:")
+
+
+def test_the_kernel_is_named_and_whole(tiny: GuestImage) -> None:
+    kernel = tiny.kernel
+    assert kernel.package == f"linux-image-{kernel.release}"
+    assert kernel.sha256 == file_digest(kernel.vmlinuz)
+    names = [module.stem for module in kernel.modules]
+    assert names.index("virtio_net") > names.index("net_failover") > names.index("failover")
+    assert {"virtio_console", "e1000", "virtio_blk"} <= set(names)
+    assert all(module.read_bytes()[:4] == b"\x7fELF" for module in kernel.modules)
+    if platform.machine() == "x86_64":
+        assert kernel.vmlinux is not None
+        assert kernel.vmlinux.read_bytes()[:4] == b"\x7fELF"
+
+
+def test_the_same_inputs_give_the_same_image(tiny: GuestImage, tmp_path: Path, backed_cache: Cache) -> None:
+    other = Cache(tmp_path / "other", backed_cache.others)
+    again = prepare_image("tiny", cache=other, agent=tiny.agent)
+    assert again.digest == tiny.digest
+    assert again.initramfs.read_bytes() == tiny.initramfs.read_bytes()
+    assert again.initramfs != tiny.initramfs
+
+
+def test_another_agent_gives_another_image(tiny: GuestImage, backed_cache: Cache, fake_agent: Path) -> None:
+    fake_agent.write_bytes(b"\x7fELF another")
+    assert prepare_image("tiny", cache=backed_cache, agent=fake_agent).digest != tiny.digest
+
+
+def test_debug_has_a_shell(backed_cache: Cache, fake_agent: Path) -> None:
+    image = prepare_image("debug", cache=backed_cache, agent=fake_agent)
+    said = subprocess.run([image.root / "bin/sh", "-c", "echo $((6 * 7))"], capture_output=True, text=True, check=True)
+    assert said.stdout == "42\n"
+    assert (image.root / "bin/sh").readlink() == Path("busybox")
+
+
+def test_the_second_call_is_fast_and_starts_nothing(tiny: GuestImage, backed_cache: Cache) -> None:
+    code = """if True:
+        import sys, time, pathlib
+        from virtoll.image import Cache, prepare_image
+        sys.addaudithook(lambda event, _: sys.exit(f"{event}") if event in {"subprocess.Popen", "os.fork"} else None)
+        home, other, agent = map(pathlib.Path, sys.argv[1:])
+        start = time.perf_counter()
+        image = prepare_image("tiny", cache=Cache(home, (other,)), agent=agent, offline=True)
+        print(time.perf_counter() - start, image.digest)
+    """
+    other = backed_cache.others[0]
+    command: list[str | Path] = [sys.executable, "-c", code, backed_cache.home, other, tiny.agent]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    duration_s, digest = answer.stdout.split()
+    assert digest == tiny.digest
+    assert float(duration_s) < 0.3
+
+
+def test_offline_without_a_cache_is_one_sentence(cache: Cache, fake_agent: Path) -> None:
+    with pytest.raises(ImageError, match=r"not in the cache: run `make image` once with a network"):
+        prepare_image("tiny", cache=cache, agent=fake_agent, offline=True)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace without user namespace needs root")
+def test_unreachable_sources_are_one_sentence(cache: Cache) -> None:
+    command = [sys.executable, "-m", "virtoll.image", "tiny"]
+    environment = os.environ | {"VIRTOLL_CACHE": str(cache.home)}
+    answer = subprocess.run(
+        ["unshare", "--net", *command], env=environment, capture_output=True, text=True, check=False
+    )
+    if not built_agent().exists():
+        pytest.skip("no agent is built: make agent")
+    assert answer.returncode == 1
+    (sentence,) = answer.stderr.splitlines()
+    assert sentence.startswith("Debian's package linux-image-")
+    assert sentence.endswith("check the network and the system's apt sources.")
+    assert not list((cache.home / "building").iterdir())
+
+
+def test_a_missing_agent_says_how_to_build_it(cache: Cache, tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match="run `make agent`"):
+        prepare_image("tiny", cache=cache, agent=tmp_path / "none")
+
+
+def test_an_unknown_image_names_the_known_ones(cache: Cache) -> None:
+    with pytest.raises(UsageError, match="use one of tiny, debug"):
+        prepare_image("huge", cache=cache)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None or platform.machine() != "x86_64", reason="needs QEMU")
+@pytest.mark.skipif(not built_agent().exists(), reason="no agent is built: make agent")
+@pytest.mark.parametrize("form", ["vmlinuz", "vmlinux"])
+def test_the_image_boots_to_the_agent(form: str, tmp_path: Path) -> None:
+    image = prepare_image("tiny")
+    kernel = image.kernel.vmlinuz if form == "vmlinuz" else image.kernel.vmlinux
+    assert kernel is not None
+    console = tmp_path / "console"
+    command: list[str | Path] = [
+        "qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-m", "256", "-nodefaults", "-no-user-config",
+        "-display", "none", "-no-reboot", "-kernel", kernel, "-initrd", image.initramfs,
+        "-append", "console=ttyS0 quiet panic=-1", "-serial", f"file:{console}",
+        "-chardev", "stdio,id=channel", "-device", "virtio-serial-pci",
+        "-device", "virtserialport,chardev=channel,name=virtoll",
+    ]  # fmt: skip
+    start = time.monotonic()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as guest:
+        assert guest.stdin is not None
+        assert guest.stdout is not None
+        try:
+            line = guest.stdout.readline()
+            assert b'"event":"ready"' in line, console.read_text(errors="replace")[-2000:]
+            assert b'"pid":1' in line
+            assert time.monotonic() - start < BOOT_LIMIT_S
+            guest.stdin.write(b'{"id":1,"op":"shutdown"}\n')
+            guest.stdin.flush()
+            assert guest.wait(BOOT_LIMIT_S) == 0
+        finally:
+            guest.kill()
