@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 fn main() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/ is above crates/agent");
+    let crates =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/ is above crates/agent");
     let root = crates.parent().expect("the workspace is above crates/");
     let mut files = vec![root.join("Cargo.toml"), root.join("Cargo.lock")];
     let names = ["agent", "clock", "proto", "wire"];
@@ -27,8 +28,8 @@ fn main() {
         hash.update(&content);
         println!("cargo::rerun-if-changed={}", file.display());
     }
-    let hex: String = hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    println!("cargo::rustc-env=VIRTOLL_BUILD={hex}");
+    let hex = format!("{:x}", hash.finalize());
+    println!("cargo::rustc-env=VIRTOLL_BUILD={}", &hex[..12]);
     println!(
         "cargo::rustc-env=VIRTOLL_TARGET={}",
         std::env::var("TARGET").unwrap_or_else(|_| "unknown".to_owned())

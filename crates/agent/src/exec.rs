@@ -20,6 +20,9 @@ use crate::sys::{self, ChildSignals};
 /// Where programs are looked for if nobody says otherwise.
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// The most that is read at once.
+const PORTION_BYTES: usize = 16 << 10;
+
 /// Carries the request out.
 ///
 /// # Errors
@@ -84,7 +87,7 @@ impl<R: Read + AsFd> Output<R> {
 
     /// Takes everything that is there.
     fn take(&mut self) -> io::Result<()> {
-        let mut portion = [0; 64 << 10];
+        let mut portion = [0; PORTION_BYTES];
         while let Some(stream) = &mut self.stream {
             match stream.read(&mut portion) {
                 Ok(0) => self.stream = None,

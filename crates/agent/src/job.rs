@@ -42,7 +42,7 @@ pub fn run(id: u64, request: Run, channel: &mut Channel) -> Result<Value, Error>
     tell(channel, id, Edge::End, end.monotonic_ns)?;
     let cpu = process_and_children_cpu().since(before);
     sent?;
-    Ok(answer(&start, &end, cpu, outcome?.check()))
+    Ok(answer(&start, &end, cpu, &outcome?.check()))
 }
 
 fn tell(channel: &mut Channel, id: u64, edge: Edge, guest_monotonic_ns: u64) -> Result<(), Error> {
@@ -51,7 +51,7 @@ fn tell(channel: &mut Channel, id: u64, edge: Edge, guest_monotonic_ns: u64) -> 
         .map_err(|cause| Error::system("write a mark to the channel", &cause))
 }
 
-fn answer(start: &Reading, end: &Reading, cpu: CpuTime, outcome: Outcome) -> Value {
+fn answer(start: &Reading, end: &Reading, cpu: CpuTime, outcome: &Outcome) -> Value {
     json!({
         "guest": {
             "start_monotonic_ns": start.monotonic_ns,

@@ -21,7 +21,8 @@ impl PreparedMarks {
     pub fn new(link: &MarkLink) -> Result<Self, Error> {
         let interface = &link.interface;
         let destination_mac = parse_mac(&link.target_mac)?;
-        let system = |cause| Error::system(format!("open the marks' socket on {interface}"), &cause);
+        let system =
+            |cause| Error::system(format!("open the marks' socket on {interface}"), &cause);
         let echo = EchoRepr {
             kind: EchoKind::Request,
             source_mac: interface_mac(interface).map_err(system)?,

@@ -45,6 +45,13 @@ pub struct Link {
     pub operation_state: &'static str,
 }
 
+impl Link {
+    /// Whether frames pass: a carrier alone is not enough, since the kernel takes its queue into use a little later.
+    pub fn is_ready(&self) -> bool {
+        self.carrier && matches!(self.operation_state, "up" | "unknown")
+    }
+}
+
 /// A message under construction.
 pub struct Message {
     bytes: Vec<u8>,
@@ -116,7 +123,7 @@ fn read_link(body: &[u8]) -> Option<Link> {
     for (kind, value) in attributes(body.get(16..)?) {
         match kind {
             1 => link.mac = value.try_into().ok().map(MacAddress),
-            3 => link.name = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
+            3 => String::from_utf8_lossy(value).trim_end_matches('\0').clone_into(&mut link.name),
             4 => link.mtu = u32_at(value, 0)?,
             16 => {
                 let state = value.first().copied().map_or(0, usize::from);

@@ -46,7 +46,8 @@ pub fn apply(wanted: &Network) -> Result<Value, Error> {
         fs::write(IP_FORWARD, if on { "1" } else { "0" })
             .map_err(|cause| Error::system(format!("write {IP_FORWARD}"), &cause))?;
     }
-    let links = wait_for_carrier(&interfaces, &mut netlink, &events, deadline_ns).map_err(system)?;
+    let links =
+        wait_for_carrier(&interfaces, &mut netlink, &events, deadline_ns).map_err(system)?;
     Ok(json!({"interfaces": links.iter().map(told).collect::<Vec<_>>()}))
 }
 
@@ -140,7 +141,7 @@ fn wait_for_carrier(
             .filter_map(|wanted| links.iter().find(|link| link.mac == Some(wanted.mac)).cloned())
             .collect();
         let left_ns = deadline_ns.saturating_sub(monotonic_ns());
-        if left_ns == 0 || ours.iter().all(|link| link.carrier) {
+        if left_ns == 0 || ours.iter().all(Link::is_ready) {
             return Ok(ours);
         }
         events.wait(left_ns)?;
@@ -163,7 +164,9 @@ fn parse_prefix(text: &str) -> Result<(Ipv4Addr, u8), Error> {
         Some((address.parse().ok()?, length))
     });
     parsed.ok_or_else(|| {
-        Error::bad_request(format!("{text:?} is not an IPv4 address with a prefix length such as 10.1.0.1/24"))
+        Error::bad_request(format!(
+            "{text:?} is not an IPv4 address with a prefix length such as 10.1.0.1/24"
+        ))
     })
 }
 

@@ -92,9 +92,11 @@ mod tests {
 
     #[test]
     fn both_spellings_and_the_defaults() {
-        let expected = Ok(Command::Serve(Options { seat: Seat::Peer, channel: "/dev/x".to_owned() }));
+        let expected =
+            Ok(Command::Serve(Options { seat: Seat::Peer, channel: "/dev/x".to_owned() }));
         assert_eq!(parsed(&["--seat", "peer", "--channel=/dev/x"]), expected);
-        let expected = Ok(Command::Serve(Options { seat: Seat::Guest, channel: "stdio".to_owned() }));
+        let expected =
+            Ok(Command::Serve(Options { seat: Seat::Guest, channel: "stdio".to_owned() }));
         assert_eq!(parsed(&[]), expected);
         assert_eq!(parsed(&["--version"]), Ok(Command::Version));
     }

@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::{Value, json};
 use virtoll_clock::Readings;
 use virtoll_proto::{
-    Answer, Error, ErrorKind, Event, LineTooLong, Operation, PROTOCOL, Ready, Request, check_version,
+    Answer, Error, ErrorKind, Event, LineTooLong, Operation, PROTOCOL, Ready, Request,
+    check_version,
 };
 
 use crate::channel::Channel;
@@ -144,8 +145,10 @@ impl Session {
         };
         let leaving = request.operation == Operation::Shutdown;
         let id = request.id;
-        let result = catch_unwind(AssertUnwindSafe(|| self.carry_out(request)))
-            .unwrap_or_else(|_| Err(Error::new(ErrorKind::System, "the agent panicked; see its console")));
+        let result =
+            catch_unwind(AssertUnwindSafe(|| self.carry_out(request))).unwrap_or_else(|_| {
+                Err(Error::new(ErrorKind::System, "the agent panicked; see its console"))
+            });
         self.channel.answer(&Answer::new(Some(id), result))?;
         Ok(if leaving { Progress::Leave } else { Progress::Continue })
     }
@@ -191,7 +194,8 @@ impl Session {
         if self.seat == Seat::Peer {
             return Ok(());
         }
-        let sentence = format!("{operation} is an operation of the peer; this seat is {}", self.seat);
+        let sentence =
+            format!("{operation} is an operation of the peer; this seat is {}", self.seat);
         Err(Error::unsupported(sentence))
     }
 

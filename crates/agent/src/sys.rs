@@ -44,7 +44,8 @@ impl ChildSignals {
             libc::sigemptyset(set.as_mut_ptr());
             libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
             libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
-            owned(libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)).map(Self)
+            owned(libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))
+                .map(Self)
         }
     }
 
@@ -186,7 +187,8 @@ pub fn set_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: plain system calls on an open descriptor.
     unsafe {
         let flags = checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_GETFL))?;
-        checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK)).map(drop)
+        checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK))
+            .map(drop)
     }
 }
 
@@ -248,7 +250,8 @@ pub fn open_terminal() -> io::Result<(File, File)> {
 pub fn set_size(terminal: BorrowedFd<'_>, rows: u16, columns: u16) -> io::Result<()> {
     let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: `size` is a valid winsize for the duration of the call.
-    checked(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) }).map(drop)
+    checked(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) })
+        .map(drop)
 }
 
 fn text(bytes: &[u8]) -> io::Result<CString> {
@@ -260,7 +263,8 @@ fn text(bytes: &[u8]) -> io::Result<CString> {
 /// # Errors
 /// The call's.
 pub fn mount(kind: &str, place: &str, options: &str) -> io::Result<()> {
-    let (kind, place, options) = (text(kind.as_bytes())?, text(place.as_bytes())?, text(options.as_bytes())?);
+    let (kind, place, options) =
+        (text(kind.as_bytes())?, text(place.as_bytes())?, text(options.as_bytes())?);
     // SAFETY: all strings are valid and end in zero.
     checked(unsafe {
         libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast())
@@ -277,7 +281,8 @@ pub fn load_module(path: &Path) -> io::Result<()> {
     let compressed = path.extension().is_none_or(|extension| extension.as_bytes() != b"ko");
     let flags: c_int = if compressed { 4 } else { 0 };
     // SAFETY: the descriptor is open and the parameters are an empty string.
-    let result = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), flags) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), flags) };
     match checked(result as c_int) {
         Err(error) if error.raw_os_error() != Some(libc::EEXIST) => Err(error),
         _ => Ok(()),
@@ -396,7 +401,8 @@ fn ethtool(interface: &str, data: *mut libc::c_void) -> Option<()> {
             *place = byte as libc::c_char;
         }
         request.ifr_ifru.ifru_data = data.cast();
-        let socket = owned(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)).ok()?;
+        let socket =
+            owned(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)).ok()?;
         checked(libc::ioctl(socket.as_raw_fd(), 0x8946, &raw mut request)).ok().map(drop)
     }
 }

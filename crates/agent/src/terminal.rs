@@ -17,7 +17,7 @@ use crate::sys::{self, ChildSignals};
 /// How long a process may take to leave after its terminal was hung up.
 const HANG_UP_NS: u64 = 1_000_000_000;
 /// The most that is read for one event.
-const PORTION_BYTES: usize = 32 << 10;
+const PORTION_BYTES: usize = 16 << 10;
 
 /// The open terminal.
 pub struct Terminal {

@@ -76,7 +76,9 @@ impl Timekeeper {
     /// `bad-request` if nothing is captured, `system` if a capture broke.
     pub fn marks(&mut self, wanted: &Marks) -> Result<Value, Error> {
         if self.interfaces.is_empty() {
-            return Err(Error::bad_request("no timekeeper is started; send timekeeper-start first"));
+            return Err(Error::bad_request(
+                "no timekeeper is started; send timekeeper-start first",
+            ));
         }
         let deadline = Instant::now().checked_add(Duration::from_nanos(wanted.timeout_ns));
         let mut marks = locked(&self.captured.marks);

@@ -74,7 +74,10 @@ fn source_plan(request: &Traffic, number: u8, source: &Source) -> Result<SourceP
     }
     let limit_frames = limit_frames(rate, request.duration_ns);
     if limit_frames > MOST_FRAMES {
-        return Err(Error::new(ErrorKind::Limit, "the trial has more than 2^32 frames of a source"));
+        return Err(Error::new(
+            ErrorKind::Limit,
+            "the trial has more than 2^32 frames of a source",
+        ));
     }
     Ok(SourcePlan {
         interface: source.interface.clone(),

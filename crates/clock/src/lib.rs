@@ -102,7 +102,9 @@ mod tests {
     fn work_costs_cpu_time() {
         let before = thread_cpu();
         let mut sum = 0_u64;
-        while thread_cpu().user_ns + thread_cpu().system_ns < before.user_ns + before.system_ns + 1_000_000 {
+        while thread_cpu().user_ns + thread_cpu().system_ns
+            < before.user_ns + before.system_ns + 1_000_000
+        {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(sum > 0);

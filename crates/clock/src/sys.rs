@@ -29,10 +29,7 @@ impl std::ops::Add for CpuTime {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self {
-            user_ns: self.user_ns + other.user_ns,
-            system_ns: self.system_ns + other.system_ns,
-        }
+        Self { user_ns: self.user_ns + other.user_ns, system_ns: self.system_ns + other.system_ns }
     }
 }
 

@@ -320,10 +320,10 @@ impl Request {
             Some(id) => id.as_u64().filter(|id| *id >= 1),
             None => None,
         };
-        let id = id.ok_or_else(|| refuse(None, "id must be an integer of at least 1".to_owned()))?;
-        let name = match fields.remove("op") {
-            Some(Value::String(name)) => name,
-            _ => return Err(refuse(Some(id), "op must be a text".to_owned())),
+        let id =
+            id.ok_or_else(|| refuse(None, "id must be an integer of at least 1".to_owned()))?;
+        let Some(Value::String(name)) = fields.remove("op") else {
+            return Err(refuse(Some(id), "op must be a text".to_owned()));
         };
         let operation = Operation::parse(&name, fields)
             .map_err(|message| refuse(Some(id), format!("{name}: {message}")))?;

@@ -1,6 +1,6 @@
-//! The AF_PACKET back end: works on any interface and, in a user namespace, without root.
+//! The `AF_PACKET` back end: works on any interface and, in a user namespace, without root.
 //!
-//! Sending: `sendmmsg` of prepared frames past the queueing discipline. Receiving: one TPACKET_V3 ring for each
+//! Sending: `sendmmsg` of prepared frames past the queueing discipline. Receiving: one `TPACKET_V3` ring for each
 //! interface, of which only the first bytes of a frame are kept, so that 64 MiB hold about 400 000 frames.
 
 use std::io;
@@ -47,7 +47,8 @@ impl Generator {
     /// # Errors
     /// No such interface, no right to open packet sockets, or a frame size outside 64..=1518.
     pub fn open(plan: SourcePlan) -> io::Result<Self> {
-        let refuse = |_| io::Error::new(io::ErrorKind::InvalidInput, "frame size outside 64..=1518");
+        let refuse =
+            |_| io::Error::new(io::ErrorKind::InvalidInput, "frame size outside 64..=1518");
         let stamper = Stamper::new(&plan.frame).map_err(refuse)?;
         let socket = sys::packet_socket(0, interface_index(&plan.interface)?)?;
         sys::prepare_for_bulk_sending(socket.as_fd())?;

@@ -84,9 +84,13 @@ impl SourceBook {
         let first = (intended_frames / 64) as usize;
         let mask = u64::MAX << (intended_frames % 64);
         let words = self.seen.get(first..).unwrap_or(&[]);
-        words.iter().enumerate().map(|(index, word)| {
-            u64::from((if index == 0 { word & mask } else { *word }).count_ones())
-        }).sum()
+        words
+            .iter()
+            .enumerate()
+            .map(|(index, word)| {
+                u64::from((if index == 0 { word & mask } else { *word }).count_ones())
+            })
+            .sum()
     }
 
     /// The counts.

@@ -85,12 +85,12 @@ impl<'a> TestFrame<'a> {
     }
 
     #[inline]
-    fn u16_at(&self, offset: usize) -> u16 {
+    fn u16_at(self, offset: usize) -> u16 {
         u16::from_be_bytes([self.bytes[offset], self.bytes[offset + 1]])
     }
 
     #[inline]
-    fn u64_at(&self, offset: usize) -> u64 {
+    fn u64_at(self, offset: usize) -> u64 {
         let mut value = [0; 8];
         value.copy_from_slice(&self.bytes[offset..offset + 8]);
         u64::from_be_bytes(value)
@@ -98,31 +98,31 @@ impl<'a> TestFrame<'a> {
 
     /// UDP source and destination port.
     #[inline]
-    pub fn ports(&self) -> (u16, u16) {
+    pub fn ports(self) -> (u16, u16) {
         (self.u16_at(UDP), self.u16_at(UDP + 2))
     }
 
     /// The trial's number.
     #[inline]
-    pub fn trial(&self) -> u16 {
+    pub fn trial(self) -> u16 {
         self.u16_at(TRIAL)
     }
 
     /// The source's number.
     #[inline]
-    pub fn source(&self) -> u8 {
+    pub fn source(self) -> u8 {
         self.bytes[SOURCE]
     }
 
     /// The frame's number within its source, from 0.
     #[inline]
-    pub fn sequence(&self) -> u64 {
+    pub fn sequence(self) -> u64 {
         self.u64_at(SEQUENCE)
     }
 
     /// `CLOCK_MONOTONIC` of the sender, in nanoseconds.
     #[inline]
-    pub fn sent_monotonic_ns(&self) -> u64 {
+    pub fn sent_monotonic_ns(self) -> u64 {
         self.u64_at(SENT)
     }
 }
@@ -184,7 +184,8 @@ impl TestFrameRepr {
             frame_bytes: bytes.len(),
         };
         let header_right = checksum::finish(checksum::add_bytes(0, &bytes[IPV4..UDP])) == 0;
-        let udp_right = checksum::finish(repr.udp_sum(bytes)) == 0 && frame.u16_at(UDP_CHECKSUM) != 0;
+        let udp_right =
+            checksum::finish(repr.udp_sum(bytes)) == 0 && frame.u16_at(UDP_CHECKSUM) != 0;
         if header_right && udp_right { Ok(repr) } else { Err(FrameError::WrongChecksum) }
     }
 

@@ -79,7 +79,7 @@ impl Histogram {
 
 #[inline]
 const fn bucket(value: u64) -> usize {
-    let magnitude = 63 - (value | (SUB_BUCKETS as u64 - 1)).leading_zeros();
+    let magnitude = (value | (SUB_BUCKETS as u64 - 1)).ilog2();
     let shift = (magnitude + 1).saturating_sub(SUB_BUCKET_BITS + 1);
     if value < SUB_BUCKETS as u64 {
         return value as usize;
@@ -114,7 +114,9 @@ mod tests {
         #[test]
         fn percentiles_are_near_the_sorted_values(mut values in prop::collection::vec(0_u64..10_000_000, 1..500)) {
             let mut histogram = Histogram::default();
-            values.iter().for_each(|value| histogram.record(*value));
+            for value in &values {
+                histogram.record(*value);
+            }
             values.sort_unstable();
             let told = histogram.distribution().unwrap();
             let exact = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];

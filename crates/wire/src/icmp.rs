@@ -45,7 +45,10 @@ impl EchoRepr {
     /// Reads an echo message; none if the bytes are anything else, are cut short or have a wrong checksum.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let header = bytes.get(..ICMP)?;
-        if header[12..14] != [0x08, 0x00] || header[IPV4] != 0x45 || header[IPV4 + 9] != PROTOCOL_ICMP {
+        if header[12..14] != [0x08, 0x00]
+            || header[IPV4] != 0x45
+            || header[IPV4 + 9] != PROTOCOL_ICMP
+        {
             return None;
         }
         let fragment = u16::from_be_bytes([header[IPV4 + 6], header[IPV4 + 7]]) & 0x3fff;
@@ -61,7 +64,8 @@ impl EchoRepr {
         if fragment != 0 || !right {
             return None;
         }
-        let address = |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
+        let address =
+            |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
         Some(Self {
             kind,
             source_mac: MacAddress(header[6..12].try_into().ok()?),

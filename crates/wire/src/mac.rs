@@ -27,8 +27,10 @@ impl FromStr for MacAddress {
 
 impl fmt::Display for MacAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, f] = self.0;
-        write!(formatter, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+        for (index, byte) in self.0.iter().enumerate() {
+            write!(formatter, "{}{byte:02x}", if index == 0 { "" } else { ":" })?;
+        }
+        Ok(())
     }
 }
 
@@ -40,7 +42,9 @@ mod tests {
     fn text_and_back() {
         let mac: MacAddress = "02:00:0A:00:00:ff".parse().unwrap();
         assert_eq!(mac.to_string(), "02:00:0a:00:00:ff");
-        for wrong in ["", "02:00:00:00:00", "02:00:00:00:00:01:02", "2:0:0:0:0:1", "02:00:00:00:00:+1x"] {
+        for wrong in
+            ["", "02:00:00:00:00", "02:00:00:00:00:01:02", "2:0:0:0:0:1", "02:00:00:00:00:+1x"]
+        {
             assert!(wrong.parse::<MacAddress>().is_err(), "{wrong}");
         }
     }

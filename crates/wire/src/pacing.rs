@@ -74,9 +74,9 @@ impl Schedule {
     /// How many frames are due at `now_ns`.
     #[inline]
     pub fn due_frames(&self, now_ns: u64) -> u64 {
-        now_ns.checked_sub(self.start_ns).map_or(0, |passed| {
-            (passed as f64 * self.frames_per_second / 1e9) as u64 + 1
-        })
+        now_ns
+            .checked_sub(self.start_ns)
+            .map_or(0, |passed| (passed as f64 * self.frames_per_second / 1e9) as u64 + 1)
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
             for frame in &self.frames[..count] {
                 self.sequences.push(TestFrameRepr::parse(frame).unwrap().sequence);
                 self.seen += 1;
-                accepted += usize::from(self.seen % self.every != 0);
+                accepted += usize::from(!self.seen.is_multiple_of(self.every));
             }
             Ok(accepted)
         }
@@ -219,7 +219,8 @@ mod tests {
         };
         let mut frame = [0; MINIMUM_FRAME_BYTES];
         repr.emit(&mut frame).unwrap();
-        let sender = Refusing { frames: vec![frame; BATCH_FRAMES], every, seen: 0, sequences: Vec::new() };
+        let sender =
+            Refusing { frames: vec![frame; BATCH_FRAMES], every, seen: 0, sequences: Vec::new() };
         (sender, Stamper::new(&repr).unwrap())
     }
 
@@ -241,7 +242,8 @@ mod tests {
     #[test]
     fn flat_out_stops_at_its_limit() {
         let (mut sender, stamper) = sender(usize::MAX);
-        let counts = send_flat_out(&mut sender, stamper, monotonic_ns(), 10_000_000_000, 100).unwrap();
+        let counts =
+            send_flat_out(&mut sender, stamper, monotonic_ns(), 10_000_000_000, 100).unwrap();
         assert_eq!((counts.intended_frames, counts.offered_frames), (100, 100));
     }
 

@@ -36,7 +36,7 @@ impl PacketSocket {
     /// A socket that only sends on `interface`; nothing is queued on it.
     ///
     /// # Errors
-    /// No such interface, or no right to open packet sockets (CAP_NET_RAW).
+    /// No such interface, or no right to open packet sockets (`CAP_NET_RAW`).
     pub fn for_sending(interface: &str) -> io::Result<Self> {
         let socket = sys::packet_socket(0, interface_index(interface)?)?;
         Ok(Self { socket })

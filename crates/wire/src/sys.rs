@@ -1,5 +1,7 @@
 //! System calls of the packet path.
 #![allow(unsafe_code)]
+// The kernel aligns what it writes into a ring.
+#![allow(clippy::cast_ptr_alignment)]
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -56,7 +58,11 @@ fn interface_ioctl(name: &str, call: libc::Ioctl) -> io::Result<libc::ifreq> {
     let mut request = interface_request(name)?;
     // SAFETY: plain system call; the descriptor is owned from here on.
     let socket = unsafe {
-        OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?)
+        OwnedFd::from_raw_fd(checked(libc::socket(
+            libc::AF_INET,
+            libc::SOCK_DGRAM | libc::SOCK_CLOEXEC,
+            0,
+        ))?)
     };
     // SAFETY: `request` is a valid ifreq for the duration of the call.
     checked(unsafe { libc::ioctl(socket.as_raw_fd(), call, &raw mut request) })?;
@@ -158,7 +164,11 @@ pub(crate) fn send(socket: BorrowedFd<'_>, frame: &[u8]) -> io::Result<()> {
 pub(crate) fn wait_readable(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<bool> {
     let mut entries: Vec<libc::pollfd> = descriptors
         .iter()
-        .map(|descriptor| libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .map(|descriptor| libc::pollfd {
+            fd: descriptor.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
         .collect();
     let timeout = libc::timespec {
         tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
@@ -217,7 +227,9 @@ fn stamp_of(message: &libc::msghdr) -> Option<u64> {
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         while !header.is_null() {
-            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_TIMESTAMPNS {
+            if (*header).cmsg_level == libc::SOL_SOCKET
+                && (*header).cmsg_type == libc::SCM_TIMESTAMPNS
+            {
                 let time: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
                 return Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
             }
@@ -297,7 +309,7 @@ impl SendBatch {
     }
 }
 
-/// A TPACKET_V3 receive ring on one interface.
+/// A `TPACKET_V3` receive ring on one interface.
 pub(crate) struct Ring {
     socket: OwnedFd,
     memory: *mut u8,
@@ -410,11 +422,13 @@ unsafe fn captured<'a>(at: *const u8) -> (usize, Captured<'a>, bool) {
     // link-level address within the block.
     unsafe {
         let header = &*at.cast::<libc::tpacket3_hdr>();
-        let bytes = std::slice::from_raw_parts(at.add(header.tp_mac as usize), header.tp_snaplen as usize);
+        let bytes =
+            std::slice::from_raw_parts(at.add(header.tp_mac as usize), header.tp_snaplen as usize);
         let address = &*at
             .add(size_of::<libc::tpacket3_hdr>().next_multiple_of(16))
             .cast::<libc::sockaddr_ll>();
-        let received_realtime_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
+        let received_realtime_ns =
+            u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
         let frame = Captured { bytes, frame_bytes: header.tp_len as usize, received_realtime_ns };
         (header.tp_next_offset as usize, frame, address.sll_pkttype != libc::PACKET_OUTGOING)
     }
@@ -449,5 +463,6 @@ pub(crate) fn pin_thread(cpu: u32) -> io::Result<()> {
         set
     };
     // SAFETY: `set` is valid for reads of its size.
-    checked(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) }).map(drop)
+    checked(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })
+        .map(drop)
 }

@@ -20,25 +20,29 @@ pub fn collect(facts: &mut Map<String, Value>) {
     put("kernel_release", json!(read_trimmed("/proc/sys/kernel/osrelease")));
     put("kernel_version", json!(read_trimmed("/proc/sys/kernel/version")));
     put("machine", json!(sys::machine()));
-    put("cpus_online", json!(cpu_list(read_trimmed("/sys/devices/system/cpu/online").as_deref())
-        .or_else(|| sys::online_processors())));
+    put(
+        "cpus_online",
+        json!(
+            cpu_list(read_trimmed("/sys/devices/system/cpu/online").as_deref())
+                .or_else(sys::online_processors)
+        ),
+    );
     put("cpus_allowed", json!(cpu_list(status_field("Cpus_allowed_list").as_deref())));
     put("cpu_model", json!(cpu_field(&processors, &["model name", "Model"])));
     put("cpu_flags", json!(flags));
     put("memory_total_bytes", json!(memory_total_bytes()));
     put("memory_limit_bytes", json!(memory_limit_bytes()));
     put("page_size_bytes", json!(sys::page_size()));
-    put("clock_source", json!(read_trimmed(
-        "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-    )));
+    put(
+        "clock_source",
+        json!(read_trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
+    );
     put("clock_tick_hz", json!(sys::clock_tick()));
     put("root_filesystem", json!(root_filesystem()));
     put("hypervisor", json!(hypervisor(&flags)));
     put("cmdline", json!(read_trimmed("/proc/cmdline")));
     let image = fs::read("/proc/self/exe").ok();
-    let hash = |bytes: &Vec<u8>| -> String {
-        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-    };
+    let hash = |bytes: &Vec<u8>| -> String { format!("{:x}", Sha256::digest(bytes)) };
     put("agent_sha256", json!(image.as_ref().map(hash)));
     put("agent_bytes", json!(image.as_ref().map(Vec::len)));
     put("pid", json!(std::process::id()));
@@ -104,11 +108,11 @@ fn memory_limit_bytes() -> Option<u64> {
 
 fn root_filesystem() -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let roots = mounts.lines().filter_map(|line| {
+    let of_root = |line: &str| {
         let mut fields = line.split(' ').skip(1);
         (fields.next()? == "/").then(|| fields.next().map(str::to_owned))?
-    });
-    roots.last()
+    };
+    mounts.lines().rev().find_map(of_root)
 }
 
 fn hypervisor(flags: &BTreeSet<&str>) -> Option<String> {

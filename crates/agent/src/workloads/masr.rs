@@ -34,13 +34,14 @@ impl Masr {
     /// # Errors
     /// `bad-request` for a size that is no multiple of 8, `limit` for more than the kernel says is available.
     pub fn checked(self) -> Result<Self, Error> {
-        if self.size_bytes == 0 || self.size_bytes % WORD_BYTES != 0 {
+        if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(WORD_BYTES) {
             return Err(Error::bad_request("masr: size_bytes must be a multiple of 8, and not 0"));
         }
         if let Some(available) = available_bytes()
             && self.size_bytes > available
         {
-            let sentence = format!("masr: {} bytes wanted and {available} available", self.size_bytes);
+            let sentence =
+                format!("masr: {} bytes wanted and {available} available", self.size_bytes);
             return Err(Error::new(ErrorKind::Limit, sentence));
         }
         Ok(self)
@@ -50,8 +51,8 @@ impl Masr {
 impl Workload for Masr {
     fn run(&self) -> Result<Box<dyn Done>, Error> {
         let begin = monotonic_ns();
-        let mut memory =
-            Memory::allocate(self.size_bytes as usize).map_err(|cause| Error::system("masr: mmap", &cause))?;
+        let mut memory = Memory::allocate(self.size_bytes as usize)
+            .map_err(|cause| Error::system("masr: mmap", &cause))?;
         let allocated = monotonic_ns();
         memory.words().fill(std::hint::black_box(PATTERN));
         let words = std::hint::black_box(memory.words());

@@ -42,7 +42,10 @@ impl SuperPi {
         match self.digits {
             0 => Err(Error::bad_request("superpi: digits must be at least 1")),
             1..=MOST_DIGITS => Ok(self),
-            _ => Err(Error::new(ErrorKind::Limit, format!("superpi: digits must be at most {MOST_DIGITS}"))),
+            _ => Err(Error::new(
+                ErrorKind::Limit,
+                format!("superpi: digits must be at most {MOST_DIGITS}"),
+            )),
         }
     }
 }
@@ -58,10 +61,9 @@ impl Workload for SuperPi {
 
 impl Done for Pi {
     fn check(self: Box<Self>) -> Outcome {
-        let hash = Sha256::digest(self.text.as_bytes());
         Outcome {
             result: json!({"iterations": self.iterations, "digits": self.digits}),
-            check: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+            check: format!("{:x}", Sha256::digest(self.text.as_bytes())),
         }
     }
 }
@@ -93,4 +95,32 @@ fn decimals(pi: &Natural, bits: u64, digits: u64) -> String {
     let mut text = scaled.to_string();
     text.insert(1, '.');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made with the Chudnovsky series in Python's `decimal`: another formula, another base, another program.
+    const KNOWN: [(u64, &str); 5] = [
+        (1, "35efc6ded4e13f29a8d86e4f33294be0f59fcaaf3a56b538f9e34e60e3ae4f44"),
+        (30, "27f6ef06c05a66675cc7f80fca76488b57496bfa62c362128194da38905f2a76"),
+        (1_000, "823a2e34f63c5d5f30a27733976df5a1ab57feaab505f40d95d3dd3fefa425cc"),
+        (16_384, "53c47cd7dcac44fc2e2890489843fa13fcab2bf425df2573b9bd5cf308a3c695"),
+        (262_144, "9af37b536d27ab4ee9a06eba897bb254273168d9a616c114034e5eb4c3e255af"),
+    ];
+
+    #[test]
+    fn the_digits_are_those_of_another_method() {
+        for (digits, hash) in KNOWN {
+            let outcome = SuperPi { digits }.run().unwrap().check();
+            assert_eq!(outcome.check, hash, "{digits} digits");
+        }
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_refused() {
+        assert!(SuperPi { digits: 0 }.checked().is_err());
+        assert!(SuperPi { digits: MOST_DIGITS + 1 }.checked().is_err());
+    }
 }

@@ -1,0 +1,110 @@
+//! The books under a path that loses, duplicates and reorders frames, against a plain model of what it did.
+
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+
+use proptest::prelude::*;
+use virtoll_wire::MacAddress;
+use virtoll_wire::books::{Arrival, Books, Expectation};
+use virtoll_wire::frame::TestFrameRepr;
+
+const TRIAL: u16 = 9;
+const FRAME_BYTES: usize = 64;
+
+fn frame(trial: u16, source: u8, sequence: u64) -> Vec<u8> {
+    let repr = TestFrameRepr {
+        source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+        destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
+        source_address: Ipv4Addr::new(10, 1, 0, 1),
+        destination_address: Ipv4Addr::new(10, 2, 0, 1),
+        source_port: 1_000 + u16::from(source),
+        destination_port: 2_000,
+        trial,
+        source,
+        sequence,
+        sent_monotonic_ns: sequence * 10,
+        frame_bytes: FRAME_BYTES,
+    };
+    let mut bytes = vec![0; FRAME_BYTES];
+    repr.emit(&mut bytes).unwrap();
+    bytes
+}
+
+fn books(sources: u8, capacity: u64) -> Books {
+    let ports = (0..sources).map(|source| (1_000 + u16::from(source), 2_000)).collect();
+    let expectation = Expectation { trial: TRIAL, frame_bytes: FRAME_BYTES, ports };
+    Books::new(expectation, &vec![capacity; usize::from(sources)])
+}
+
+/// What the path does with each frame: how many copies come out, and how far each is put off.
+fn path() -> impl Strategy<Value = Vec<(u8, Vec<u64>)>> {
+    let fate = prop_oneof![
+        1 => Just(vec![]),
+        6 => Just(vec![0]),
+        1 => (0_u64..20).prop_map(|delay| vec![delay]),
+        1 => (0_u64..20, 0_u64..20).prop_map(|(first, second)| vec![first, second]),
+    ];
+    prop::collection::vec((0_u8..3, fate), 0..400)
+}
+
+proptest! {
+    #[test]
+    fn the_books_tell_what_the_path_did(fates in path()) {
+        let mut next = [0_u64; 3];
+        let mut arrivals = Vec::new();
+        for (time, (source, copies)) in fates.iter().enumerate() {
+            let sequence = next[usize::from(*source)];
+            next[usize::from(*source)] += 1;
+            arrivals.extend(copies.iter().map(|delay| (time as u64 + delay, *source, sequence)));
+        }
+        arrivals.sort_by_key(|(time, ..)| *time);
+        let mut books = books(3, 400);
+        for (time, source, sequence) in &arrivals {
+            let arrival = books.enter(&frame(TRIAL, *source, *sequence), FRAME_BYTES, sequence * 10 + time);
+            prop_assert_eq!(arrival, Arrival::Test);
+        }
+        for source in 0..3_u8 {
+            let counts = books.sources()[usize::from(source)].arrivals();
+            let ours: Vec<u64> = arrivals.iter().filter(|one| one.1 == source).map(|one| one.2).collect();
+            let distinct: HashSet<u64> = ours.iter().copied().collect();
+            let mut seen = HashSet::new();
+            let reordered = ours.iter().filter(|sequence| {
+                let late = seen.iter().any(|earlier| earlier > *sequence);
+                seen.insert(**sequence) && late
+            }).count();
+            prop_assert_eq!(counts.forwarded_frames, distinct.len() as u64);
+            prop_assert_eq!(counts.duplicate_frames, (ours.len() - distinct.len()) as u64);
+            prop_assert_eq!(counts.reordered_frames, reordered as u64);
+            prop_assert_eq!(counts.delay_ns.map_or(0, |told| told.count), distinct.len() as u64);
+            prop_assert!(counts.forwarded_frames <= next[usize::from(source)]);
+            prop_assert_eq!(books.sources()[usize::from(source)].arrived_from(next[usize::from(source)]), 0);
+        }
+        prop_assert_eq!((books.foreign_frames(), books.late_trial_frames()), (0, 0));
+    }
+}
+
+#[test]
+fn other_frames_are_told_apart() {
+    let mut books = books(1, 100);
+    let mut enter = |bytes: &[u8]| books.enter(bytes, bytes.len(), 1);
+    assert_eq!(enter(&frame(TRIAL, 0, 99)), Arrival::Test);
+    assert_eq!(enter(&frame(TRIAL + 1, 0, 1)), Arrival::LateTrial);
+    assert_eq!(enter(&frame(TRIAL, 0, 100)), Arrival::Foreign, "a number that nobody sends");
+    assert_eq!(enter(&frame(TRIAL, 1, 1)), Arrival::Foreign, "a source that is not there");
+    let mut wrong_magic = frame(TRIAL, 0, 1);
+    wrong_magic[42] = 0;
+    assert_eq!(enter(&wrong_magic), Arrival::Foreign);
+    assert_eq!(enter(&[0; 60]), Arrival::Foreign);
+    assert_eq!((books.foreign_frames(), books.late_trial_frames()), (4, 1));
+}
+
+#[test]
+fn frames_that_were_never_sent_are_found() {
+    let mut books = books(1, 1_000);
+    for sequence in [0, 63, 64, 65, 127, 128, 999] {
+        books.enter(&frame(TRIAL, 0, sequence), FRAME_BYTES, 0);
+    }
+    let book = &books.sources()[0];
+    let found: Vec<u64> = [0, 64, 65, 66, 129, 1_000].map(|from| book.arrived_from(from)).to_vec();
+    assert_eq!(found, [7, 5, 4, 3, 1, 0]);
+}
