@@ -140,6 +140,6 @@ mod tests {
         assert!(facts["memory_total_bytes"].as_u64() > Some(1 << 20));
         assert!(facts["cpus_online"].as_u64() >= Some(1));
         assert_eq!(facts["agent_sha256"].as_str().map(str::len), Some(64));
-        assert_eq!(facts.len(), 21);
+        assert_eq!(facts.len(), 20);
     }
 }

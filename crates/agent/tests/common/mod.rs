@@ -1,0 +1,150 @@
+//! Drives the real binary over its standard input and output.
+#![allow(dead_code)] // each test program uses a part
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_virtoll-agent");
+
+/// A running agent.
+pub struct Agent {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    next_id: u64,
+    /// The first line that it sent.
+    pub ready: Value,
+    /// Events that came before an answer.
+    pub events: Vec<Value>,
+}
+
+impl Agent {
+    /// An ordinary process.
+    pub fn start(seat: &str) -> Self {
+        let mut command = Command::new(BINARY);
+        command.args(["--seat", seat]);
+        Self::spawn(command)
+    }
+
+    /// In a user and network namespace of its own.
+    pub fn in_namespace(seat: &str) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--net", BINARY, "--seat", seat]);
+        Self::spawn(command)
+    }
+
+    /// In a network namespace of its own within the user namespace of `other`.
+    pub fn beside(other: &Self, seat: &str) -> Self {
+        let mut command = other.enter(&["--user"]);
+        command.args(["unshare", "--net", BINARY, "--seat", seat]);
+        Self::spawn(command)
+    }
+
+    fn enter(&self, namespaces: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--preserve-credentials", "--target", &self.pid().to_string()])
+            .args(namespaces);
+        command
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut agent =
+            Self { child, input, output, next_id: 0, ready: Value::Null, events: Vec::new() };
+        agent.ready = agent.line().unwrap_or_else(|| {
+            panic!(
+                "NOT TESTED: the agent did not start. Namespace tests need util-linux and the right to make user \
+                 namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces>0)"
+            )
+        });
+        agent
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Runs `ip` in the agent's network namespace.
+    pub fn ip(&self, arguments: &str) {
+        let status = self
+            .enter(&["--user", "--net"])
+            .arg("ip")
+            .args(arguments.split_whitespace())
+            .status()
+            .unwrap_or_else(|cause| panic!("NOT TESTED: ip (iproute2): {cause}"));
+        assert!(status.success(), "ip {arguments}");
+    }
+
+    pub fn send_raw(&mut self, bytes: &[u8]) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(bytes).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// The next line; none at the end of the stream.
+    pub fn line(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        let count = self.output.read_line(&mut line).unwrap();
+        (count > 0).then(|| serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}")))
+    }
+
+    pub fn send(&mut self, operation: &str, fields: Value) -> u64 {
+        self.next_id += 1;
+        let mut request = fields;
+        request["id"] = json!(self.next_id);
+        request["op"] = json!(operation);
+        self.send_raw(format!("{request}\n").as_bytes());
+        self.next_id
+    }
+
+    /// The answer to a request, either `ok` or `error`; events before it are kept.
+    pub fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let line = self.line().expect("an answer");
+            if line.get("event").is_some() {
+                self.events.push(line);
+                continue;
+            }
+            assert_eq!(line["id"], json!(id), "{line}");
+            return line;
+        }
+    }
+
+    pub fn call(&mut self, operation: &str, fields: Value) -> Value {
+        let id = self.send(operation, fields);
+        let mut answer = self.answer(id);
+        assert!(answer.get("ok").is_some(), "{operation}: {answer}");
+        answer["ok"].take()
+    }
+
+    pub fn refused(&mut self, operation: &str, fields: Value) -> (String, String) {
+        let id = self.send(operation, fields);
+        let answer = self.answer(id);
+        let text = |name: &str| answer["error"][name].as_str().unwrap_or_default().to_owned();
+        assert!(answer.get("error").is_some(), "{operation}: {answer}");
+        (text("kind"), text("message"))
+    }
+
+    /// The next event, kept or new.
+    pub fn event(&mut self) -> Value {
+        if self.events.is_empty() { self.line().expect("an event") } else { self.events.remove(0) }
+    }
+
+    /// Closes the stream; the exit status.
+    pub fn close(mut self) -> Option<i32> {
+        self.input = None;
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

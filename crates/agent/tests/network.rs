@@ -1,0 +1,234 @@
+//! Real frames through veth pairs, in user and network namespaces of the test's own.
+
+mod common;
+
+use common::Agent;
+use serde_json::{Value, json};
+
+const MILLISECOND_NS: u64 = 1_000_000;
+
+/// A pair `gN`-`sN`: frames that leave by `gN` arrive at `sN`.
+fn pair(agent: &Agent, number: usize) {
+    agent.ip(&format!(
+        "link add g{number} mtu 1600 address 02:00:00:00:01:0{number} type veth peer name s{number} mtu 1600 address 02:00:00:00:02:0{number}"
+    ));
+    agent.ip(&format!("link set g{number} up"));
+    agent.ip(&format!("link set s{number} up"));
+}
+
+fn source(number: usize, rate: Option<f64>) -> Value {
+    json!({
+        "interface": format!("g{number}"),
+        "source_mac": format!("02:00:00:00:01:0{number}"),
+        "destination_mac": format!("02:00:00:00:02:0{number}"),
+        "source_address": format!("10.1.{number}.1"),
+        "destination_address": "10.2.0.1",
+        "source_port": 5_000 + number,
+        "destination_port": 6_000,
+        "rate_frames_per_second": rate,
+        "cpu": null,
+    })
+}
+
+fn trial(number: u16, size: u32, milliseconds: u64, sources: &[Value], sinks: &[&str]) -> Value {
+    json!({
+        "trial": number,
+        "frame_size_bytes": size,
+        "duration_ns": milliseconds * MILLISECOND_NS,
+        "backend": "auto",
+        "sources": sources,
+        "sink": {"interfaces": sinks, "cpu": null},
+        "quiet_ns": 20 * MILLISECOND_NS,
+        "drain_limit_ns": 2_000 * MILLISECOND_NS,
+    })
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// Checks the books of every source; intended, offered and forwarded frames of each.
+fn books(answer: &Value) -> Vec<(u64, u64, u64)> {
+    let sent = answer["sources"].as_array().unwrap();
+    let arrived = answer["sink"]["per_source"].as_array().unwrap();
+    sent.iter()
+        .zip(arrived)
+        .map(|(sent, arrived)| {
+            let (intended, offered) =
+                (number(&sent["intended_frames"]), number(&sent["offered_frames"]));
+            let forwarded = number(&arrived["forwarded_frames"]);
+            assert_eq!(offered + number(&sent["unsent_frames"]), intended);
+            assert_eq!(forwarded + number(&arrived["lost_frames"]), offered);
+            (intended, offered, forwarded)
+        })
+        .collect()
+}
+
+#[test]
+fn paced_traffic_is_counted_exactly() {
+    let mut peer = Agent::in_namespace("peer");
+    pair(&peer, 0);
+    for (trial_number, size, rate) in [(1, 64, 23_000.0), (2, 500, 5_000.0), (3, 1_518, 1_000.0)] {
+        let request = trial(trial_number, size, 200, &[source(0, Some(rate))], &["s0"]);
+        let answer = peer.call("traffic", request);
+        let (intended, offered, forwarded) = books(&answer)[0];
+        assert_eq!(intended, (rate / 5.0) as u64);
+        assert!(offered > intended * 9 / 10, "the machine was away: {answer}");
+        assert_eq!(forwarded, offered, "{answer}");
+        let told = &answer["sink"]["per_source"][0];
+        assert_eq!((number(&told["duplicate_frames"]), number(&told["reordered_frames"])), (0, 0));
+        assert_eq!(number(&told["delay_ns"]["count"]), forwarded);
+        assert_eq!(answer["sink"]["drained"], true);
+        assert_eq!(number(&answer["sink"]["late_trial_frames"]), 0);
+        assert_eq!(answer["backend"], "af-packet");
+    }
+}
+
+#[test]
+fn flat_out_traffic_balances() {
+    let mut peer = Agent::in_namespace("peer");
+    pair(&peer, 0);
+    let answer = peer.call("traffic", trial(1, 64, 500, &[source(0, None)], &["s0"]));
+    let (intended, _, forwarded) = books(&answer)[0];
+    println!("flat out, 64 bytes: {} frames/s offered", intended * 2);
+    assert!(forwarded > 1_000, "{answer}");
+    // What is lost here was lost before the sink's own ring, or the ring says so.
+    assert_eq!(answer["sink"]["kernel_dropped_frames"], 0, "{answer}");
+}
+
+#[test]
+fn three_sources_into_three_and_into_one() {
+    let mut peer = Agent::in_namespace("peer");
+    (0..3).for_each(|number| pair(&peer, number));
+    let sources = [0, 1, 2].map(|number| source(number, Some(2_000.0 + number as f64 * 500.0)));
+    let answer = peer.call("traffic", trial(1, 64, 200, &sources, &["s0", "s1", "s2"]));
+    let counts = books(&answer);
+    assert_eq!(counts.iter().map(|count| count.0).collect::<Vec<_>>(), [400, 500, 600]);
+    for (_, offered, forwarded) in counts {
+        assert_eq!(forwarded, offered, "{answer}");
+    }
+    // A sink on one interface alone sees one source; the others' frames are lost to it.
+    let answer = peer.call("traffic", trial(2, 64, 200, &sources, &["s1"]));
+    let counts = books(&answer);
+    assert_eq!((counts[0].2, counts[2].2), (0, 0));
+    assert_eq!(counts[1].2, counts[1].1);
+}
+
+#[test]
+fn a_path_that_breaks_in_the_middle_loses_and_balances() {
+    let mut peer = Agent::in_namespace("peer");
+    pair(&peer, 0);
+    pair(&peer, 1);
+    // g0 - s0 [bridge] g1 - s1: frames cross the bridge until one of its ports goes down.
+    peer.ip("link add bridge0 type bridge");
+    peer.ip("link set bridge0 up");
+    peer.ip("link set s0 master bridge0");
+    peer.ip("link set g1 master bridge0");
+    let mut across = source(0, Some(5_000.0));
+    across["destination_mac"] = json!("02:00:00:00:02:01");
+    let id = peer.send("traffic", trial(1, 64, 1_000, &[across], &["s1"]));
+    // The path is to break somewhere within the trial; nothing depends on where.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    peer.ip("link set g1 down");
+    let answer = peer.answer(id)["ok"].take();
+    let (intended, offered, forwarded) = books(&answer)[0];
+    assert_eq!(intended, 5_000);
+    assert!(0 < forwarded && forwarded < offered, "{answer}");
+    peer.ip("link set g0 down");
+    let (kind, message) =
+        peer.refused("traffic", trial(2, 64, 100, &[source(0, Some(100.0))], &["s1"]));
+    assert_eq!(kind, "system");
+    assert!(message.contains("g0"), "{message}");
+}
+
+#[test]
+fn traffic_that_cannot_be_is_refused() {
+    let mut peer = Agent::in_namespace("peer");
+    pair(&peer, 0);
+    let one = [source(0, Some(10.0))];
+    for wrong in [
+        trial(1, 63, 10, &one, &["s0"]),
+        trial(1, 1_519, 10, &one, &["s0"]),
+        trial(1, 64, 10, &[], &["s0"]),
+        trial(1, 64, 10, &one, &[]),
+        trial(1, 64, 10, &[source(0, Some(-1.0))], &["s0"]),
+    ] {
+        assert_eq!(peer.refused("traffic", wrong).0, "bad-request");
+    }
+    assert_eq!(peer.refused("traffic", trial(1, 64, 10, &one, &["nowhere"])).0, "system");
+}
+
+/// A guest on its own network, joined to the peer by the timekeeper's link.
+fn guest_and_peer() -> (Agent, Agent) {
+    let peer = Agent::in_namespace("peer");
+    let mut guest = Agent::beside(&peer, "guest");
+    peer.ip(&format!(
+        "link add t0 address 02:00:00:00:00:01 type veth peer name tx address 02:00:00:00:00:02 netns {}",
+        guest.pid()
+    ));
+    peer.ip("addr add 10.99.0.1/24 dev t0");
+    peer.ip("link set t0 up");
+    peer.ip("neigh add 10.99.0.2 lladdr 02:00:00:00:00:02 dev t0 nud permanent");
+    let wanted = json!({
+        "interfaces": [{
+            "mac": "02:00:00:00:00:02", "name": "mark0", "mtu": 1400, "address": "10.99.0.2/24",
+            "neighbours": [{"address": "10.99.0.1", "mac": "02:00:00:00:00:01"}],
+        }],
+        "routes": [{"destination": "10.9.0.0/16", "via": "10.99.0.1"}],
+        "ip_forward": true,
+    });
+    for _ in 0..2 {
+        let answer = guest.call("network", wanted.clone());
+        let told = &answer["interfaces"][0];
+        assert_eq!((&told["name"], &told["mtu"]), (&json!("mark0"), &json!(1_400)));
+        assert!(told["operstate"] == "up" || told["operstate"] == "unknown", "{told}");
+    }
+    (guest, peer)
+}
+
+#[test]
+fn marks_reach_the_timekeeper_with_the_kernels_stamps() {
+    let (mut guest, mut peer) = guest_and_peer();
+    assert_eq!(guest.call("facts", json!({}))["sysctls"]["net.ipv4.ip_forward"], "1");
+    let wanted = json!({"identifier": 77, "wait_for": 2, "timeout_ns": 2_000 * MILLISECOND_NS});
+    assert_eq!(peer.refused("marks", wanted.clone()).0, "bad-request");
+    peer.call("timekeeper-start", json!({"interface": "t0"}));
+    let link = json!({
+        "interface": "mark0", "source": "10.99.0.2", "target": "10.99.0.1",
+        "target_mac": "02:00:00:00:00:01", "identifier": 77, "first_sequence": 65_535,
+    });
+    let run =
+        json!({"job": "idle", "parameters": {"duration_ns": 50 * MILLISECOND_NS}, "marks": link});
+    let guest_times = guest.call("run", run)["guest"].take();
+    let told = peer.call("marks", wanted.clone());
+    let marks = told["marks"].as_array().unwrap();
+    assert_eq!((marks.len(), number(&told["missing"])), (2, 0), "{told}");
+    assert_eq!((&marks[0]["sequence"], &marks[1]["sequence"]), (&json!(65_535), &json!(0)));
+    let outside =
+        number(&marks[1]["received_realtime_ns"]) - number(&marks[0]["received_realtime_ns"]);
+    let inside =
+        number(&guest_times["end_monotonic_ns"]) - number(&guest_times["start_monotonic_ns"]);
+    println!("outside {outside} ns, inside {inside} ns");
+    assert!(outside.abs_diff(inside) < 20 * MILLISECOND_NS, "{outside} {inside}");
+    // They were handed out; none is left, and the wait ends by its time.
+    let wanted = json!({"identifier": 77, "wait_for": 1, "timeout_ns": 10 * MILLISECOND_NS});
+    assert_eq!(peer.call("marks", wanted), json!({"marks": [], "missing": 1}));
+}
+
+#[test]
+fn the_path_delay_is_measured() {
+    let (_guest, mut peer) = guest_and_peer();
+    let mut request = json!({
+        "interface": "t0", "source": "10.99.0.1", "target": "10.99.0.2",
+        "target_mac": "02:00:00:00:00:02", "count": 23, "timeout_ns": 1_000 * MILLISECOND_NS,
+    });
+    let answer = peer.call("path-delay", request.clone());
+    assert_eq!(answer["lost"], 0, "{answer}");
+    let round_trips = answer["round_trip_ns"].as_array().unwrap();
+    assert_eq!(round_trips.len(), 23);
+    assert!(round_trips.iter().all(|one| number(one) > 0 && number(one) < 1_000 * MILLISECOND_NS));
+    request["target"] = json!("10.99.0.3");
+    request["timeout_ns"] = json!(MILLISECOND_NS);
+    request["count"] = json!(2);
+    assert_eq!(peer.call("path-delay", request), json!({"round_trip_ns": [], "lost": 2}));
+}

@@ -1,0 +1,253 @@
+//! The agent as an ordinary process: every operation that needs no network.
+
+mod common;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use common::Agent;
+use serde_json::{Value, json};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn bytes(value: &Value) -> Vec<u8> {
+    STANDARD.decode(value.as_str().unwrap()).unwrap()
+}
+
+fn exec(agent: &mut Agent, script: &str) -> Value {
+    let argv = ["sh", "-c", script];
+    agent.call("exec", json!({"argv": argv, "timeout_ns": 20 * SECOND_NS, "limit_bytes": 2 << 20}))
+}
+
+#[test]
+fn it_says_what_it_is() {
+    let mut agent = Agent::start("host");
+    assert_eq!(agent.ready["event"], "ready");
+    assert_eq!(agent.ready["protocol"], 1);
+    assert_eq!(agent.ready["build"].as_str().unwrap().len(), 12);
+    let hello = agent.call("hello", json!({"protocol": 1}));
+    for field in ["protocol", "version", "build", "seat", "pid"] {
+        assert_eq!(hello[field], agent.ready[field]);
+    }
+    assert!(hello["target"].is_string());
+    assert_eq!(agent.close(), Some(0));
+}
+
+#[test]
+fn another_version_is_one_clear_sentence() {
+    let mut agent = Agent::start("guest");
+    let (kind, message) = agent.refused("hello", json!({"protocol": 2}));
+    assert_eq!(kind, "protocol-mismatch");
+    assert!(message.contains("protocol 2") && message.contains("protocol 1"), "{message}");
+    assert!(message.contains("make agent"), "{message}");
+}
+
+#[test]
+fn bad_lines_are_answered_and_do_not_end_the_session() {
+    let mut agent = Agent::start("guest");
+    let endless = vec![b'x'; (8 << 20) + 1];
+    let lines: [&[u8]; 5] = [b"login: ", b"{\"id\":1}", b"[]", &[0xff, 0xfe, 0], &endless];
+    for line in lines {
+        agent.send_raw(&[line, b"\n"].concat());
+        let answer = agent.line().unwrap();
+        assert!(answer["error"]["kind"].is_string(), "{answer}");
+    }
+    agent.send_raw(b"\n\r\n");
+    assert_eq!(agent.refused("clocks", json!({"colour": 1})).0, "bad-request");
+    assert_eq!(agent.refused("dance", json!({})).0, "bad-request");
+    assert_eq!(
+        agent.refused("marks", json!({"identifier": 1, "wait_for": 1, "timeout_ns": 1})).0,
+        "unsupported"
+    );
+    agent.call("clocks", json!({}));
+}
+
+#[test]
+fn facts_are_complete() {
+    let facts = Agent::start("guest").call("facts", json!({}));
+    for field in ["kernel_release", "machine", "cpus_online", "memory_total_bytes", "agent_sha256"]
+    {
+        assert!(!facts[field].is_null(), "{field}");
+    }
+    for field in ["memory_limit_bytes", "hypervisor", "cmdline", "clock_source"] {
+        assert!(facts.get(field).is_some(), "{field}");
+    }
+    let interfaces = facts["interfaces"].as_array().unwrap();
+    assert!(interfaces.iter().any(|interface| interface["name"] == "lo"));
+}
+
+#[test]
+fn workloads_have_marks_and_check_values() {
+    let mut agent = Agent::start("guest");
+    let jobs = [
+        (
+            "superpi",
+            json!({"digits": 30}),
+            "27f6ef06c05a66675cc7f80fca76488b57496bfa62c362128194da38905f2a76",
+        ),
+        ("masr", json!({"size_bytes": 80_000}), "6770158834656434176"),
+        ("forkwait", json!({"processes": 23}), "23"),
+        ("idle", json!({"duration_ns": 2_000_000}), "idle"),
+    ];
+    for (job, parameters, check) in jobs {
+        let id = agent.send("run", json!({"job": job, "parameters": parameters, "marks": null}));
+        let answer = agent.answer(id)["ok"].take();
+        if job == "masr" {
+            let sum = 0x5654_6d61_7372_5654_u64.wrapping_mul(10_000);
+            assert_eq!(answer["check"], json!(sum.to_string()));
+        } else {
+            assert_eq!(answer["check"], check, "{job}");
+        }
+        let edges: Vec<Value> =
+            [agent.event(), agent.event()].map(|event| event["edge"].clone()).to_vec();
+        assert_eq!(edges, ["start", "end"]);
+        let guest = &answer["guest"];
+        assert!(guest["end_monotonic_ns"].as_u64() > guest["start_monotonic_ns"].as_u64());
+    }
+    for (job, parameters) in [
+        ("superpi", json!({"digits": 0})),
+        ("superpi", json!({"digits": 5, "colour": 1})),
+        ("masr", json!({"size_bytes": 7})),
+        ("bonnie", json!({})),
+    ] {
+        let fields = json!({"job": job, "parameters": parameters, "marks": null});
+        assert_eq!(agent.refused("run", fields).0, "bad-request", "{job}");
+    }
+    let too_much = json!({"job": "masr", "parameters": {"size_bytes": 1_u64 << 50}, "marks": null});
+    assert_eq!(agent.refused("run", too_much).0, "limit");
+}
+
+#[test]
+fn exec_is_byte_exact_on_both_streams_at_once() {
+    let mut agent = Agent::start("guest");
+    let input: Vec<u8> =
+        (0..1_000_000_u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let fields = json!({
+        "argv": ["sh", "-c", "tee /dev/stderr"],
+        "stdin": STANDARD.encode(&input), "timeout_ns": 20 * SECOND_NS, "limit_bytes": 2 << 20,
+    });
+    let answer = agent.call("exec", fields);
+    assert_eq!(answer["status"], 0);
+    assert_eq!(answer["truncated"], false);
+    assert!(bytes(&answer["stdout"]) == input, "stdout differs");
+    assert!(bytes(&answer["stderr"]) == input, "stderr differs");
+}
+
+#[test]
+fn exec_tells_how_a_process_ended() {
+    let mut agent = Agent::start("guest");
+    assert_eq!(exec(&mut agent, "exit 7")["status"], 7);
+    assert_eq!(exec(&mut agent, "kill -TERM $$")["signal"], 15);
+    let background = exec(&mut agent, "sleep 30 & echo done");
+    assert_eq!(bytes(&background["stdout"]), b"done\n");
+    let fields = json!({"argv": ["/nowhere"], "timeout_ns": 1, "limit_bytes": 1});
+    let (kind, message) = agent.refused("exec", fields);
+    assert_eq!(kind, "system");
+    assert!(message.contains("/nowhere"), "{message}");
+    assert_eq!(
+        agent.refused("exec", json!({"argv": [], "timeout_ns": 1, "limit_bytes": 1})).0,
+        "bad-request"
+    );
+    let fields = json!({
+        "argv": ["sh", "-c", "pwd; echo $A"], "env": {"A": "b", "PATH": "/bin:/usr/bin"},
+        "directory": "/", "timeout_ns": SECOND_NS, "limit_bytes": 100,
+    });
+    assert_eq!(bytes(&agent.call("exec", fields)["stdout"]), b"/\nb\n");
+}
+
+#[test]
+fn exec_keeps_its_time_and_its_limit() {
+    let mut agent = Agent::start("guest");
+    let fields = json!({
+        "argv": ["sh", "-c", "echo begun; sleep 60 & sleep 60"], "timeout_ns": 200_000_000, "limit_bytes": 100,
+    });
+    let answer = agent.call("exec", fields);
+    assert_eq!((&answer["timed_out"], &answer["signal"]), (&json!(true), &json!(9)));
+    assert_eq!(bytes(&answer["stdout"]), b"begun\n");
+    let fields = json!({
+        "argv": ["sh", "-c", "head -c 500000 /dev/zero"], "timeout_ns": 20 * SECOND_NS, "limit_bytes": 1_000,
+    });
+    let answer = agent.call("exec", fields);
+    assert_eq!((&answer["status"], &answer["truncated"]), (&json!(0), &json!(true)));
+    assert_eq!(bytes(&answer["stdout"]), vec![0; 1_000]);
+    let fields = json!({
+        "argv": ["head", "-c", "9000000", "/dev/zero"], "timeout_ns": 20 * SECOND_NS, "limit_bytes": 1 << 30,
+    });
+    assert_eq!(agent.refused("exec", fields).0, "limit", "the answer does not fit a line");
+}
+
+#[test]
+fn a_terminal_is_a_terminal() {
+    let mut agent = Agent::start("guest");
+    let script = "stty size; read word; echo got $word; exit 5";
+    agent.call("terminal", json!({"argv": ["sh", "-c", script], "rows": 33, "columns": 99}));
+    let mut text = String::new();
+    while !text.contains("33 99") {
+        text += &String::from_utf8(bytes(&agent.event()["data"])).unwrap();
+    }
+    assert_eq!(
+        agent.refused("terminal", json!({"argv": ["sh"], "rows": 1, "columns": 1})).0,
+        "bad-request"
+    );
+    agent.call("terminal-resize", json!({"rows": 10, "columns": 20}));
+    agent.call("terminal-input", json!({"data": STANDARD.encode("hello\n")}));
+    let exit = loop {
+        let event = agent.event();
+        if event["event"] == "terminal-exit" {
+            break event;
+        }
+        text += &String::from_utf8(bytes(&event["data"])).unwrap();
+    };
+    assert!(text.contains("got hello"), "{text}");
+    assert_eq!(exit["status"], 5);
+    assert_eq!(agent.refused("terminal-close", json!({})).0, "bad-request");
+}
+
+#[test]
+fn closing_a_terminal_ends_even_a_stubborn_process() {
+    let mut agent = Agent::start("guest");
+    let script = "trap '' HUP; echo up; while :; do sleep 1; done";
+    agent.call("terminal", json!({"argv": ["sh", "-c", script], "rows": 24, "columns": 80}));
+    assert_eq!(agent.event()["event"], "terminal");
+    agent.call("terminal-close", json!({}));
+    let exit = agent.events.last().unwrap();
+    assert_eq!((&exit["event"], &exit["signal"]), (&json!("terminal-exit"), &json!(9)));
+}
+
+#[test]
+fn orphans_are_reaped_and_own_children_are_not_stolen() {
+    let binary = env!("CARGO_BIN_EXE_virtoll-agent");
+    let requests = concat!(
+        r#"{"id":1,"op":"exec","argv":["sh","-c","(sleep 0.1; exit 3) & (sh -c 'sleep 0.05 &') & exit 4"],"timeout_ns":5000000000,"limit_bytes":10}"#,
+        "\n",
+        r#"{"id":2,"op":"run","job":"forkwait","parameters":{"processes":500}}"#,
+        "\n",
+        r#"{"id":3,"op":"run","job":"idle","parameters":{"duration_ns":200000000}}"#,
+        "\n",
+        r#"{"id":4,"op":"clocks"}"#,
+        "\n",
+        r#"{"id":5,"op":"exec","argv":["sh","-c","grep -l 'State:.Z' /proc/[0-9]*/status || echo none"],"timeout_ns":5000000000,"limit_bytes":1000}"#,
+        "\n",
+    );
+    let script = format!("exec '{binary}' --seat guest --channel stdio");
+    let mut child = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "sh", "-c", &script])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("NOT TESTED: unshare (util-linux)");
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), requests.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let lines: Vec<Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(!lines.is_empty(), "NOT TESTED: no user namespace, or no /proc in it");
+    let answer = |id: u64| {
+        lines.iter().find(|line| line["id"] == json!(id) && line.get("event").is_none()).unwrap()
+    };
+    assert_eq!(lines[0]["pid"], 1);
+    assert_eq!(answer(1)["ok"]["status"], 4);
+    assert_eq!(answer(2)["ok"]["check"], "500");
+    assert_eq!(bytes(&answer(5)["ok"]["stdout"]), b"none\n", "a zombie is left");
+}
