@@ -211,7 +211,7 @@ def place(source: Path, target: Path) -> bool:
 def build_agent() -> None:
     """Builds the static agent (cargo decides whether anything is to do) and puts it to build/virtoll-agent."""
     triple = host_triple()
-    run(["cargo", "build", "--quiet", "--release", "--locked", "--target", triple, "-p", "virtoll-agent"])
+    run(["cargo", "build", "--release", "--locked", "--target", triple, "-p", "virtoll-agent"])
     target = Path(os.environ.get("CARGO_TARGET_DIR", "target"))
     built = ROOT / target / triple / "release" / "virtoll-agent"
     if not is_static(built.read_bytes()):
