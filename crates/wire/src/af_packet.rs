@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::backend::{Collect, Generate, Quiet, SinkCounts, SourcePlan, Start, Stop};
 use crate::books::Books;
-use crate::frame::Stamper;
+use crate::frame::{ETHERNET_BYTES, Stamper};
 use crate::pacing::{BATCH_FRAMES, FrameSender, Schedule, SourceCounts, send_flat_out, send_paced};
 use crate::sink::{self, Captured, FrameReceiver};
 use crate::socket::interface_index;
@@ -49,6 +49,13 @@ impl Generator {
     pub fn open(plan: SourcePlan) -> io::Result<Self> {
         let refuse =
             |_| io::Error::new(io::ErrorKind::InvalidInput, "frame size outside 64..=1518");
+        let mtu_bytes = sys::interface_mtu_bytes(&plan.interface)?;
+        let wanted_bytes = plan.frame.frame_bytes.saturating_sub(ETHERNET_BYTES);
+        if wanted_bytes > mtu_bytes {
+            let sentence =
+                format!("the frame size needs an MTU of {wanted_bytes}, not {mtu_bytes}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+        }
         let stamper = Stamper::new(&plan.frame).map_err(refuse)?;
         let socket = sys::packet_socket(0, interface_index(&plan.interface)?)?;
         sys::prepare_for_bulk_sending(socket.as_fd())?;

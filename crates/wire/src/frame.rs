@@ -16,7 +16,8 @@ pub const MAXIMUM_FRAME_BYTES: usize = 1518;
 /// The first two bytes of the payload: "VT".
 pub const MAGIC: u16 = 0x5654;
 
-const ETHERNET_BYTES: usize = 14;
+/// The link header in bytes, which an MTU does not count.
+pub const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
 const IPV4: usize = ETHERNET_BYTES;

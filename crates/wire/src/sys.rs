@@ -86,6 +86,12 @@ pub(crate) fn interface_mac(name: &str) -> io::Result<[u8; 6]> {
     Ok(mac)
 }
 
+pub(crate) fn interface_mtu_bytes(name: &str) -> io::Result<usize> {
+    let request = interface_ioctl(name, libc::SIOCGIFMTU)?;
+    // SAFETY: the call above filled this member of the union.
+    usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).map_err(io::Error::other)
+}
+
 fn bind(socket: BorrowedFd<'_>, protocol: u16, interface: u32) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };

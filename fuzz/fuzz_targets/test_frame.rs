@@ -1,0 +1,51 @@
+//! Any bytes as a captured frame, and any damage to a right one: nothing panics, and a frame that is taken for ours can
+//! be written and reads the same.
+#![no_main]
+
+use std::net::Ipv4Addr;
+
+use libfuzzer_sys::fuzz_target;
+use virtoll_wire::MacAddress;
+use virtoll_wire::frame::{TestFrame, TestFrameRepr};
+
+fn right_frame(frame_bytes: usize) -> Vec<u8> {
+    let repr = TestFrameRepr {
+        source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+        destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
+        source_address: Ipv4Addr::new(10, 1, 0, 1),
+        destination_address: Ipv4Addr::new(10, 2, 0, 1),
+        source_port: 1,
+        destination_port: 2,
+        trial: 3,
+        source: 4,
+        sequence: 5,
+        sent_monotonic_ns: 6,
+        frame_bytes,
+    };
+    let mut bytes = vec![0; frame_bytes];
+    repr.emit(&mut bytes).expect("a size within the range");
+    bytes
+}
+
+fn check(bytes: &[u8]) {
+    if let Ok(frame) = TestFrame::new(bytes, bytes.len()) {
+        assert!(bytes.len() >= 64);
+        let _ = (frame.ports(), frame.trial(), frame.source(), frame.sequence());
+    }
+    if let Ok(repr) = TestFrameRepr::parse(bytes)
+        && repr.frame_bytes <= 1518
+    {
+        let mut written = vec![0; repr.frame_bytes];
+        repr.emit(&mut written).expect("a frame that was read can be written");
+        assert_eq!(TestFrameRepr::parse(&written), Ok(repr));
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    check(input);
+    let mut damaged = right_frame(64 + input.len() % 1455);
+    for (byte, damage) in damaged.iter_mut().skip(12).zip(input) {
+        *byte ^= damage;
+    }
+    check(&damaged);
+});
