@@ -157,7 +157,8 @@ def test_kill_9_at_any_moment_leaves_a_whole_object_or_none(cache: Cache) -> Non
         if found is not None:
             assert tree_digest(found) == found.name
             assert len(list(found.iterdir())) == 400
-        cache.sweep()
+        left = set((cache.home / "building").iterdir())
+        assert set(cache.sweep()) == left
         assert not list((cache.home / "building").iterdir())
         cache.clear()
     assert not whole[0], "no kill came early enough to mean anything"
@@ -180,7 +181,7 @@ def test_sweep_leaves_a_builder_at_work_alone(cache: Cache) -> None:
     assert builder.stdout is not None
     with builder.stdout:
         builder.stdout.readline()
-        cache.sweep()
+        assert cache.sweep() == ()
         left = list((cache.home / "building").iterdir())
         builder.kill()
         builder.wait()

@@ -60,12 +60,12 @@ class Cache:
             advice = "set VIRTOLL_CACHE to a folder that has space and that you may write to"
             raise ImageError(f"The image cache {self.home} cannot be used ({error}): {advice}.") from error
 
-    def sweep(self) -> None:
-        """Removes what killed builders left; does nothing while one is at work or where there is no such cache."""
-        if os.access(self.home / "building", os.W_OK) and any((self.home / "building").iterdir()):
-            with self._lock(None) as held:
-                if held:
-                    self._sweep()
+    def sweep(self) -> tuple[Path, ...]:
+        """Removes what killed builders left, and names it; nothing while one is at work, or without a cache."""
+        if not os.access(self.home / "building", os.W_OK) or not any((self.home / "building").iterdir()):
+            return ()
+        with self._lock(None) as held:
+            return self._sweep() if held else ()
 
     def clear(self) -> None:
         """Removes everything that is cached in `home`; the next call builds and downloads anew."""
@@ -90,10 +90,12 @@ class Cache:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
-    def _sweep(self) -> None:
+    def _sweep(self) -> tuple[Path, ...]:
         """Only with the lock held: whoever made these folders is gone."""
-        for leftover in (self.home / "building").iterdir():
+        leftovers = tuple((self.home / "building").iterdir())
+        for leftover in leftovers:
             shutil.rmtree(leftover, ignore_errors=True)
+        return leftovers
 
     @contextmanager
     def _lock(self, progress: Progress | None) -> Iterator[bool]:
