@@ -2,6 +2,7 @@
 
 mod interfaces;
 mod machine;
+mod sys;
 
 use serde_json::{Map, Value, json};
 

@@ -8,6 +8,7 @@ use virtoll_wire::MacAddress;
 pub use socket::{LinkEvents, Netlink};
 
 mod socket;
+mod sys;
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;

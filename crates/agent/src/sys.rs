@@ -20,11 +20,11 @@ pub const KILL: c_int = libc::SIGKILL;
 /// Tells a process that its terminal is gone.
 pub const HANG_UP: c_int = libc::SIGHUP;
 
-fn checked(result: c_int) -> io::Result<c_int> {
+pub(crate) fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-fn owned(result: c_int) -> io::Result<OwnedFd> {
+pub(crate) fn owned(result: c_int) -> io::Result<OwnedFd> {
     // SAFETY: a descriptor that a call has just returned belongs to nobody else.
     checked(result).map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
@@ -297,130 +297,4 @@ pub fn power_off() -> io::Error {
         libc::reboot(libc::RB_POWER_OFF);
     }
     io::Error::last_os_error()
-}
-
-/// A route netlink socket, a member of `groups`.
-///
-/// # Errors
-/// The calls'.
-pub fn netlink_socket(groups: u32) -> io::Result<OwnedFd> {
-    // SAFETY: all-zero bytes are a valid sockaddr_nl, and it is valid for the duration of the call.
-    unsafe {
-        let flags = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        let socket = owned(libc::socket(libc::AF_NETLINK, flags, libc::NETLINK_ROUTE))?;
-        let mut address: libc::sockaddr_nl = zeroed();
-        address.nl_family = libc::AF_NETLINK as u16;
-        address.nl_groups = groups;
-        let size = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-        checked(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size))?;
-        Ok(socket)
-    }
-}
-
-/// Sends one message on a socket.
-///
-/// # Errors
-/// The call's.
-pub fn send_all(socket: BorrowedFd<'_>, message: &[u8]) -> io::Result<()> {
-    // SAFETY: `message` is valid for reads of its length.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Takes one message from a socket; how many bytes it has.
-///
-/// # Errors
-/// The call's.
-pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: `buffer` is valid for writes of its length.
-    let count =
-        unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-    usize::try_from(count).map_err(|_| io::Error::last_os_error())
-}
-
-/// The machine's architecture as the kernel names it.
-pub fn machine() -> Option<String> {
-    // SAFETY: all-zero bytes are a valid utsname; the kernel ends its texts in zero.
-    unsafe {
-        let mut names: libc::utsname = zeroed();
-        checked(libc::uname(&raw mut names)).ok()?;
-        let bytes = names.machine.map(|byte| byte as u8);
-        std::ffi::CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok().map(str::to_owned)
-    }
-}
-
-fn configured(name: c_int) -> Option<u64> {
-    // SAFETY: plain library call.
-    u64::try_from(unsafe { libc::sysconf(name) }).ok()
-}
-
-/// The size of a page in bytes.
-pub fn page_size() -> Option<u64> {
-    configured(libc::_SC_PAGESIZE)
-}
-
-/// The unit of process times that the kernel shows, in Hz.
-pub fn clock_tick() -> Option<u64> {
-    configured(libc::_SC_CLK_TCK)
-}
-
-/// How many processors are on, where /sys is not there.
-pub fn online_processors() -> Option<u64> {
-    configured(libc::_SC_NPROCESSORS_ONLN)
-}
-
-/// The effective user.
-pub fn user_id() -> u32 {
-    // SAFETY: plain system call that cannot fail.
-    unsafe { libc::geteuid() }
-}
-
-/// What the hypervisor calls itself in the cpuid leaf for it. Meaningful only if the processor has the flag.
-#[cfg(target_arch = "x86_64")]
-pub fn hypervisor_signature() -> Option<String> {
-    let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
-    let bytes = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes).concat();
-    let text = String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']).to_owned();
-    (!text.is_empty()).then_some(text)
-}
-
-/// No such leaf on this architecture.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn hypervisor_signature() -> Option<String> {
-    None
-}
-
-fn ethtool(interface: &str, data: *mut libc::c_void) -> Option<()> {
-    // SAFETY: all-zero bytes are a valid ifreq; the caller's `data` is valid for what its command writes.
-    unsafe {
-        let mut request: libc::ifreq = zeroed();
-        if interface.len() >= request.ifr_name.len() {
-            return None;
-        }
-        for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-            *place = byte as libc::c_char;
-        }
-        request.ifr_ifru.ifru_data = data.cast();
-        let socket =
-            owned(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)).ok()?;
-        checked(libc::ioctl(socket.as_raw_fd(), 0x8946, &raw mut request)).ok().map(drop)
-    }
-}
-
-/// The answer to an ethtool query of one word; none if the driver has none.
-pub fn ethtool_word(interface: &str, query: u32) -> Option<u32> {
-    let mut words = [query, 0];
-    ethtool(interface, words.as_mut_ptr().cast())?;
-    Some(words[1])
-}
-
-/// The name of an interface's driver.
-pub fn driver(interface: &str) -> Option<String> {
-    // struct ethtool_drvinfo: command, driver[32], and 160 bytes more.
-    let mut answer = [0_u32; 49];
-    answer[0] = 3;
-    ethtool(interface, answer.as_mut_ptr().cast())?;
-    let bytes: Vec<u8> = answer[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let name = String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
-    (!name.is_empty()).then_some(name)
 }

@@ -12,7 +12,9 @@ use crate::frame::{ETHERNET_BYTES, Stamper};
 use crate::pacing::{BATCH_FRAMES, FrameSender, Schedule, SourceCounts, send_flat_out, send_paced};
 use crate::sink::{self, Captured, FrameReceiver};
 use crate::socket::interface_index;
-use crate::sys;
+use crate::sys::{interface_mtu_bytes, packet_socket};
+
+mod sys;
 
 /// The back end's name in results.
 pub const NAME: &str = "af-packet";
@@ -49,7 +51,7 @@ impl Generator {
     pub fn open(plan: SourcePlan) -> io::Result<Self> {
         let refuse =
             |_| io::Error::new(io::ErrorKind::InvalidInput, "frame size outside 64..=1518");
-        let mtu_bytes = sys::interface_mtu_bytes(&plan.interface)?;
+        let mtu_bytes = interface_mtu_bytes(&plan.interface)?;
         let wanted_bytes = plan.frame.frame_bytes.saturating_sub(ETHERNET_BYTES);
         if wanted_bytes > mtu_bytes {
             let sentence =
@@ -57,7 +59,7 @@ impl Generator {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
         }
         let stamper = Stamper::new(&plan.frame).map_err(refuse)?;
-        let socket = sys::packet_socket(0, interface_index(&plan.interface)?)?;
+        let socket = packet_socket(0, interface_index(&plan.interface)?)?;
         sys::prepare_for_bulk_sending(socket.as_fd())?;
         let mut batch = sys::SendBatch::new(BATCH_FRAMES, plan.frame.frame_bytes);
         for index in 0..BATCH_FRAMES {

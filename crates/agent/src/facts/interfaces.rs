@@ -2,9 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::read_trimmed;
+use super::{read_trimmed, sys};
 use crate::netlink::{Link, Netlink};
-use crate::sys;
 
 /// The ethtool queries whose answer is one word, by the name that ethtool itself prints.
 const OFFLOADS: [(&str, u32); 6] = [

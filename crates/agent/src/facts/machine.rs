@@ -6,8 +6,7 @@ use std::fs;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::read_trimmed;
-use crate::sys;
+use super::{read_trimmed, sys};
 
 /// Adds the facts.
 pub fn collect(facts: &mut Map<String, Value>) {

@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::{HEADER_BYTES, Message, u16_at, u32_at};
-use crate::sys;
+use super::{HEADER_BYTES, Message, sys, u16_at, u32_at};
+use crate::sys::{set_nonblocking, wait};
 
 const MESSAGE_ERROR: u16 = 2;
 const MESSAGE_DONE: u16 = 3;
@@ -78,7 +78,7 @@ impl LinkEvents {
     /// The call's.
     pub fn open() -> io::Result<Self> {
         let socket = sys::netlink_socket(GROUP_LINK)?;
-        sys::set_nonblocking(socket.as_fd())?;
+        set_nonblocking(socket.as_fd())?;
         Ok(Self(socket))
     }
 
@@ -87,7 +87,7 @@ impl LinkEvents {
     /// # Errors
     /// The call's.
     pub fn wait(&self, timeout_ns: u64) -> io::Result<bool> {
-        let ready = sys::wait(&[(self.0.as_fd(), false)], Some(timeout_ns))?;
+        let ready = wait(&[(self.0.as_fd(), false)], Some(timeout_ns))?;
         let mut buffer = [0; 8192];
         // What changed is asked for anew; an overflow says only that much did.
         while sys::receive(self.0.as_fd(), &mut buffer).is_ok() {}

@@ -1,0 +1,96 @@
+//! System calls that tell facts.
+#![allow(unsafe_code)]
+
+use std::mem::zeroed;
+use std::os::fd::AsRawFd;
+
+use libc::c_int;
+
+use crate::sys::{checked, owned};
+
+/// The machine's architecture as the kernel names it.
+pub fn machine() -> Option<String> {
+    // SAFETY: all-zero bytes are a valid utsname; the kernel ends its texts in zero.
+    unsafe {
+        let mut names: libc::utsname = zeroed();
+        checked(libc::uname(&raw mut names)).ok()?;
+        let bytes = names.machine.map(|byte| byte as u8);
+        std::ffi::CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok().map(str::to_owned)
+    }
+}
+
+fn configured(name: c_int) -> Option<u64> {
+    // SAFETY: plain library call.
+    u64::try_from(unsafe { libc::sysconf(name) }).ok()
+}
+
+/// The size of a page in bytes.
+pub fn page_size() -> Option<u64> {
+    configured(libc::_SC_PAGESIZE)
+}
+
+/// The unit of process times that the kernel shows, in Hz.
+pub fn clock_tick() -> Option<u64> {
+    configured(libc::_SC_CLK_TCK)
+}
+
+/// How many processors are on, where /sys is not there.
+pub fn online_processors() -> Option<u64> {
+    configured(libc::_SC_NPROCESSORS_ONLN)
+}
+
+/// The effective user.
+pub fn user_id() -> u32 {
+    // SAFETY: plain system call that cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// What the hypervisor calls itself in the cpuid leaf for it. Meaningful only if the processor has the flag.
+#[cfg(target_arch = "x86_64")]
+pub fn hypervisor_signature() -> Option<String> {
+    let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
+    let bytes = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes).concat();
+    let text = String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']).to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// No such leaf on this architecture.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn hypervisor_signature() -> Option<String> {
+    None
+}
+
+fn ethtool(interface: &str, data: *mut libc::c_void) -> Option<()> {
+    // SAFETY: all-zero bytes are a valid ifreq; the caller's `data` is valid for what its command writes.
+    unsafe {
+        let mut request: libc::ifreq = zeroed();
+        if interface.len() >= request.ifr_name.len() {
+            return None;
+        }
+        for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+            *place = byte as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = data.cast();
+        let socket =
+            owned(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)).ok()?;
+        checked(libc::ioctl(socket.as_raw_fd(), 0x8946, &raw mut request)).ok().map(drop)
+    }
+}
+
+/// The answer to an ethtool query of one word; none if the driver has none.
+pub fn ethtool_word(interface: &str, query: u32) -> Option<u32> {
+    let mut words = [query, 0];
+    ethtool(interface, words.as_mut_ptr().cast())?;
+    Some(words[1])
+}
+
+/// The name of an interface's driver.
+pub fn driver(interface: &str) -> Option<String> {
+    // struct ethtool_drvinfo: command, driver[32], and 160 bytes more.
+    let mut answer = [0_u32; 49];
+    answer[0] = 3;
+    ethtool(interface, answer.as_mut_ptr().cast())?;
+    let bytes: Vec<u8> = answer[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let name = String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
+    (!name.is_empty()).then_some(name)
+}
