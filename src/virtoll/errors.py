@@ -64,10 +64,6 @@ class ProtocolError(GuestError):
     """What came over the agent's channel is not the protocol, or another version of it."""
 
 
-class InvalidTrial(VirtollError):
-    """A trial ran, but something about it is wrong: kept, marked ``invalid``, never summarised."""
-
-
 class Interrupted(VirtollError):
     """The user ended the run: it is whole on disk and can be resumed."""
 

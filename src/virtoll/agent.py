@@ -1,0 +1,207 @@
+"""Client of the agent: JSON lines over a byte stream, as ``docs/protocol.md`` says.
+
+Main types: ``Caller`` (the seam that the fake platform stands behind too), ``AgentClient`` (a session over two file descriptors),
+``ChannelMark`` (a mark that came over the channel, stamped on arrival). One thread, no locks: whoever waits for an
+answer reads the stream, and stamps what arrives at the moment when it arrives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
+
+PROTOCOL = 1
+MAXIMUM_LINE_BYTES = 8 * 2**20
+_CONSOLE_KEPT_BYTES = 64 * 1024
+_REBUILD = "rebuild agent and image with 'make agent image'"
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ChannelMark:
+    """A mark as seen on the channel: its edge (``start`` or ``end``) and when it arrived, by the host's clocks."""
+
+    edge: str
+    realtime_ns: int
+    monotonic_ns: int
+
+
+class Caller(Protocol):
+    """Anything that answers the agent's operations: a real agent, or a model of one."""
+
+    channel_marks: deque[ChannelMark]
+
+    @property
+    def ended(self) -> bool:
+        """True when whoever answers is gone."""
+        ...
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
+        """Ask one operation and return its answer; raises a ``GuestError`` when there is none."""
+        ...
+
+    def close(self) -> None:
+        """End the session; the agent leaves when its stream ends."""
+        ...
+
+
+@dataclass
+class AgentClient:
+    """A session with a real agent. ``who`` names it in messages; ``console`` collects what is not the protocol."""
+
+    reader: int
+    writer: int
+    who: str
+    channel_marks: deque[ChannelMark] = field(default_factory=deque)
+    console: bytearray = field(default_factory=bytearray)
+    ready: Answer | None = None
+    _buffer: bytearray = field(default_factory=bytearray)
+    _scanned: int = 0
+    _next_id: int = 1
+    _ended: bool = False
+    _closed: bool = False
+    terminal_events: deque[Answer] = field(default_factory=deque)
+
+    def wait_ready(self, deadline_seconds: float) -> Answer:
+        """Wait until the agent says that it is ready, then agree on the protocol; returns the answer to ``hello``."""
+        deadline = time.monotonic() + deadline_seconds
+        while self.ready is None:
+            message = self._next_message(deadline)
+            if message is None:
+                raise GuestNotReady(f"{self.who} was not ready within {deadline_seconds:g} s; its console is kept as evidence")
+            self._take_event(message)
+        theirs = self.ready.get("protocol")
+        if theirs != PROTOCOL:
+            raise ProtocolError(f"{self.who} speaks protocol {theirs}, this Virtoll speaks {PROTOCOL}; {_REBUILD}")
+        return self.call("hello", deadline_seconds=max(1.0, deadline - time.monotonic()), protocol=PROTOCOL)
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
+        """Ask one operation; ``AgentError`` when it refuses, ``GuestDied`` when no answer comes."""
+        number = self.post(op, **fields)
+        deadline = time.monotonic() + deadline_seconds
+        while True:
+            message = self._next_message(deadline)
+            if message is None:
+                raise GuestDied(f"{self.who} did not answer '{op}' within {deadline_seconds:g} s")
+            if self._take_event(message):
+                continue
+            if message.get("id") == number:
+                return self._unwrap(message, op)
+
+    def post(self, op: str, **fields: Any) -> int:
+        """Send a request without waiting for its answer; returns its id."""
+        number = self._next_id
+        self._next_id += 1
+        line = json.dumps({"id": number, "op": op, **fields}, separators=(",", ":")).encode() + b"\n"
+        self._write(line)
+        return number
+
+    def pump(self, timeout_seconds: float) -> None:
+        """Read for at most so long, keeping events: for whoever waits for events and not for an answer."""
+        message = self._next_message(time.monotonic() + timeout_seconds)
+        if message is not None:
+            self._take_event(message)
+
+    @property
+    def ended(self) -> bool:
+        """True when the stream has ended or was closed."""
+        return self._ended
+
+    def close(self) -> None:
+        """Close the stream; harmless when it is closed already."""
+        self._ended = True
+        if not self._closed:
+            self._closed = True
+            for descriptor in {self.reader, self.writer}:
+                os.close(descriptor)
+
+    def _unwrap(self, message: Answer, op: str) -> Answer:
+        if "ok" in message and isinstance(message["ok"], dict):
+            return message["ok"]
+        error = message.get("error")
+        if not isinstance(error, dict):
+            raise ProtocolError(f"{self.who} answered '{op}' with neither ok nor error; {_REBUILD}")
+        kind, text = str(error.get("kind")), str(error.get("message"))
+        if kind == "protocol-mismatch":
+            raise ProtocolError(f"{self.who}: {text}")
+        raise AgentError(kind, f"{self.who} refused '{op}': {text}")
+
+    def _take_event(self, message: Answer) -> bool:
+        event = message.get("event")
+        if event is None:
+            return False
+        if event == "ready":
+            self.ready = message
+        elif event == "mark":
+            self.channel_marks.append(ChannelMark(str(message.get("edge")), time.time_ns(), time.monotonic_ns()))
+        elif event in ("terminal", "terminal-exit"):
+            self.terminal_events.append(message)
+        return True
+
+    def _next_message(self, deadline: float) -> Answer | None:
+        """The next protocol message, or None at the deadline; raises ``GuestDied`` at the stream's end."""
+        while True:
+            line = self._take_line()
+            if line is not None:
+                message = self._parse(line)
+                if message is not None:
+                    return message
+                continue
+            remaining = deadline - time.monotonic()
+            if self._closed:
+                raise GuestDied(f"{self.who}: its channel is closed")
+            readable, _, _ = select.select([self.reader], [], [], max(0.0, remaining))
+            if not readable:
+                return None
+            try:
+                chunk = os.read(self.reader, 1 << 18)
+            except OSError:
+                chunk = b""
+            if not chunk:
+                self._ended = True
+                raise GuestDied(f"{self.who} ended while it was needed; its console is kept as evidence")
+            self._buffer += chunk
+
+    def _take_line(self) -> bytes | None:
+        end = self._buffer.find(b"\n", self._scanned)
+        if end < 0:
+            self._scanned = len(self._buffer)
+            if len(self._buffer) > MAXIMUM_LINE_BYTES:
+                raise ProtocolError(f"{self.who} sent a line longer than {MAXIMUM_LINE_BYTES} bytes; {_REBUILD}")
+            return None
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        self._scanned = 0
+        return line
+
+    def _parse(self, line: bytes) -> Answer | None:
+        """A protocol message, or None for console text, which is kept."""
+        start = line.find(b"{")
+        if start >= 0:
+            try:
+                message = json.loads(line[start:])
+            except ValueError:
+                message = None
+            if isinstance(message, dict) and ("event" in message or "id" in message):
+                return message
+        self.console += line + b"\n"
+        del self.console[:-_CONSOLE_KEPT_BYTES]
+        return None
+
+    def _write(self, line: bytes) -> None:
+        view = memoryview(line)
+        try:
+            while view:
+                written = os.write(self.writer, view)
+                view = view[written:]
+        except OSError as error:
+            self._ended = True
+            raise GuestDied(f"{self.who} ended while it was needed ({error.strerror}); its console is kept as evidence") from error

@@ -1,0 +1,425 @@
+"""The command line. It prints and exits; everything else raises.
+
+A command that starts guests runs twice: once outside, where it checks its input and enters the lab, and once inside, as the
+hidden command of the same name with a leading ``in-lab``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from virtoll import __version__
+from virtoll.errors import Interrupted, UsageError, VirtollError
+from virtoll.experiment import Experiment, describe_parameters, find_experiment, load_experiment
+from virtoll.lab.launch import inside_lab, probe_namespaces, run_in_lab, sweep_dead_labs
+
+app = typer.Typer(
+    name="virtoll",
+    help="What a virtualisation platform costs against the bare host, on this machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+listing = typer.Typer(help="What there is: platforms, workloads, experiments, runs, figures.", no_args_is_help=True)
+app.add_typer(listing, name="list")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")]
+ExperimentArgument = Annotated[str, typer.Argument(help="The name of an experiment, or the path of its YAML file.")]
+
+console = Console()
+errors = Console(stderr=True)
+
+
+def main() -> None:
+    """Entry point: turns an error into one sentence on standard error and its exit code."""
+    try:
+        app()
+    except VirtollError as error:
+        errors.print(f"virtoll: {error}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        errors.print("virtoll: interrupted", markup=False)
+        sys.exit(Interrupted.exit_code)
+
+
+def runs_directory() -> Path:
+    """Where runs are kept: $VIRTOLL_RUNS, else ``runs`` in the current folder."""
+    return Path(os.environ.get("VIRTOLL_RUNS", "runs")).absolute()
+
+
+def find_run(name: str) -> Path:
+    """The folder of a run, by path, by name, or the newest by ``latest``."""
+    for candidate in (Path(name), runs_directory() / name):
+        if (candidate / "manifest.json").is_file():
+            return candidate.absolute()
+    known = _run_folders()
+    if name == "latest" and known:
+        return known[-1]
+    raise UsageError(f"no run {name!r} in {runs_directory()}; see 'virtoll list runs', or give the path of a run's folder")
+
+
+def _run_folders() -> list[Path]:
+    return sorted(path.parent for path in runs_directory().glob("*/manifest.json"))
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        console.print(f"virtoll {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    experiment: ExperimentArgument = "quick",
+    into: Annotated[Path | None, typer.Option(help="The run's folder; a new one below 'runs' when not given.")] = None,
+) -> None:
+    """Measure an experiment and write its report."""
+    from virtoll.run import needs_lab
+
+    checked = _load(experiment)
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    folder = (into or runs_directory() / f"{stamp}-{checked.name}-{os.urandom(2).hex()}").absolute()
+    if (folder / "manifest.json").exists():
+        raise UsageError(f"{folder} holds a run already; give another folder with --into, or 'virtoll resume' this one")
+    if not needs_lab(checked):
+        _measure_here(checked, folder)
+    else:
+        _prepare_outside("tiny")
+        _check_lab()
+        _leave_unless_done(run_in_lab(["in-lab-run", str(checked.file.absolute()), str(folder)]), folder)
+    _report(folder, headline=True)
+
+
+@app.command()
+def resume(run: RunArgument = "latest") -> None:
+    """Go on with a run that was interrupted or killed: finished trials are kept, the rest is measured."""
+    from virtoll.run import experiment_of, needs_lab
+    from virtoll.samples import RunFolder
+
+    folder = find_run(run)
+    experiment = experiment_of(RunFolder.open(folder))
+    if not needs_lab(experiment):
+        _resume_here(folder)
+    else:
+        _prepare_outside("tiny")
+        _check_lab()
+        _leave_unless_done(run_in_lab(["in-lab-resume", str(folder)]), folder)
+    _report(folder, headline=True)
+
+
+@app.command()
+def report(run: RunArgument = "latest", as_json: Json = False) -> None:
+    """Write the report of a run (again): one HTML page, figures as SVG and PDF, tables as CSV."""
+    _report(find_run(run), headline=True, as_json=as_json)
+
+
+@app.command()
+def plan(experiment: ExperimentArgument = "quick", as_json: Json = False) -> None:
+    """Print the trials of an experiment, in order, and the time they will take; starts nothing."""
+    from virtoll.manifest import trial_entry
+    from virtoll.plan import make_plan
+    from virtoll.progress import describe
+    from virtoll.run import estimate
+
+    checked = _load(experiment)
+    planned = make_plan(checked)
+    seconds = estimate(planned)
+    if as_json:
+        _print_json({"experiment": checked.name, "seed": planned.seed, "estimated_seconds": seconds,
+                     "trials": [trial_entry(trial) for trial in planned.trials]})  # fmt: skip
+        return
+    for trial in planned.trials:
+        console.print(f"{trial.number:5d}  {describe(trial)}", highlight=False, markup=False)
+    console.print(f"{len(planned.trials)} trials in {checked.blocks} randomised blocks, seed {planned.seed}, "
+                  f"about {seconds / 60:.1f} minutes if every platform is available", highlight=False)  # fmt: skip
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Say what works on this host, what does not, why, and what to do about it; exit code 1 when nothing can be measured."""
+    from virtoll.doctor import host_checks
+
+    checks = host_checks()
+    if any(check.blocks for check in checks):
+        _show_checks(checks, [], as_json)
+        raise typer.Exit(1)
+    _prepare_outside("tiny")
+    sys.exit(run_in_lab(["in-lab-doctor", *(["--json"] if as_json else [])]))
+
+
+@app.command()
+def clean(
+    cache: Annotated[bool, typer.Option("--cache", help="Remove the image cache too; the next run builds it anew.")] = False,
+) -> None:
+    """Remove what killed runs left on the host (there should be nothing); finished trials are never touched."""
+    from virtoll.image import default_cache
+
+    removed = [*sweep_dead_labs(), *map(str, default_cache().sweep())]
+    if cache:
+        default_cache().clear()
+        removed.append(str(default_cache().home))
+    for path in removed:
+        console.print(f"removed {path}", highlight=False, markup=False)
+    if not removed:
+        console.print("nothing to remove")
+
+
+@app.command()
+def shell(platform: Annotated[str, typer.Argument(help="A platform, with parameters as NAME or NAME:key=value,key=value.")]) -> None:
+    """An interactive shell (busybox) in a guest of the platform, for debugging."""
+    _prepare_outside("debug")
+    _check_lab()
+    from virtoll.shell import parse_platform
+
+    parse_platform(platform)
+    sys.exit(run_in_lab(["in-lab-shell", platform]))
+
+
+@listing.command("platforms")
+def list_platforms(as_json: Json = False) -> None:
+    """Every way to run a guest that Virtoll knows ('virtoll doctor' tries which of them work here)."""
+    from virtoll.platforms import PLATFORMS
+
+    rows = [
+        {"name": name, "family": kind.family, "title": kind.title, "parameters": describe_parameters(kind.parameter_model)}
+        for name, kind in PLATFORMS.items()
+    ]
+    _show(rows, as_json)
+
+
+@listing.command("workloads")
+def list_workloads(as_json: Json = False) -> None:
+    """Every workload, with its parameters and metrics."""
+    from virtoll.workloads import WORKLOADS
+
+    rows = [
+        {
+            "name": name,
+            "resource": workload.resource,
+            "metric": ", ".join(f"{m.name} in {m.unit}, {m.better} is better" for m in workload.metrics),
+            "parameters": describe_parameters(workload.parameter_model),
+        }
+        for name, workload in WORKLOADS.items()
+    ]
+    _show(rows, as_json)
+
+
+@listing.command("experiments")
+def list_experiments(as_json: Json = False) -> None:
+    """The experiments that come with Virtoll."""
+    from virtoll.experiment import EXPERIMENTS_DIRECTORY
+    from virtoll.plan import make_plan
+    from virtoll.run import estimate
+
+    rows = []
+    for path in sorted(EXPERIMENTS_DIRECTORY.glob("*.yaml")):
+        experiment = _load(str(path))
+        planned = make_plan(experiment)
+        rows.append({"name": experiment.name, "question": experiment.question, "trials": len(planned.trials),
+                     "minutes": round(estimate(planned) / 60, 1)})  # fmt: skip
+    _show(rows, as_json)
+
+
+@listing.command("runs")
+def list_runs(as_json: Json = False) -> None:
+    """The runs in the runs folder, oldest first."""
+    from virtoll.samples import RunFolder
+
+    rows: list[dict[str, Any]] = []
+    for path in _run_folders():
+        try:
+            folder = RunFolder.open(path)
+            finished, planned = len(folder.finished_trials()), len(folder.manifest.plan.trials)
+            rows.append({"run": path.name, "experiment": folder.manifest.experiment["name"], "state": folder.state().state,
+                         "trials": f"{finished} of {planned}"})  # fmt: skip
+        except VirtollError as error:
+            rows.append({"run": path.name, "experiment": "", "state": str(error), "trials": ""})
+    _show(rows, as_json)
+
+
+@listing.command("figures")
+def list_figures(as_json: Json = False) -> None:
+    """The figures that a report can hold."""
+    from virtoll.report.figures import FIGURES
+
+    _show([{"name": name, "title": figure.title} for name, figure in FIGURES.items()], as_json)
+
+
+@app.command("in-lab-run", hidden=True)
+def _in_lab_run(experiment: str, into: Path) -> None:
+    _require_lab()
+    _measure_here(_load(experiment), into)
+
+
+@app.command("in-lab-resume", hidden=True)
+def _in_lab_resume(into: Path) -> None:
+    _require_lab()
+    _resume_here(into)
+
+
+@app.command("in-lab-doctor", hidden=True)
+def _in_lab_doctor(as_json: Json = False) -> None:
+    _require_lab()
+    from virtoll.doctor import host_checks, platform_checks
+
+    checks, platforms = host_checks(), platform_checks()
+    _show_checks(checks, platforms, as_json)
+    raise typer.Exit(0 if any(row["available"] for row in platforms if row["platform"] not in ("fake",)) else 1)
+
+
+@app.command("in-lab-shell", hidden=True)
+def _in_lab_shell(platform: str) -> None:
+    _require_lab()
+    from virtoll.shell import interact
+
+    raise typer.Exit(interact(platform))
+
+
+def _require_lab() -> None:
+    if inside_lab() is None:
+        raise UsageError("this command runs inside a lab only; use the one without 'in-lab-'")
+
+
+def _load(name: str) -> Experiment:
+    from virtoll.run import catalogue
+
+    return load_experiment(find_experiment(name), catalogue())
+
+
+def _measure_here(experiment: Experiment, folder: Path) -> None:
+    from virtoll.plan import make_plan
+    from virtoll.run import estimate, measure
+
+    console.print(f"{experiment.name}: {experiment.question}", highlight=False, markup=False)
+    seconds = estimate(make_plan(experiment))
+    console.print(f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}", highlight=False, soft_wrap=True)
+    command = ["virtoll", "run", str(experiment.file)]
+    _with_progress(lambda progress: measure(experiment, folder, command, progress), folder)
+
+
+def _resume_here(folder: Path) -> None:
+    from virtoll.run import resume as resume_run
+
+    _with_progress(lambda progress: resume_run(folder, progress), folder)
+
+
+def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
+    """Do the work with a display; an interrupt leaves a whole run folder that says how to go on."""
+    from virtoll.progress import LiveProgress, PlainProgress
+    from virtoll.samples import RunFolder
+
+    try:
+        with _interruptible():
+            if console.is_terminal:
+                with LiveProgress(console).shown() as progress:
+                    work(progress)
+            else:
+                work(PlainProgress(console))
+    except KeyboardInterrupt:
+        if (folder / "manifest.json").exists():
+            RunFolder.open(folder).set_state("interrupted", "ended by the user")
+            raise Interrupted(f"interrupted; what was finished is stored: continue with 'virtoll resume {folder}'") from None
+        raise Interrupted("interrupted before the first trial; nothing was stored") from None
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run in order, as Ctrl-C does; a second signal does not disturb the first one's clearing up."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _prepare_outside(image: str) -> None:
+    """The image needs the package mirror when it is not cached: the lab has no way there."""
+    from virtoll.image import prepare_image
+
+    prepare_image(image, progress=lambda text: console.print(text, highlight=False, markup=False))
+
+
+def _check_lab() -> None:
+    reason = probe_namespaces()
+    if reason is not None:
+        raise UsageError(reason)
+
+
+def _leave_unless_done(code: int, folder: Path) -> None:
+    """Inside, the error was printed already; a run that did not end keeps its exit code."""
+    if code != 0:
+        if (folder / "manifest.json").exists() and code != Interrupted.exit_code:
+            errors.print(f"virtoll: the run did not end; finished trials are in {folder}", markup=False, soft_wrap=True)
+        sys.exit(code)
+
+
+def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
+    from virtoll.report import build_report
+
+    built = build_report(folder)
+    if as_json:
+        _print_json({"run": str(folder), "report": str(built.path), "headline": built.headline})
+        return
+    if headline:
+        console.print(built.headline_table)
+    console.print(f"report: {built.path}", highlight=False, soft_wrap=True)
+
+
+def _show_checks(checks: list[Any], platforms: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        _print_json({"host": [check.as_row() for check in checks], "platforms": platforms})
+        return
+    _show([check.as_row() for check in checks], False)
+    if platforms:
+        _show(platforms, False)
+
+
+def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
+    """Rows as a table for a person or as JSON for a program; all rows have the same keys."""
+    if as_json:
+        _print_json(rows)
+        return
+    if not rows:
+        console.print("none")
+        return
+    table = Table(show_edge=False)
+    for key in rows[0]:
+        table.add_column(key.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    console.print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return "\n".join(f"{key}: {text}" for key, text in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
+
+
+def _print_json(document: object) -> None:
+    sys.stdout.write(json.dumps(document, indent=1) + "\n")

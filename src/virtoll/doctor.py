@@ -1,0 +1,115 @@
+"""What works on this host and what does not, found out by trying; each "no" has its reason and its remedy.
+
+Main types: ``Check``. ``host_checks`` looks at the host from outside the lab, ``platform_checks`` probes every platform inside.
+It must not change anything.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from virtoll.experiment import PlatformChoice
+from virtoll.fleet import choose_pinning
+from virtoll.lab.launch import inside_lab, probe_namespaces
+from virtoll.platforms import PLATFORMS
+from virtoll.progress import SilentProgress
+from virtoll.run import make_platform, open_ground
+
+_TOOLS = ("setpriv", "unshare", "mount", "ip", "taskset", "nsenter")
+_MINIMUM_KERNEL = (4, 18)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One property of the host; ``blocks`` means that nothing can be measured without it."""
+
+    check: str
+    found: str
+    good: bool
+    remedy: str
+    blocks: bool = False
+
+    def as_row(self) -> dict[str, Any]:
+        """As a table's row."""
+        return {key: value for key, value in asdict(self).items() if key != "blocks"}
+
+
+def host_checks() -> list[Check]:
+    """The host's settings, each by looking or trying."""
+    checks = [_user(), _tools(), _kernel(), _cpus(), _cgroups(), _kvm()]
+    return checks if inside_lab() else [*checks, _namespaces()]
+
+
+def platform_checks() -> list[dict[str, Any]]:
+    """Every platform with its default parameters, probed inside this lab."""
+    rows = []
+    with open_ground(choose_pinning(1), SilentProgress()) as ground:
+        for name, kind in PLATFORMS.items():
+            probe = make_platform(PlatformChoice(name, name, kind.parameter_model())).probe(ground.site)
+            rows.append(
+                {"platform": name, "available": probe.available, "version": probe.version, "reason": probe.reason}
+            )
+    return rows
+
+
+def _user() -> Check:
+    root = Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"] and os.geteuid() == 0
+    return Check(
+        "user", "root" if root else "ordinary user (user namespace)", True,
+        "" if root else "as root cgroup limits can be set on guests as well",
+    )  # fmt: skip
+
+
+def _tools() -> Check:
+    missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
+    found = f"missing: {', '.join(missing)}" if missing else "all there"
+    return Check("tools", found, not missing, "apt-get install util-linux mount iproute2" if missing else "", bool(missing))
+
+
+def _kernel() -> Check:
+    release = platform.release()
+    numbers = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
+    good = numbers >= _MINIMUM_KERNEL
+    return Check("kernel", release, good, "" if good else "a kernel of at least 4.18 is needed")
+
+
+def _cpus() -> Check:
+    count = len(os.sched_getaffinity(0))
+    remedy = ""
+    if count < 2:
+        remedy = "nothing is pinned: guest and load share the CPU; give the machine more CPUs"
+    elif count < 3:
+        remedy = "generator and sink share a CPU; with three or more each has its own"
+    return Check("CPUs", str(count), count >= 2, remedy)
+
+
+def _cgroups() -> Check:
+    root = Path("/sys/fs/cgroup")
+    if (root / "cgroup.controllers").is_file():
+        kind = "v2"
+    elif (root / "memory").is_dir():
+        kind = "hybrid (v1 controllers)" if (root / "unified").is_dir() else "v1"
+    else:
+        return Check("cgroups", "none", False, "mount the cgroup file system; containers run without limits or not at all")
+    writable = os.access(root if kind == "v2" else root / "memory", os.W_OK) and os.geteuid() == 0
+    return Check("cgroups", kind, True, "" if writable else "no limits on containers without root")
+
+
+def _kvm() -> Check:
+    device = Path("/dev/kvm")
+    if not device.exists():
+        remedy = "switch on VT-x or AMD-V in the firmware and load kvm_intel or kvm_amd; on a virtual machine ask for nesting"
+        return Check("/dev/kvm", "not there", False, remedy)
+    if not os.access(device, os.R_OK | os.W_OK):
+        return Check("/dev/kvm", "not accessible", False, "join the group kvm (usermod --append --groups kvm USER), log in again")
+    return Check("/dev/kvm", "there and accessible", True, "whether a guest boots is tried by the platform qemu-kvm")
+
+
+def _namespaces() -> Check:
+    reason = probe_namespaces()
+    return Check("namespaces", "a lab can be made" if reason is None else reason, reason is None, reason or "", reason is not None)

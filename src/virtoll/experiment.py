@@ -1,0 +1,262 @@
+"""An experiment: one YAML file, read, checked and expanded into what is to be compared.
+
+Main types: ``Experiment`` (everything the plan needs), ``PlatformChoice`` and ``WorkloadChoice`` (one entry of the file,
+with its factors expanded), ``Catalogue`` (the names and parameter models that a file may use; handed in, so that this
+module knows no platform and no workload). Every complaint names file, key and allowed values and is a ``UsageError``.
+
+It must not start, probe or measure anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints, ValidationError
+
+from virtoll.errors import UsageError
+
+EXPERIMENTS_DIRECTORY = Path(__file__).resolve().parents[2] / "experiments"
+
+Model = TypeVar("Model", bound="Parameters")
+Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+
+
+class Parameters(BaseModel):
+    """Base of all parameter models: immutable, and a misspelt key is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GuestSize(Parameters):
+    """What every guest is given: virtual CPUs and memory (a number of bytes, or text such as ``256MiB``)."""
+
+    vcpus: int = Field(default=1, ge=1, le=1024)
+    memory: ByteSize = Field(default=ByteSize(256 * 2**20), ge=64 * 2**20)
+
+
+class ExperimentFile(Parameters):
+    """The YAML file's own keys; entries of ``platforms`` and ``workloads`` are checked against the catalogue."""
+
+    name: Label
+    question: str = Field(min_length=1)
+    platforms: list[str | dict[str, Any]] = Field(min_length=1)
+    workloads: list[str | dict[str, Any]] = Field(min_length=1)
+    baseline: str = "native"
+    control: str | None = None
+    scenario: Literal["dedicated"] = "dedicated"
+    guest: GuestSize = GuestSize()
+    blocks: int = Field(default=3, ge=1, le=1000)
+    seed: int = Field(default=1, ge=0, lt=2**63)
+
+
+@dataclass(frozen=True)
+class PlatformChoice:
+    """One platform of an experiment: ``label`` is its name in every table, ``parameters`` its checked model."""
+
+    label: str
+    platform: str
+    parameters: Parameters
+
+
+@dataclass(frozen=True)
+class WorkloadChoice:
+    """One workload with one combination of its factors."""
+
+    workload: str
+    parameters: Parameters
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The names that a file may use, each with the model of its parameters; ``controls`` maps A/A entry -> baseline."""
+
+    platforms: Mapping[str, type[Parameters]]
+    workloads: Mapping[str, type[Parameters]]
+    controls: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A checked experiment; ``text`` is the YAML as read, so that a run folder can say exactly what was asked."""
+
+    name: str
+    question: str
+    file: Path
+    text: str
+    platforms: tuple[PlatformChoice, ...]
+    workloads: tuple[WorkloadChoice, ...]
+    baseline: str
+    control: str | None
+    scenario: str
+    vcpus: int
+    memory_bytes: int
+    blocks: int
+    seed: int
+
+
+def find_experiment(name: str) -> Path:
+    """The file of an experiment: a path that exists, or the name of one in ``experiments/``."""
+    as_path = Path(name)
+    if as_path.suffix in {".yaml", ".yml"} or as_path.is_file():
+        if not as_path.is_file():
+            raise UsageError(f"{name}: no such file; give the path of an experiment's YAML file")
+        return as_path
+    candidate = EXPERIMENTS_DIRECTORY / f"{name}.yaml"
+    if candidate.is_file():
+        return candidate
+    known = ", ".join(sorted(path.stem for path in EXPERIMENTS_DIRECTORY.glob("*.yaml")))
+    raise UsageError(f"experiment {name!r} is not known; choose one of: {known}; or give the path of a YAML file")
+
+
+def load_experiment(path: Path, catalogue: Catalogue) -> Experiment:
+    """Read and check one experiment file; raises ``UsageError`` that names file, key and allowed values."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read ({error}); give a readable UTF-8 YAML file") from error
+    return parse_experiment(text, path, catalogue)
+
+
+def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
+    """As ``load_experiment``, from text; ``path`` is only named in complaints."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not valid YAML ({' '.join(str(error).split())}); correct it") from error
+    if not isinstance(document, dict):
+        raise UsageError(f"{path}: the file must be a mapping with the keys {_keys_of(ExperimentFile)}")
+    parsed = _validate(ExperimentFile, document, path, "")
+    platforms = _platform_choices(parsed, path, catalogue)
+    labels = [choice.label for choice in platforms]
+    for key, label in (("baseline", parsed.baseline), ("control", parsed.control)):
+        if label is not None and label not in labels:
+            raise UsageError(
+                f"{path}: key '{key}': {label!r} is not among the platforms; "
+                f"allowed: {', '.join(labels)}; add it to 'platforms' or name another"
+            )
+    control = parsed.control or next((c.label for c in platforms if catalogue.controls.get(c.platform) == parsed.baseline), None)
+    return Experiment(
+        name=parsed.name,
+        question=parsed.question.strip(),
+        file=path,
+        text=text,
+        platforms=platforms,
+        workloads=_workload_choices(parsed, path, catalogue),
+        baseline=parsed.baseline,
+        control=control,
+        scenario=parsed.scenario,
+        vcpus=parsed.guest.vcpus,
+        memory_bytes=int(parsed.guest.memory),
+        blocks=parsed.blocks,
+        seed=parsed.seed,
+    )
+
+
+def _platform_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> tuple[PlatformChoice, ...]:
+    choices: list[PlatformChoice] = []
+    for position, entry in enumerate(parsed.platforms):
+        where = f"platforms[{position}]"
+        name, given = _entry(entry, "platform", where, path, catalogue.platforms)
+        label = given.pop("label", None)
+        for combination in _combinations(given, catalogue.platforms[name]):
+            parameters = _validate(catalogue.platforms[name], combination, path, where)
+            named = label or "-".join([name, *(str(value) for value in combination.values())])
+            if any(named == choice.label for choice in choices):
+                raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
+            choices.append(PlatformChoice(named, name, parameters))
+    return tuple(choices)
+
+
+def _workload_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> tuple[WorkloadChoice, ...]:
+    choices: list[WorkloadChoice] = []
+    for position, entry in enumerate(parsed.workloads):
+        where = f"workloads[{position}]"
+        name, given = _entry(entry, "workload", where, path, catalogue.workloads)
+        for combination in _combinations(given, catalogue.workloads[name]):
+            choice = WorkloadChoice(name, _validate(catalogue.workloads[name], combination, path, where))
+            if choice in choices:
+                raise UsageError(f"{path}: key '{where}': the same workload with the same parameters is there twice")
+            choices.append(choice)
+    return tuple(choices)
+
+
+def _entry(
+    entry: str | dict[str, Any], key: str, where: str, path: Path, known: Mapping[str, type[Parameters]]
+) -> tuple[str, dict[str, Any]]:
+    """Split an entry (``runc`` or ``{platform: runc, ...}``) into its checked name and its parameters."""
+    given: dict[str, Any] = {key: entry} if isinstance(entry, str) else dict(entry)
+    name = given.pop(key, None)
+    if not isinstance(name, str) or name not in known:
+        said = f"{name!r} is not known" if name is not None else f"the key '{key}' is missing"
+        raise UsageError(f"{path}: key '{where}.{key}': {said}; allowed: {', '.join(known)}")
+    return name, given
+
+
+def _combinations(given: dict[str, Any], model: type[Parameters]) -> list[dict[str, Any]]:
+    """All combinations of the parameters that are given as lists although the model wants one value: the factors."""
+    factors = [
+        [(key, value) for value in values] if isinstance(values, list) and not _wants_list(model, key) else [(key, values)]
+        for key, values in given.items()
+    ]
+    return [dict(combination) for combination in itertools.product(*factors)]
+
+
+def _wants_list(model: type[Parameters], key: str) -> bool:
+    field = model.model_fields.get(key)
+    return field is not None and typing.get_origin(field.annotation) in (list, tuple)
+
+
+def _validate(model: type[Model], document: Mapping[str, Any], path: Path, where: str) -> Model:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise UsageError(f"{path}: {_complaint(error, model, where)}") from error
+
+
+def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> str:
+    """One sentence for the first of pydantic's errors: key, what is wrong, what is allowed."""
+    first = error.errors(include_url=False)[0]
+    location = first["loc"]
+    key = ".".join(str(part) for part in ([where] if where else []) + list(location))
+    if first["type"] == "extra_forbidden":
+        inner = _model_at(model, location[:-1])
+        return f"key '{key}': not known; allowed keys: {_keys_of(inner)}"
+    if first["type"] == "missing":
+        return f"key '{key}': is missing; add it"
+    return f"key '{key}': {first['msg'][:1].lower()}{first['msg'][1:]}, got {first['input']!r}"
+
+
+def _model_at(model: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:
+    for part in location:
+        annotation = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return model
+        model = annotation
+    return model
+
+
+def _keys_of(model: type[BaseModel]) -> str:
+    return ", ".join(model.model_fields)
+
+
+def describe_parameters(model: type[Parameters]) -> dict[str, str]:
+    """Each parameter's allowed values and default, in words, for ``virtoll list``."""
+    described = {}
+    for key, field in model.model_fields.items():
+        annotation = field.annotation
+        if typing.get_origin(annotation) is Literal:
+            allowed = " | ".join(str(value) for value in typing.get_args(annotation))
+        elif isinstance(annotation, types.UnionType):
+            allowed = str(annotation)
+        else:
+            allowed = getattr(annotation, "__name__", str(annotation))
+        default = "required" if field.is_required() else f"default {field.default}"
+        described[key] = f"{allowed} ({default})"
+    return described

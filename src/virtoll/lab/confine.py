@@ -1,0 +1,55 @@
+"""Start a program in another root: mounts /proc, /sys, a small /dev, /run and /tmp there, changes root, executes it.
+
+Used as ``python -m virtoll.lab.confine ROOT PROGRAM ARGUMENTS...`` behind ``unshare --mount``, so that all of it is private to
+the program. The root folder itself is never written to: the image is shared by all guests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+
+def main(arguments: list[str]) -> None:
+    """Never returns; a step that fails ends the process with its message on standard error."""
+    root, *program = arguments
+    mount_system(Path(root))
+    os.chroot(root)
+    os.chdir("/")
+    os.execv(program[0], program)  # noqa: S606 - an argument list
+
+
+def mount_system(root: Path) -> None:
+    """The kernel's file systems below ``root`` (a folder with the mount points proc, sys, dev, run and tmp)."""
+    _mount("-t", "proc", "proc", str(root / "proc"))
+    if not _try_mount("-t", "sysfs", "sysfs", str(root / "sys")):
+        _mount("--rbind", "/sys", str(root / "sys"))
+    for name in ("dev", "run", "tmp"):
+        _mount("-t", "tmpfs", "-o", "mode=0755", "tmpfs", str(root / name))
+    for device in _DEVICES:
+        (root / "dev" / device).touch()
+        _mount("--bind", f"/dev/{device}", str(root / "dev" / device))
+    (root / "dev" / "pts").mkdir()
+    if _try_mount("-t", "devpts", "-o", "newinstance,ptmxmode=0666,mode=0620", "devpts", str(root / "dev" / "pts")):
+        with contextlib.suppress(OSError):
+            (root / "dev" / "ptmx").symlink_to("pts/ptmx")
+
+
+def _try_mount(*arguments: str) -> bool:
+    return subprocess.run(["mount", *arguments], capture_output=True, check=False).returncode == 0
+
+
+def _mount(*arguments: str) -> None:
+    finished = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
+    if finished.returncode != 0:
+        print(f"virtoll: mount {' '.join(arguments)}: {finished.stderr.strip()}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

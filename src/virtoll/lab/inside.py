@@ -1,0 +1,127 @@
+"""The lab as the pipeline and the platforms see it from inside: run a program, start one, know what was started.
+
+Main type: ``Lab``. Every command line is handed to ``record`` before it is executed, so that the report can show all of them.
+It must not know what a platform, a workload or a trial is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from virtoll.errors import GuestError, LabError
+from virtoll.lab import residue
+from virtoll.lab.init import SCRATCH
+from virtoll.lab.launch import inside_lab
+
+CommandRecorder = Callable[[str, Sequence[str], int | None], None]
+
+
+def _no_record(_role: str, _argv: Sequence[str], _exit: int | None) -> None:
+    return None
+
+
+@dataclass
+class Lab:
+    """The namespaces that this process runs in. ``scratch`` is a memory file system that ends with the lab."""
+
+    lab_id: str
+    scratch: Path = SCRATCH
+    record: CommandRecorder = _no_record
+    _guest_folders: int = field(default=0, init=False)
+
+    @property
+    def is_root(self) -> bool:
+        """True when the lab belongs to the host's root: cgroup limits can be set."""
+        return Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
+
+    @property
+    def cgroup(self) -> str | None:
+        """The name of the cgroup folder below which everything of this lab goes, or None where it may not make one."""
+        return self.lab_id if self.is_root and residue.CGROUP_ROOT.is_dir() else None
+
+    def guest_folder(self, name: str) -> Path:
+        """A fresh folder for one guest's sockets and files, in memory."""
+        self._guest_folders += 1
+        folder = self.scratch / "guests" / f"{self._guest_folders}-{name}"
+        folder.mkdir(parents=True)
+        return folder
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0) -> str:
+        """Run a program to its end and return its output; raises ``GuestError`` with the end of its complaint."""
+        try:
+            finished = subprocess.run(
+                list(argv),
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=deadline_seconds,
+                stdin=subprocess.DEVNULL,
+                check=False,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise GuestError(f"{argv[0]}: not found on this host; install it") from error
+        except subprocess.TimeoutExpired as error:
+            self.record(role, argv, None)
+            raise GuestError(f"'{' '.join(argv[:3])}' did not end within {deadline_seconds:g} s") from error
+        self.record(role, argv, finished.returncode)
+        if finished.returncode != 0:
+            said = (finished.stderr.strip() or finished.stdout.strip() or "no message").splitlines()[-1]
+            raise GuestError(f"'{' '.join(argv[:3])}' ended with {finished.returncode}: {said}")
+        return finished.stdout
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        role: str,
+        *,
+        cpus: Sequence[int] = (),
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.DEVNULL,
+        stderr: int = subprocess.DEVNULL,
+        pass_fds: Sequence[int] = (),
+    ) -> subprocess.Popen[bytes]:
+        """Start a program, pinned to ``cpus`` from its first instruction on, in a session of its own."""
+        pinned = ["taskset", "--cpu-list", ",".join(map(str, cpus)), *argv] if cpus else list(argv)
+        self.record(role, pinned, None)
+        try:
+            return subprocess.Popen(
+                pinned, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=tuple(pass_fds), start_new_session=True
+            )
+        except FileNotFoundError as error:
+            raise GuestError(f"{pinned[0]}: not found on this host; install it") from error
+
+
+def this_lab(record: CommandRecorder = _no_record) -> Lab:
+    """The lab that this process runs in; ``LabError`` when it does not run in one."""
+    lab_id = inside_lab()
+    if lab_id is None:
+        raise LabError("this must run inside a lab; start it through the 'virtoll' command line")
+    return Lab(lab_id, record=record)
+
+
+def end_process(process: subprocess.Popen[bytes], patience_seconds: float = 3.0) -> None:
+    """End a process that ``spawn`` started: ask, wait, then kill it and its session."""
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience_seconds)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def wait_until(condition: Callable[[], bool], deadline_seconds: float, awaited: str) -> None:
+    """Poll ``condition`` until it holds; for what gives no event to wait for. ``GuestError`` names what was awaited."""
+    deadline = time.monotonic() + deadline_seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise GuestError(f"{awaited} did not happen within {deadline_seconds:g} s")
+        time.sleep(0.005)

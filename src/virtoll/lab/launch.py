@@ -1,0 +1,163 @@
+"""From outside into the lab: enters the namespaces, watches over them, leaves nothing.
+
+The chain is launcher (the process that the user started) -> ``setpriv`` / ``unshare`` -> PID 1 of the lab (``init``) -> the
+command, the same ``virtoll`` command line again, now inside. Three nets catch a death:
+
+1. a *lifeline*, a socket pair between launcher and PID 1: when the launcher dies, however it dies, PID 1 reads end of
+   file and exits, and the kernel kills every process of its PID namespace; network, mounts and taps go with them;
+2. the kernel's parent-death signal on ``setpriv`` and ``unshare``, for a launcher that dies before PID 1 listens;
+3. a *janitor*, a small process in a session of its own, which waits until launcher and lab are gone and removes what
+   can outlive a process (``residue``). It also does so after an ordinary end: one way out.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from virtoll.errors import LabError, UsageError
+from virtoll.lab import residue
+
+LAB_VARIABLE = "VIRTOLL_LAB"
+_TOOLS = ("setpriv", "unshare", "mount", "ip")
+
+
+def inside_lab() -> str | None:
+    """The lab's id when this process runs inside one, else None."""
+    return os.environ.get(LAB_VARIABLE)
+
+
+def sweep_dead_labs() -> list[str]:
+    """Remove what labs left that ended without being swept; returns what was removed."""
+    removed: list[str] = []
+    for record in list(residue.dead_labs()):
+        removed += residue.sweep(record)
+        removed.append(str(record.folder))
+    return removed
+
+
+def run_in_lab(arguments: Sequence[str]) -> int:
+    """Run ``virtoll ARGUMENTS`` inside a fresh lab and return its exit code (137 when it was killed)."""
+    _require_tools()
+    sweep_dead_labs()
+    record, lock = residue.create_record()
+    ours, theirs = socket.socketpair()
+    janitor_read, janitor_write = os.pipe()
+    janitor = _start_janitor(record, janitor_read, lock)
+    os.close(janitor_read)
+    environment = {**os.environ, LAB_VARIABLE: record.lab_id}
+    command = [*_namespace_command(), sys.executable, "-m", "virtoll.lab.init", str(theirs.fileno()), *arguments]
+    try:
+        process = subprocess.Popen(command, pass_fds=(theirs.fileno(), lock), env=environment, start_new_session=True)
+        theirs.close()
+        return _supervise(process, ours)
+    finally:
+        os.close(lock)
+        os.close(janitor_write)
+        janitor.wait()
+
+
+def _namespace_command() -> list[str]:
+    """``setpriv`` and ``unshare`` with the namespaces of a lab; a user namespace only when not root."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    namespaces = ["--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
+    return ["setpriv", "--pdeathsig", "KILL", "--", "unshare", *user, *namespaces, "--propagation", "private", "--"]
+
+
+def probe_namespaces() -> str | None:
+    """Why a lab cannot be made here, or None when it can: found out by making one."""
+    command = [*_namespace_command(), "ip", "link", "set", "lo", "up"]
+    try:
+        finished = subprocess.run(command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"the namespaces of the lab could not be made: {error}"
+    if finished.returncode == 0:
+        return None
+    detail = (finished.stderr.strip().splitlines() or ["no message"])[-1]
+    remedy = (
+        "run as root"
+        if os.geteuid() == 0
+        else "allow user namespaces (sysctl user.max_user_namespaces, "
+        "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0) or run as root"
+    )
+    return f"the namespaces of the lab could not be made ({detail}); {remedy}"
+
+
+def _require_tools() -> None:
+    missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
+    if missing:
+        raise UsageError(
+            f"{', '.join(missing)}: not found on this host; install them: apt-get install util-linux mount iproute2"
+        )
+
+
+def _start_janitor(record: residue.LabRecord, pipe: int, lock: int) -> subprocess.Popen[bytes]:
+    """A process that outlives everything of the lab by a moment; in its own session, so that no group kill takes it along."""
+    command = [sys.executable, "-m", "virtoll.lab.launch", record.lab_id, str(record.folder), str(pipe)]
+    return subprocess.Popen(
+        command, pass_fds=(pipe, lock), stdin=subprocess.DEVNULL, start_new_session=True, cwd="/", env=os.environ
+    )
+
+
+def _supervise(process: subprocess.Popen[bytes], lifeline: socket.socket) -> int:
+    """Wait for the lab; pass a terminal's interrupt, and requests to end, on to it exactly once each."""
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        try:
+            lifeline.send(b"I" if number == signal.SIGINT else b"T")
+        except OSError:
+            return
+
+    previous = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        lifeline.close()
+    if code < 0 or code == 128 + signal.SIGKILL:
+        raise LabError("the lab was killed; what was finished is stored: continue it with 'virtoll resume'")
+    return code
+
+
+def janitor_main(lab_id: str, folder: str, pipe: int) -> int:
+    """Wait until the launcher is gone (the pipe ends) and the lab too, then sweep; holds the record's lock until it exits."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    while not os.read(pipe, 1) == b"":
+        pass
+    _wait_for_lab_end(lab_id)
+    try:
+        residue.sweep(residue.LabRecord(lab_id, Path(folder)))
+    except OSError as error:
+        print(f"virtoll: {error}; 'virtoll clean' tries again", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _wait_for_lab_end(lab_id: str) -> None:
+    """Wait (by pidfd, no polling of time) for every process that carries the lab's name in its environment."""
+    marker = f"{LAB_VARIABLE}={lab_id}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            descriptor = os.pidfd_open(int(entry.name))
+            if marker in (entry / "environ").read_bytes().split(b"\0"):
+                select.select([descriptor], [], [], 10.0)
+            os.close(descriptor)
+        except OSError:
+            continue
+
+
+if __name__ == "__main__":
+    sys.exit(janitor_main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,164 @@
+"""The lab's network: for each guest its own links, each a veth pair from the peer's namespace to one port of the guest.
+
+A guest has one link a traffic source (``in0``..``in2``), one towards the sink (``out``) and one that carries the timekeeper's marks
+and nothing else (``marks``). Each link is a network of its own (10.64+g.n.0/24: the guest is .1, the peer .2), and has
+its own bridge where the guest's port is a tap or a veth: no guest ever sees another's frames.
+
+Main types: ``Link`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network`` (makes and removes them).
+It must not know platforms: they choose one of ``host_port``, ``tap_port`` and ``namespace_port`` for each link.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from virtoll.errors import LabError
+
+MAXIMUM_SOURCES = 3
+_MAXIMUM_GUESTS = 190
+
+
+@dataclass(frozen=True)
+class Link:
+    """One link of a guest; ``role`` is ``source``, ``sink`` or ``marks``. MAC addresses as text, MTU in bytes."""
+
+    name: str
+    role: str
+    mtu_bytes: int
+    guest_mac: str
+    guest_address: str
+    peer_mac: str
+    peer_address: str
+    peer_interface: str
+    lab_interface: str
+    port_interface: str
+    bridge: str
+
+
+@dataclass(frozen=True)
+class GuestNetwork:
+    """All links of one guest: first the sources in order, then the sink's, then the timekeeper's."""
+
+    links: tuple[Link, ...]
+
+    @property
+    def sources(self) -> tuple[Link, ...]:
+        """The links that traffic enters the guest by."""
+        return tuple(link for link in self.links if link.role == "source")
+
+    @property
+    def sink(self) -> Link:
+        """The link that traffic leaves the guest by."""
+        return next(link for link in self.links if link.role == "sink")
+
+    @property
+    def marks(self) -> Link:
+        """The timekeeper's link."""
+        return next(link for link in self.links if link.role == "marks")
+
+
+def plan_links(index: int, sources: int = 1, mtu_bytes: int = 1500) -> GuestNetwork:
+    """Names and addresses of guest ``index``'s links (0 to 189); pure."""
+    if not 0 <= index < _MAXIMUM_GUESTS or not 1 <= sources <= MAXIMUM_SOURCES:
+        raise LabError(f"no network plan for guest {index} with {sources} sources; at most {_MAXIMUM_GUESTS} guests and 3 sources")
+    roles = [(f"in{n}", "source", n) for n in range(sources)] + [("out", "sink", 3), ("marks", "marks", 4)]
+    return GuestNetwork(tuple(_plan_link(index, name, role, place, mtu_bytes) for name, role, place in roles))
+
+
+def _plan_link(index: int, name: str, role: str, place: int, mtu_bytes: int) -> Link:
+    tag = f"{index}{name}"
+    return Link(
+        name=name,
+        role=role,
+        mtu_bytes=mtu_bytes,
+        guest_mac=f"02:76:74:01:{index:02x}:{place:02x}",
+        guest_address=f"10.{64 + index}.{place}.1",
+        peer_mac=f"02:76:74:02:{index:02x}:{place:02x}",
+        peer_address=f"10.{64 + index}.{place}.2",
+        peer_interface=f"p{tag}",
+        lab_interface=f"l{tag}",
+        port_interface=f"g{tag}",
+        bridge=f"b{tag}",
+    )
+
+
+class Network:
+    """Makes links in the lab's network namespace; ``peer_pid`` is a process in the peer's."""
+
+    def __init__(self, peer_pid: int) -> None:
+        """Open a netlink socket in this (the lab's) namespace."""
+        self._route = IPRoute()
+        self._peer_pid = peer_pid
+
+    def close(self) -> None:
+        """Close the netlink socket; the interfaces stay until their namespace ends."""
+        self._route.close()
+
+    def host_port(self, link: Link) -> None:
+        """The link ends at the lab's own namespace: the guest is the host itself."""
+        self._veth(link.lab_interface, link.guest_mac, link.peer_interface, link.peer_mac, link.mtu_bytes)
+        self._to_peer(link)
+
+    def tap_port(self, link: Link) -> str:
+        """The link ends at a tap in a bridge of its own; returns the tap's name."""
+        self._bridged(link)
+        self._route.link("add", ifname=link.port_interface, kind="tuntap", mode="tap")
+        self._enslave(link, link.port_interface)
+        return link.port_interface
+
+    def namespace_port(self, link: Link, pid: int) -> None:
+        """The link ends at a veth that is moved into the network namespace of process ``pid``, through a bridge of its own."""
+        self._bridged(link)
+        outside = f"v{link.port_interface[1:]}"
+        self._veth(outside, None, link.port_interface, link.guest_mac, link.mtu_bytes)
+        self._enslave(link, outside)
+        self._route.link("set", index=self._index(link.port_interface), net_ns_pid=pid)
+
+    def remove(self, network: GuestNetwork) -> None:
+        """Remove the links of a guest that has ended; what its namespace took along is gone already."""
+        for link in network.links:
+            for name in (link.lab_interface, f"v{link.port_interface[1:]}", link.port_interface, link.bridge):
+                with contextlib.suppress(NetlinkError, LabError):
+                    self._route.link("del", index=self._index(name))
+
+    def _bridged(self, link: Link) -> None:
+        self._veth(link.lab_interface, None, link.peer_interface, link.peer_mac, link.mtu_bytes)
+        self._route.link("add", ifname=link.bridge, kind="bridge", br_mcast_snooping=0)
+        self._route.link("set", index=self._index(link.bridge), mtu=link.mtu_bytes, state="up")
+        self._enslave(link, link.lab_interface)
+        self._to_peer(link)
+
+    def _enslave(self, link: Link, port: str) -> None:
+        index = self._index(port)
+        self._route.link("set", index=index, mtu=link.mtu_bytes, master=self._index(link.bridge))
+        self._route.link("set", index=index, state="up")
+
+    def _veth(self, one: str, one_mac: str | None, other: str, other_mac: str, mtu_bytes: int) -> None:
+        peer: dict[str, Any] = {"ifname": other, "address": other_mac, "mtu": mtu_bytes}
+        first: dict[str, Any] = {"address": one_mac} if one_mac else {}
+        self._route.link("add", ifname=one, kind="veth", peer=peer, mtu=mtu_bytes, **first)
+        self._route.link("set", index=self._index(one), state="up")
+
+    def _to_peer(self, link: Link) -> None:
+        self._route.link("set", index=self._index(link.peer_interface), net_ns_pid=self._peer_pid)
+
+    def _index(self, name: str) -> int:
+        found = self._route.link_lookup(ifname=name)
+        if not found:
+            raise LabError(f"interface {name} is not in the lab")
+        return int(found[0])
+
+
+def quieten_namespace(proc: str = "/proc") -> None:
+    """No IPv6 router solicitations and the like from this namespace's interfaces: frames that nobody asked for are foreign."""
+    for scope in ("all", "default"):
+        path = f"{proc}/sys/net/ipv6/conf/{scope}/disable_ipv6"
+        if os.path.exists(path):
+            with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as stream:
+                stream.write("1")

@@ -1,0 +1,104 @@
+"""What can outlive every process of a lab: cgroup folders. Recorded before they are made, swept afterwards.
+
+Each lab has a folder ``<state>/labs/<lab id>`` with a lock file that is held (flock) by the launcher, the lab and the
+janitor: as long as one of them lives, nobody else sweeps it. All cgroup folders of a lab are below one folder, named
+after the lab, in each hierarchy; so the record is the lab's name alone, and it exists before any of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+LAB_ID = re.compile(r"^virtoll-[0-9a-f]{12}$")
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+_SWEEP_DEADLINE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class LabRecord:
+    """A lab on this host: its id (``virtoll-`` and 12 hex digits) and its folder."""
+
+    lab_id: str
+    folder: Path
+
+
+def state_directory() -> Path:
+    """Where the records stand: $VIRTOLL_STATE, else /run/virtoll for root, else $XDG_RUNTIME_DIR or a private folder in /tmp."""
+    if chosen := os.environ.get("VIRTOLL_STATE"):
+        return Path(chosen)
+    if os.geteuid() == 0:
+        return Path("/run/virtoll")
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.access(runtime, os.W_OK):
+        return Path(runtime) / "virtoll"
+    return Path(tempfile.gettempdir()) / f"virtoll-{os.geteuid()}"
+
+
+def create_record() -> tuple[LabRecord, int]:
+    """Make the record of a new lab and lock it; returns it with the lock's file descriptor (inheritable by the caller's choice)."""
+    lab_id = f"virtoll-{os.urandom(6).hex()}"
+    folder = state_directory() / "labs" / lab_id
+    folder.mkdir(parents=True, mode=0o700)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return LabRecord(lab_id, folder), descriptor
+
+
+def dead_labs() -> Iterator[LabRecord]:
+    """The records whose lock nobody holds: labs that ended without being swept."""
+    for folder in sorted((state_directory() / "labs").glob("virtoll-*")):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            finally:
+                os.close(descriptor)
+            yield LabRecord(folder.name, folder)
+
+
+def cgroup_folders(lab_id: str, root: Path = CGROUP_ROOT) -> list[Path]:
+    """The lab's folder in each cgroup hierarchy where it is there (v1: one a controller; v2: one)."""
+    if not LAB_ID.match(lab_id):
+        return []
+    hierarchies = [root, *(path for path in root.iterdir() if path.is_dir())] if root.is_dir() else []
+    return [hierarchy / lab_id for hierarchy in hierarchies if (hierarchy / lab_id).is_dir()]
+
+
+def sweep(record: LabRecord) -> list[str]:
+    """Remove what the lab left; returns what was removed. Raises ``OSError`` when a folder stays busy for 5 s."""
+    removed = [str(folder) for folder in cgroup_folders(record.lab_id)]
+    for folder in removed:
+        _remove_cgroup(Path(folder))
+    if record.folder.is_dir():
+        shutil.rmtree(record.folder, ignore_errors=True)
+    for parent in (record.folder.parent, record.folder.parent.parent):
+        with contextlib.suppress(OSError):
+            parent.rmdir()
+    return removed
+
+
+def _remove_cgroup(folder: Path) -> None:
+    """Remove a cgroup folder and those below it, deepest first; a group empties when the kernel has reaped its dead."""
+    deadline = time.monotonic() + _SWEEP_DEADLINE_SECONDS
+    for current, _, _ in os.walk(folder, topdown=False):
+        while True:
+            try:
+                os.rmdir(current)
+                break
+            except FileNotFoundError:
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)  # the kernel gives no event for "group empty" on cgroup v1

@@ -1,0 +1,21 @@
+"""Every way to run a guest that Virtoll knows: one line each, in the order of the tables.
+
+A new platform is one file here and one line below (``CONTRIBUTING.md`` has the check-list).
+"""
+
+from virtoll.platforms.base import Platform
+from virtoll.platforms.fake import Fake
+from virtoll.platforms.native import Native, NativeAgain
+from virtoll.platforms.netns import NetworkNamespace
+from virtoll.platforms.oci import Runc
+from virtoll.platforms.qemu import QemuKvm, QemuTcg
+
+PLATFORMS: dict[str, type[Platform]] = {
+    "native": Native,
+    "native-again": NativeAgain,
+    "netns": NetworkNamespace,
+    "runc": Runc,
+    "qemu-tcg": QemuTcg,
+    "qemu-kvm": QemuKvm,
+    "fake": Fake,
+}

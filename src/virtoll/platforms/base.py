@@ -1,0 +1,234 @@
+"""What a platform is: a way to run a guest, behind one small interface.
+
+Main types: ``Platform`` and ``Guest`` (protocols that the pipeline uses), ``GuestRequest`` (what every guest is given),
+``Site`` (where it is started: the lab, its network, the network peer), ``Probe`` (what was found out by trying) and
+``AgentGuest`` (the part that all real guests share: a process and a session with its agent).
+
+A platform must not know a workload, nor what its guests will be used for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from virtoll.agent import AgentClient, Caller
+from virtoll.errors import GuestError
+from virtoll.experiment import Parameters
+from virtoll.image import GuestImage
+from virtoll.lab.inside import Lab, end_process
+from virtoll.lab.network import GuestNetwork, Network
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What ``probe`` found out: usable or not, the product's version, and if not why and what to do, in one sentence."""
+
+    available: bool
+    version: str | None
+    reason: str | None
+
+
+class GuestStartError(GuestError):
+    """A guest that did not start: the sentence, and what its console said."""
+
+    def __init__(self, message: str, evidence: dict[str, bytes]) -> None:
+        """``evidence`` maps file names to their content."""
+        super().__init__(message)
+        self.evidence = evidence
+
+
+@dataclass(frozen=True)
+class GuestRequest:
+    """What a guest is given: the same for every platform. ``cpus`` are host CPUs that it is pinned to."""
+
+    name: str
+    vcpus: int
+    memory_bytes: int
+    cpus: tuple[int, ...]
+    network: GuestNetwork
+    deadline_seconds: float = 120.0
+
+
+@dataclass
+class Site:
+    """Where guests are started; the network exists once the peer has been started."""
+
+    lab: Lab
+    image: GuestImage
+    peer: Caller | None = None
+    network: Network | None = None
+
+    def require_peer(self) -> Caller:
+        """The network peer; a ``GuestError`` says that it is not there yet."""
+        if self.peer is None:
+            raise GuestError("the network peer is not up; start it first")
+        return self.peer
+
+    def require_network(self) -> Network:
+        """The lab's network; a ``GuestError`` says that it is not there yet."""
+        if self.network is None:
+            raise GuestError("the lab's network is not up; start the network peer first")
+        return self.network
+
+
+class Guest(Protocol):
+    """One live instance. ``attachment`` says how its links reach it, ``peer`` who generates and times for it."""
+
+    agent: Caller
+    peer: Caller
+    attachment: str
+    spawned_monotonic_ns: int
+    ready_monotonic_ns: int
+
+    def park(self) -> None:
+        """Stop it from using the CPU while others are measured."""
+        ...
+
+    def resume(self) -> None:
+        """Let it run again."""
+        ...
+
+    def stop(self) -> None:
+        """End it and remove all that it had; harmless when it has ended already."""
+        ...
+
+    def evidence(self) -> dict[str, bytes]:
+        """Console and logs by file name, for a guest that failed."""
+        ...
+
+
+class Platform(Protocol):
+    """One way to run a guest, with its parameters."""
+
+    name: ClassVar[str]
+    family: ClassVar[str]
+    title: ClassVar[str]
+    parameter_model: ClassVar[type[Parameters]]
+    boot_seconds: ClassVar[float]
+    slowdown: ClassVar[float]
+    control_of: ClassVar[str | None]
+    needs_lab: ClassVar[bool]
+
+    def probe(self, site: Site | None) -> Probe:
+        """Find out by trying whether this platform works here; never raises."""
+        ...
+
+    def start(self, request: GuestRequest, site: Site | None) -> Guest:
+        """Start a guest and wait until its agent is ready; a ``GuestError`` carries the evidence when it is not."""
+        ...
+
+
+@dataclass
+class AgentGuest:
+    """A guest whose agent is reached over a pair of file descriptors; ``cleanup`` runs last, in reverse order."""
+
+    agent: AgentClient
+    peer: Caller
+    process: subprocess.Popen[bytes]
+    attachment: str
+    console_file: Path
+    spawned_monotonic_ns: int
+    ready_monotonic_ns: int = 0
+    cleanup: list[Callable[[], object]] = field(default_factory=list)
+
+    def wait_ready(self, deadline_seconds: float) -> None:
+        """Wait for the agent; on failure everything is removed and the console is handed out with the error."""
+        try:
+            self.agent.wait_ready(deadline_seconds)
+        except GuestError as error:
+            evidence = self.evidence()
+            self.stop()
+            raise GuestStartError(str(error), evidence) from error
+        self.ready_monotonic_ns = time.monotonic_ns()
+
+    def park(self) -> None:
+        """Stop every process of the guest's session."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continue every process of the guest's session."""
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Ask the agent to leave, then end the process, then undo what the start did."""
+        self.resume()
+        if self.process.poll() is None and not self.agent.ended:
+            with contextlib.suppress(GuestError, subprocess.TimeoutExpired):
+                self.agent.call("shutdown", deadline_seconds=2.0)
+                self.process.wait(2.0)
+        self.agent.close()
+        end_process(self.process)
+        while self.cleanup:
+            with contextlib.suppress(GuestError, OSError):
+                self.cleanup.pop()()
+
+    def evidence(self) -> dict[str, bytes]:
+        """The console file, and what came over the agent's channel that was not the protocol."""
+        found = {"console.txt": bytes(self.agent.console)}
+        with contextlib.suppress(OSError):
+            found["console.txt"] = self.console_file.read_bytes() + found["console.txt"]
+        return found
+
+    def _signal(self, number: int) -> None:
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+
+
+def require_site(site: Site | None) -> Site:
+    """The site of a platform that cannot do without one."""
+    if site is None:
+        raise GuestError("this platform needs a lab; start it through the 'virtoll' command line")
+    return site
+
+
+def connect_stdio(process: subprocess.Popen[bytes], who: str) -> AgentClient:
+    """A session over the standard input and output of a process that ``Lab.spawn`` started with pipes."""
+    if process.stdin is None or process.stdout is None:
+        raise GuestError(f"{who} was started without pipes")
+    reader, writer = os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno())
+    process.stdout.close()
+    process.stdin.close()
+    return AgentClient(reader, writer, who)
+
+
+def socket_session(who: str) -> tuple[AgentClient, socket.socket]:
+    """A session over a socket pair, and the end that the guest's monitor is to be given."""
+    ours, theirs = socket.socketpair()
+    descriptor = ours.detach()
+    return AgentClient(descriptor, descriptor, who), theirs
+
+
+def network_request(network: GuestNetwork) -> dict[str, Any]:
+    """The agent's ``network`` operation for a guest with these links: addresses, permanent neighbours, forwarding."""
+    return {
+        "interfaces": [
+            {
+                "mac": link.guest_mac,
+                "name": None,
+                "mtu": link.mtu_bytes,
+                "address": f"{link.guest_address}/24",
+                "neighbours": [{"address": link.peer_address, "mac": link.peer_mac}],
+            }
+            for link in network.links
+        ],
+        "routes": [],
+        "ip_forward": True,
+    }
+
+
+def peer_request(network: GuestNetwork) -> dict[str, Any]:
+    """The same for the peer's ends: up, and without an address, so that its kernel answers and forwards nothing."""
+    interfaces = [
+        {"mac": link.peer_mac, "name": None, "mtu": link.mtu_bytes, "address": None, "neighbours": []} for link in network.links
+    ]
+    return {"interfaces": interfaces, "routes": [], "ip_forward": None}

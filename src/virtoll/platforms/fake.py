@@ -1,0 +1,248 @@
+"""A seeded model of a platform: known cost, jitter, loss, clock error, and failures on request. No process, no root.
+
+It stands behind the same interface as the real ones, so that the whole path is tested, and so that a self-test can inject
+a known cost and see whether the instrument finds it. Time is simulated: a trial of a minute takes no time at all.
+What it "measures" is the model below and nothing else; every table shows it by its family, *model*.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from virtoll.agent import Answer, ChannelMark
+from virtoll.errors import AgentError, GuestDied, GuestNotReady
+from virtoll.experiment import Parameters
+from virtoll.pi import pi_sha256
+from virtoll.platforms.base import GuestRequest, GuestStartError, Probe, Site
+
+_JOB_NANOSECONDS = {"superpi": 9_000.0, "masr": 0.6, "forkwait": 120_000.0, "idle": 1.0}
+_JOB_SIZE_KEY = {"superpi": "digits", "masr": "size_bytes", "forkwait": "processes", "idle": "duration_ns"}
+_FRAME_NANOSECONDS, _BYTE_NANOSECONDS = 900.0, 0.2
+_GENERATOR_FRAMES_PER_SECOND = 2_000_000.0
+_LINK_DELAY_NS = 20_000
+
+
+class FakeParameters(Parameters):
+    """The model: ``cost`` multiplies durations and divides rates; ``jitter`` is the relative spread (log-normal)."""
+
+    cost: float = Field(default=1.0, gt=0)
+    jitter: float = Field(default=0.01, ge=0, le=1)
+    loss: float = Field(default=0.0, ge=0, lt=1)
+    clock_error: float = Field(default=0.0, gt=-1)
+    failure: Literal["none", "unavailable", "never-ready", "dies", "wrong-check", "loses-marks", "unbalanced-books"] = "none"
+    dies_at_job: int = Field(default=3, ge=1)
+    seed: int = Field(default=1, ge=0)
+
+
+@dataclass
+class FakeWorld:
+    """The simulated clock and noise that a fake guest and its peer share."""
+
+    parameters: FakeParameters
+    noise: random.Random
+    now_ns: int = field(default_factory=time.time_ns)
+    jobs: int = 0
+    marks: deque[dict[str, int]] = field(default_factory=deque)
+
+    def spread(self) -> float:
+        """One factor of the platform's jitter, median 1."""
+        return math.exp(self.noise.gauss(0.0, self.parameters.jitter))
+
+
+@dataclass
+class FakeAgent:
+    """Answers the agent's operations from the model."""
+
+    world: FakeWorld
+    channel_marks: deque[ChannelMark] = field(default_factory=deque)
+    ended: bool = False
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's signature
+        """One operation; ``AgentError`` for what the model has not."""
+        if op == "run":
+            return self._run(fields)
+        if op == "facts":
+            return _facts(self.world.parameters)
+        if op == "network":
+            return {"interfaces": [{"name": f"eth{n}", **entry} for n, entry in enumerate(fields["interfaces"])]}
+        if op == "clocks":
+            return dict.fromkeys(("realtime_ns", "monotonic_ns", "monotonic_raw_ns", "boottime_ns"), self.world.now_ns)
+        if op in ("hello", "shutdown"):
+            return {}
+        raise AgentError("unsupported", f"the fake platform's model has no '{op}'")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _run(self, fields: dict[str, Any]) -> Answer:
+        world, model = self.world, self.world.parameters
+        world.jobs += 1
+        if model.failure == "dies" and world.jobs >= model.dies_at_job:
+            raise GuestDied("the fake guest died, as its model was told to; its console is kept as evidence")
+        job, parameters = fields["job"], fields["parameters"]
+        size = parameters[_JOB_SIZE_KEY[job]]
+        duration = int(size * _JOB_NANOSECONDS[job] * (model.cost if job != "idle" else 1.0) * world.spread())
+        start, end = world.now_ns, world.now_ns + duration
+        world.now_ns = end + 1_000_000
+        marks = fields["marks"]
+        if marks is not None and model.failure != "loses-marks":
+            for sequence, at in ((0, start), (1, end)):
+                arrival = at + int(_LINK_DELAY_NS * (0.5 + world.noise.random()))
+                world.marks.append({"identifier": marks["identifier"], "sequence": marks["first_sequence"] + sequence, "at": arrival})
+        guest_end = start + int(duration * (1 + model.clock_error))
+        clock = {"start_monotonic_ns": start, "end_monotonic_ns": guest_end, "start_realtime_ns": start, "end_realtime_ns": guest_end}
+        return {
+            "guest": {**clock, "user_cpu_ns": duration, "system_cpu_ns": 0},
+            "result": dict(parameters),
+            "check": "wrong" if model.failure == "wrong-check" else _right_answer(job, size),
+        }
+
+
+@dataclass
+class FakePeer:
+    """Answers the peer's operations from the model: the timekeeper and the traffic."""
+
+    world: FakeWorld
+    channel_marks: deque[ChannelMark] = field(default_factory=deque)
+    ended: bool = False
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's signature
+        """One operation; ``AgentError`` for what the model has not."""
+        if op in ("timekeeper-start", "network"):
+            return {}
+        if op == "path-delay":
+            delays = [int(_LINK_DELAY_NS * (1.5 + self.world.noise.random())) for _ in range(fields["count"])]
+            return {"round_trip_ns": delays, "lost": 0}
+        if op == "marks":
+            taken = [
+                {"identifier": m["identifier"], "sequence": m["sequence"], "received_realtime_ns": m["at"], "realtime_minus_monotonic_ns": 0}
+                for m in self.world.marks
+            ]
+            self.world.marks.clear()
+            return {"marks": taken, "missing": max(0, fields["wait_for"] - len(taken))}
+        if op == "traffic":
+            return _traffic(self.world, fields)
+        raise AgentError("unsupported", f"the fake peer's model has no '{op}'")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass
+class FakeGuest:
+    """A guest that is a model."""
+
+    world: FakeWorld
+    agent: FakeAgent
+    peer: FakePeer
+    spawned_monotonic_ns: int
+    ready_monotonic_ns: int
+    attachment: str = "model"
+
+    def park(self) -> None:
+        """A model uses no CPU."""
+
+    def resume(self) -> None:
+        """A model uses no CPU."""
+
+    def stop(self) -> None:
+        """Nothing was started."""
+
+    def evidence(self) -> dict[str, bytes]:
+        """The model's parameters stand for a console."""
+        return {"console.txt": f"fake guest: {self.world.parameters!r}\n".encode()}
+
+
+class Fake:
+    """The seeded model as a platform."""
+
+    name: ClassVar[str] = "fake"
+    family: ClassVar[str] = "model"
+    title: ClassVar[str] = "a seeded model, for self-tests (measures nothing real)"
+    parameter_model: ClassVar[type[Parameters]] = FakeParameters
+    boot_seconds: ClassVar[float] = 0.0
+    slowdown: ClassVar[float] = 0.0
+    control_of: ClassVar[str | None] = None
+    needs_lab: ClassVar[bool] = False
+
+    def __init__(self, parameters: Parameters) -> None:
+        """``parameters`` is a ``FakeParameters``."""
+        if not isinstance(parameters, FakeParameters):
+            raise TypeError("FakeParameters expected")
+        self.parameters = parameters
+
+    def probe(self, site: Site | None) -> Probe:  # noqa: ARG002 - the seam's signature
+        """There, unless the model is told not to be."""
+        if self.parameters.failure == "unavailable":
+            return Probe(False, None, "the model was told to be unavailable; set 'failure: none'")
+        return Probe(True, "model 1", None)
+
+    def start(self, request: GuestRequest, site: Site | None) -> FakeGuest:  # noqa: ARG002 - the seam's signature
+        """A guest whose noise depends on the model's seed and the guest's name alone."""
+        if self.parameters.failure == "never-ready":
+            error = GuestNotReady(f"{request.name} was not ready, as its model was told to; its console is kept as evidence")
+            raise GuestStartError(str(error), {"console.txt": b"fake: never ready\n"})
+        world = FakeWorld(self.parameters, random.Random(f"{self.parameters.seed}/{request.name}"))
+        now = time.monotonic_ns()
+        return FakeGuest(world, FakeAgent(world), FakePeer(world), now, now)
+
+
+def _right_answer(job: str, size: int) -> str:
+    """What a guest that works would answer (docs/protocol.md)."""
+    if job == "superpi":
+        return pi_sha256(size)
+    if job == "masr":
+        return str(size // 8 * 0x5654_6D61_7372_5654 % 2**64)
+    return str(size) if job == "forkwait" else "idle"
+
+
+def _facts(model: FakeParameters) -> Answer:
+    return {
+        "kernel_release": "model",
+        "cpus_online": 1,
+        "memory_total_bytes": None,
+        "clock_source": "model",
+        "agent_sha256": hashlib.sha256(b"virtoll fake agent").hexdigest(),
+        "hypervisor": "model",
+        "interfaces": [],
+        "sysctls": {},
+        "model_cost": model.cost,
+    }
+
+
+def _traffic(world: FakeWorld, fields: dict[str, Any]) -> Answer:
+    """Each frame costs a + b x size nanoseconds; what comes faster than that is lost."""
+    model = world.parameters
+    size, duration = fields["frame_size_bytes"], fields["duration_ns"]
+    capacity = 1e9 / ((_FRAME_NANOSECONDS + _BYTE_NANOSECONDS * size) * model.cost * world.spread())
+    sources, sinks = [], []
+    share = len(fields["sources"])
+    for number, source in enumerate(fields["sources"]):
+        wanted = source["rate_frames_per_second"]
+        flat_out = _GENERATOR_FRAMES_PER_SECOND / share * duration / 1e9
+        intended = int(flat_out if wanted is None else wanted * duration / 1e9)
+        offered = min(intended, int(flat_out))
+        forwarded = int(min(offered, capacity / share * duration / 1e9) * (1 - model.loss))
+        start = world.now_ns
+        sources.append({
+            "source": number, "intended_frames": intended, "offered_frames": offered, "unsent_frames": intended - offered,
+            "start_monotonic_ns": start, "end_monotonic_ns": start + duration, "late_ns_max": 0, "batch_frames": 1,
+        })  # fmt: skip
+        lost = offered - forwarded + (1 if model.failure == "unbalanced-books" else 0)
+        sinks.append({
+            "source": number, "forwarded_frames": forwarded, "duplicate_frames": 0, "reordered_frames": 0, "lost_frames": lost,
+            "first_received_monotonic_ns": start + _LINK_DELAY_NS if forwarded else None,
+            "last_received_monotonic_ns": start + _LINK_DELAY_NS + duration if forwarded else None, "delay_ns": None,
+        })  # fmt: skip
+    world.now_ns += duration
+    books = {"foreign_frames": 0, "late_trial_frames": 0, "kernel_dropped_frames": 0, "drained": True}
+    cpu = dict.fromkeys(("generator_user_ns", "generator_system_ns", "sink_user_ns", "sink_system_ns"), 0)
+    return {"backend": "model", "frame_size_bytes": size, "sources": sources, "sink": {"per_source": sinks, **books}, "cpu": cpu}

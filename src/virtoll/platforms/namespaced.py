@@ -1,0 +1,44 @@
+"""What guests made of namespaces share: the agent on standard input and output, its links moved in once it is ready."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+
+from virtoll.platforms.base import AgentGuest, GuestRequest, Site, connect_stdio
+
+NamespacedGuest = AgentGuest
+
+
+def start_namespaced(
+    request: GuestRequest,
+    site: Site,
+    command: Sequence[str],
+    attachment: str,
+    cleanup: Sequence[Callable[[], object]] = (),
+) -> AgentGuest:
+    """Start ``command``, whose standard input and output become the agent's channel, and wait until it is ready."""
+    folder = site.lab.guest_folder(request.name)
+    console = folder / "console.txt"
+    spawned = time.monotonic_ns()
+    with console.open("wb") as stderr:
+        process = site.lab.spawn(
+            command,
+            f"guest {request.name}",
+            cpus=request.cpus,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr.fileno(),
+        )
+    guest = AgentGuest(
+        agent=connect_stdio(process, request.name),
+        peer=site.require_peer(),
+        process=process,
+        attachment=attachment,
+        console_file=console,
+        spawned_monotonic_ns=spawned,
+        cleanup=list(cleanup),
+    )
+    guest.wait_ready(request.deadline_seconds)
+    return guest

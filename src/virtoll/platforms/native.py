@@ -1,0 +1,71 @@
+"""The host itself: the agent as a process of the lab, on the image's root file system by ``chroot``.
+
+``native`` is the baseline; ``native-again`` is the same thing under another name, the A/A control: what differs between the
+two is what the campaign cannot see. Its traffic is routed by the host's kernel in the lab's own network namespace.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import ClassVar
+
+from virtoll.experiment import Parameters
+from virtoll.lab.inside import Lab
+from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
+from virtoll.platforms.namespaced import NamespacedGuest, start_namespaced
+
+
+class NativeParameters(Parameters):
+    """The host has no parameters."""
+
+
+class Native:
+    """The bare host."""
+
+    name: ClassVar[str] = "native"
+    family: ClassVar[str] = "native"
+    title: ClassVar[str] = "the host itself"
+    parameter_model: ClassVar[type[Parameters]] = NativeParameters
+    boot_seconds: ClassVar[float] = 0.3
+    slowdown: ClassVar[float] = 1.0
+    control_of: ClassVar[str | None] = None
+    needs_lab: ClassVar[bool] = True
+
+    def __init__(self, parameters: Parameters) -> None:
+        """Nothing to choose."""
+
+    def probe(self, site: Site | None) -> Probe:
+        """Always there; the version is the kernel's."""
+        return Probe(True, kernel_version(require_site(site).lab), None)
+
+    def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
+        """Start the agent in a mount namespace of its own, changed to the image's root."""
+        place = require_site(site)
+        network = place.require_network()
+        for link in request.network.links:
+            network.host_port(link)
+        command = ["unshare", "--mount", "--propagation", "private", "--"]
+        guest = start_namespaced(request, place, [*command, *confined(place, "host")], "veth")
+        guest.cleanup.append(lambda: network.remove(request.network))
+        return guest
+
+
+class NativeAgain(Native):
+    """The A/A control: the host under a second name."""
+
+    name: ClassVar[str] = "native-again"
+    title: ClassVar[str] = "the host itself, entered a second time (A/A control)"
+    control_of: ClassVar[str | None] = "native"
+
+
+def confined(site: Site, seat: str) -> list[str]:
+    """The agent of the image behind ``confine``: same files as in every other guest."""
+    agent = ["/init", "--seat", seat, "--channel", "stdio"]
+    return [sys.executable, "-m", "virtoll.lab.confine", str(site.image.root), *agent]
+
+
+def kernel_version(lab: Lab) -> str:
+    """The host's kernel release, as ``uname`` says."""
+    return f"Linux {lab.run(['uname', '--kernel-release'], 'probe').strip()}"
+
+

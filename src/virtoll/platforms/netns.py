@@ -1,0 +1,52 @@
+"""Bare namespaces: what every container is made of, with nothing of a container engine (network, mount, PID, IPC, UTS)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from virtoll.errors import GuestError
+from virtoll.experiment import Parameters
+from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
+from virtoll.platforms.namespaced import NamespacedGuest, start_namespaced
+from virtoll.platforms.native import confined, kernel_version
+
+_NAMESPACES = ["--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child=KILL", "--propagation", "private"]
+
+
+class NetworkNamespaceParameters(Parameters):
+    """Bare namespaces have no parameters yet."""
+
+
+class NetworkNamespace:
+    """Bare Linux namespaces."""
+
+    name: ClassVar[str] = "netns"
+    family: ClassVar[str] = "os-level"
+    title: ClassVar[str] = "bare Linux namespaces"
+    parameter_model: ClassVar[type[Parameters]] = NetworkNamespaceParameters
+    boot_seconds: ClassVar[float] = 0.4
+    slowdown: ClassVar[float] = 1.0
+    control_of: ClassVar[str | None] = None
+    needs_lab: ClassVar[bool] = True
+
+    def __init__(self, parameters: Parameters) -> None:
+        """Nothing to choose."""
+
+    def probe(self, site: Site | None) -> Probe:
+        """Make the namespaces once."""
+        lab = require_site(site).lab
+        try:
+            lab.run(["unshare", *_NAMESPACES, "--", "true"], "probe")
+        except GuestError as error:
+            return Probe(False, None, f"{error}; allow namespaces for this user or run as root")
+        return Probe(True, kernel_version(lab), None)
+
+    def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
+        """Start the agent as PID 1 of namespaces of its own and move its links in."""
+        place = require_site(site)
+        network = place.require_network()
+        command = ["unshare", *_NAMESPACES, "--", *confined(place, "guest")]
+        guest = start_namespaced(request, place, command, "bridge", [lambda: network.remove(request.network)])
+        for link in request.network.links:
+            network.namespace_port(link, guest.process.pid)
+        return guest

@@ -1,0 +1,260 @@
+"""QEMU: one driver for its accelerators (TCG, KVM) and NIC models; direct kernel boot of the image's initramfs.
+
+The agent's channel is a virtio-serial port or the second serial console; the first one is the guest's console and is kept as
+evidence. QMP stops and continues the virtual CPUs (park, resume). KVM is never assumed from /dev/kvm: it is probed by
+booting a guest, because a device file may be there and boot nothing (nested hosts).
+
+Memory is the machine's own, so the guest sees a little less than was asked (the kernel's own reservations).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import platform
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from qemu.qmp import QMPClient, QMPError
+
+from virtoll.errors import GuestDied, GuestError
+from virtoll.experiment import Parameters
+from virtoll.lab.network import GuestNetwork, Link
+from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, require_site, socket_session
+
+_MIB = 2**20
+_NIC_MODELS = {"virtio-net": "virtio-net-pci", "e1000": "e1000"}
+_MACHINES = {"x86_64": "q35", "aarch64": "virt"}
+_CONSOLES = {"x86_64": "ttyS", "aarch64": "ttyAMA"}
+
+
+class QemuParameters(Parameters):
+    """NIC model of every link, and the way to the agent."""
+
+    nic: Literal["virtio-net", "e1000"] = "virtio-net"
+    channel: Literal["virtio-serial", "serial"] = "virtio-serial"
+
+
+@dataclass
+class Monitor:
+    """The machine's QMP monitor over a socket that was made before it started."""
+
+    connection: socket.socket
+    who: str
+    _runner: asyncio.Runner = field(default_factory=asyncio.Runner)
+    _client: QMPClient | None = None
+
+    def execute(self, command: str) -> object:
+        """One QMP command; ``GuestDied`` when the monitor does not answer it within 10 s."""
+        try:
+            return self._runner.run(asyncio.wait_for(self._execute(command), 10.0))
+        except (QMPError, OSError, TimeoutError, EOFError) as error:
+            raise GuestDied(f"{self.who}: its monitor did not take '{command}' ({type(error).__name__})") from error
+
+    async def _execute(self, command: str) -> object:
+        if self._client is None:
+            self._client = QMPClient(self.who)
+            await self._client.connect(self.connection)
+        return await self._client.execute(command)
+
+    def close(self) -> None:
+        """Leave the monitor; the machine is not touched."""
+        with contextlib.suppress(Exception):  # a monitor that died cannot be left in order
+            if self._client is not None:
+                self._runner.run(asyncio.wait_for(self._client.disconnect(), 2.0))
+        self._runner.close()
+        self.connection.close()
+
+
+@dataclass
+class QemuGuest(AgentGuest):
+    """A machine under QEMU: parked by stopping its virtual CPUs."""
+
+    monitor: Monitor | None = None
+    output_file: Path | None = None
+
+    def evidence(self) -> dict[str, bytes]:
+        """The console, and what QEMU itself said."""
+        said = self.output_file.read_bytes() if self.output_file is not None else b""
+        return {**super().evidence(), "qemu.txt": said}
+
+    def park(self) -> None:
+        """QMP ``stop``."""
+        self._monitor().execute("stop")
+
+    def resume(self) -> None:
+        """QMP ``cont``."""
+        if self.process.poll() is None:
+            self._monitor().execute("cont")
+
+    def stop(self) -> None:
+        """Let the guest power off, then end QEMU."""
+        with contextlib.suppress(GuestError):
+            super().stop()
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._monitor().close()
+
+    def _monitor(self) -> Monitor:
+        if self.monitor is None:
+            raise GuestError("this guest has no monitor")
+        return self.monitor
+
+
+class Qemu:
+    """The driver; an accelerator is a subclass."""
+
+    name: ClassVar[str]
+    accelerator: ClassVar[str]
+    cpu_model: ClassVar[str]
+    probe_deadline_seconds: ClassVar[float]
+    parameter_model: ClassVar[type[Parameters]] = QemuParameters
+    control_of: ClassVar[str | None] = None
+    needs_lab: ClassVar[bool] = True
+
+    def __init__(self, parameters: Parameters) -> None:
+        """``parameters`` is a ``QemuParameters``."""
+        if not isinstance(parameters, QemuParameters):
+            raise TypeError("QemuParameters expected")
+        self.parameters = parameters
+
+    @property
+    def binary(self) -> str:
+        """The system emulator for this host's own architecture."""
+        return f"qemu-system-{platform.machine()}"
+
+    def probe(self, site: Site | None) -> Probe:
+        """Boot a guest without network and wait for its agent."""
+        place = require_site(site)
+        if shutil.which(self.binary) is None:
+            return Probe(False, None, f"{self.binary}: not found; apt-get install qemu-system-x86 (or qemu-system-arm)")
+        version = place.lab.run([self.binary, "--version"], "probe").splitlines()[0]
+        version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
+        if self.accelerator not in place.lab.run([self.binary, "-accel", "help"], "probe").split():
+            return Probe(False, version, f"{version} was built without {self.accelerator}; install one that has it")
+        request = GuestRequest(f"probe-{self.name}", 1, 128 * _MIB, (), GuestNetwork(()), self.probe_deadline_seconds)
+        try:
+            self._start(request, place).stop()
+        except GuestError as error:
+            return Probe(False, version, f"no guest boots with {self.accelerator} here: {_cause(error)}")
+        return Probe(True, version, None)
+
+    def start(self, request: GuestRequest, site: Site | None) -> QemuGuest:
+        """Boot the image with one NIC a link, each on a tap of the lab."""
+        place = require_site(site)
+        network = place.require_network()
+        for link in request.network.links:
+            network.tap_port(link)
+        try:
+            guest = self._start(request, place)
+        except GuestError:
+            network.remove(request.network)
+            raise
+        guest.cleanup.insert(0, lambda: network.remove(request.network))
+        return guest
+
+    def _start(self, request: GuestRequest, site: Site) -> QemuGuest:
+        folder = site.lab.guest_folder(request.name.replace("/", "-"))
+        console, output = folder / "console.txt", folder / "qemu.txt"
+        agent, agent_end = socket_session(request.name)
+        monitor_ours, monitor_end = socket.socketpair()
+        ends = (agent_end.fileno(), monitor_end.fileno())
+        argv = self.command(request, site, console, *ends)
+        spawned = time.monotonic_ns()
+        with output.open("wb") as stream:
+            process = site.lab.spawn(
+                argv, f"guest {request.name}", cpus=request.cpus, stdout=stream.fileno(), stderr=subprocess.STDOUT, pass_fds=ends
+            )
+        agent_end.close()
+        monitor_end.close()
+        guest = QemuGuest(
+            agent=agent,
+            peer=site.peer or agent,
+            process=process,
+            attachment="bridge",
+            console_file=console,
+            spawned_monotonic_ns=spawned,
+            monitor=Monitor(monitor_ours, request.name),
+            output_file=output,
+        )
+        try:
+            guest.wait_ready(request.deadline_seconds)
+        except GuestStartError as error:
+            raise GuestStartError(f"{error}{_tail(error.evidence['qemu.txt'])}", error.evidence) from error
+        return guest
+
+    def command(self, request: GuestRequest, site: Site, console: Path, agent_fd: int, monitor_fd: int) -> list[str]:
+        """QEMU's argument list for this guest."""
+        serial = _CONSOLES.get(platform.machine(), "ttyS")
+        channel = "virtio-serial" if self.parameters.channel == "virtio-serial" else f"/dev/{serial}1"
+        kernel_arguments = f"console={serial}0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests virtoll.channel={channel}"
+        kernel = site.image.kernel
+        argv = [
+            self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-machine", _MACHINES.get(platform.machine(), "q35"), "-accel", self.accelerator, "-cpu", self.cpu_model,
+            "-smp", str(request.vcpus), "-m", f"{request.memory_bytes // _MIB}M",
+            "-kernel", str(kernel.vmlinux or kernel.vmlinuz), "-initrd", str(site.image.initramfs), "-append", kernel_arguments,
+            "-chardev", f"file,id=console,path={console}", "-serial", "chardev:console",
+            "-chardev", f"socket,id=agent,fd={agent_fd}", *self._channel_device(),
+            "-chardev", f"socket,id=monitor,fd={monitor_fd}", "-mon", "chardev=monitor,mode=control",
+        ]  # fmt: skip
+        for link in request.network.links:
+            argv += self._nic(link)
+        return argv
+
+    def _channel_device(self) -> list[str]:
+        if self.parameters.channel == "serial":
+            return ["-serial", "chardev:agent"]
+        return ["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=virtoll"]
+
+    def _nic(self, link: Link) -> list[str]:
+        backend = f"tap,id={link.name},ifname={link.port_interface},script=no,downscript=no"
+        model = _NIC_MODELS[self.parameters.nic]
+        return ["-netdev", backend, "-device", f"{model},netdev={link.name},mac={link.guest_mac},romfile="]
+
+
+class QemuTcg(Qemu):
+    """Full emulation: every instruction of the guest is translated."""
+
+    name: ClassVar[str] = "qemu-tcg"
+    family: ClassVar[str] = "emulated"
+    title: ClassVar[str] = "QEMU, emulated CPU (TCG)"
+    accelerator: ClassVar[str] = "tcg"
+    cpu_model: ClassVar[str] = "max"
+    probe_deadline_seconds: ClassVar[float] = 90.0
+    boot_seconds: ClassVar[float] = 8.0
+    slowdown: ClassVar[float] = 10.0
+
+
+class QemuKvm(Qemu):
+    """Hardware-assisted virtualisation by KVM."""
+
+    name: ClassVar[str] = "qemu-kvm"
+    family: ClassVar[str] = "hardware-assisted"
+    title: ClassVar[str] = "QEMU with KVM"
+    accelerator: ClassVar[str] = "kvm"
+    cpu_model: ClassVar[str] = "host"
+    # Emulation boots the same guest in a few seconds: what takes longer than this is not assisted by any hardware.
+    probe_deadline_seconds: ClassVar[float] = 20.0
+    boot_seconds: ClassVar[float] = 2.0
+    slowdown: ClassVar[float] = 1.2
+
+
+def _tail(output: bytes) -> str:
+    lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
+    return f" (QEMU said: {lines[-1].strip()})" if lines else ""
+
+
+def _cause(error: GuestError) -> str:
+    """The error's sentence; QEMU's own words when it said why."""
+    text = str(error)
+    marker = " (QEMU said: "
+    return text.split(marker, 1)[1].rstrip(")") if marker in text else text
+
+

@@ -1,0 +1,221 @@
+"""The pipeline: experiment -> plan -> platforms -> workloads -> timekeeper -> run folder.
+
+``measure`` is the whole of it in one short function. This is the only module that sees platforms and workloads together; it
+knows neither statistics nor report: what it leaves behind is a run folder (``docs/run-folder.md``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from virtoll import manifest
+from virtoll.errors import GuestError, LabError, UsageError
+from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
+from virtoll.fleet import Fleet, LiveGuest, Pinning, choose_pinning
+from virtoll.host import FitnessSampler
+from virtoll.image import prepare_image
+from virtoll.lab.inside import this_lab
+from virtoll.peer import network_peer
+from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
+from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import Platform, Probe, Site
+from virtoll.progress import Progress
+from virtoll.samples import RunFolder
+from virtoll.workloads import WORKLOADS
+from virtoll.workloads.base import Measurement
+
+
+def catalogue() -> Catalogue:
+    """What an experiment may name: the platforms and workloads of this Virtoll."""
+    return Catalogue(
+        platforms={name: platform.parameter_model for name, platform in PLATFORMS.items()},
+        workloads={name: workload.parameter_model for name, workload in WORKLOADS.items()},
+        controls={name: platform.control_of for name, platform in PLATFORMS.items() if platform.control_of},
+    )
+
+
+def needs_lab(experiment: Experiment) -> bool:
+    """True when any of its platforms runs for real."""
+    return any(PLATFORMS[choice.platform].needs_lab for choice in experiment.platforms)
+
+
+def estimate(plan: Plan) -> float:
+    """How long a plan will take here, in seconds, from each workload's and platform's own estimate."""
+
+    def trial_seconds(trial: Trial) -> float:
+        slowdown = PLATFORMS[trial.platform.platform].slowdown
+        return WORKLOADS[trial.workload.workload].estimate_seconds(trial.workload.parameters, slowdown)
+
+    return estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
+
+
+def measure(experiment: Experiment, into: Path, command: list[str], progress: Progress) -> None:
+    """Run an experiment from its first trial to its last into a new run folder."""
+    with open_site(experiment, progress) as ground:
+        plan = make_plan(experiment)
+        probes = probe_all(experiment.platforms, ground.site, progress)
+        usable = Plan(plan.seed, tuple(t for t in plan.trials if probes[t.platform.label].available))
+        document = manifest.build(into.name, command, experiment, plan, estimate(usable), probes, ground.site, ground.pinning)
+        folder = RunFolder.create(into, document)
+        ground.record_into(folder)
+        _skip_unavailable(plan, probes, folder)
+        _measure_plan(experiment, plan, folder, ground, progress)
+
+
+def resume(into: Path, progress: Progress) -> None:
+    """Go on with a run at its first unfinished trial; refused where the host or the agent is not the run's own."""
+    folder = RunFolder.open(into)
+    experiment = experiment_of(folder)
+    with open_site(experiment, progress) as ground:
+        manifest.refuse_other_ground(folder.manifest, experiment, ground.site)
+        folder.repair()
+        folder.set_state("running", None)
+        ground.record_into(folder)
+        _measure_plan(experiment, make_plan(experiment), folder, ground, progress)
+
+
+def experiment_of(folder: RunFolder) -> Experiment:
+    """The experiment that a run folder was made from, from the text stored in it."""
+    described = folder.manifest.experiment
+    experiment = parse_experiment(described["text"], Path(described["file"]), catalogue())
+    planned = [(t.number, t.platform.label, t.workload.workload) for t in make_plan(experiment).trials]
+    if planned != [(t.trial, t.platform, t.workload) for t in folder.manifest.plan.trials]:
+        raise UsageError(f"{folder.path}: this Virtoll plans other trials from the same file; resume with the version that began it")
+    return experiment
+
+
+def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground, progress: Progress) -> None:
+    finished = folder.finished_trials()
+    unavailable = {entry.label for entry in folder.manifest.platforms if not entry.available}
+    todo = [trial for trial in plan.trials if trial.number not in finished and trial.platform.label not in unavailable]
+    progress.begin(len(plan.trials) - len(todo), len(plan.trials), estimate(Plan(plan.seed, tuple(todo))))
+    sampler = FitnessSampler()
+    folder.append_fitness(sampler.sample(None))
+    for block in Plan(plan.seed, tuple(todo)).blocks():
+        with Fleet(experiment, block, folder, ground.site, ground.pinning, PLATFORMS, progress) as fleet:
+            for trial in block:
+                progress.trial_begins(trial)
+                record = _measure_trial(trial, fleet, folder, ground)
+                folder.append_trial(record)
+                folder.append_fitness(sampler.sample(trial.number))
+                progress.trial_ends(trial, record)
+    folder.set_state("complete", None)
+
+
+def _measure_trial(trial: Trial, fleet: Fleet, folder: RunFolder, ground: Ground) -> dict[str, Any]:
+    """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
+    started = time.time_ns()
+    outcome, status, reason, evidence = Measurement(), "ok", None, list[str]()
+    live: LiveGuest | None = None
+    try:
+        live = fleet.guest(trial.platform.label)
+        if live is None:
+            status, reason = "skipped", fleet.why_absent(trial.platform.label)
+        else:
+            with live.running():
+                bench = live.bench(ground.pinning, ground.tags)
+                outcome = WORKLOADS[trial.workload.workload].measure(bench, trial.workload.parameters)
+            if outcome.problem is not None:
+                status, reason = "invalid", outcome.problem
+    except GuestError as error:
+        ground.refuse_dead_peer(error)
+        status, reason = "failed", str(error)
+        evidence = fleet.lose(trial.platform.label, error, f"trial-{trial.number}")
+    return {
+        **manifest.trial_entry(trial),
+        "boot": live.boot if live else None,
+        "attempt": 1 + sum(1 for record in folder.trials() if record.trial == trial.number),
+        "status": status,
+        "reason": reason,
+        "started_realtime_ns": started,
+        "ended_realtime_ns": time.time_ns(),
+        "clock": outcome.clock,
+        "result": outcome.result,
+        "check": outcome.check,
+        "points": outcome.points,
+        "evidence": evidence,
+    }
+
+
+def _skip_unavailable(plan: Plan, probes: dict[str, Probe], folder: RunFolder) -> None:
+    for trial in plan.trials:
+        probe = probes[trial.platform.label]
+        if not probe.available:
+            record = dict.fromkeys(("boot", "started_realtime_ns", "ended_realtime_ns", "clock", "result", "check", "points"))
+            folder.append_trial({
+                **manifest.trial_entry(trial), **record,
+                "attempt": 1, "status": "skipped", "reason": probe.reason, "evidence": [],
+            })  # fmt: skip
+
+
+@dataclass
+class Ground:
+    """What all guests of a run stand on: the site (None where all platforms are models), pinning, frame tags, commands."""
+
+    site: Site | None
+    pinning: Pinning
+    tags: Iterator[int]
+    commands: list[dict[str, Any]]
+    folder: RunFolder | None = None
+
+    def record(self, role: str, argv: Any, code: int | None) -> None:
+        """Keep one command line; before the run folder exists they are held back."""
+        entry = {"realtime_ns": time.time_ns(), "role": role, "argv": list(argv), "exit": code}
+        if self.folder is None:
+            self.commands.append(entry)
+        else:
+            self.folder.append_command(entry)
+
+    def refuse_dead_peer(self, error: GuestError) -> None:
+        """Without the network peer no trial can be measured: that ends the run, and is not booked on a guest."""
+        if self.site is not None and self.site.require_peer().ended:
+            raise LabError("the network peer ended; what was finished is stored: continue it with 'virtoll resume'") from error
+
+    def record_into(self, folder: RunFolder) -> None:
+        """From now on commands go to this folder, those held back first."""
+        self.folder = folder
+        for entry in self.commands:
+            folder.append_command(entry)
+        self.commands.clear()
+
+
+@contextlib.contextmanager
+def open_site(experiment: Experiment, progress: Progress) -> Iterator[Ground]:
+    """The ground that an experiment's guests stand on; nothing but numbers for models alone."""
+    pinning = choose_pinning(experiment.vcpus)
+    if not needs_lab(experiment):
+        yield Ground(None, pinning, itertools.count(1), [])
+        return
+    with open_ground(pinning, progress) as ground:
+        yield ground
+
+
+@contextlib.contextmanager
+def open_ground(pinning: Pinning, progress: Progress, image: str = "tiny") -> Iterator[Ground]:
+    """Lab, image and network peer. The image was made before the lab was entered: there is no way out of here."""
+    ground = Ground(None, pinning, itertools.count(1), [])
+    lab = this_lab(ground.record)
+    site = Site(lab, prepare_image(image, offline=True, progress=progress.message))
+    with network_peer(site) as (peer, network):
+        ground.site = Site(lab, site.image, peer, network)
+        yield ground
+
+
+def make_platform(choice: PlatformChoice) -> Platform:
+    """The driver of one of an experiment's platforms."""
+    return PLATFORMS[choice.platform](choice.parameters)
+
+
+def probe_all(choices: tuple[PlatformChoice, ...], site: Site | None, progress: Progress) -> dict[str, Probe]:
+    """Find out by trying which platforms work here, by label."""
+    probes = {}
+    for choice in choices:
+        progress.message(f"trying {choice.label}")
+        probes[choice.label] = make_platform(choice).probe(site)
+    return probes

@@ -1,0 +1,101 @@
+"""``virtoll shell``: a guest of one platform with busybox in its image, and a terminal in it."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import os
+import select
+import shutil
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from virtoll.agent import AgentClient
+from virtoll.errors import UsageError
+from virtoll.experiment import PlatformChoice, parse_experiment
+from virtoll.fleet import choose_pinning
+from virtoll.lab.network import plan_links
+from virtoll.platforms.base import GuestRequest, network_request
+from virtoll.progress import SilentProgress
+from virtoll.run import catalogue, make_platform, open_ground
+
+_MEMORY_BYTES = 256 * 2**20
+_SHELL = ["/bin/busybox", "sh", "-i"]
+
+
+def parse_platform(text: str) -> PlatformChoice:
+    """``NAME`` or ``NAME:key=value,key=value`` as an experiment's platform entry; ``UsageError`` names what is allowed."""
+    name, _, given = text.partition(":")
+    entry = {"platform": name, **dict(pair.split("=", 1) for pair in given.split(",") if "=" in pair)}
+    document = {"name": "shell", "question": "-", "platforms": [entry], "workloads": ["superpi"]}
+    choices = catalogue()
+    if name not in choices.platforms:
+        raise UsageError(f"platform {name!r} is not known; allowed: {', '.join(choices.platforms)}")
+    import json
+
+    document["baseline"] = "-".join([name, *list(entry.values())[1:]])
+    return parse_experiment(json.dumps(document), Path("PLATFORM"), choices).platforms[0]
+
+
+def interact(text: str) -> int:
+    """Start a guest, give the user its shell until it ends, stop the guest; returns the shell's exit status."""
+    choice = parse_platform(text)
+    with open_ground(choose_pinning(1), SilentProgress(), "debug") as ground:
+        platform = make_platform(choice)
+        probe = platform.probe(ground.site)
+        if not probe.available:
+            raise UsageError(f"{choice.label} cannot be used here: {probe.reason}")
+        request = GuestRequest("shell", 1, _MEMORY_BYTES, ground.pinning.guest_cpus, plan_links(0))
+        guest = platform.start(request, ground.site)
+        try:
+            if not isinstance(guest.agent, AgentClient):
+                raise UsageError(f"{choice.label} is a model: there is no guest to look into")
+            guest.agent.call("network", **network_request(request.network))
+            return _session(guest.agent)
+        finally:
+            guest.stop()
+
+
+def _session(agent: AgentClient) -> int:
+    """Pass bytes between the user's terminal and one in the guest until the shell there ends."""
+    columns, rows = shutil.get_terminal_size()
+    agent.call("terminal", argv=_SHELL, rows=rows, columns=columns)
+    with _raw_terminal():
+        keyboard_open = True
+        for _ in itertools.count():
+            while agent.terminal_events:
+                event = agent.terminal_events.popleft()
+                if event["event"] == "terminal-exit":
+                    return int(event["status"] if event["status"] is not None else 128 + event["signal"])
+                os.write(sys.stdout.fileno(), base64.b64decode(event["data"]))
+            watched = [agent.reader] + ([sys.stdin.fileno()] if keyboard_open else [])
+            readable, _, _ = select.select(watched, [], [])
+            if sys.stdin.fileno() in readable:
+                typed = os.read(sys.stdin.fileno(), 4096)
+                keyboard_open = bool(typed)
+                if typed:
+                    agent.call("terminal-input", data=base64.b64encode(typed).decode())
+                else:
+                    agent.call("terminal-close")
+            if agent.reader in readable:
+                agent.pump(0.0)
+    return 0
+
+
+@contextmanager
+def _raw_terminal() -> Iterator[None]:
+    """Keys go to the guest as they are typed; the terminal is put back at the end. No effect on a pipe."""
+    descriptor = sys.stdin.fileno()
+    if not os.isatty(descriptor):
+        yield
+        return
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setraw(descriptor)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

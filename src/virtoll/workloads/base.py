@@ -1,0 +1,107 @@
+"""What a workload is: something that is run in a guest, and how its result is read and checked.
+
+Main types: ``Workload`` (protocol), ``Bench`` (what a workload is given: guest, peer, timekeeper, links), ``Measurement`` (the raw
+outcome, in the run folder's words), ``Metric`` and ``TimedJobWorkload`` (the shape that all built-in jobs share).
+A workload must not know on which platform it runs, and computes nothing that it does not also store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from virtoll.agent import Caller
+from virtoll.experiment import Parameters
+from virtoll.lab.network import GuestNetwork
+from virtoll.timekeeper import Timekeeper
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One value of a workload: ``source`` says where the run folder holds it (marks: a duration; points: a rate)."""
+
+    name: str
+    unit: str
+    better: str
+    source: str
+
+
+DURATION = Metric("duration", "ns", "lower", "marks")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned."""
+
+    guest: Caller
+    peer: Caller
+    timekeeper: Timekeeper
+    network: GuestNetwork
+    generator_cpu: int | None
+    sink_cpu: int | None
+    tags: Iterator[int]
+
+    def next_tag(self) -> int:
+        """A 16-bit number that tells this traffic trial's frames from any earlier one's."""
+        return next(self.tags) % 2**16
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The raw outcome of one trial; ``problem`` is why it cannot be believed, or None."""
+
+    clock: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+    check: dict[str, Any] | None = None
+    points: list[dict[str, Any]] | None = None
+    problem: str | None = None
+
+
+class Workload(Protocol):
+    """One workload; its parameters are checked by ``parameter_model`` before it sees them."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    resource: ClassVar[str]
+    parameter_model: ClassVar[type[Parameters]]
+    metrics: ClassVar[tuple[Metric, ...]]
+
+    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+        """How long one trial takes, in seconds, where the CPU is ``slowdown`` times slower than a bare host."""
+        ...
+
+    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+        """Run one trial; raises ``GuestError`` when guest or job did not end."""
+        ...
+
+
+class TimedJobWorkload:
+    """A job of the agent between two marks; a subclass names the job, its expected check value and its native cost."""
+
+    job: ClassVar[str]
+    metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About how long the job takes on a bare host, in seconds: for estimates and deadlines only."""
+        raise NotImplementedError
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """The check value that a right answer has, or None where it is not known beforehand."""
+        raise NotImplementedError
+
+    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+        """Native cost times the platform's slowdown, and the path's delay measured twice."""
+        return 0.1 + self.native_seconds(parameters) * slowdown
+
+    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+        """Run the job between two marks and compare its check value."""
+        deadline = 60.0 + 200.0 * self.native_seconds(parameters)
+        timed = bench.timekeeper.time_job(self.job, parameters.model_dump(mode="json"), deadline)
+        expected = self.expected_check(parameters)
+        right = expected is None or timed.check == expected
+        problem = timed.problem
+        if not right:
+            problem = f"the check value is wrong: {timed.check[:40]!r} instead of {str(expected)[:40]!r}"
+        return Measurement(timed.clock, timed.result, {"value": timed.check, "expected": expected, "ok": right}, None, problem)
+

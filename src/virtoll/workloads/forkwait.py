@@ -1,0 +1,40 @@
+"""forkwait: create a process, let it end at once, wait for it, n times over (Suresh and Kannan 2014, 4.3.1: 40 000)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import TimedJobWorkload
+
+
+class ForkWaitParameters(Parameters):
+    """``processes``: quick 500, the paper's size 40 000."""
+
+    processes: int = Field(default=500, ge=1, le=10_000_000)
+
+
+class ForkWait(TimedJobWorkload):
+    """Process creation; the check value is the number of children that were reaped."""
+
+    name: ClassVar[str] = "forkwait"
+    job: ClassVar[str] = "forkwait"
+    title: ClassVar[str] = "forkwait"
+    resource: ClassVar[str] = "kernel"
+    parameter_model: ClassVar[type[Parameters]] = ForkWaitParameters
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 150 us a process."""
+        return 150e-6 * _processes(parameters)
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """Every child, once."""
+        return str(_processes(parameters))
+
+
+def _processes(parameters: Parameters) -> int:
+    if not isinstance(parameters, ForkWaitParameters):
+        raise TypeError("ForkWaitParameters expected")
+    return parameters.processes

@@ -1,0 +1,43 @@
+"""MASR: memory allocate, set and read (Mattos et al. 2012, IV.B: 2 GB). Page faults, then bandwidth twice."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import ByteSize, Field
+
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import TimedJobWorkload
+
+# Every 64-bit word is set to this; the sum of all words, modulo 2^64, is the check value (docs/protocol.md).
+PATTERN = 0x5654_6D61_7372_5654
+
+
+class MasrParameters(Parameters):
+    """``size_bytes``: quick 64 MiB, the paper's size 2 GB; text such as ``64MiB`` is taken. A multiple of 4096."""
+
+    size_bytes: ByteSize = Field(default=ByteSize(64 * 2**20), ge=4096, multiple_of=4096)
+
+
+class Masr(TimedJobWorkload):
+    """Memory; the check value is the sum of what was read back."""
+
+    name: ClassVar[str] = "masr"
+    job: ClassVar[str] = "masr"
+    title: ClassVar[str] = "MASR"
+    resource: ClassVar[str] = "memory"
+    parameter_model: ClassVar[type[Parameters]] = MasrParameters
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 1 GB/s over all three steps."""
+        return _size(parameters) * 1e-9
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """The pattern times the number of words, modulo 2^64."""
+        return str(_size(parameters) // 8 * PATTERN % 2**64)
+
+
+def _size(parameters: Parameters) -> int:
+    if not isinstance(parameters, MasrParameters):
+        raise TypeError("MasrParameters expected")
+    return int(parameters.size_bytes)

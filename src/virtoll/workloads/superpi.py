@@ -1,0 +1,51 @@
+"""Super Pi: n decimals of pi by the Gauss-Legendre iteration (Mattos et al. 2012, IV.A: 2^22 digits). CPU and cache."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from pydantic import Field
+
+from virtoll.experiment import Parameters
+from virtoll.pi import pi_sha256
+from virtoll.workloads.base import TimedJobWorkload
+
+# Made with mpmath 1.3 and GMP, for sizes where our own second way would take long.
+_KNOWN = {
+    2**20: "26633cecb8a0081cc3a273327344d854ff455cb201599af77199a6684ce284ed",
+    2**22: "99780ac4a5de42dc80c073a4d03f94514e8f718e90eca0d3ac41c544023611a1",
+}
+_COMPUTED_UP_TO = 200_000
+
+
+class SuperPiParameters(Parameters):
+    """``digits``: quick 2^14, the paper's size 2^22."""
+
+    digits: int = Field(default=2**14, ge=10, le=2**24)
+
+
+class SuperPi(TimedJobWorkload):
+    """Digits of pi; the check value is the digits' SHA-256."""
+
+    name: ClassVar[str] = "superpi"
+    job: ClassVar[str] = "superpi"
+    title: ClassVar[str] = "Super Pi"
+    resource: ClassVar[str] = "CPU"
+    parameter_model: ClassVar[type[Parameters]] = SuperPiParameters
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """Roughly n log^2 n."""
+        digits = _digits(parameters)
+        return 2e-8 * digits * math.log2(digits) ** 2
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """Computed by another formula, or known; None for a size that is neither."""
+        digits = _digits(parameters)
+        return pi_sha256(digits) if digits <= _COMPUTED_UP_TO else _KNOWN.get(digits)
+
+
+def _digits(parameters: Parameters) -> int:
+    if not isinstance(parameters, SuperPiParameters):
+        raise TypeError("SuperPiParameters expected")
+    return parameters.digits
