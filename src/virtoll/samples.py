@@ -67,6 +67,7 @@ __all__ = [
     "State",
     "Status",
     "TrialRecord",
+    "parse_record",
 ]
 
 FORMAT = 1
@@ -97,6 +98,11 @@ def _parse(kind: type[Record], data: bytes, where: str) -> Record:
         key = ".".join(str(part) for part in first["loc"]) or "the line"
         raise RunFolderError(f"{where}: {key}: {first['msg']}. See docs/run-folder.md for the format.") from error
     return record
+
+
+def parse_record(kind: type[Record], record: JsonObject) -> Record:
+    """One record from a plain dict, checked as an append checks it."""
+    return _parse(kind, jsonlines.encode(record), kind.__name__)
 
 
 class RunFolder:

@@ -61,8 +61,8 @@ def percent(share: float) -> str:
     """A share (1.0 = all) as a percentage with three digits: '4.12 %', '98.7 %', '104 %'."""
     value = share * 100
     if 0 < abs(value) < 0.01:
-        return "<0.01 %" if value > 0 else ">-0.01 %"
-    return f"{significant(value)} %"
+        return "<0.01 %" if value > 0 else ">−0.01 %"
+    return f"{significant(value)} %".replace("-", "−")
 
 
 def times(factor: float) -> str:
@@ -71,11 +71,12 @@ def times(factor: float) -> str:
 
 
 def parts_per_million(relative: float) -> str:
-    """A signed relative error in ppm, or in percent from 1 % on: '+12 ppm', '-3.2 %'."""
+    """A signed relative error in ppm, or in percent from 1 % on: '+12 ppm', '−3.2 %'."""
+    sign = "+" if relative > 0 else ""
     if abs(relative) >= 0.01:
-        return f"{'+' if relative > 0 else ''}{significant(relative * 100)} %"
+        return f"{sign}{significant(relative * 100)} %".replace("-", "−")
     value = relative * 1e6
-    return f"{'+' if value > 0 else ''}{significant(value, 2 if abs(value) < 100 else 3)} ppm"
+    return f"{sign}{significant(value, 2 if abs(value) < 100 else 3)} ppm".replace("-", "−")
 
 
 def value(number: float, unit: str) -> str:

@@ -11,13 +11,23 @@ from dataclasses import dataclass
 from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
-from virtoll.stats.compare import LEVEL, Comparison, Detectable, compare, correct, judge, smallest_detectable
+from virtoll.stats.compare import (
+    LEVEL,
+    Comparison,
+    Detectable,
+    compare,
+    correct,
+    judge,
+    moderate,
+    prior_of,
+    smallest_detectable,
+)
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
-from virtoll.stats.values import Gap, Observation, Task, canonical, observations_of, tasks_of
+from virtoll.stats.values import Gap, Observation, Task, observations_of, tasks_of
 
 
 @dataclass(frozen=True)
@@ -98,10 +108,10 @@ def analyse(data: RunData) -> Analysis:
     observations, gaps = observations_of(tasks, data.trials)
     cells = _cells(observations, platforms, tasks)
     comparisons, control = _compare_all(data, platforms, tasks, cells)
-    detectable = smallest_detectable(control)
-    control = correct(control)
-    comparisons = correct(comparisons)
+    prior = prior_of([*control, *comparisons])
+    control, comparisons = correct(moderate(control, prior)), correct(moderate(comparisons, prior))
     family = sum(one.p_value is not None for one in comparisons)
+    detectable = smallest_detectable(control, prior, family)
     points = point_values(data.trials)
     order = ordered_values(cells.values())
     return Analysis(
@@ -176,10 +186,7 @@ def _why_missing(data: RunData, platform: str, task: Task) -> str:
     reasons = Counter(
         f"{trial.status}: {trial.reason}"
         for trial in data.trials
-        if trial.platform == platform
-        and trial.workload == task.workload
-        and trial.status != "ok"
-        and canonical(trial.parameters) == task.parameters
+        if trial.platform == platform and trial.status != "ok" and task.is_of(trial)
     )
     return f"{platform} {reasons.most_common(1)[0][0]}" if reasons else ""
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from virtoll.stats.intervals import CONFIDENCE, Interval, holm, log_ratio_estimate
+from virtoll.stats.intervals import CONFIDENCE, EXACT_TEST_FROM, Interval, holm, log_ratio_estimate
+from virtoll.stats.moderation import Prior, estimate_prior, moderated_p
 from virtoll.stats.summaries import CellSummary, block_values
 from virtoll.stats.values import Task
 
@@ -90,34 +91,55 @@ def compare(
     return Comparison(platform, task, pairs, math.exp(found.value), interval, found.p_value, None, verdict, reason)
 
 
-def smallest_detectable(control: Sequence[Comparison]) -> dict[str, Detectable]:
+def moderate(comparisons: Sequence[Comparison], prior: Prior) -> list[Comparison]:
+    """The same comparisons with moderated p-values where there are two to eleven blocks; exact ones stay."""
+    return [
+        replace(one, p_value=moderated_p(_logs(one), prior)) if 2 <= len(one.pairs) < EXACT_TEST_FROM else one
+        for one in comparisons
+    ]
+
+
+def prior_of(comparisons: Sequence[Comparison]) -> Prior:
+    """What all comparisons of a run together say about the noise of one log ratio."""
+    return estimate_prior([_logs(one) for one in comparisons])
+
+
+def _logs(comparison: Comparison) -> list[float]:
+    return [math.log(share) for _, share in comparison.pairs]
+
+
+def smallest_detectable(control: Sequence[Comparison], prior: Prior, family: int) -> dict[str, Detectable]:
     """The smallest visible difference by resource, from the A/A shares (baseline against itself) of all its tasks.
 
-    With d the N paired log shares of all A/A tasks of the resource, n the median number of blocks a task:
-    `max(t(0.975, N) * sqrt(sum(d^2) / N) / sqrt(n), max |task's estimate|)`, as a factor by exp().
-    The first term is the half-width of the interval that n blocks give around "no difference": the true difference of
-    an A/A is zero, so d^2 is taken about zero, all N pairs estimate one variance, and a lasting bias of one entry
-    counts as noise instead of hiding in a mean. The second says that a difference no larger than one that was seen
-    between two identical platforms proves nothing. It is a least significant difference: a true difference of just this
-    size is seen in about half of all campaigns.
+    With d the N paired log shares of all A/A tasks of the resource, n the median number of blocks a task, m the family:
+    `max(q * sqrt(sum(d^2) / N) / sqrt(n), max |task's estimate|)`, as a factor by exp(), where q is the larger of
+    t(0.975, n - 1), which a comparison's own interval needs to leave out "no difference", and t(1 - 0.05 / 2m) with the
+    moderated degrees of freedom, which the hardest step of the correction needs. The true difference of an A/A is zero,
+    so d^2 is taken about zero: all N pairs estimate one variance, and a lasting bias of one entry counts as noise
+    instead of hiding in a mean. The second term says that a difference no larger than one that was seen between two identical
+    platforms proves nothing. A true difference of just this size is seen in about half of all campaigns.
     """
-    from scipy.special import stdtrit
-
     resources: dict[str, list[Comparison]] = {}
     for comparison in control:
-        if comparison.pairs and comparison.share is not None:
+        if comparison.share is not None:
             resources.setdefault(comparison.task.metric.resource, []).append(comparison)
-    result = {}
-    for resource, own in resources.items():
-        logs = [math.log(share) for comparison in own for _, share in comparison.pairs]
-        total = len(logs)
-        blocks = sorted(len(comparison.pairs) for comparison in own)[len(own) // 2]
-        deviation = math.sqrt(math.fsum(value * value for value in logs) / total)
-        noise = float(stdtrit(total, 1 - LEVEL / 2)) * deviation / math.sqrt(blocks)
-        worst = max(abs(math.log(comparison.share)) for comparison in own if comparison.share is not None)
-        factor = math.exp(min(max(noise, worst), 700.0))
-        result[resource] = Detectable(resource, factor, math.exp(min(noise, 700.0)), math.exp(worst), len(own), total)
-    return result
+    return {resource: _detectable(resource, own, prior, family) for resource, own in resources.items()}
+
+
+def _detectable(resource: str, own: Sequence[Comparison], prior: Prior, family: int) -> Detectable:
+    from scipy.special import stdtrit
+
+    logs = [value for comparison in own for value in _logs(comparison)]
+    blocks = sorted(len(comparison.pairs) for comparison in own)[len(own) // 2]
+    deviation = math.sqrt(math.fsum(value * value for value in logs) / len(logs))
+    quantile = float(stdtrit(len(logs), 1 - LEVEL / 2))
+    if blocks > 1:
+        interval = float(stdtrit(blocks - 1, 1 - LEVEL / 2))
+        quantile = max(interval, float(stdtrit(prior.total_df(blocks - 1), 1 - LEVEL / (2 * max(family, 1)))))
+    noise = quantile * deviation / math.sqrt(blocks)
+    worst = max(abs(math.log(comparison.share)) for comparison in own if comparison.share is not None)
+    factor, noise_factor = math.exp(min(max(noise, worst), 700.0)), math.exp(min(noise, 700.0))
+    return Detectable(resource, factor, noise_factor, math.exp(worst), len(own), len(logs))
 
 
 def correct(family: Sequence[Comparison]) -> list[Comparison]:
@@ -130,12 +152,15 @@ def correct(family: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def judge(comparison: Comparison, detectable: Mapping[str, Detectable], family: int) -> Comparison:
-    """The verdict of a corrected comparison; `family` is the number of comparisons it was corrected for."""
+def judge(comparison: Comparison, detectable: Mapping[str, Detectable] | None, family: int) -> Comparison:
+    """The verdict of a corrected comparison; `family` is the number of comparisons it was corrected for.
+
+    `detectable` is None for the A/A control itself, which is judged by its own interval only.
+    """
     share, interval, p_adjusted = comparison.share, comparison.interval, comparison.p_adjusted
     if share is None or interval is None or p_adjusted is None:
         return comparison
-    limit = detectable.get(comparison.task.metric.resource)
+    limit = (detectable or {}).get(comparison.task.metric.resource)
     if interval.low <= 1 <= interval.high:
         return replace(comparison, verdict=Verdict.NONE, reason="the interval holds 100 %")
     if p_adjusted >= LEVEL:
@@ -146,6 +171,6 @@ def judge(comparison: Comparison, detectable: Mapping[str, Detectable], family: 
         return replace(comparison, verdict=Verdict.NONE, reason=reason)
     verdict = Verdict.SLOWER if share < 1 else Verdict.FASTER
     reason = f"p = {p_adjusted:.2g} after correction for {family} comparisons"
-    return replace(
-        comparison, verdict=verdict, reason=reason if limit else f"{reason}; no A/A control to set it against"
-    )
+    if limit is None and detectable is not None:
+        reason += "; there is no A/A control to set it against"
+    return replace(comparison, verdict=verdict, reason=reason)

@@ -1,14 +1,15 @@
 """Drift over the run: every value relative to its cell's median, against its position in the order measured."""
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from virtoll.stats.summaries import CellSummary
-from virtoll.stats.values import Observation
+from virtoll.stats.values import Observation, Task
 
-DRIFT_FROM = 8  # values: below, a trend is not worth a number
+DRIFT_FROM = 12  # pairs: below, a trend is not worth a number
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,11 @@ class OrderedValue:
 
 @dataclass(frozen=True)
 class Drift:
-    """Theil-Sen slope times the run's length, as a share of the median (0.01 = 1 % faster at the end), and its test."""
+    """How much faster the host was at the run's end than at its start (0.01 = 1 % faster), and the trend's p-value."""
 
     over_run: float
     p_value: float
-    values: int
+    pairs: int
 
 
 def ordered_values(cells: Iterable[CellSummary]) -> tuple[OrderedValue, ...]:
@@ -43,22 +44,26 @@ def ordered_values(cells: Iterable[CellSummary]) -> tuple[OrderedValue, ...]:
 
 
 def drift(values: Sequence[OrderedValue]) -> Drift | None:
-    """Theil-Sen slope and Kendall's test with the normal approximation (Kendall 1970, without ties in position).
+    """Sen's slope times the run's length, and the seasonal Kendall test (Hirsch, Slack and Smith 1982).
 
-    Within-cell relative values of n blocks are tied together by their median, so the test is slightly conservative.
+    Each cell is a "season": only values of one cell are compared with each other, so nothing has to be centred first.
+    None below twelve pairs, or where the trials of no cell lie apart.
     """
-    n = len(values)
-    if n < DRIFT_FROM:
-        return None
-    points = [(value.observation.position, value.relative) for value in values]
-    slopes, score = [], 0
-    for index, (x, y) in enumerate(points):
-        for other_x, other_y in points[index + 1 :]:
+    cells: dict[tuple[str, Task], list[tuple[int, float]]] = {}
+    for value in values:
+        own = value.observation
+        cells.setdefault((own.platform, own.task), []).append((own.position, math.log(value.relative)))
+    slopes: list[float] = []
+    score, variance = 0, 0.0
+    for points in cells.values():
+        n = len(points)
+        variance += n * (n - 1) * (2 * n + 5) / 18
+        for (x, y), (other_x, other_y) in itertools.combinations(points, 2):
+            score += (other_y > y) - (other_y < y)
             if other_x != x:
                 slopes.append((other_y - y) / (other_x - x))
-                score += (other_y > y) - (other_y < y)
-    if not slopes:
+    if len(slopes) < DRIFT_FROM:
         return None
-    deviation = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
-    z = max(abs(score) - 1, 0) / deviation
-    return Drift(statistics.median(slopes) * (points[-1][0] - points[0][0]), math.erfc(z / math.sqrt(2)), n)
+    length = max(value.observation.position for value in values) - min(value.observation.position for value in values)
+    z = max(abs(score) - 1, 0) / math.sqrt(variance)
+    return Drift(math.expm1(statistics.median(slopes) * length), math.erfc(z / math.sqrt(2)), len(slopes))

@@ -25,7 +25,6 @@ _PLAIN = (
     ("clock tick, Hz", "clock_tick_hz"),
     ("root file system", "root_filesystem"),
     ("user", "uid"),
-    ("process", "pid"),
     ("capabilities", "capabilities_hex"),
 )
 _SIZES = (("memory seen", "memory_total_bytes"), ("memory limit", "memory_limit_bytes"))
@@ -115,6 +114,7 @@ def _flat(facts: Mapping[str, Any], attachment: str | None) -> dict[str, str | N
     for name, key in _SIZES:
         value = facts.get(key)
         flat[name] = units.size(value) if isinstance(value, int) else _NULL_MEANS.get(key) if key in facts else None
+    flat["is process 1"] = None if facts.get("pid") is None else "yes" if facts["pid"] == 1 else "no"
     flags = facts.get("cpu_flags")
     flat["CPU flags"] = " ".join(sorted(flags)) if flags else None
     interfaces = [one for one in facts.get("interfaces") or () if one.get("name") != "lo"]

@@ -117,7 +117,7 @@ def log_ratio_estimate(log_ratios: Sequence[float], confidence: float = CONFIDEN
     Interval: below six blocks Student's t, because no distribution-free interval reaches 95 % there, so an assumption
     is needed (normal log ratios) and named; from six on the exact signed-rank interval.
     p-value: the exact one cannot be smaller than 2 / 2^n, so that below twelve blocks nothing could survive the
-    correction for a family of a hundred comparisons, not even a factor of twenty; Student's t stands in until then.
+    correction for a hundred comparisons, not even a factor of twenty; Student's t stands in, refined by `moderation`.
     """
     n, by_student = len(log_ratios), student(log_ratios, confidence)
     if n >= EXACT_FROM:
@@ -125,7 +125,7 @@ def log_ratio_estimate(log_ratios: Sequence[float], confidence: float = CONFIDEN
         return exact if n >= EXACT_TEST_FROM else replace(exact, p_value=by_student.p_value)
     if by_student.interval is None:
         return by_student
-    method = f"Student t on {n} log ratios (assumes them normal)"
+    method = "Student t on log ratios (assumes them normal)"
     return replace(by_student, method=method, interval=replace(by_student.interval, method=method))
 
 

@@ -38,6 +38,10 @@ class Task:
         """Workload and size for narrow columns: 'forward 64 B'."""
         return f"{self.workload} {self.size}".strip()
 
+    def is_of(self, trial: TrialRecord) -> bool:
+        """Whether a trial measures this task."""
+        return trial.workload == self.workload and canonical(trial.parameters) == self.parameters
+
 
 @dataclass(frozen=True)
 class Observation:

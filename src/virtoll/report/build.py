@@ -1,0 +1,61 @@
+"""From a run folder to its report: read, analyse, draw, write. The only module of the report that touches the disk."""
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from virtoll.errors import StorageError
+from virtoll.report.drawing import Drawing, render
+from virtoll.report.figures import FIGURES
+from virtoll.report.headline import HeadlineRow, headline_rows
+from virtoll.report.page import render_page
+from virtoll.report.tables import CsvTable, csv_tables
+from virtoll.samples import RunFolder
+from virtoll.stats.analysis import Analysis, RunData, analyse
+
+
+@dataclass(frozen=True)
+class ReportResult:
+    """Where the page is, the headline's rows, and the analysis that both came from."""
+
+    path: Path
+    headline: tuple[HeadlineRow, ...]
+    analysis: Analysis
+
+
+def load(run_directory: Path) -> RunData:
+    """Everything a run folder holds, partial or whole; RunFolderError where it cannot be read."""
+    folder = RunFolder.open(run_directory)
+    return RunData(
+        folder.manifest, folder.state(), folder.latest_trials(), folder.boots(), folder.commands(), folder.fitness()
+    )
+
+
+def build_report(run_directory: Path, output: Path | None = None) -> ReportResult:
+    """Make `index.html`, `figures/` and `tables/` in `output` (default: the run folder's `report/`), anew each time.
+
+    Raises RunFolderError (the run cannot be read) and StorageError (the report cannot be written).
+    """
+    analysis = analyse(load(run_directory))
+    drawings = {name: render(name, spec, analysis) for name, spec in FIGURES.items() if spec.why_not(analysis) is None}
+    page = render_page(analysis, drawings)
+    target = output if output is not None else run_directory / "report"
+    try:
+        _write(target, page, drawings.values(), csv_tables(analysis))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageError(f"cannot write the report to {target}: {reason}. Give another folder.") from error
+    return ReportResult(target / "index.html", headline_rows(analysis), analysis)
+
+
+def _write(target: Path, page: str, drawings: Iterable[Drawing], tables: Iterable[CsvTable]) -> None:
+    for name in ("figures", "tables"):
+        shutil.rmtree(target / name, ignore_errors=True)
+        (target / name).mkdir(parents=True)
+    for drawing in drawings:
+        (target / "figures" / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
+        (target / "figures" / f"{drawing.name}.pdf").write_bytes(drawing.pdf)
+    for table in tables:
+        (target / "tables" / f"{table.name}.csv").write_text(table.text(), encoding="utf-8")
+    (target / "index.html").write_text(page, encoding="utf-8")

@@ -1,0 +1,47 @@
+"""From a figure's specification to SVG and PDF bytes that are the same each time (no dates, fixed identifiers)."""
+
+import io
+import re
+import threading
+from dataclasses import dataclass
+from typing import Any, cast
+
+from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.style import SETTINGS
+from virtoll.stats.analysis import Analysis
+
+_SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+_PDF_METADATA = {"CreationDate": None, "Creator": None, "Producer": None}
+_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One figure: `svg` is a whole SVG document's text, `pdf` a PDF file's bytes."""
+
+    name: str
+    svg: str
+    pdf: bytes
+
+
+def render(name: str, spec: FigureSpec, analysis: Analysis) -> Drawing:
+    """Draw one figure twice, as SVG and as PDF. The figure must have something to draw (`spec.why_not` is None)."""
+    import matplotlib as mpl
+
+    with _LOCK, mpl.rc_context(cast("Any", SETTINGS)):
+        figure = spec.draw(analysis)
+        svg, pdf = io.StringIO(), io.BytesIO()
+        figure.savefig(svg, format="svg", metadata=_SVG_METADATA)
+        figure.savefig(pdf, format="pdf", metadata=_PDF_METADATA)
+    return Drawing(name, svg.getvalue(), pdf.getvalue())
+
+
+def inline(drawing: Drawing, label: str) -> str:
+    """The SVG for an HTML page: no XML head, identifiers made unique by the figure's name, named for screen readers."""
+    svg = drawing.svg[drawing.svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{drawing.name}-\1"', svg)
+    svg = re.sub(r'(xlink:href="#|url\(#)', rf"\1{drawing.name}-", svg)
+    svg = re.sub(r'<svg([^>]*?) width="[^"]*"', r"<svg\1", svg, count=1)
+    svg = re.sub(r'<svg([^>]*?) height="[^"]*"', r"<svg\1", svg, count=1)
+    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)

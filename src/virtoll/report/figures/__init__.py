@@ -1,0 +1,16 @@
+"""Every figure of a report, in order: one line each. A new figure is one file here and one line below."""
+
+from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.clock import CLOCK
+from virtoll.report.figures.cost import COST
+from virtoll.report.figures.forwarding import FORWARDING
+from virtoll.report.figures.order import ORDER
+from virtoll.report.figures.throughput import THROUGHPUT
+
+FIGURES: dict[str, FigureSpec] = {
+    "cost": COST,
+    "forwarding": FORWARDING,
+    "throughput": THROUGHPUT,
+    "clock": CLOCK,
+    "order": ORDER,
+}

@@ -1,0 +1,46 @@
+"""What a figure is: a title, a caption that says what to see, and a function from the analysis to a drawing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from virtoll.stats.analysis import Analysis
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """One entry of FIGURES. `why_not` gives the reason why there is nothing to draw, or None."""
+
+    title: str
+    caption: Callable[[Analysis], str]
+    draw: "Callable[[Analysis], Figure]"
+    why_not: Callable[[Analysis], str | None]
+
+
+def new_figure(height_inches: float) -> "Figure":
+    """An empty figure of the common width; nothing global is touched."""
+    from matplotlib.figure import Figure
+
+    from virtoll.report.figures.style import WIDTH_INCHES
+
+    return Figure(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
+
+
+def blocks_text(analysis: Analysis) -> str:
+    """How often each cell was measured, for captions."""
+    count = analysis.blocks
+    return f"n = {count} block{'' if count == 1 else 's'} (fresh guests)"
+
+
+def interval_text(analysis: Analysis) -> str:
+    """What the bars around a median cover, for captions: the coverage reached, not the one wished for."""
+    found = sorted({(cell.blocks, cell.interval.coverage) for cell in analysis.cells.values() if cell.interval})
+    if not found:
+        return "one block only: no intervals"
+    told = "; ".join(
+        f"{coverage:.1%} at n = {blocks}".replace(".0%", "%").replace("%", " %") for blocks, coverage in found
+    )
+    return f"order-statistic intervals of the median, covering {told}"

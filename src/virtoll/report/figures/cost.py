@@ -1,0 +1,148 @@
+"""What each platform costs: its performance as a share of the baseline's, for every workload."""
+
+from typing import TYPE_CHECKING
+
+from virtoll.report.figures.base import FigureSpec, new_figure
+from virtoll.report.figures.style import BAND, INK, MUTED, PlatformStyle, nice_log_ticks, platform_styles
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.values import Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def _shown(analysis: Analysis) -> list[Comparison]:
+    return [one for one in (*analysis.control, *analysis.comparisons) if one.share is not None]
+
+
+def draw(analysis: Analysis) -> "Figure":
+    """Dots on a logarithmic axis, one row a workload and within it one line a platform."""
+    shown = _shown(analysis)
+    tasks = [task for task in analysis.tasks if any(one.task == task for one in shown)]
+    platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
+    step = 1.0 / (len(platforms) + 1.2)
+    figure = new_figure(1.1 + len(tasks) * (0.12 + 0.125 * len(platforms)))
+    panel = figure.subplots()
+    limits = _limits(analysis, shown)
+    styles = platform_styles(analysis.platforms)
+    _bands(panel, analysis, tasks)
+    for row, task in enumerate(tasks):
+        if row:
+            panel.axhline(row - 0.5, color="#d4d4d4", linewidth=0.6)
+        for place, platform in enumerate(platforms):
+            comparison = analysis.comparison(platform, task)
+            if comparison is not None and comparison.share is not None:
+                height = row + (place - (len(platforms) - 1) / 2) * step
+                _dot(panel, comparison, height, styles[platform], limits)
+    panel.axvline(100, color=INK, linewidth=0.8)
+    _axes(panel, analysis, tasks, limits)
+    _legend(figure, platforms, styles, bool(analysis.detectable))
+    return figure
+
+
+def _limits(analysis: Analysis, shown: list[Comparison]) -> tuple[float, float]:
+    """In percent: all dots, intervals as far as they stay within a factor of three of their dot, and the A/A bands."""
+    values = [100.0]
+    for one in shown:
+        if one.share is not None:
+            values.append(one.share * 100)
+            if one.interval is not None:
+                values += [max(one.interval.low, one.share / 3) * 100, min(one.interval.high, one.share * 3) * 100]
+    for band in analysis.detectable.values():
+        values += [100 / min(band.factor, 10), 100 * min(band.factor, 10)]
+    low, high = min(values), max(values)
+    margin = (high / low) ** 0.04
+    return low / margin, high * margin
+
+
+def _bands(panel: "Axes", analysis: Analysis, tasks: list[Task]) -> None:
+    for row, task in enumerate(tasks):
+        band = analysis.detectable.get(task.metric.resource)
+        if band is not None:
+            panel.fill_betweenx(
+                [row - 0.5, row + 0.5], 100 / band.factor, 100 * band.factor, color=BAND, linewidth=0, zorder=0.5
+            )
+
+
+def _dot(
+    panel: "Axes", comparison: Comparison, height: float, style: PlatformStyle, limits: tuple[float, float]
+) -> None:
+    """A filled marker where there is a verdict, else an open one; an arrow where an interval leaves the axis."""
+    share = (comparison.share or 0.0) * 100
+    if comparison.interval is not None:
+        low, high = comparison.interval.low * 100, comparison.interval.high * 100
+        panel.plot(
+            [max(low, limits[0]), min(high, limits[1])], [height, height], color=style.colour, linewidth=1.2, zorder=2
+        )
+        for beyond, place, arrow in ((low < limits[0], limits[0], "<"), (high > limits[1], limits[1], ">")):
+            if beyond:
+                panel.plot(place, height, marker=arrow, color=style.colour, markersize=3.5, clip_on=False)
+    found = comparison.verdict in (Verdict.SLOWER, Verdict.FASTER)
+    panel.plot(share, height, marker=style.marker, markersize=4.6, markeredgecolor=style.colour, markeredgewidth=1.1,
+               markerfacecolor=style.colour if found else "white", linestyle="none", zorder=3)  # fmt: skip
+
+
+def _axes(panel: "Axes", analysis: Analysis, tasks: list[Task], limits: tuple[float, float]) -> None:
+    from matplotlib.ticker import NullLocator
+
+    panel.set_xscale("log")
+    panel.set_xlim(*limits)
+    ticks = _ticks(*limits)
+    panel.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.set_ylim(len(tasks) - 0.5, -0.5)
+    panel.set_yticks(range(len(tasks)), [task.label for task in tasks])
+    panel.tick_params(axis="y", length=0)
+    panel.grid(visible=False, axis="y")
+    panel.set_xlabel(f"performance as a share of {analysis.baseline} (logarithmic); left of 100 % is slower")
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """1-2-5 ticks, or every 5 or 10 % where the axis is too short for them."""
+    if high / low > 4:
+        return nice_log_ticks(low, high)
+    step = next(step for step in (1, 2, 5, 10, 20, 50) if (high - low) / step <= 9)
+    return [float(tick) for tick in range(0, int(high) + 1, step) if low <= tick]
+
+
+def _legend(figure: "Figure", platforms: list[str], styles: dict[str, PlatformStyle], band: bool) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Line2D | Patch] = [
+        Line2D([], [], color=styles[one].colour, marker=styles[one].marker, linestyle="-", markersize=4.5, label=one)
+        for one in platforms
+    ]
+    handles.append(Line2D([], [], color=MUTED, marker="o", markerfacecolor="white", linestyle="none", markersize=4.5,
+                          label="open: no verdict"))  # fmt: skip
+    if band:
+        handles.append(Patch(facecolor=BAND, label="A/A: nothing detectable"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+
+
+def caption(analysis: Analysis) -> str:
+    """What to see."""
+    methods = sorted({one.interval.method for one in _shown(analysis) if one.interval})
+    method = "; ".join(methods) if methods else "none, there is only one block"
+    band = (
+        " Inside the grey zone two entries of the same bare host differ as much: nothing can be told there."
+        if analysis.detectable
+        else " There is no A/A control in this run, so no zone is drawn."
+    )
+    return (
+        f"Each dot is the location of the ratios to {analysis.baseline} of the same block; lines are 95 % intervals "
+        f"({method}), each by itself. A filled marker is a difference that survives Holm's correction over "
+        f"{analysis.family} comparisons and lies outside the zone; an open one is not.{band}"
+    )
+
+
+def why_not(analysis: Analysis) -> str | None:
+    """A ratio is needed."""
+    if analysis.baseline is None:
+        return "there is no baseline in this run, so there are no shares"
+    return None if _shown(analysis) else "no platform has a value in the same block as the baseline"
+
+
+COST = FigureSpec("What it costs", caption, draw, why_not)

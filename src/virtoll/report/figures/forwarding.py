@@ -1,0 +1,139 @@
+"""Offered against forwarded rate, one panel a frame size (Schlosser et al. 2011, Figure 3)."""
+
+from typing import TYPE_CHECKING
+
+from virtoll import units
+from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
+from virtoll.report.figures.style import MUTED, PlatformStyle, nice_log_ticks, platform_styles, whole
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.sweeps import Curve, CurvePoint
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def _sizes(analysis: Analysis) -> list[int]:
+    return sorted({curve.frame_size_bytes for curve in analysis.curves})
+
+
+def draw(analysis: Analysis) -> "Figure":
+    """Log-log, in frames/s on both axes; each panel's title says what 100 kframes/s are on the wire."""
+    sizes = _sizes(analysis)
+    columns = 1 if len(sizes) == 1 else 2
+    rows = (len(sizes) + columns - 1) // columns
+    figure = new_figure(0.75 + 2.75 * rows)
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    styles = platform_styles(analysis.platforms)
+    low, high = _limits(analysis)
+    for panel, size in zip(panels, sizes, strict=False):
+        _panel(panel, size, [curve for curve in analysis.curves if curve.frame_size_bytes == size], styles, (low, high))
+    for panel in panels[len(sizes) :]:
+        panel.set_visible(False)
+    for panel in panels[max(0, len(sizes) - columns) : len(sizes)]:
+        panel.set_xlabel("offered, frames/s")
+        panel.tick_params(axis="x", labelbottom=True)
+    for panel in panels[: len(sizes) : columns]:
+        panel.set_ylabel("forwarded, frames/s")
+    _legend(figure, analysis, styles)
+    return figure
+
+
+def _limits(analysis: Analysis) -> tuple[float, float]:
+    rates = [
+        rate
+        for curve in analysis.curves
+        for point in curve.points
+        for rate in (point.offered.low, point.offered.high, point.forwarded.low, point.forwarded.high)
+        if rate > 0
+    ]
+    return min(rates) / 1.3, max(rates) * 1.3
+
+
+def _panel(
+    panel: "Axes", size: int, curves: list[Curve], styles: dict[str, PlatformStyle], limits: tuple[float, float]
+) -> None:
+    from matplotlib.ticker import NullLocator
+
+    wire = units.wire_rate_bits_per_second(1e5, size) / 1e6
+    panel.set_title(f"{size} B frames")
+    told = f"100 k = {units.significant(wire)} Mbit/s on the wire"
+    panel.set_title(told, loc="right", fontsize=7, color=MUTED, fontweight="normal")
+    panel.set(xscale="log", yscale="log", xlim=limits, ylim=limits)
+    ticks = nice_log_ticks(*limits)
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_ticks(ticks, [whole(tick) for tick in ticks])
+        axis.set_minor_locator(NullLocator())
+    panel.plot(limits, limits, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
+    order = list(styles)
+    for curve in sorted(curves, key=lambda curve: order.index(curve.platform)):
+        _curve(panel, curve, styles[curve.platform], 2.0 if curve.platform == order[0] else 1.1)
+
+
+def _curve(panel: "Axes", curve: Curve, style: PlatformStyle, width: float) -> None:
+    paced = [point for point in curve.points if point.intended_rate is not None and point.forwarded.median > 0]
+    paced.sort(key=lambda point: point.offered.median)
+    flat_out = [point for point in curve.points if point.intended_rate is None and point.forwarded.median > 0]
+    if paced:
+        panel.plot(
+            [point.offered.median for point in paced],
+            [point.forwarded.median for point in paced],
+            color=style.colour, linestyle=style.line, linewidth=width, marker=style.marker, markersize=3.6,
+            markeredgewidth=0, zorder=3,
+        )  # fmt: skip
+    for point in flat_out:
+        if paced:
+            last = paced[-1]
+            panel.plot([last.offered.median, point.offered.median], [last.forwarded.median, point.forwarded.median],
+                       color=style.colour, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=2)  # fmt: skip
+        panel.plot(
+            point.offered.median, point.forwarded.median, linestyle="none", marker=style.marker, markersize=6,
+            markerfacecolor="white", markeredgecolor=style.colour, markeredgewidth=1.4, zorder=4,
+        )  # fmt: skip
+    _ranges(panel, [*paced, *flat_out], style)
+
+
+def _ranges(panel: "Axes", points: list[CurvePoint], style: PlatformStyle) -> None:
+    """Bars from the smallest to the largest of the blocks, in both directions."""
+    for point in points:
+        x, y = point.offered, point.forwarded
+        panel.plot([x.median, x.median], [max(y.low, 1e-9), y.high], color=style.colour, linewidth=0.8, zorder=2)
+        panel.plot([x.low, x.high], [y.median, y.median], color=style.colour, linewidth=0.8, zorder=2)
+
+
+def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyle]) -> None:
+    from matplotlib.lines import Line2D
+
+    drawn = {curve.platform for curve in analysis.curves}
+    handles = [
+        Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, markersize=4.5, label=platform)
+        for platform, style in styles.items()
+        if platform in drawn
+    ]
+    handles.append(
+        Line2D(
+            [], [], color=MUTED, marker="o", markerfacecolor="white", linestyle="none", markersize=6.5, label="flat out"
+        )
+    )
+    handles.append(Line2D([], [], color=MUTED, linestyle=(0, (1, 2)), label="all forwarded"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+
+
+def caption(analysis: Analysis) -> str:
+    """What to see."""
+    lengths = sorted({point.duration_ns for point in analysis.points})
+    length = " and ".join(units.nanoseconds(value) for value in lengths)
+    return (
+        "Where a curve leaves the dotted diagonal, frames are lost; where it turns down, overload makes it worse. "
+        f"Points are medians over {blocks_text(analysis)}, bars the range from the smallest to the largest block; "
+        f"large open markers are the point sent flat out. A point lasts {length}. Frame size without FCS; on the wire "
+        f"a frame takes {units.WIRE_OVERHEAD_BYTES} bytes more. After Schlosser et al. 2011, Figure 3."
+    )
+
+
+def why_not(analysis: Analysis) -> str | None:
+    """A sweep with a rate is needed."""
+    return None if _sizes(analysis) else "no sweep has a point with a rate"
+
+
+FORWARDING = FigureSpec("Offered against forwarded", caption, draw, why_not)

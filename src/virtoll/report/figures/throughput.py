@@ -1,0 +1,110 @@
+"""Largest forwarded rate by platform and frame size (Schlosser et al. 2011, Figure 4)."""
+
+from typing import TYPE_CHECKING
+
+from virtoll import units
+from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, new_figure
+from virtoll.report.figures.style import INK, MUTED, platform_styles, whole
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.values import Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def _tasks(analysis: Analysis) -> list[Task]:
+    measured = {task for _, task in analysis.cells}
+    return [task for task in analysis.tasks if task.metric.source == "points" and task in measured]
+
+
+def draw(analysis: Analysis) -> "Figure":
+    """Horizontal bars from zero, one panel a frame size; the baseline's median runs through as a line."""
+    tasks = _tasks(analysis)
+    platforms = [one for one in analysis.platforms if any((one, task) in analysis.cells for task in tasks)]
+    columns = 1 if len(tasks) == 1 else 2
+    rows = (len(tasks) + columns - 1) // columns
+    figure = new_figure(0.4 + rows * (0.55 + 0.27 * len(platforms)))
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    for panel, task in zip(panels, tasks, strict=False):
+        _panel(panel, analysis, task, platforms)
+    for panel in panels[len(tasks) :]:
+        panel.set_visible(False)
+    largest = max(
+        analysis.cells[one, task].median for one in platforms for task in tasks if (one, task) in analysis.cells
+    )
+    panels[0].set_xlim(0, largest * 1.42)
+    figure.supxlabel("largest forwarded rate of the sweep, frames/s", fontsize=8)
+    return figure
+
+
+def _panel(panel: "Axes", analysis: Analysis, task: Task, platforms: list[str]) -> None:
+    styles = platform_styles(analysis.platforms)
+    panel.set_title(task.label)
+    panel.set_yticks(range(len(platforms)), platforms)
+    panel.set_ylim(len(platforms) - 0.4, -0.6)
+    panel.tick_params(axis="y", length=0)
+    panel.grid(visible=False, axis="y")
+    panel.xaxis.set_major_formatter(lambda value, _: whole(value))
+    base = analysis.cells.get((analysis.baseline or "", task))
+    if base is not None:
+        panel.axvline(base.median, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    for place, platform in enumerate(platforms):
+        cell = analysis.cells.get((platform, task))
+        if cell is None:
+            panel.text(0, place, " not measured", va="center", fontsize=7, color=MUTED, style="italic")
+            continue
+        panel.barh(place, cell.median, height=0.62, color=styles[platform].colour, zorder=2)
+        reach = cell.median
+        if cell.interval is not None:
+            reach = cell.interval.high
+            _whisker(panel, place, cell.interval.low, cell.interval.high)
+        panel.annotate(_text(analysis, platform, task), (reach, place), (4, 0), textcoords="offset points", va="center",
+                       fontsize=7, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8}, zorder=5)  # fmt: skip
+
+
+def _whisker(panel: "Axes", place: int, low: float, high: float) -> None:
+    """An interval that can be seen on a bar of any colour: a dark line on a white one."""
+    for colour, width in (("white", 2.6), (INK, 1.1)):
+        panel.plot([low, high], [place, place], color=colour, linewidth=width, zorder=3, solid_capstyle="butt")
+        for end in (low, high):
+            panel.plot([end, end], [place - 0.14, place + 0.14], color=colour, linewidth=width, zorder=3)
+
+
+def _text(analysis: Analysis, platform: str, task: Task) -> str:
+    """'412 k (86 %)'; '≥' in front where the generator, not the platform, set the limit."""
+    cell = analysis.cells[platform, task]
+    bound = "≥ " if _generator_bound(analysis, platform, task) else ""
+    comparison = analysis.comparison(platform, task)
+    share = f" ({units.percent(comparison.share)})" if comparison and comparison.share is not None else ""
+    return f"{bound}{units.count(cell.median)}{share}"
+
+
+def _generator_bound(analysis: Analysis, platform: str, task: Task) -> bool:
+    trials = {observation.trial for observation in analysis.cells[platform, task].observations}
+    sizes = {point.frame_size_bytes for point in analysis.points if point.trial in trials}
+    return any(curve.generator_bound for size in sizes if (curve := analysis.curve(platform, size)))
+
+
+def caption(analysis: Analysis) -> str:
+    """What to see."""
+    share = f", in brackets as a share of {analysis.baseline} (pairs of the same block)" if analysis.baseline else ""
+    line = f" The dashed line is {analysis.baseline}." if analysis.baseline else ""
+    bound = (
+        " ≥: at flat out hardly a frame was lost, so the generator set the limit and the platform's own is higher."
+        if any(curve.generator_bound for curve in analysis.curves)
+        else ""
+    )
+    return (
+        f"Bars are medians over {blocks_text(analysis)} with {interval_text(analysis)}. Beside each bar is its "
+        f"value{share}.{line}{bound} The largest rate need not be at the largest offered one, and some "
+        "frames are lost there: it is not a no-drop rate. After Schlosser et al. 2011, Figure 4."
+    )
+
+
+def why_not(analysis: Analysis) -> str | None:
+    """A cell with a largest rate is needed."""
+    return None if _tasks(analysis) else "no forwarding trial has a value"
+
+
+THROUGHPUT = FigureSpec("Maximum throughput", caption, draw, why_not)

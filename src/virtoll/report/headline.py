@@ -1,0 +1,198 @@
+"""The result in words: one sentence a platform and workload that an engineer can use, and the table for the terminal.
+
+Only verdicts that survived correction are stated as differences; "no difference detectable" always comes with what the
+interval still allows, because it is not the same as "no cost".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from virtoll import units
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.fitness import Brand
+from virtoll.stats.values import Task
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+DECIDED = (Verdict.SLOWER, Verdict.FASTER)
+
+
+@dataclass(frozen=True)
+class HeadlineCell:
+    """One task of one platform: the share of the baseline's performance (None: not known) and the verdict's words."""
+
+    task: str
+    share: float | None
+    words: str
+
+    @property
+    def share_text(self) -> str:
+        """The share as a percentage; a dash where there is none."""
+        return "–" if self.share is None else units.percent(self.share)
+
+
+@dataclass(frozen=True)
+class HeadlineRow:
+    """One platform of the headline table; without a baseline `share` is None and `words` the platform's own median."""
+
+    platform: str
+    cells: tuple[HeadlineCell, ...]
+
+
+@dataclass(frozen=True)
+class PlatformWords:
+    """One platform's result: a phrase for each workload."""
+
+    platform: str
+    phrases: tuple[str, ...]
+
+
+def headline_tasks(analysis: Analysis) -> tuple[Task, ...]:
+    """Tasks short enough for a terminal: of each workload the first and the last of its sizes."""
+    kept: list[Task] = []
+    for workload in dict.fromkeys(task.workload for task in analysis.tasks):
+        own = [task for task in analysis.tasks if task.workload == workload]
+        kept += own if len(own) <= 2 else [own[0], own[-1]]
+    return tuple(kept)
+
+
+def headline_rows(analysis: Analysis) -> tuple[HeadlineRow, ...]:
+    """One row a platform other than the baseline; every platform where there is no baseline."""
+    tasks = headline_tasks(analysis)
+    shown = [platform for platform in analysis.platforms if platform != analysis.baseline]
+    return tuple(HeadlineRow(platform, tuple(_cell(analysis, platform, task) for task in tasks)) for platform in shown)
+
+
+def _cell(analysis: Analysis, platform: str, task: Task) -> HeadlineCell:
+    comparison = analysis.comparison(platform, task)
+    if comparison is not None and (comparison.share is not None or analysis.baseline is not None):
+        return HeadlineCell(task.short, comparison.share, str(comparison.verdict))
+    cell = analysis.cells.get((platform, task))
+    words = str(Verdict.NOT_MEASURED) if cell is None else units.value(cell.median, task.metric.unit)
+    return HeadlineCell(task.short, None, words)
+
+
+def headline_table(analysis: Analysis) -> "Table":
+    """The headline as a rich table for the terminal: shares of the baseline with their words, A/A and host below."""
+    from rich.table import Table
+    from rich.text import Text
+
+    baseline = analysis.baseline
+    title = (
+        f"Performance as a share of {baseline} (100 % = as fast)" if baseline else "Medians (no baseline: no shares)"
+    )
+    table = Table(title=title, caption="\n".join((control_line(analysis), host_line(analysis))), caption_justify="left")
+    table.add_column("platform", no_wrap=True)
+    for task in headline_tasks(analysis):
+        table.add_column(task.short, justify="right", max_width=15)
+    colours = {Verdict.SLOWER: "red", Verdict.FASTER: "green"}
+    for row in headline_rows(analysis):
+        cells = []
+        for cell in row.cells:
+            lines = [cell.share_text, cell.words] if cell.share is not None else [cell.words]
+            style = next((colour for verdict, colour in colours.items() if verdict == cell.words), "dim")
+            cells.append(Text("\n".join(lines), style=style if baseline else ""))
+        table.add_row(row.platform, *cells)
+    return table
+
+
+def control_line(analysis: Analysis) -> str:
+    """The A/A control and the smallest difference that the run can see, in one or two sentences."""
+    control, baseline = analysis.data.manifest.control, analysis.data.manifest.baseline
+    measured = [one for one in analysis.control if one.share is not None]
+    if control is None or not measured:
+        return "There is no A/A control: how small a difference this run can see is not known."
+    limits = ", ".join(
+        f"{resource} {units.percent(limit.factor - 1)}" for resource, limit in analysis.detectable.items()
+    )
+    if analysis.rejected_controls:
+        found = ", ".join(f"{one.task.short} ({units.percent(one.share or 0.0)})" for one in analysis.rejected_controls)
+        return (
+            f"A/A FAILED: {control} differs from {baseline}, which is the same thing: {found}. Do not trust this run."
+        )
+    shares = [one.share for one in measured if one.share is not None]
+    return (
+        f"A/A: {control} reaches {_range(shares)} of {baseline}, no difference detectable in {len(measured)} "
+        f"comparisons. Smallest difference that this run can see: {limits}."
+    )
+
+
+def host_line(analysis: Analysis) -> str:
+    """The host's brand with its reasons."""
+    reasons = "; ".join(analysis.fitness.reasons)
+    tail = f": {reasons}." if reasons else "."
+    return f"Host: {analysis.fitness.brand}{tail}"
+
+
+def platform_words(analysis: Analysis) -> tuple[PlatformWords, ...]:
+    """Each platform's result in words, workload by workload; empty without a baseline."""
+    if analysis.baseline is None:
+        return ()
+    skipped = {analysis.data.manifest.baseline, analysis.data.manifest.control}
+    return tuple(
+        PlatformWords(platform, _phrases(analysis, platform))
+        for platform in analysis.platforms
+        if platform not in skipped
+    )
+
+
+def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
+    own = [one for one in analysis.comparisons if one.platform == platform]
+    if own and all(one.verdict is Verdict.NOT_MEASURED for one in own):
+        return (f"not measured ({own[0].reason})",)
+    baseline = analysis.baseline or ""
+    groups = [
+        [one for one in own if one.task.workload == workload]
+        for workload in dict.fromkeys(one.task.workload for one in own)
+    ]
+    found = [_difference(group, verdict, baseline) for group in groups for verdict in DECIDED]
+    rest = [_remainder(own, verdict) for verdict in (Verdict.NONE, Verdict.UNDECIDED, Verdict.NOT_MEASURED)]
+    return tuple(phrase for phrase in (*found, *rest) if phrase)
+
+
+def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) -> str:
+    """One workload's comparisons of one verdict: 'IPv4 forwarding reaches 81 % to 85 % of native's rate at 64 B'."""
+    own = [one for one in group if one.verdict is verdict and one.share is not None]
+    if not own:
+        return ""
+    sizes = "" if len(own) == len(group) else " at " + ", ".join(one.task.size for one in own)
+    shares = [one.share for one in own if one.share is not None]
+    title = group[0].task.metric.title
+    if own[0].task.metric.better == "higher":
+        return f"{title} reaches {_range(shares)} of {baseline}'s rate{sizes} ({verdict})"
+    return f"{title} takes {_range([1 / share for share in shares], times=True)} as long{sizes} ({verdict})"
+
+
+def _remainder(own: Sequence[Comparison], verdict: Verdict) -> str:
+    """Everything that has no verdict, in one phrase; in brackets the interval, or the bare share where there is none."""
+    names = []
+    for one in own:
+        if one.verdict is verdict:
+            known = (
+                ""
+                if one.share is None
+                else f" ({_range([one.interval.low, one.interval.high])})"
+                if one.interval
+                else f" ({units.percent(one.share)})"
+            )
+            names.append(one.task.label.replace(", ", " ") + known)
+    lead = {
+        Verdict.NONE: "No difference detectable, with what the interval allows",
+        Verdict.UNDECIDED: "Not decided, there is one block only",
+        Verdict.NOT_MEASURED: "Not measured",
+    }[verdict]
+    return f"{lead}: {', '.join(names)}" if names else ""
+
+
+def _range(values: Sequence[float], *, times: bool = False) -> str:
+    show = units.times if times else units.percent
+    low, high = show(min(values)), show(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def brand_class(brand: Brand) -> str:
+    """The brand's name for a style sheet."""
+    return {Brand.FIT: "good", Brand.DEGRADED: "warn", Brand.UNFIT: "bad"}[brand]

@@ -1,0 +1,352 @@
+"""The report's page: rows of text for the template, made from the analysis; no numbers are computed here.
+
+The template (`templates/report.html.j2`) holds the words and the order; this module turns values into text.
+"""
+
+import html
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from virtoll import units
+from virtoll.report import headline
+from virtoll.report.drawing import Drawing, inline
+from virtoll.report.figures import FIGURES
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.equivalence import Equivalence
+from virtoll.stats.sweeps import Curve, CurvePoint, Spread
+from virtoll.stats.values import Task
+
+_VERDICT_CLASS = {
+    Verdict.SLOWER: "slower",
+    Verdict.FASTER: "faster",
+    Verdict.NONE: "same",
+    Verdict.UNDECIDED: "same",
+    Verdict.NOT_MEASURED: "missing",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One cell of a table: what stands big, what small below it, its class, and what a pointer shows."""
+
+    main: str
+    small: str = ""
+    kind: str = ""
+    hint: str = ""
+    but: str = ""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row's head and cells."""
+
+    head: str
+    cells: tuple[Shown, ...]
+
+
+@dataclass(frozen=True)
+class FigureView:
+    """One figure of the page: its SVG, or the reason why there is none."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str | None
+    why_not: str | None
+
+
+def render_page(analysis: Analysis, drawings: Mapping[str, Drawing]) -> str:
+    """The whole page as HTML; `drawings` holds the figures that have something to show, by name."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
+    )
+    return environment.get_template("report.html.j2").render(**_context(analysis, drawings)) + "\n"
+
+
+def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, Any]:
+    manifest = analysis.data.manifest
+    compared = _compared(analysis)
+    blocks = {len(one.pairs) for one in (*analysis.control, *analysis.comparisons) if one.pairs}
+    return {
+        "analysis": analysis,
+        "manifest": manifest,
+        "state": analysis.data.state,
+        "created": _moment(manifest.created_realtime_ns),
+        "words": headline.platform_words(analysis),
+        "control_line": headline.control_line(analysis),
+        "host_line": headline.host_line(analysis),
+        "brand_class": headline.brand_class(analysis.fitness.brand),
+        "compared": compared,
+        "left_out": _left_out(analysis, compared),
+        "same_blocks": blocks.pop() if len(blocks) == 1 else None,
+        "cost": [_cost_row(analysis, task, compared) for task in analysis.tasks],
+        "medians": [_median_row(analysis, task) for task in analysis.tasks],
+        "detectable": [_detectable_row(analysis, resource) for resource in analysis.detectable],
+        "figures": [_figure(analysis, name, drawings.get(name)) for name in FIGURES],
+        "troubles": _troubles(analysis),
+        "losses": [row for curve in analysis.curves for row in _loss_rows(analysis, curve)],
+        "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
+        "pair_matrix": _pair_matrix(analysis.equivalence),
+        "fact_groups": _fact_groups(analysis.equivalence),
+        "different_facts": [row for row in analysis.equivalence.rows if not row.equal],
+        "equal_facts": [row for row in analysis.equivalence.rows if row.equal],
+        "findings": [_finding_row(analysis, index) for index in range(len(analysis.fitness.findings))],
+        "host": _flat(manifest.host),
+        "versions": _versions(analysis),
+        "point_lengths": " and ".join(
+            units.nanoseconds(one) for one in sorted({p.duration_ns for p in analysis.points})
+        ),
+        "generator_bound": sorted(
+            {f"{curve.platform} at {curve.frame_size_bytes} B" for curve in analysis.curves if curve.generator_bound}
+        ),
+        "coverages": _coverages(analysis),
+        "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
+    }
+
+
+def _figure(analysis: Analysis, name: str, drawing: Drawing | None) -> FigureView:
+    spec = FIGURES[name]
+    if drawing is None:
+        return FigureView(name, spec.title, "", None, spec.why_not(analysis))
+    return FigureView(name, spec.title, spec.caption(analysis), inline(drawing, html.escape(spec.title)), None)
+
+
+def _compared(analysis: Analysis) -> list[str]:
+    """Platforms that have at least one ratio: the columns of the cost table."""
+    having = {one.platform for one in (*analysis.control, *analysis.comparisons) if one.share is not None}
+    return [platform for platform in analysis.platforms if platform in having]
+
+
+def _left_out(analysis: Analysis, compared: Sequence[str]) -> list[tuple[str, str]]:
+    """(platform, reason) for those that have no ratio at all."""
+    reasons = {one.platform: one.reason for one in reversed((*analysis.control, *analysis.comparisons))}
+    return [
+        (platform, reasons[platform]) for platform in analysis.platforms if platform in set(reasons) - set(compared)
+    ]
+
+
+def _fact_groups(report: Equivalence) -> list[tuple[str, ...]]:
+    """Platforms whose facts are all the same, gathered: the columns of the table of differences."""
+    groups: dict[tuple[str | None, ...], list[str]] = {}
+    for platform in report.platforms:
+        groups.setdefault(tuple(row.values[platform] for row in report.rows), []).append(platform)
+    return [tuple(group) for group in groups.values()]
+
+
+def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableRow:
+    base = analysis.cells.get((analysis.baseline or "", task))
+    first = (
+        Shown(units.value(base.median, task.metric.unit), _blocks(base.blocks)) if base else Shown("–", "not measured")
+    )
+    return TableRow(task.label, (first, *(_cost_cell(analysis.comparison(one, task)) for one in compared)))
+
+
+def _cost_cell(comparison: Comparison | None) -> Shown:
+    if comparison is None or comparison.share is None:
+        return Shown("–", str(Verdict.NOT_MEASURED), "missing", comparison.reason if comparison else "")
+    interval = comparison.interval
+    small = _between(interval.low, interval.high) if interval else _blocks(1)
+    main = units.percent(comparison.share)
+    return Shown(
+        main, small, _VERDICT_CLASS[comparison.verdict], f"{comparison.verdict}|{comparison.reason}", _but(comparison)
+    )
+
+
+def _but(comparison: Comparison) -> str:
+    """What keeps a comparison whose own interval leaves out 100 % from being a difference."""
+    interval = comparison.interval
+    if comparison.verdict is not Verdict.NONE or interval is None or interval.low <= 1 <= interval.high:
+        return ""
+    return "lost in correction" if "correction" in comparison.reason else "inside the A/A limit"
+
+
+def _median_row(analysis: Analysis, task: Task) -> TableRow:
+    cells = []
+    for platform in analysis.platforms:
+        cell = analysis.cells.get((platform, task))
+        if cell is None:
+            cells.append(Shown("–", "not measured", "missing"))
+            continue
+        show = cell.interval
+        unit = task.metric.unit
+        spread = f"{units.value(show.low, unit)} to {units.value(show.high, unit)}" if show else "one block"
+        flagged = f", {len(cell.outliers)} flagged" if cell.outliers else ""
+        cells.append(Shown(units.value(cell.median, unit), f"{spread}, n = {cell.blocks}{flagged}"))
+    return TableRow(task.label, tuple(cells))
+
+
+def _detectable_row(analysis: Analysis, resource: str) -> TableRow:
+    limit = analysis.detectable[resource]
+    return TableRow(
+        resource,
+        (
+            Shown(units.percent(limit.factor - 1)),
+            Shown(units.percent(limit.noise_factor - 1)),
+            Shown(units.percent(limit.worst_factor - 1)),
+            Shown(str(limit.tasks)),
+            Shown(str(limit.pairs)),
+        ),
+    )
+
+
+def _clock_row(analysis: Analysis, index: int) -> TableRow:
+    clock = analysis.clocks[index]
+    ppm = units.parts_per_million
+    methods = ", ".join(sorted({reading.method for reading in clock.readings}))
+    kind = "same" if clock.within * 2 >= len(clock.readings) else "slower"
+    return TableRow(
+        clock.platform,
+        (
+            Shown(ppm(clock.median), "", kind),
+            Shown(f"{ppm(clock.low)} to {ppm(clock.high)}"),
+            Shown("±" + ppm(clock.bound).lstrip("+")),
+            Shown(clock.words),
+            Shown(str(len(clock.readings))),
+            Shown(methods),
+        ),
+    )
+
+
+def _loss_rows(analysis: Analysis, curve: Curve) -> Iterable[TableRow]:
+    for point in curve.points:
+        own = [
+            one
+            for one in analysis.points
+            if (one.platform, one.frame_size_bytes, one.intended_rate)
+            == (curve.platform, curve.frame_size_bytes, point.intended_rate)
+        ]
+        yield TableRow(
+            curve.platform,
+            (
+                Shown(f"{curve.frame_size_bytes} B"),
+                Shown(_rate_name(point)),
+                Shown(_spread(point.offered)),
+                Shown(_spread(point.forwarded)),
+                Shown(units.percent(point.loss.median), f"{_between(point.loss.low, point.loss.high)}"),
+                Shown(str(sum(one.unsent_frames for one in own))),
+                Shown(str(sum(one.duplicate_frames + one.reordered_frames for one in own))),
+                Shown(str(sum(one.foreign_frames + one.late_trial_frames for one in own))),
+                Shown(str(point.blocks), "drained in a burst" if any(one.burst for one in own) else ""),
+            ),
+        )
+
+
+def _rate_name(point: CurvePoint) -> str:
+    return "flat out" if point.intended_rate is None else units.count(point.intended_rate)
+
+
+def _spread(spread: Spread) -> str:
+    return units.count(spread.median)
+
+
+def _troubles(analysis: Analysis) -> list[TableRow]:
+    """Trials that are not `ok` (or hold no value), gathered by platform, status and reason."""
+    gathered: dict[tuple[str, str, str], list[str]] = {}
+    for trial in analysis.data.trials:
+        if trial.status != "ok":
+            key = (trial.platform, trial.status, trial.reason or "no reason was stored")
+            gathered.setdefault(key, []).append(f"{trial.trial} ({trial.workload})")
+    by_number = {trial.trial: trial for trial in analysis.data.trials}
+    for gap in analysis.gaps:
+        trial = by_number[gap.trial]
+        gathered.setdefault((trial.platform, "no value", gap.reason), []).append(f"{gap.trial} ({trial.workload})")
+    return [
+        TableRow(platform, (Shown(status), Shown(str(len(trials))), Shown(reason), Shown(_some(trials))))
+        for (platform, status, reason), trials in gathered.items()
+    ]
+
+
+def _some(names: Sequence[str], limit: int = 8) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def _pair_matrix(report: Equivalence) -> list[TableRow]:
+    """How many facts differ, for each pair; the diagonal is empty."""
+    rows = []
+    for one in report.platforms:
+        cells = []
+        for other in report.platforms:
+            pair = report.pair(one, other)
+            if one == other or pair is None:
+                cells.append(Shown("", "", "diagonal"))
+            else:
+                kind = "same" if not pair.different else "differs"
+                cells.append(Shown(str(len(pair.different)), f"of {pair.compared}", kind, ", ".join(pair.different)))
+        rows.append(TableRow(one, tuple(cells)))
+    return rows
+
+
+def _finding_row(analysis: Analysis, index: int) -> TableRow:
+    finding = analysis.fitness.findings[index]
+    limit = finding.threshold
+    value = "not recorded" if finding.value is None else limit.show(finding.value)
+    spoils = "–" if limit.unfit is None else limit.show(limit.unfit)
+    kind = "missing" if finding.brand is None else headline.brand_class(finding.brand)
+    words = "–" if finding.brand is None else str(finding.brand)
+    return TableRow(
+        limit.name,
+        (Shown(limit.meaning), Shown(value), Shown(limit.show(limit.degraded)), Shown(spoils), Shown(words, "", kind)),
+    )
+
+
+def _coverages(analysis: Analysis) -> str:
+    found = sorted({(cell.blocks, cell.interval.coverage) for cell in analysis.cells.values() if cell.interval})
+    return "; ".join(f"{units.percent(coverage)} at n = {blocks}" for blocks, coverage in found)
+
+
+def _versions(analysis: Analysis) -> list[tuple[str, str]]:
+    manifest = analysis.data.manifest
+    image, agent = _flat(manifest.image or {}), _flat(manifest.agent or {})
+    rows = [
+        ("run", manifest.run),
+        ("virtoll", manifest.virtoll),
+        ("run folder format", str(manifest.format)),
+        ("command", shlex.join(manifest.command)),
+        ("seed", str(manifest.plan.seed)),
+        ("trials planned", str(len(manifest.plan.trials))),
+    ]
+    rows += [(f"agent {name}", value) for name, value in agent]
+    rows += [(f"image {name}", value) for name, value in image]
+    return rows + [(f"pinning {name}", value) for name, value in _flat(manifest.pinning or {})]
+
+
+def _flat(block: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested JSON as (name, text) pairs, in order; sizes get their unit."""
+    rows: list[tuple[str, str]] = []
+    for key, value in block.items():
+        name = f"{prefix}{key.replace('_', ' ')}"
+        if isinstance(value, Mapping):
+            rows += _flat(value, f"{name} ")
+        elif key.endswith("bytes") and isinstance(value, int):
+            rows.append((name.removesuffix(" bytes") or "size", f"{units.size(value)}"))
+        elif value is not None:
+            rows.append((name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
+    return rows
+
+
+def _between(low: float, high: float) -> str:
+    return f"{units.percent(low)} to {units.percent(high)}"
+
+
+def _blocks(count: int) -> str:
+    return f"n = {count}" if count > 1 else "one block"
+
+
+def _moment(realtime_ns: int) -> str:
+    return datetime.fromtimestamp(realtime_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
