@@ -1,8 +1,8 @@
 """Client of the agent: JSON lines over a byte stream, as ``docs/protocol.md`` says.
 
-Main types: ``Caller`` (the seam that the fake platform stands behind too), ``AgentClient`` (a session over two file descriptors),
-``ChannelMark`` (a mark that came over the channel, stamped on arrival). One thread, no locks: whoever waits for an
-answer reads the stream, and stamps what arrives at the moment when it arrives.
+Main types: ``Caller`` (the seam that the fake platform stands behind too), ``AgentClient`` (a session over two file
+descriptors), ``ChannelMark`` (a mark that came over the channel, stamped on arrival). One thread, no locks: whoever
+waits for an answer reads the stream, and stamps what arrives at the moment when it arrives.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class AgentClient:
         while self.ready is None:
             message = self._next_message(deadline)
             if message is None:
-                raise GuestNotReady(f"{self.who} was not ready within {deadline_seconds:g} s; its console is kept as evidence")
+                raise GuestNotReady(f"{self.who} was not ready within {deadline_seconds:g} s")
             self._take_event(message)
         theirs = self.ready.get("protocol")
         if theirs != PROTOCOL:
@@ -167,7 +167,7 @@ class AgentClient:
                 chunk = b""
             if not chunk:
                 self._ended = True
-                raise GuestDied(f"{self.who} ended while it was needed; its console is kept as evidence")
+                raise GuestDied(f"{self.who} ended while it was needed")
             self._buffer += chunk
 
     def _take_line(self) -> bytes | None:
@@ -204,4 +204,4 @@ class AgentClient:
                 view = view[written:]
         except OSError as error:
             self._ended = True
-            raise GuestDied(f"{self.who} ended while it was needed ({error.strerror}); its console is kept as evidence") from error
+            raise GuestDied(f"{self.who} ended while it was needed ({error.strerror})") from error

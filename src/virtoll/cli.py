@@ -1,7 +1,7 @@
 """The command line. It prints and exits; everything else raises.
 
-A command that starts guests runs twice: once outside, where it checks its input and enters the lab, and once inside, as the
-hidden command of the same name with a leading ``in-lab``.
+A command that starts guests runs twice: once outside, where it checks its input and enters the lab, and once inside,
+as the hidden command of the same name with a leading ``in-lab``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -70,7 +71,9 @@ def find_run(name: str) -> Path:
     known = _run_folders()
     if name == "latest" and known:
         return known[-1]
-    raise UsageError(f"no run {name!r} in {runs_directory()}; see 'virtoll list runs', or give the path of a run's folder")
+    raise UsageError(
+        f"no run {name!r} in {runs_directory()}; see 'virtoll list runs', or give the path of a run's folder"
+    )
 
 
 def _run_folders() -> list[Path]:
@@ -152,7 +155,10 @@ def plan(experiment: ExperimentArgument = "quick", as_json: Json = False) -> Non
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Say what works on this host, what does not, why, and what to do about it; exit code 1 when nothing can be measured."""
+    """Say what works on this host, what does not, why, and what to do about it.
+
+    Exit code 1 when nothing can be measured.
+    """
     from virtoll.doctor import host_checks
 
     checks = host_checks()
@@ -165,7 +171,9 @@ def doctor(as_json: Json = False) -> None:
 
 @app.command()
 def clean(
-    cache: Annotated[bool, typer.Option("--cache", help="Remove the image cache too; the next run builds it anew.")] = False,
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Remove the image cache too; the next run builds it anew.")
+    ] = False,
 ) -> None:
     """Remove what killed runs left on the host (there should be nothing); finished trials are never touched."""
     from virtoll.image import default_cache
@@ -181,7 +189,9 @@ def clean(
 
 
 @app.command()
-def shell(platform: Annotated[str, typer.Argument(help="A platform, with parameters as NAME or NAME:key=value,key=value.")]) -> None:
+def shell(
+    platform: Annotated[str, typer.Argument(help="A platform, with parameters as NAME or NAME:key=value,key=value.")],
+) -> None:
     """An interactive shell (busybox) in a guest of the platform, for debugging."""
     _prepare_outside("debug")
     _check_lab()
@@ -197,7 +207,12 @@ def list_platforms(as_json: Json = False) -> None:
     from virtoll.platforms import PLATFORMS
 
     rows = [
-        {"name": name, "family": kind.family, "title": kind.title, "parameters": describe_parameters(kind.parameter_model)}
+        {
+            "name": name,
+            "family": kind.family,
+            "title": kind.title,
+            "parameters": describe_parameters(kind.parameter_model),
+        }
         for name, kind in PLATFORMS.items()
     ]
     _show(rows, as_json)
@@ -246,7 +261,8 @@ def list_runs(as_json: Json = False) -> None:
         try:
             folder = RunFolder.open(path)
             finished, planned = len(folder.finished_trials()), len(folder.manifest.plan.trials)
-            rows.append({"run": path.name, "experiment": folder.manifest.experiment["name"], "state": folder.state().state,
+            name = folder.manifest.experiment["name"]
+            rows.append({"run": path.name, "experiment": name, "state": folder.state().state,
                          "trials": f"{finished} of {planned}"})  # fmt: skip
         except VirtollError as error:
             rows.append({"run": path.name, "experiment": "", "state": str(error), "trials": ""})
@@ -280,7 +296,7 @@ def _in_lab_doctor(as_json: Json = False) -> None:
 
     checks, platforms = host_checks(), platform_checks()
     _show_checks(checks, platforms, as_json)
-    raise typer.Exit(0 if any(row["available"] for row in platforms if row["platform"] not in ("fake",)) else 1)
+    raise typer.Exit(0 if any(row["available"] for row in platforms if row["platform"] != "fake") else 1)
 
 
 @app.command("in-lab-shell", hidden=True)
@@ -308,7 +324,11 @@ def _measure_here(experiment: Experiment, folder: Path) -> None:
 
     console.print(f"{experiment.name}: {experiment.question}", highlight=False, markup=False)
     seconds = estimate(make_plan(experiment))
-    console.print(f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}", highlight=False, soft_wrap=True)
+    console.print(
+        f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}",
+        highlight=False,
+        soft_wrap=True,
+    )
     command = ["virtoll", "run", str(experiment.file)]
     _with_progress(lambda progress: measure(experiment, folder, command, progress), folder)
 
@@ -334,13 +354,18 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
     except KeyboardInterrupt:
         if (folder / "manifest.json").exists():
             RunFolder.open(folder).set_state("interrupted", "ended by the user")
-            raise Interrupted(f"interrupted; what was finished is stored: continue with 'virtoll resume {folder}'") from None
+            raise Interrupted(
+                f"interrupted; what was finished is stored: continue with 'virtoll resume {folder}'"
+            ) from None
         raise Interrupted("interrupted before the first trial; nothing was stored") from None
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run in order, as Ctrl-C does; a second signal does not disturb the first one's clearing up."""
+    """SIGTERM and SIGHUP end a run in order, as Ctrl-C does.
+
+    A second signal does not disturb the first one's clearing up.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -377,14 +402,15 @@ def _leave_unless_done(code: int, folder: Path) -> None:
 
 
 def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
-    from virtoll.report import build_report
+    from virtoll.report import build_report, headline_table
 
     built = build_report(folder)
     if as_json:
-        _print_json({"run": str(folder), "report": str(built.path), "headline": built.headline})
+        rows = [asdict(row) for row in built.headline]
+        _print_json({"run": str(folder), "report": str(built.path), "headline": rows})
         return
     if headline:
-        console.print(built.headline_table)
+        console.print(headline_table(built.analysis))
     console.print(f"report: {built.path}", highlight=False, soft_wrap=True)
 
 

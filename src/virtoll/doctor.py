@@ -1,7 +1,7 @@
 """What works on this host and what does not, found out by trying; each "no" has its reason and its remedy.
 
-Main types: ``Check``. ``host_checks`` looks at the host from outside the lab, ``platform_checks`` probes every platform inside.
-It must not change anything.
+Main types: ``Check``. ``host_checks`` looks at the host from outside the lab, ``platform_checks`` probes every
+platform inside. It must not change anything.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from virtoll import probes
 from virtoll.experiment import PlatformChoice
 from virtoll.fleet import choose_pinning
 from virtoll.lab.launch import inside_lab, probe_namespaces
@@ -50,7 +51,8 @@ def platform_checks() -> list[dict[str, Any]]:
     rows = []
     with open_ground(choose_pinning(1), SilentProgress()) as ground:
         for name, kind in PLATFORMS.items():
-            probe = make_platform(PlatformChoice(name, name, kind.parameter_model())).probe(ground.site)
+            choice = PlatformChoice(name, name, kind.parameter_model())
+            probe = probes.probe(make_platform(choice), choice, ground.site, anew=True)
             rows.append(
                 {"platform": name, "available": probe.available, "version": probe.version, "reason": probe.reason}
             )
@@ -58,7 +60,9 @@ def platform_checks() -> list[dict[str, Any]]:
 
 
 def _user() -> Check:
-    root = Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"] and os.geteuid() == 0
+    root = (
+        Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"] and os.geteuid() == 0
+    )
     return Check(
         "user", "root" if root else "ordinary user (user namespace)", True,
         "" if root else "as root cgroup limits can be set on guests as well",
@@ -68,7 +72,9 @@ def _user() -> Check:
 def _tools() -> Check:
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     found = f"missing: {', '.join(missing)}" if missing else "all there"
-    return Check("tools", found, not missing, "apt-get install util-linux mount iproute2" if missing else "", bool(missing))
+    return Check(
+        "tools", found, not missing, "apt-get install util-linux mount iproute2" if missing else "", bool(missing)
+    )
 
 
 def _kernel() -> Check:
@@ -95,7 +101,9 @@ def _cgroups() -> Check:
     elif (root / "memory").is_dir():
         kind = "hybrid (v1 controllers)" if (root / "unified").is_dir() else "v1"
     else:
-        return Check("cgroups", "none", False, "mount the cgroup file system; containers run without limits or not at all")
+        return Check(
+            "cgroups", "none", False, "mount the cgroup file system; containers run without limits or not at all"
+        )
     writable = os.access(root if kind == "v2" else root / "memory", os.W_OK) and os.geteuid() == 0
     return Check("cgroups", kind, True, "" if writable else "no limits on containers without root")
 
@@ -103,13 +111,23 @@ def _cgroups() -> Check:
 def _kvm() -> Check:
     device = Path("/dev/kvm")
     if not device.exists():
-        remedy = "switch on VT-x or AMD-V in the firmware and load kvm_intel or kvm_amd; on a virtual machine ask for nesting"
+        remedy = (
+            "switch on VT-x or AMD-V in the firmware and load kvm_intel or kvm_amd (a virtual machine: allow nesting)"
+        )
         return Check("/dev/kvm", "not there", False, remedy)
     if not os.access(device, os.R_OK | os.W_OK):
-        return Check("/dev/kvm", "not accessible", False, "join the group kvm (usermod --append --groups kvm USER), log in again")
+        return Check(
+            "/dev/kvm", "not accessible", False, "join the group kvm (usermod --append --groups kvm USER), log in again"
+        )
     return Check("/dev/kvm", "there and accessible", True, "whether a guest boots is tried by the platform qemu-kvm")
 
 
 def _namespaces() -> Check:
     reason = probe_namespaces()
-    return Check("namespaces", "a lab can be made" if reason is None else reason, reason is None, reason or "", reason is not None)
+    return Check(
+        "namespaces",
+        "a lab can be made" if reason is None else reason,
+        reason is None,
+        reason or "",
+        reason is not None,
+    )

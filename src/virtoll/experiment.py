@@ -1,8 +1,9 @@
 """An experiment: one YAML file, read, checked and expanded into what is to be compared.
 
-Main types: ``Experiment`` (everything the plan needs), ``PlatformChoice`` and ``WorkloadChoice`` (one entry of the file,
-with its factors expanded), ``Catalogue`` (the names and parameter models that a file may use; handed in, so that this
-module knows no platform and no workload). Every complaint names file, key and allowed values and is a ``UsageError``.
+Main types: ``Experiment`` (everything the plan needs), ``PlatformChoice`` and ``WorkloadChoice`` (one entry of the
+file, with its factors expanded), ``Catalogue`` (the names and parameter models that a file may use; handed in, so
+that this module knows no platform and no workload). Every complaint names file, key and allowed values and is a
+``UsageError``.
 
 It must not start, probe or measure anything.
 """
@@ -10,7 +11,6 @@ It must not start, probe or measure anything.
 from __future__ import annotations
 
 import itertools
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -141,7 +141,9 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
                 f"{path}: key '{key}': {label!r} is not among the platforms; "
                 f"allowed: {', '.join(labels)}; add it to 'platforms' or name another"
             )
-    control = parsed.control or next((c.label for c in platforms if catalogue.controls.get(c.platform) == parsed.baseline), None)
+    control = parsed.control or next(
+        (c.label for c in platforms if catalogue.controls.get(c.platform) == parsed.baseline), None
+    )
     return Experiment(
         name=parsed.name,
         question=parsed.question.strip(),
@@ -202,7 +204,9 @@ def _entry(
 def _combinations(given: dict[str, Any], model: type[Parameters]) -> list[dict[str, Any]]:
     """All combinations of the parameters that are given as lists although the model wants one value: the factors."""
     factors = [
-        [(key, value) for value in values] if isinstance(values, list) and not _wants_list(model, key) else [(key, values)]
+        [(key, value) for value in values]
+        if isinstance(values, list) and not _wants_list(model, key)
+        else [(key, values)]
         for key, values in given.items()
     ]
     return [dict(combination) for combination in itertools.product(*factors)]
@@ -253,10 +257,8 @@ def describe_parameters(model: type[Parameters]) -> dict[str, str]:
         annotation = field.annotation
         if typing.get_origin(annotation) is Literal:
             allowed = " | ".join(str(value) for value in typing.get_args(annotation))
-        elif isinstance(annotation, types.UnionType):
-            allowed = str(annotation)
         else:
-            allowed = getattr(annotation, "__name__", str(annotation))
+            allowed = annotation.__name__ if isinstance(annotation, type) else str(annotation)
         default = "required" if field.is_required() else f"default {field.default}"
         described[key] = f"{allowed} ({default})"
     return described

@@ -1,8 +1,8 @@
 """The guests of one block: all started before its first trial, parked between trials, ended after its last.
 
-Main types: ``Fleet`` (starts, hands out, replaces, ends guests and writes their boot records), ``LiveGuest`` (one of them with
-its network and timekeeper) and ``Pinning`` (which CPU does what). A block is one boot of each platform, so that the
-variation from boot to boot is inside the interval and not hidden below it (DESIGN 10).
+Main types: ``Fleet`` (starts, hands out, replaces, ends guests and writes their boot records), ``LiveGuest`` (one of
+them with its network and timekeeper) and ``Pinning`` (which CPU does what). A block is one boot of each platform, so
+that the variation from boot to boot is inside the interval and not hidden below it (DESIGN 10).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from virtoll.agent import Answer
 from virtoll.errors import GuestError
@@ -69,7 +69,13 @@ class LiveGuest:
     def bench(self, pinning: Pinning, tags: Iterator[int]) -> Bench:
         """What a workload is given."""
         return Bench(
-            self.guest.agent, self.guest.peer, self.timekeeper, self.network, pinning.generator_cpu, pinning.sink_cpu, tags
+            self.guest.agent,
+            self.guest.peer,
+            self.timekeeper,
+            self.network,
+            pinning.generator_cpu,
+            pinning.sink_cpu,
+            tags,
         )
 
 
@@ -88,13 +94,15 @@ class Fleet:
     _starts: dict[str, int] = field(default_factory=dict)
     _absent: dict[str, str] = field(default_factory=dict)
 
-    def __enter__(self) -> Fleet:
+    def __enter__(self) -> Self:
         """Start one guest of each platform that has a trial in this block, in the plan's order, and park it."""
         for choice in dict.fromkeys(trial.platform for trial in self.block):
             self._start(choice)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """End every guest."""
         for live in self._live.values():
             with contextlib.suppress(GuestError, OSError):
@@ -102,7 +110,10 @@ class Fleet:
         self._live.clear()
 
     def guest(self, label: str) -> LiveGuest | None:
-        """The platform's guest, started anew when the last one was lost; None when it cannot be had (``why_absent``)."""
+        """The platform's guest, started anew when the last one was lost.
+
+        None when it cannot be had (``why_absent``).
+        """
         if label not in self._live and self._starts.get(label, 0) < _STARTS_PER_BLOCK:
             self._start(next(trial.platform for trial in self.block if trial.platform.label == label))
         return self._live.get(label)
@@ -134,12 +145,15 @@ class Fleet:
         record: dict[str, Any] = {
             "boot": boot, "platform": choice.label, "block": number, "attempt": attempt, "status": "ok", "reason": None,
             "spawn_monotonic_ns": None, "ready_monotonic_ns": None, "facts": None, "mismatches": [], "attachment": None,
-            "requested": {"vcpus": request.vcpus, "memory_bytes": request.memory_bytes, "cpus": list(request.cpus)}, "evidence": [],
+            "requested": {"vcpus": request.vcpus, "memory_bytes": request.memory_bytes, "cpus": list(request.cpus)},
+            "evidence": [],
         }  # fmt: skip
         try:
             guest = self.platforms[choice.platform](choice.parameters).start(request, self.site)
             record.update(
-                attachment=guest.attachment, spawn_monotonic_ns=guest.spawned_monotonic_ns, ready_monotonic_ns=guest.ready_monotonic_ns
+                attachment=guest.attachment,
+                spawn_monotonic_ns=guest.spawned_monotonic_ns,
+                ready_monotonic_ns=guest.ready_monotonic_ns,
             )
             timekeeper = self._connect(guest, request.network)
             record["facts"] = guest.agent.call("facts")
@@ -157,7 +171,7 @@ class Fleet:
 
     def _request(self, choice: PlatformChoice, boot: str) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
-        sizes = [value for value in self._frame_parameters("frame_size_bytes")]
+        sizes = self._frame_parameters("frame_size_bytes")
         mtu = max([_STANDARD_MTU_BYTES, *(size - _ETHERNET_HEADER_BYTES for size in sizes)])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu)
@@ -169,7 +183,7 @@ class Fleet:
         return [int(value) for value in values if value is not None]
 
     def _connect(self, guest: Guest, network: GuestNetwork) -> Timekeeper:
-        """Set the network up on both sides, each by its own agent, then let the timekeeper listen on the guest's link."""
+        """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""
         guest.peer.call("network", **peer_request(network))
         answer: Answer = guest.agent.call("network", **network_request(network))
         names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}

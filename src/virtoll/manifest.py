@@ -55,7 +55,11 @@ def build(
         "control": experiment.control,
         "platforms": [_platform(experiment, number, probes) for number in range(len(experiment.platforms))],
         "metrics": _metrics(experiment),
-        "plan": {"seed": plan.seed, "estimated_seconds": estimated_seconds, "trials": [trial_entry(t) for t in plan.trials]},
+        "plan": {
+            "seed": plan.seed,
+            "estimated_seconds": estimated_seconds,
+            "trials": [trial_entry(t) for t in plan.trials],
+        },
         "host": describe_host(),
         "image": _image(site),
         "agent": _agent(site),
@@ -84,7 +88,9 @@ def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site |
         )
     agent = _agent(site)
     if (manifest.agent or {}).get("sha256") != (agent or {}).get("sha256"):
-        raise UsageError(f"run {manifest.run} was begun with another build of the agent; start a new run of {experiment.name}")
+        raise UsageError(
+            f"run {manifest.run} was begun with another build of the agent; start a new run of {experiment.name}"
+        )
 
 
 def _platform(experiment: Experiment, number: int, probes: Mapping[str, Probe]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The digits of pi, computed a second way: what Super Pi's answer is checked against.
 
-Chudnovsky's series by binary splitting (D. V. and G. V. Chudnovsky, 1988; Haible and Papanikolaou, 1998), in Python's own
-integers: another formula, another language and another multiplication than the agent's Gauss-Legendre.
+Chudnovsky's series by binary splitting (D. V. and G. V. Chudnovsky, 1988; Haible and Papanikolaou, 1998), in Python's
+own integers: another formula, another language and another multiplication than the agent's Gauss-Legendre.
 """
 
 from __future__ import annotations

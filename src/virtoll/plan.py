@@ -1,9 +1,9 @@
 """From an experiment and its seed to the trials, in the order in which they will run: pure, no I/O.
 
-Main types: ``Trial`` (one measurement to be taken) and ``Plan`` (the ordered tuple of them, fixed before the first guest
-starts). The order is randomised in blocks: each block holds one trial of every cell (platform x workload x parameters),
-shuffled with the stored seed, because running all of A and then all of B finds 15 to 81 % false differences at a nominal
-5 % (shared statistics notes; Abedi and Brecht, ICPE 2017).
+Main types: ``Trial`` (one measurement to be taken) and ``Plan`` (the ordered tuple of them, fixed before the first
+guest starts). The order is randomised in blocks: each block holds one trial of every cell (platform x workload x
+parameters), shuffled with the stored seed, because running all of A and then all of B finds 15 to 81 % false
+differences at a nominal 5 % (shared statistics notes; Abedi and Brecht, ICPE 2017).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def make_plan(experiment: Experiment) -> Plan:
 
     Sorting by ``random.random()`` keys is used instead of ``shuffle``, whose algorithm is not promised to stay.
     """
-    generator = random.Random(experiment.seed)  # noqa: S311 - an order, not a secret
+    generator = random.Random(experiment.seed)
     trials: list[Trial] = []
     for block in range(experiment.blocks):
         cells = [(platform, workload) for platform in experiment.platforms for workload in experiment.workloads]

@@ -1,6 +1,7 @@
 """What a person sees while a run goes on: a live display on a terminal, plain lines elsewhere.
 
-Main types: ``Progress`` (the seam), ``PlainProgress``, ``LiveProgress``, ``SilentProgress``. They show, and decide nothing.
+Main types: ``Progress`` (the seam), ``PlainProgress``, ``LiveProgress``, ``SilentProgress``. They show, and decide
+nothing.
 """
 
 from __future__ import annotations
@@ -90,7 +91,13 @@ class LiveProgress:
 
     def __init__(self, console: Console) -> None:
         """``console`` is a terminal; the display is shown by ``shown``."""
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[left]}"))
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
         self._bar = RichProgress(*columns, console=console)
         self._task = self._bar.add_task("setting up", total=None, left="")
         self._last: list[Text] = []
@@ -121,7 +128,9 @@ class LiveProgress:
         self._pace.step()
         colour = {"ok": "green", "skipped": "yellow"}.get(str(record["status"]), "red")
         self._last = [*self._last[-3:], Text(f"{describe(trial)}: {outcome(record)}", style=colour)]
-        self._bar.update(self._task, completed=self._pace.done, left=f"about {_minutes(self._pace.seconds_left())} left")
+        self._bar.update(
+            self._task, completed=self._pace.done, left=f"about {_minutes(self._pace.seconds_left())} left"
+        )
 
     def _render(self) -> Group:
         return Group(*self._last, self._bar)

@@ -188,7 +188,6 @@ class TrialRecord:
     result: dict[str, Any] | None
     check: Check | None
     points: tuple[Point, ...] | None
-    host_cpu_ns: dict[str, int | None] | None
     evidence: tuple[str, ...]
 
 

@@ -1,7 +1,7 @@
 """The pipeline: experiment -> plan -> platforms -> workloads -> timekeeper -> run folder.
 
-``measure`` is the whole of it in one short function. This is the only module that sees platforms and workloads together; it
-knows neither statistics nor report: what it leaves behind is a run folder (``docs/run-folder.md``).
+``measure`` is the whole of it in one short function. This is the only module that sees platforms and workloads
+together; it knows neither statistics nor report: what it leaves behind is a run folder (``docs/run-folder.md``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from virtoll import manifest
+from virtoll import manifest, probes
 from virtoll.errors import GuestError, LabError, UsageError
 from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
 from virtoll.fleet import Fleet, LiveGuest, Pinning, choose_pinning
@@ -59,12 +59,14 @@ def measure(experiment: Experiment, into: Path, command: list[str], progress: Pr
     """Run an experiment from its first trial to its last into a new run folder."""
     with open_site(experiment, progress) as ground:
         plan = make_plan(experiment)
-        probes = probe_all(experiment.platforms, ground.site, progress)
-        usable = Plan(plan.seed, tuple(t for t in plan.trials if probes[t.platform.label].available))
-        document = manifest.build(into.name, command, experiment, plan, estimate(usable), probes, ground.site, ground.pinning)
+        found = probe_all(experiment.platforms, ground.site, progress)
+        usable = Plan(plan.seed, tuple(t for t in plan.trials if found[t.platform.label].available))
+        document = manifest.build(
+            into.name, command, experiment, plan, estimate(usable), found, ground.site, ground.pinning
+        )
         folder = RunFolder.create(into, document)
         ground.record_into(folder)
-        _skip_unavailable(plan, probes, folder)
+        _skip_unavailable(plan, found, folder)
         _measure_plan(experiment, plan, folder, ground, progress)
 
 
@@ -86,7 +88,9 @@ def experiment_of(folder: RunFolder) -> Experiment:
     experiment = parse_experiment(described["text"], Path(described["file"]), catalogue())
     planned = [(t.number, t.platform.label, t.workload.workload) for t in make_plan(experiment).trials]
     if planned != [(t.trial, t.platform, t.workload) for t in folder.manifest.plan.trials]:
-        raise UsageError(f"{folder.path}: this Virtoll plans other trials from the same file; resume with the version that began it")
+        raise UsageError(
+            f"{folder.path}: this Virtoll plans other trials from the same file; resume with the version that began it"
+        )
     return experiment
 
 
@@ -143,11 +147,13 @@ def _measure_trial(trial: Trial, fleet: Fleet, folder: RunFolder, ground: Ground
     }
 
 
-def _skip_unavailable(plan: Plan, probes: dict[str, Probe], folder: RunFolder) -> None:
+def _skip_unavailable(plan: Plan, found: dict[str, Probe], folder: RunFolder) -> None:
     for trial in plan.trials:
-        probe = probes[trial.platform.label]
+        probe = found[trial.platform.label]
         if not probe.available:
-            record = dict.fromkeys(("boot", "started_realtime_ns", "ended_realtime_ns", "clock", "result", "check", "points"))
+            record = dict.fromkeys(
+                ("boot", "started_realtime_ns", "ended_realtime_ns", "clock", "result", "check", "points")
+            )
             folder.append_trial({
                 **manifest.trial_entry(trial), **record,
                 "attempt": 1, "status": "skipped", "reason": probe.reason, "evidence": [],
@@ -156,7 +162,10 @@ def _skip_unavailable(plan: Plan, probes: dict[str, Probe], folder: RunFolder) -
 
 @dataclass
 class Ground:
-    """What all guests of a run stand on: the site (None where all platforms are models), pinning, frame tags, commands."""
+    """What all guests of a run stand on.
+
+    The site (None where all platforms are models), pinning, frame tags, commands.
+    """
 
     site: Site | None
     pinning: Pinning
@@ -175,7 +184,9 @@ class Ground:
     def refuse_dead_peer(self, error: GuestError) -> None:
         """Without the network peer no trial can be measured: that ends the run, and is not booked on a guest."""
         if self.site is not None and self.site.require_peer().ended:
-            raise LabError("the network peer ended; what was finished is stored: continue it with 'virtoll resume'") from error
+            raise LabError(
+                "the network peer ended; what was finished is stored: continue it with 'virtoll resume'"
+            ) from error
 
     def record_into(self, folder: RunFolder) -> None:
         """From now on commands go to this folder, those held back first."""
@@ -213,9 +224,9 @@ def make_platform(choice: PlatformChoice) -> Platform:
 
 
 def probe_all(choices: tuple[PlatformChoice, ...], site: Site | None, progress: Progress) -> dict[str, Probe]:
-    """Find out by trying which platforms work here, by label."""
-    probes = {}
+    """Find out which platforms work here, by label: by trying, or remembered from this host's same boot."""
+    found = {}
     for choice in choices:
         progress.message(f"trying {choice.label}")
-        probes[choice.label] = make_platform(choice).probe(site)
-    return probes
+        found[choice.label] = probes.probe(make_platform(choice), choice, site)
+    return found

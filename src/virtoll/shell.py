@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import json
 import os
 import select
 import shutil
@@ -24,19 +25,21 @@ from virtoll.progress import SilentProgress
 from virtoll.run import catalogue, make_platform, open_ground
 
 _MEMORY_BYTES = 256 * 2**20
+_END_OF_TRANSMISSION = b"\x04"
 _SHELL = ["/bin/busybox", "sh", "-i"]
 
 
 def parse_platform(text: str) -> PlatformChoice:
-    """``NAME`` or ``NAME:key=value,key=value`` as an experiment's platform entry; ``UsageError`` names what is allowed."""
+    """``NAME`` or ``NAME:key=value,key=value`` as an experiment's platform entry.
+
+    ``UsageError`` names what is allowed.
+    """
     name, _, given = text.partition(":")
     entry = {"platform": name, **dict(pair.split("=", 1) for pair in given.split(",") if "=" in pair)}
     document = {"name": "shell", "question": "-", "platforms": [entry], "workloads": ["superpi"]}
     choices = catalogue()
     if name not in choices.platforms:
         raise UsageError(f"platform {name!r} is not known; allowed: {', '.join(choices.platforms)}")
-    import json
-
     document["baseline"] = "-".join([name, *list(entry.values())[1:]])
     return parse_experiment(json.dumps(document), Path("PLATFORM"), choices).platforms[0]
 
@@ -77,10 +80,7 @@ def _session(agent: AgentClient) -> int:
             if sys.stdin.fileno() in readable:
                 typed = os.read(sys.stdin.fileno(), 4096)
                 keyboard_open = bool(typed)
-                if typed:
-                    agent.call("terminal-input", data=base64.b64encode(typed).decode())
-                else:
-                    agent.call("terminal-close")
+                agent.call("terminal-input", data=base64.b64encode(typed or _END_OF_TRANSMISSION).decode())
             if agent.reader in readable:
                 agent.pump(0.0)
     return 0

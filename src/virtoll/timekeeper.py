@@ -4,8 +4,9 @@ Guests' clocks are not to be believed (Mattos et al. 2012, III.A). The guest sen
 carries nothing else at the start and at the end of each job; the kernel of the peer's namespace stamps their arrival.
 Where a guest has no such link, the same marks over the agent's channel do, stamped when they are read.
 
-A mark travels for a time between zero and one whole round trip, so a duration between two marks is wrong by at most the
-largest round trip that the path shows; that is ``error_bound_ns``. Nothing is subtracted: the bound stands beside the value.
+A mark travels for a time between zero and one whole round trip, so a duration between two marks is wrong by at most
+the largest round trip that the path shows; that is ``error_bound_ns``. Nothing is subtracted: the bound stands beside
+the value.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _MARK_DEADLINE_NS = 2_000_000_000
 
 @dataclass(frozen=True)
 class TimedJob:
-    """One job's result with its clock block, both as ``docs/run-folder.md`` stores them; ``problem`` makes the trial invalid."""
+    """One job's result with its clock block, both as ``docs/run-folder.md`` stores them.
+
+    ``problem`` makes the trial invalid.
+    """
 
     clock: dict[str, Any]
     result: dict[str, Any]
@@ -37,7 +41,7 @@ class Timekeeper:
     def __init__(self, guest: Caller, peer: Caller, link: Link | None, guest_interface: str, identifier: int) -> None:
         """Start to listen on the link's peer end.
 
-        ``guest_interface`` is the link's name inside the guest; ``identifier`` (16 bits) tells this guest's marks from others'.
+        ``guest_interface`` is the link's name inside the guest; ``identifier`` (16 bits) tells its marks from others'.
         """
         self._guest = guest
         self._peer = peer
@@ -122,7 +126,7 @@ class Timekeeper:
 
 
 def _step_ns(offset_change_ns: int) -> int:
-    """A step of the outside clock: a change of its offset to the monotonic clock that reading both cannot explain (1 ms).
+    """A step of the outside clock: a change of its offset to the monotonic one that reading both cannot explain (1 ms).
 
     Both clocks are slewed alike, so their offset changes only when the real-time clock is set.
     """

@@ -1,6 +1,6 @@
 """The lab: the namespaces that a run lives in, so that nothing is left behind, by construction (DESIGN 4).
 
-Rooms: ``launch`` (outside: enters the namespaces, watches, cleans up), ``init`` (PID 1 inside), ``residue`` (what can outlive
-a process all the same, recorded before it is made), ``inside`` (the lab as the pipeline sees it: spawn, record, sweep
-up), ``network`` (veth pairs, bridges, taps) and ``confine`` (start a program in another root).
+Rooms: ``launch`` (outside: enters the namespaces, watches, cleans up), ``init`` (PID 1 inside), ``residue`` (what can
+outlive a process all the same, recorded before it is made), ``inside`` (the lab as the pipeline sees it: spawn,
+record, sweep up), ``network`` (veth pairs, bridges, taps) and ``confine`` (start a program in another root).
 """

@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
 
 
 def prepare_mounts() -> None:
-    """A private /run (sockets, namespaces and temporary files of all tools go with it), and /sys of this network namespace.
+    """A private /run (all tools' sockets and temporary files go with it), and the /sys of this network namespace.
 
     The cgroup hierarchies are carried over, because a fresh /sys hides them. A kernel or container that refuses a fresh
     /sys keeps the old one: then interface files below /sys/class/net are the host's, and Virtoll reads netlink instead.

@@ -1,7 +1,7 @@
 """From outside into the lab: enters the namespaces, watches over them, leaves nothing.
 
-The chain is launcher (the process that the user started) -> ``setpriv`` / ``unshare`` -> PID 1 of the lab (``init``) -> the
-command, the same ``virtoll`` command line again, now inside. Three nets catch a death:
+The chain is launcher (the process that the user started) -> ``setpriv`` / ``unshare`` -> PID 1 of the lab (``init``)
+-> the command, the same ``virtoll`` command line again, now inside. Three nets catch a death:
 
 1. a *lifeline*, a socket pair between launcher and PID 1: when the launcher dies, however it dies, PID 1 reads end of
    file and exits, and the kernel kills every process of its PID namespace; network, mounts and taps go with them;
@@ -76,7 +76,9 @@ def probe_namespaces() -> str | None:
     """Why a lab cannot be made here, or None when it can: found out by making one."""
     command = [*_namespace_command(), "ip", "link", "set", "lo", "up"]
     try:
-        finished = subprocess.run(command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False)
+        finished = subprocess.run(
+            command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the namespaces of the lab could not be made: {error}"
     if finished.returncode == 0:
@@ -100,7 +102,10 @@ def _require_tools() -> None:
 
 
 def _start_janitor(record: residue.LabRecord, pipe: int, lock: int) -> subprocess.Popen[bytes]:
-    """A process that outlives everything of the lab by a moment; in its own session, so that no group kill takes it along."""
+    """A process that outlives everything of the lab by a moment.
+
+    In its own session, so that no group kill takes it along.
+    """
     command = [sys.executable, "-m", "virtoll.lab.launch", record.lab_id, str(record.folder), str(pipe)]
     return subprocess.Popen(
         command, pass_fds=(pipe, lock), stdin=subprocess.DEVNULL, start_new_session=True, cwd="/", env=os.environ
@@ -129,12 +134,15 @@ def _supervise(process: subprocess.Popen[bytes], lifeline: socket.socket) -> int
 
 
 def janitor_main(lab_id: str, folder: str, pipe: int) -> int:
-    """Wait until the launcher is gone (the pipe ends) and the lab too, then sweep; holds the record's lock until it exits."""
+    """Wait until the launcher is gone (the pipe ends) and the lab too, then sweep.
+
+    Holds the record's lock until it exits.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    while not os.read(pipe, 1) == b"":
-        pass
+    while os.read(pipe, 1):
+        continue
     _wait_for_lab_end(lab_id)
     try:
         residue.sweep(residue.LabRecord(lab_id, Path(folder)))

@@ -1,8 +1,8 @@
 """The lab's network: for each guest its own links, each a veth pair from the peer's namespace to one port of the guest.
 
-A guest has one link a traffic source (``in0``..``in2``), one towards the sink (``out``) and one that carries the timekeeper's marks
-and nothing else (``marks``). Each link is a network of its own (10.64+g.n.0/24: the guest is .1, the peer .2), and has
-its own bridge where the guest's port is a tap or a veth: no guest ever sees another's frames.
+A guest has one link a traffic source (``in0``..``in2``), one towards the sink (``out``) and one that carries the
+timekeeper's marks and nothing else (``marks``). Each link is a network of its own (10.64+g.n.0/24: the guest is .1,
+the peer .2), and has its own bridge where the guest's port is a tap or a veth: no guest ever sees another's frames.
 
 Main types: ``Link`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network`` (makes and removes them).
 It must not know platforms: they choose one of ``host_port``, ``tap_port`` and ``namespace_port`` for each link.
@@ -11,7 +11,6 @@ It must not know platforms: they choose one of ``host_port``, ``tap_port`` and `
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +65,9 @@ class GuestNetwork:
 def plan_links(index: int, sources: int = 1, mtu_bytes: int = 1500) -> GuestNetwork:
     """Names and addresses of guest ``index``'s links (0 to 189); pure."""
     if not 0 <= index < _MAXIMUM_GUESTS or not 1 <= sources <= MAXIMUM_SOURCES:
-        raise LabError(f"no network plan for guest {index} with {sources} sources; at most {_MAXIMUM_GUESTS} guests and 3 sources")
+        raise LabError(
+            f"no network plan for guest {index} with {sources} sources; at most {_MAXIMUM_GUESTS} guests and 3 sources"
+        )
     roles = [(f"in{n}", "source", n) for n in range(sources)] + [("out", "sink", 3), ("marks", "marks", 4)]
     return GuestNetwork(tuple(_plan_link(index, name, role, place, mtu_bytes) for name, role, place in roles))
 
@@ -113,7 +114,7 @@ class Network:
         return link.port_interface
 
     def namespace_port(self, link: Link, pid: int) -> None:
-        """The link ends at a veth that is moved into the network namespace of process ``pid``, through a bridge of its own."""
+        """The link ends at a veth that is moved into the namespace of process ``pid``, through a bridge of its own."""
         self._bridged(link)
         outside = f"v{link.port_interface[1:]}"
         self._veth(outside, None, link.port_interface, link.guest_mac, link.mtu_bytes)
@@ -153,12 +154,3 @@ class Network:
         if not found:
             raise LabError(f"interface {name} is not in the lab")
         return int(found[0])
-
-
-def quieten_namespace(proc: str = "/proc") -> None:
-    """No IPv6 router solicitations and the like from this namespace's interfaces: frames that nobody asked for are foreign."""
-    for scope in ("all", "default"):
-        path = f"{proc}/sys/net/ipv6/conf/{scope}/disable_ipv6"
-        if os.path.exists(path):
-            with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as stream:
-                stream.write("1")

@@ -32,7 +32,10 @@ class LabRecord:
 
 
 def state_directory() -> Path:
-    """Where the records stand: $VIRTOLL_STATE, else /run/virtoll for root, else $XDG_RUNTIME_DIR or a private folder in /tmp."""
+    """Where the records stand.
+
+    $VIRTOLL_STATE, else /run/virtoll for root, else $XDG_RUNTIME_DIR or a private folder in /tmp.
+    """
     if chosen := os.environ.get("VIRTOLL_STATE"):
         return Path(chosen)
     if os.geteuid() == 0:
@@ -44,7 +47,10 @@ def state_directory() -> Path:
 
 
 def create_record() -> tuple[LabRecord, int]:
-    """Make the record of a new lab and lock it; returns it with the lock's file descriptor (inheritable by the caller's choice)."""
+    """Make the record of a new lab and lock it.
+
+    Returns it with the lock's file descriptor (inheritable by the caller's choice).
+    """
     lab_id = f"virtoll-{os.urandom(6).hex()}"
     folder = state_directory() / "labs" / lab_id
     folder.mkdir(parents=True, mode=0o700)
@@ -94,7 +100,7 @@ def _remove_cgroup(folder: Path) -> None:
     for current, _, _ in os.walk(folder, topdown=False):
         while True:
             try:
-                os.rmdir(current)
+                Path(current).rmdir()
                 break
             except FileNotFoundError:
                 break

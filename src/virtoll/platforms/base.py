@@ -30,7 +30,10 @@ from virtoll.lab.network import GuestNetwork, Network
 
 @dataclass(frozen=True)
 class Probe:
-    """What ``probe`` found out: usable or not, the product's version, and if not why and what to do, in one sentence."""
+    """What ``probe`` found out.
+
+    Usable or not, the product's version, and if not why and what to do, in one sentence.
+    """
 
     available: bool
     version: str | None
@@ -83,11 +86,19 @@ class Site:
 class Guest(Protocol):
     """One live instance. ``attachment`` says how its links reach it, ``peer`` who generates and times for it."""
 
-    agent: Caller
-    peer: Caller
     attachment: str
     spawned_monotonic_ns: int
     ready_monotonic_ns: int
+
+    @property
+    def agent(self) -> Caller:
+        """The session with the agent inside it."""
+        ...
+
+    @property
+    def peer(self) -> Caller:
+        """The session with whoever generates and times for it."""
+        ...
 
     def park(self) -> None:
         """Stop it from using the CPU while others are measured."""
@@ -109,6 +120,10 @@ class Guest(Protocol):
 class Platform(Protocol):
     """One way to run a guest, with its parameters."""
 
+    def __init__(self, parameters: Parameters) -> None:
+        """Take the checked parameters; starts nothing."""
+        ...
+
     name: ClassVar[str]
     family: ClassVar[str]
     title: ClassVar[str]
@@ -120,6 +135,10 @@ class Platform(Protocol):
 
     def probe(self, site: Site | None) -> Probe:
         """Find out by trying whether this platform works here; never raises."""
+        ...
+
+    def depends_on(self) -> str | None:
+        """What a slow probe's outcome depends on besides host boot and image; None: the probe is quick, try always."""
         ...
 
     def start(self, request: GuestRequest, site: Site | None) -> Guest:
@@ -228,7 +247,8 @@ def network_request(network: GuestNetwork) -> dict[str, Any]:
 
 def peer_request(network: GuestNetwork) -> dict[str, Any]:
     """The same for the peer's ends: up, and without an address, so that its kernel answers and forwards nothing."""
-    interfaces = [
-        {"mac": link.peer_mac, "name": None, "mtu": link.mtu_bytes, "address": None, "neighbours": []} for link in network.links
+    interfaces: list[dict[str, Any]] = [
+        {"mac": link.peer_mac, "name": None, "mtu": link.mtu_bytes, "address": None, "neighbours": []}
+        for link in network.links
     ]
     return {"interfaces": interfaces, "routes": [], "ip_forward": None}

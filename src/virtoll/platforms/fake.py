@@ -1,8 +1,8 @@
 """A seeded model of a platform: known cost, jitter, loss, clock error, and failures on request. No process, no root.
 
-It stands behind the same interface as the real ones, so that the whole path is tested, and so that a self-test can inject
-a known cost and see whether the instrument finds it. Time is simulated: a trial of a minute takes no time at all.
-What it "measures" is the model below and nothing else; every table shows it by its family, *model*.
+It stands behind the same interface as the real ones, so that the whole path is tested, and so that a self-test can
+inject a known cost and see whether the instrument finds it. Time is simulated: a trial of a minute takes no time at
+all. What it "measures" is the model below and nothing else; every table shows it by its family, *model*.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class FakeParameters(Parameters):
     jitter: float = Field(default=0.01, ge=0, le=1)
     loss: float = Field(default=0.0, ge=0, lt=1)
     clock_error: float = Field(default=0.0, gt=-1)
-    failure: Literal["none", "unavailable", "never-ready", "dies", "wrong-check", "loses-marks", "unbalanced-books"] = "none"
+    failure: Literal["none", "unavailable", "never-ready", "dies", "wrong-check", "loses-marks", "unbalanced-books"] = (
+        "none"
+    )
     dies_at_job: int = Field(default=3, ge=1)
     seed: int = Field(default=1, ge=0)
 
@@ -86,7 +88,7 @@ class FakeAgent:
         world, model = self.world, self.world.parameters
         world.jobs += 1
         if model.failure == "dies" and world.jobs >= model.dies_at_job:
-            raise GuestDied("the fake guest died, as its model was told to; its console is kept as evidence")
+            raise GuestDied("the fake guest died, as its model was told to")
         job, parameters = fields["job"], fields["parameters"]
         size = parameters[_JOB_SIZE_KEY[job]]
         duration = int(size * _JOB_NANOSECONDS[job] * (model.cost if job != "idle" else 1.0) * world.spread())
@@ -96,9 +98,16 @@ class FakeAgent:
         if marks is not None and model.failure != "loses-marks":
             for sequence, at in ((0, start), (1, end)):
                 arrival = at + int(_LINK_DELAY_NS * (0.5 + world.noise.random()))
-                world.marks.append({"identifier": marks["identifier"], "sequence": marks["first_sequence"] + sequence, "at": arrival})
+                world.marks.append(
+                    {"identifier": marks["identifier"], "sequence": marks["first_sequence"] + sequence, "at": arrival}
+                )
         guest_end = start + int(duration * (1 + model.clock_error))
-        clock = {"start_monotonic_ns": start, "end_monotonic_ns": guest_end, "start_realtime_ns": start, "end_realtime_ns": guest_end}
+        clock = {
+            "start_monotonic_ns": start,
+            "end_monotonic_ns": guest_end,
+            "start_realtime_ns": start,
+            "end_realtime_ns": guest_end,
+        }
         return {
             "guest": {**clock, "user_cpu_ns": duration, "system_cpu_ns": 0},
             "result": dict(parameters),
@@ -123,7 +132,12 @@ class FakePeer:
             return {"round_trip_ns": delays, "lost": 0}
         if op == "marks":
             taken = [
-                {"identifier": m["identifier"], "sequence": m["sequence"], "received_realtime_ns": m["at"], "realtime_minus_monotonic_ns": 0}
+                {
+                    "identifier": m["identifier"],
+                    "sequence": m["sequence"],
+                    "received_realtime_ns": m["at"],
+                    "realtime_minus_monotonic_ns": 0,
+                }
                 for m in self.world.marks
             ]
             self.world.marks.clear()
@@ -185,10 +199,14 @@ class Fake:
             return Probe(False, None, "the model was told to be unavailable; set 'failure: none'")
         return Probe(True, "model 1", None)
 
+    def depends_on(self) -> str | None:
+        """The probe is quick."""
+        return None
+
     def start(self, request: GuestRequest, site: Site | None) -> FakeGuest:  # noqa: ARG002 - the seam's signature
         """A guest whose noise depends on the model's seed and the guest's name alone."""
         if self.parameters.failure == "never-ready":
-            error = GuestNotReady(f"{request.name} was not ready, as its model was told to; its console is kept as evidence")
+            error = GuestNotReady(f"{request.name} was not ready, as its model was told to")
             raise GuestStartError(str(error), {"console.txt": b"fake: never ready\n"})
         world = FakeWorld(self.parameters, random.Random(f"{self.parameters.seed}/{request.name}"))
         now = time.monotonic_ns()
@@ -233,16 +251,24 @@ def _traffic(world: FakeWorld, fields: dict[str, Any]) -> Answer:
         forwarded = int(min(offered, capacity / share * duration / 1e9) * (1 - model.loss))
         start = world.now_ns
         sources.append({
-            "source": number, "intended_frames": intended, "offered_frames": offered, "unsent_frames": intended - offered,
+            "source": number, "intended_frames": intended, "offered_frames": offered,
+            "unsent_frames": intended - offered,
             "start_monotonic_ns": start, "end_monotonic_ns": start + duration, "late_ns_max": 0, "batch_frames": 1,
         })  # fmt: skip
         lost = offered - forwarded + (1 if model.failure == "unbalanced-books" else 0)
         sinks.append({
-            "source": number, "forwarded_frames": forwarded, "duplicate_frames": 0, "reordered_frames": 0, "lost_frames": lost,
+            "source": number, "forwarded_frames": forwarded, "lost_frames": lost, "duplicate_frames": 0,
+            "reordered_frames": 0,
             "first_received_monotonic_ns": start + _LINK_DELAY_NS if forwarded else None,
             "last_received_monotonic_ns": start + _LINK_DELAY_NS + duration if forwarded else None, "delay_ns": None,
         })  # fmt: skip
     world.now_ns += duration
     books = {"foreign_frames": 0, "late_trial_frames": 0, "kernel_dropped_frames": 0, "drained": True}
     cpu = dict.fromkeys(("generator_user_ns", "generator_system_ns", "sink_user_ns", "sink_system_ns"), 0)
-    return {"backend": "model", "frame_size_bytes": size, "sources": sources, "sink": {"per_source": sinks, **books}, "cpu": cpu}
+    return {
+        "backend": "model",
+        "frame_size_bytes": size,
+        "sources": sources,
+        "sink": {"per_source": sinks, **books},
+        "cpu": cpu,
+    }

@@ -1,7 +1,8 @@
 """The host itself: the agent as a process of the lab, on the image's root file system by ``chroot``.
 
-``native`` is the baseline; ``native-again`` is the same thing under another name, the A/A control: what differs between the
-two is what the campaign cannot see. Its traffic is routed by the host's kernel in the lab's own network namespace.
+``native`` is the baseline; ``native-again`` is the same thing under another name, the A/A control: what differs
+between the two is what the campaign cannot see. Its traffic is routed by the host's kernel in the lab's own network
+namespace.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ class Native:
         """Always there; the version is the kernel's."""
         return Probe(True, kernel_version(require_site(site).lab), None)
 
+    def depends_on(self) -> str | None:
+        """The probe is quick."""
+        return None
+
     def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
         """Start the agent in a mount namespace of its own, changed to the image's root."""
         place = require_site(site)
@@ -67,5 +72,3 @@ def confined(site: Site, seat: str) -> list[str]:
 def kernel_version(lab: Lab) -> str:
     """The host's kernel release, as ``uname`` says."""
     return f"Linux {lab.run(['uname', '--kernel-release'], 'probe').strip()}"
-
-

@@ -1,4 +1,7 @@
-"""Bare namespaces: what every container is made of, with nothing of a container engine (network, mount, PID, IPC, UTS)."""
+"""Bare namespaces.
+
+What every container is made of, with nothing of a container engine (network, mount, PID, IPC, UTS).
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,10 @@ class NetworkNamespace:
         except GuestError as error:
             return Probe(False, None, f"{error}; allow namespaces for this user or run as root")
         return Probe(True, kernel_version(lab), None)
+
+    def depends_on(self) -> str | None:
+        """The probe is quick."""
+        return None
 
     def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
         """Start the agent as PID 1 of namespaces of its own and move its links in."""

@@ -1,8 +1,8 @@
 """Containers by an OCI runtime: one driver for every runtime that takes a bundle, given by its binary's name.
 
-The bundle is written here, so that nothing of an engine's defaults (networks, limits, profiles) comes between: the image's
-root read-only, namespaces for PID, network, mount, IPC and UTS, all capabilities, and memory and CPU limits by cgroup
-where the lab may set them. Source: OCI runtime specification 1.0.2.
+The bundle is written here, so that nothing of an engine's defaults (networks, limits, profiles) comes between: the
+image's root read-only, namespaces for PID, network, mount, IPC and UTS, all capabilities, and memory and CPU limits
+by cgroup where the lab may set them. Source: OCI runtime specification 1.0.2.
 """
 
 from __future__ import annotations
@@ -57,6 +57,10 @@ class OciPlatform:
         except GuestError as error:
             return Probe(False, version, f"{version} does not start a container here: {error}")
         return Probe(True, version, None)
+
+    def depends_on(self) -> str | None:
+        """The probe is quick."""
+        return None
 
     def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
         """Start the agent as PID 1 of a container and move its links in."""
@@ -134,9 +138,19 @@ def _limits(request: GuestRequest) -> dict[str, Any]:
 
 _MOUNTS: list[dict[str, Any]] = [
     {"destination": "/proc", "type": "proc", "source": "proc"},
-    {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]},
-    {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666"]},
+    {
+        "destination": "/dev",
+        "type": "tmpfs",
+        "source": "tmpfs",
+        "options": ["nosuid", "strictatime", "mode=755", "size=65536k"],
+    },
+    {
+        "destination": "/dev/pts",
+        "type": "devpts",
+        "source": "devpts",
+        "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666"],
+    },
     {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev"]},
     {"destination": "/run", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=755"]},
-    {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=1777"]},
+    {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev"]},  # noqa: S108
 ]

@@ -1,8 +1,8 @@
 """QEMU: one driver for its accelerators (TCG, KVM) and NIC models; direct kernel boot of the image's initramfs.
 
-The agent's channel is a virtio-serial port or the second serial console; the first one is the guest's console and is kept as
-evidence. QMP stops and continues the virtual CPUs (park, resume). KVM is never assumed from /dev/kvm: it is probed by
-booting a guest, because a device file may be there and boot nothing (nested hosts).
+The agent's channel is a virtio-serial port or the second serial console; the first one is the guest's console and is
+kept as evidence. QMP stops and continues the virtual CPUs (park, resume). KVM is never assumed from /dev/kvm: it is
+probed by booting a guest, because a device file may be there and boot nothing (nested hosts).
 
 Memory is the machine's own, so the guest sees a little less than was asked (the kernel's own reservations).
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import platform
 import shutil
 import socket
@@ -129,6 +130,15 @@ class Qemu:
         """The system emulator for this host's own architecture."""
         return f"qemu-system-{platform.machine()}"
 
+    def depends_on(self) -> str | None:
+        """The emulator's binary and the accelerator's device: what decides whether a guest boots."""
+        found = []
+        for path in (shutil.which(self.binary), "/dev/kvm"):
+            if path is not None and Path(path).exists():
+                status = Path(path).stat()
+                found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
+        return "; ".join([*found, *map(str, os.getgroups())])
+
     def probe(self, site: Site | None) -> Probe:
         """Boot a guest without network and wait for its agent."""
         place = require_site(site)
@@ -169,7 +179,12 @@ class Qemu:
         spawned = time.monotonic_ns()
         with output.open("wb") as stream:
             process = site.lab.spawn(
-                argv, f"guest {request.name}", cpus=request.cpus, stdout=stream.fileno(), stderr=subprocess.STDOUT, pass_fds=ends
+                argv,
+                f"guest {request.name}",
+                cpus=request.cpus,
+                stdout=stream.fileno(),
+                stderr=subprocess.STDOUT,
+                pass_fds=ends,
             )
         agent_end.close()
         monitor_end.close()
@@ -193,13 +208,16 @@ class Qemu:
         """QEMU's argument list for this guest."""
         serial = _CONSOLES.get(platform.machine(), "ttyS")
         channel = "virtio-serial" if self.parameters.channel == "virtio-serial" else f"/dev/{serial}1"
-        kernel_arguments = f"console={serial}0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests virtoll.channel={channel}"
+        kernel_arguments = (
+            f"console={serial}0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests virtoll.channel={channel}"
+        )
         kernel = site.image.kernel
         argv = [
             self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-machine", _MACHINES.get(platform.machine(), "q35"), "-accel", self.accelerator, "-cpu", self.cpu_model,
             "-smp", str(request.vcpus), "-m", f"{request.memory_bytes // _MIB}M",
-            "-kernel", str(kernel.vmlinux or kernel.vmlinuz), "-initrd", str(site.image.initramfs), "-append", kernel_arguments,
+            "-kernel", str(kernel.vmlinux or kernel.vmlinuz), "-initrd", str(site.image.initramfs),
+            "-append", kernel_arguments,
             "-chardev", f"file,id=console,path={console}", "-serial", "chardev:console",
             "-chardev", f"socket,id=agent,fd={agent_fd}", *self._channel_device(),
             "-chardev", f"socket,id=monitor,fd={monitor_fd}", "-mon", "chardev=monitor,mode=control",
@@ -256,5 +274,3 @@ def _cause(error: GuestError) -> str:
     text = str(error)
     marker = " (QEMU said: "
     return text.split(marker, 1)[1].rstrip(")") if marker in text else text
-
-

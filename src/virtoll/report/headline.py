@@ -162,12 +162,12 @@ def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) ->
     shares = [one.share for one in own if one.share is not None]
     title = group[0].task.metric.title
     if own[0].task.metric.better == "higher":
-        return f"{title} reaches {_range(shares)} of {baseline}'s rate{sizes} ({verdict})"
-    return f"{title} takes {_range([1 / share for share in shares], times=True)} as long{sizes} ({verdict})"
+        return f"{title} reaches {_range(shares)} of {baseline}'s rate{sizes}"
+    return f"{title} takes {_range([1 / share for share in shares], times=True)} as long{sizes}"
 
 
 def _remainder(own: Sequence[Comparison], verdict: Verdict) -> str:
-    """Everything that has no verdict, in one phrase; in brackets the interval, or the bare share where there is none."""
+    """What has no verdict, in one phrase; in brackets the interval, or the bare share where there is none."""
     names = []
     for one in own:
         if one.verdict is verdict:
@@ -178,7 +178,7 @@ def _remainder(own: Sequence[Comparison], verdict: Verdict) -> str:
                 if one.interval
                 else f" ({units.percent(one.share)})"
             )
-            names.append(one.task.label.replace(", ", " ") + known)
+            names.append(f"{one.task.metric.title} {one.task.size}".strip() + known)
     lead = {
         Verdict.NONE: "No difference detectable, with what the interval allows",
         Verdict.UNDECIDED: "Not decided, there is one block only",

@@ -4,6 +4,7 @@ The template (`templates/report.html.j2`) holds the words and the order; this mo
 """
 
 import html
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,7 +76,8 @@ def render_page(analysis: Analysis, drawings: Mapping[str, Drawing]) -> str:
     environment.filters.update(
         ns=units.nanoseconds, percent=units.percent, bytes=units.size, command=shlex.join, safe_svg=Markup
     )
-    return environment.get_template("report.html.j2").render(**_context(analysis, drawings)) + "\n"
+    page = environment.get_template("report.html.j2").render(**_context(analysis, drawings))
+    return re.sub(r"(?<=\d) (?=[%×])", "\u00a0", page) + "\n"
 
 
 def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, Any]:

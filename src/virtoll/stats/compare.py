@@ -116,8 +116,8 @@ def smallest_detectable(control: Sequence[Comparison], prior: Prior, family: int
     t(0.975, n - 1), which a comparison's own interval needs to leave out "no difference", and t(1 - 0.05 / 2m) with the
     moderated degrees of freedom, which the hardest step of the correction needs. The true difference of an A/A is zero,
     so d^2 is taken about zero: all N pairs estimate one variance, and a lasting bias of one entry counts as noise
-    instead of hiding in a mean. The second term says that a difference no larger than one that was seen between two identical
-    platforms proves nothing. A true difference of just this size is seen in about half of all campaigns.
+    instead of hiding in a mean. The second term says that a difference no larger than one that was seen between
+    two identical platforms proves nothing. A true difference of just this size is seen in about half of all campaigns.
     """
     resources: dict[str, list[Comparison]] = {}
     for comparison in control:

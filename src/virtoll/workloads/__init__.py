@@ -9,6 +9,4 @@ from virtoll.workloads.forward import Forward
 from virtoll.workloads.masr import Masr
 from virtoll.workloads.superpi import SuperPi
 
-WORKLOADS: dict[str, Workload] = {
-    workload.name: workload for workload in (Forward(), SuperPi(), Masr(), ForkWait())
-}
+WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in (Forward(), SuperPi(), Masr(), ForkWait())}

@@ -1,8 +1,9 @@
 """What a workload is: something that is run in a guest, and how its result is read and checked.
 
-Main types: ``Workload`` (protocol), ``Bench`` (what a workload is given: guest, peer, timekeeper, links), ``Measurement`` (the raw
-outcome, in the run folder's words), ``Metric`` and ``TimedJobWorkload`` (the shape that all built-in jobs share).
-A workload must not know on which platform it runs, and computes nothing that it does not also store.
+Main types: ``Workload`` (protocol), ``Bench`` (what a workload is given: guest, peer, timekeeper, links),
+``Measurement`` (the raw outcome, in the run folder's words), ``Metric`` and ``TimedJobWorkload`` (the shape that all
+built-in jobs share). A workload must not know on which platform it runs, and computes nothing that it does not also
+store.
 """
 
 from __future__ import annotations
@@ -103,5 +104,6 @@ class TimedJobWorkload:
         problem = timed.problem
         if not right:
             problem = f"the check value is wrong: {timed.check[:40]!r} instead of {str(expected)[:40]!r}"
-        return Measurement(timed.clock, timed.result, {"value": timed.check, "expected": expected, "ok": right}, None, problem)
-
+        return Measurement(
+            timed.clock, timed.result, {"value": timed.check, "expected": expected, "ok": right}, None, problem
+        )

@@ -61,7 +61,9 @@ class Forward:
 
     def _point(self, bench: Bench, wanted: ForwardParameters, rate: float | None) -> dict[str, Any]:
         duration_ns = wanted.point_milliseconds * 1_000_000
-        answer = bench.peer.call("traffic", deadline_seconds=30 + 2 * duration_ns / 1e9, **self._request(bench, wanted, rate))
+        answer = bench.peer.call(
+            "traffic", deadline_seconds=30 + 2 * duration_ns / 1e9, **self._request(bench, wanted, rate)
+        )
         return {"intended_rate_frames_per_second": rate, "duration_ns": duration_ns, **answer}
 
     def _request(self, bench: Bench, wanted: ForwardParameters, rate: float | None) -> Answer:
@@ -106,7 +108,7 @@ def _totals(point: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def _saturated(point: dict[str, Any], share: float) -> bool:
-    """The guest forwards less than ``share`` of what is offered, or the generator offers less than that of what is meant."""
+    """The guest forwards less than ``share`` of what is offered, or the generator offers less than that of intended."""
     intended, offered, forwarded = _totals(point)
     return forwarded < share * offered or offered < share * intended
 

@@ -1,0 +1,64 @@
+"""Probes that take long are remembered: a guest is booted once for each boot of the host, not before every run.
+
+The memory is a file in the cache, named after all that the outcome depends on: the host's boot, its kernel, the
+image, the platform with its parameters, and what the platform itself names. ``virtoll doctor`` always tries anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import platform as host_platform
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from virtoll.experiment import PlatformChoice
+from virtoll.image import default_cache
+from virtoll.platforms.base import Platform, Probe, Site
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def probe(driver: Platform, choice: PlatformChoice, site: Site | None, *, anew: bool = False) -> Probe:
+    """The platform's probe, from memory where that is slow and nothing has changed; never raises."""
+    depends_on = driver.depends_on()
+    if depends_on is None or site is None:
+        return driver.probe(site)
+    memory = default_cache().home / "probes" / f"{_key(choice, site, depends_on)}.json"
+    if not anew:
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            return _recall(memory)
+    found = driver.probe(site)
+    with contextlib.suppress(OSError):
+        _remember(memory, found)
+    return found
+
+
+def _key(choice: PlatformChoice, site: Site, depends_on: str) -> str:
+    parts = [
+        _BOOT_ID.read_text(encoding="ascii").strip(),
+        host_platform.release(),
+        site.image.digest,
+        choice.platform,
+        choice.parameters.model_dump_json(),
+        depends_on,
+    ]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def _recall(memory: Path) -> Probe:
+    stored = json.loads(memory.read_text(encoding="utf-8"))
+    reason = stored["reason"]
+    if reason is not None:
+        reason = f"{reason} (tried {stored['tried']}; 'virtoll doctor' tries again)"
+    return Probe(bool(stored["available"]), stored["version"], reason)
+
+
+def _remember(memory: Path, found: Probe) -> None:
+    memory.parent.mkdir(parents=True, exist_ok=True)
+    beside = memory.with_suffix(".new")
+    tried = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    beside.write_text(json.dumps({**asdict(found), "tried": tried}), encoding="utf-8")
+    beside.replace(memory)
