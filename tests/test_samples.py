@@ -35,7 +35,7 @@ def trial(number: int = 0, status: str = "ok", reason: str | None = None) -> dic
     return {
         "trial": number, "block": 0, "platform": "native", "workload": "superpi", "parameters": {"digits": 16},
         "boot": "native/0", "attempt": 1, "status": status, "reason": reason, "started_realtime_ns": 1,
-        "ended_realtime_ns": 2, "clock": None, "result": None, "check": None, "points": None, "host_cpu_ns": None,
+        "ended_realtime_ns": 2, "clock": None, "result": None, "check": None, "points": None,
         "evidence": [],
     }  # fmt: skip
 

@@ -105,6 +105,9 @@ def control_line(analysis: Analysis) -> str:
     measured = [one for one in analysis.control if one.share is not None]
     if control is None or not measured:
         return "There is no A/A control: how small a difference this run can see is not known."
+    shares = [one.share for one in measured if one.share is not None]
+    if not analysis.detectable:
+        return f"A/A: {control} reaches {_range(shares)} of {baseline}; with one block it is not known what is noise."
     limits = ", ".join(
         f"{resource} {units.percent(limit.factor - 1)}" for resource, limit in analysis.detectable.items()
     )
@@ -113,7 +116,6 @@ def control_line(analysis: Analysis) -> str:
         return (
             f"A/A FAILED: {control} differs from {baseline}, which is the same thing: {found}. Do not trust this run."
         )
-    shares = [one.share for one in measured if one.share is not None]
     return (
         f"A/A: {control} reaches {_range(shares)} of {baseline}, no difference detectable in {len(measured)} "
         f"comparisons. Smallest difference that this run can see: {limits}."

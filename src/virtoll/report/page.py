@@ -4,6 +4,7 @@ The template (`templates/report.html.j2`) holds the words and the order; this mo
 """
 
 import html
+import itertools
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from virtoll.stats.equivalence import Equivalence
 from virtoll.stats.sweeps import Curve, CurvePoint, Spread
 from virtoll.stats.values import Task
 
+_LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equivalence.csv and under the pointer
 _VERDICT_CLASS = {
     Verdict.SLOWER: "slower",
     Verdict.FASTER: "faster",
@@ -40,6 +42,7 @@ class Shown:
     kind: str = ""
     hint: str = ""
     but: str = ""
+    span: int = 1
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
         "pair_matrix": _pair_matrix(analysis.equivalence),
         "fact_groups": _fact_groups(analysis.equivalence),
-        "different_facts": [row for row in analysis.equivalence.rows if not row.equal],
+        "different_facts": _different_facts(analysis.equivalence),
         "equal_facts": [row for row in analysis.equivalence.rows if row.equal],
         "findings": [_finding_row(analysis, index) for index in range(len(analysis.fitness.findings))],
         "host": _flat(manifest.host),
@@ -113,9 +116,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "point_lengths": " and ".join(
             units.nanoseconds(one) for one in sorted({p.duration_ns for p in analysis.points})
         ),
-        "generator_bound": sorted(
-            {f"{curve.platform} at {curve.frame_size_bytes} B" for curve in analysis.curves if curve.generator_bound}
-        ),
+        "generator_bound": _generator_bound(analysis),
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
     }
@@ -148,6 +149,34 @@ def _fact_groups(report: Equivalence) -> list[tuple[str, ...]]:
     for platform in report.platforms:
         groups.setdefault(tuple(row.values[platform] for row in report.rows), []).append(platform)
     return [tuple(group) for group in groups.values()]
+
+
+def _different_facts(report: Equivalence) -> list[TableRow]:
+    """Facts that differ, by group of platforms; neighbours that agree share one cell (`span`)."""
+    groups, rows = _fact_groups(report), []
+    for row in report.rows:
+        if row.equal:
+            continue
+        values = [row.values[group[0]] for group in groups]
+        reference = next((value for value in values if value is not None), None)
+        cells = []
+        for value, run in itertools.groupby(values):
+            kind = "missing" if value is None else "" if value == reference else "differs"
+            text = "not known" if value is None else value
+            short = text if len(text) <= _LONG_TEXT else text[: _LONG_TEXT - 1] + "…"
+            cells.append(Shown(short, kind=kind, hint=text if short != text else "", span=len(list(run))))
+        rows.append(TableRow(row.name, tuple(cells)))
+    return rows
+
+
+def _generator_bound(analysis: Analysis) -> str:
+    """'native (64 B, 1500 B); netns (64 B)': where flat out hardly a frame was lost."""
+    sizes: dict[str, list[int]] = {}
+    for curve in analysis.curves:
+        if curve.generator_bound:
+            sizes.setdefault(curve.platform, []).append(curve.frame_size_bytes)
+    ordered = [(platform, sorted(sizes[platform])) for platform in analysis.platforms if platform in sizes]
+    return "; ".join(f"{platform} ({', '.join(f'{size} B' for size in own)})" for platform, own in ordered)
 
 
 def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableRow:

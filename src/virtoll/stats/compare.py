@@ -118,10 +118,11 @@ def smallest_detectable(control: Sequence[Comparison], prior: Prior, family: int
     so d^2 is taken about zero: all N pairs estimate one variance, and a lasting bias of one entry counts as noise
     instead of hiding in a mean. The second term says that a difference no larger than one that was seen between
     two identical platforms proves nothing. A true difference of just this size is seen in about half of all campaigns.
+    Only tasks with two blocks or more count: with one there is no verdict to set a limit to.
     """
     resources: dict[str, list[Comparison]] = {}
     for comparison in control:
-        if comparison.share is not None:
+        if len(comparison.pairs) > 1:
             resources.setdefault(comparison.task.metric.resource, []).append(comparison)
     return {resource: _detectable(resource, own, prior, family) for resource, own in resources.items()}
 
@@ -132,11 +133,9 @@ def _detectable(resource: str, own: Sequence[Comparison], prior: Prior, family: 
     logs = [value for comparison in own for value in _logs(comparison)]
     blocks = sorted(len(comparison.pairs) for comparison in own)[len(own) // 2]
     deviation = math.sqrt(math.fsum(value * value for value in logs) / len(logs))
-    quantile = float(stdtrit(len(logs), 1 - LEVEL / 2))
-    if blocks > 1:
-        interval = float(stdtrit(blocks - 1, 1 - LEVEL / 2))
-        quantile = max(interval, float(stdtrit(prior.total_df(blocks - 1), 1 - LEVEL / (2 * max(family, 1)))))
-    noise = quantile * deviation / math.sqrt(blocks)
+    by_interval = float(stdtrit(blocks - 1, 1 - LEVEL / 2))
+    by_correction = float(stdtrit(prior.total_df(blocks - 1), 1 - LEVEL / (2 * max(family, 1))))
+    noise = max(by_interval, by_correction) * deviation / math.sqrt(blocks)
     worst = max(abs(math.log(comparison.share)) for comparison in own if comparison.share is not None)
     factor, noise_factor = math.exp(min(max(noise, worst), 700.0)), math.exp(min(noise, 700.0))
     return Detectable(resource, factor, noise_factor, math.exp(worst), len(own), len(logs))

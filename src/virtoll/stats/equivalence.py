@@ -94,7 +94,7 @@ def _merged(boots: Iterable[BootRecord]) -> dict[str, str | None]:
     seen: dict[str, list[str | None]] = {}
     for boot in boots:
         if boot.facts is not None:
-            for name, value in _flat(boot.facts, boot.attachment).items():
+            for name, value in _flat(boot.facts, boot.attachment, _own_macs(boot)).items():
                 seen.setdefault(name, []).append(value)
     return {name: _agreed(values) for name, values in seen.items()}
 
@@ -106,8 +106,17 @@ def _agreed(values: Sequence[str | None]) -> str | None:
     return "varies: " + " / ".join(known)
 
 
-def _flat(facts: Mapping[str, Any], attachment: str | None) -> dict[str, str | None]:
-    """One boot's facts as name -> text; interfaces are told apart by what they are, not by name or address."""
+def _own_macs(boot: BootRecord) -> frozenset[str] | None:
+    """MAC addresses of the guest's own links where the boot says them: the bare host sees the others' links too."""
+    macs = (boot.requested or {}).get("interface_macs")
+    return frozenset(macs) if macs else None
+
+
+def _flat(facts: Mapping[str, Any], attachment: str | None, macs: frozenset[str] | None) -> dict[str, str | None]:
+    """One boot's facts as name -> text; interfaces are told apart by what they are, not by name or address.
+
+    Only the interfaces with one of `macs` count, where it is known; the loopback never does.
+    """
     flat: dict[str, str | None] = {"attachment": attachment}
     for name, key in _PLAIN:
         flat[name] = _text(facts.get(key), _NULL_MEANS.get(key) if key in facts else None)
@@ -117,7 +126,11 @@ def _flat(facts: Mapping[str, Any], attachment: str | None) -> dict[str, str | N
     flat["is process 1"] = None if facts.get("pid") is None else "yes" if facts["pid"] == 1 else "no"
     flags = facts.get("cpu_flags")
     flat["CPU flags"] = " ".join(sorted(flags)) if flags else None
-    interfaces = [one for one in facts.get("interfaces") or () if one.get("name") != "lo"]
+    interfaces = [
+        one
+        for one in facts.get("interfaces") or ()
+        if one.get("name") != "lo" and (macs is None or one.get("mac") in macs)
+    ]
     flat["interfaces"] = str(len(interfaces))
     flat["MTU"] = _set(one.get("mtu") for one in interfaces)
     flat["driver"] = _set(one.get("driver") for one in interfaces)

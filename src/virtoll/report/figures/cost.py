@@ -125,12 +125,17 @@ def _legend(figure: "Figure", platforms: list[str], styles: dict[str, PlatformSt
 def caption(analysis: Analysis) -> str:
     """What to see."""
     methods = sorted({one.interval.method for one in _shown(analysis) if one.interval})
-    method = "; ".join(methods) if methods else "none, there is only one block"
+    method = "; ".join(methods)
     band = (
         " Inside the grey zone two entries of the same bare host differ as much: nothing can be told there."
         if analysis.detectable
         else " There is no A/A control in this run, so no zone is drawn."
     )
+    if not methods:
+        return (
+            f"Each dot is the ratio to {analysis.baseline} in the one block that was measured: there are no "
+            "intervals, so there is no verdict."
+        )
     return (
         f"Each dot is the location of the ratios to {analysis.baseline} of the same block; lines are 95 % intervals "
         f"({method}), each by itself. A filled marker is a difference that survives Holm's correction over "

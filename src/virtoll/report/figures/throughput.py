@@ -91,7 +91,8 @@ def caption(analysis: Analysis) -> str:
     share = f", in brackets as a share of {analysis.baseline} (pairs of the same block)" if analysis.baseline else ""
     line = f" The dashed line is {analysis.baseline}." if analysis.baseline else ""
     bound = (
-        " ≥: at flat out hardly a frame was lost, so the generator set the limit and the platform's own is higher."
+        " ≥: flat out hardly a frame was lost, so generator and path together set the limit; the "
+        "platform's own may be higher."
         if any(curve.generator_bound for curve in analysis.curves)
         else ""
     )

@@ -1,0 +1,176 @@
+"""The report from every kind of synthetic run: it is made, it is whole, and its numbers are the analysis's."""
+
+import csv
+import io
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
+
+from virtoll import units
+from virtoll.errors import StorageError
+from virtoll.report import build_report, headline_table
+from virtoll.report.drawing import render
+from virtoll.report.figures import FIGURES
+from virtoll.report.figures.style import KNOWN, platform_styles
+from virtoll.stats.analysis import analyse
+
+KVM = {"qemu-kvm": "/dev/kvm does not exist on <this> host"}
+RUNS = {
+    "whole": Truth(REALISTIC, clock_error={"qemu-tcg-e1000": -0.002}),
+    "troubled": Truth(
+        REALISTIC | {"qemu-kvm": {}}, unavailable=KVM, outlier=("netns", "superpi", 2),
+        failures={("runc", "masr", 1): "failed", ("netns", "superpi", 0): "invalid"},
+    ),
+    "many blocks": Truth({"native": {}, "native-again": {}, "other": {"cpu": 1.3}}, blocks=7, hypervisor=None),
+    "interrupted": Truth(REALISTIC, stop_after=30, state="interrupted"),
+    "nothing run": Truth(REALISTIC, stop_after=0, state="interrupted"),
+    "all failed": Truth(REALISTIC, all_fail=True),
+    "one block": Truth(REALISTIC, blocks=1),
+    "no baseline": Truth(REALISTIC, baseline=None, control=None),
+    "no control": Truth({"native": {}, "runc": {}}, control=None),
+    "control differs": Truth({"native": {}, "native-again": {"cpu": 1.5}, "runc": {}}, noise=0.005),
+    "one platform": Truth({"native": {}}, control=None, frame_sizes=(64,)),
+}  # fmt: skip
+
+
+class Page(HTMLParser):
+    """Collects what a page loads, its headings, its ids, and whether its elements are closed in order."""
+
+    VOID = frozenset({"meta", "br", "img", "link", "hr", "input"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        given = dict(attrs)
+        self.ids += [value for key, value in attrs if key == "id" and value]
+        self.loads += [value for key, value in attrs if key in {"src", "srcset", "data", "poster"} and value]
+        if tag == "link":
+            self.loads.append(given.get("href") or "")
+        if tag == "a":
+            self.links.append(given.get("href") or "")
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_report_is_whole_and_loads_nothing(name: str, tmp_path: Path) -> None:
+    built = build_report(write(tmp_path / "run", RUNS[name]))
+    text = built.path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.open == []
+    assert page.loads == []
+    assert "script" not in page.tags
+    assert not re.search(r"@import|url\(\s*['\"]?(?!#)", text)
+    assert len(page.ids) == len(set(page.ids))
+    assert page.tags.count("h1") == 1
+    assert page.tags.count("svg") == len(list((built.path.parent / "figures").glob("*.svg")))
+    for link in page.links:
+        assert link.removeprefix("#") in page.ids if link.startswith("#") else (built.path.parent / link).is_file()
+    for figure in FIGURES:
+        assert f"figure-{figure}" in page.ids
+    assert "None" not in re.sub(r"<pre>.*?</pre>|<svg.*?</svg>", "", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_figure_is_drawn_from_every_run(name: str) -> None:
+    analysis = analyse(run_data(RUNS[name]))
+    for figure, spec in FIGURES.items():
+        if spec.why_not(analysis) is None:
+            drawing = render(figure, spec, analysis)
+            assert "<svg" in drawing.svg
+            assert drawing.pdf.startswith(b"%PDF")
+            assert len(spec.caption(analysis)) > 60
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    folder = write(tmp_path / "run", RUNS["whole"])
+    one, two = build_report(folder, tmp_path / "one"), build_report(folder, tmp_path / "two")
+    files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
+    assert len(files) == 1 + 2 * len(FIGURES) + 5
+    for file in files:
+        assert (one.path.parent / file).read_bytes() == (two.path.parent / file).read_bytes(), file
+
+
+def test_the_pages_numbers_are_the_analysiss(tmp_path: Path) -> None:
+    built = build_report(write(tmp_path / "run", RUNS["whole"]))
+    text = built.path.read_text(encoding="utf-8").replace("\u00a0", " ")
+    for one in built.analysis.comparisons:
+        assert one.share is not None
+        assert f"<b>{units.percent(one.share)}</b>" in text
+    for limit in built.analysis.detectable.values():
+        assert units.percent(limit.factor - 1) in text
+    assert "relative numbers only" in text
+    rows = list(csv.DictReader((built.path.parent / "tables" / "cells.csv").open()))
+    assert len(rows) == len(built.analysis.data.trials)
+    values = {(int(row["trial"]), row["metric"]): float(row["value"]) for row in rows}
+    for observation in built.analysis.observations:
+        assert values[observation.trial, observation.task.metric.name] == observation.value
+    points = list(csv.DictReader((built.path.parent / "tables" / "points.csv").open()))
+    assert all(int(row["offered_frames"]) == int(row["forwarded_frames"]) + int(row["lost_frames"]) for row in points)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("interrupted", "This run is not complete"),
+        ("all failed", "No trial gave a value"),
+        ("nothing run", "No trial gave a value"),
+        ("one block", "Only one block was measured"),
+        ("no baseline", "This run has no baseline"),
+        ("no control", "There is no A/A control"),
+        ("control differs", "A/A FAILED"),
+        ("troubled", "/dev/kvm does not exist on &lt;this&gt; host"),
+        ("troubled", "the guest&#39;s process ended during the job"),
+    ],
+)
+def test_what_is_missing_is_said(name: str, sentence: str, tmp_path: Path) -> None:
+    built = build_report(write(tmp_path / "run", RUNS[name]))
+    assert sentence in built.path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_headline_fits_a_terminal(name: str) -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(headline_table(analyse(run_data(RUNS[name]))))
+    text = console.export_text()
+    assert "Host:" in text
+    if name == "whole":
+        assert "slower" in text
+        assert re.search(r"qemu-tcg-e1000.*4\.\d+ %", text)
+
+
+def test_a_report_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    folder = write(tmp_path / "run", RUNS["one platform"])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot write the report"):
+        build_report(folder, tmp_path / "file")
+
+
+def test_each_platform_has_its_own_look() -> None:
+    platforms = ["native", "native-again", "netns", "runc", "qemu-tcg-virtio-net", "qemu-tcg-e1000", "a", "b", "c"]
+    styles = platform_styles(platforms)
+    assert styles["netns"] == KNOWN["netns"]
+    looks = [(style.colour, style.marker) for style in styles.values()]
+    assert len(set(looks)) == len(looks)

@@ -1,0 +1,203 @@
+"""The whole analysis on runs of known truth: an injected cost is found, an A/A finds nothing, failures are said."""
+
+from dataclasses import replace
+
+import pytest
+from tests.support.synthetic_run import REALISTIC, Truth, run_data
+
+from virtoll.errors import RunFolderError
+from virtoll.stats.analysis import Analysis, analyse
+from virtoll.stats.comparability import Identity, require_comparable
+from virtoll.stats.compare import Verdict
+from virtoll.stats.fitness import Brand
+from virtoll.stats.summaries import PAPER_SUMMARIES, median_of_last_three, outliers
+
+FLAT: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
+FOUR = {"packet path": 1.25, "cpu": 1.25, "memory": 1.25, "kernel": 1.25}
+
+
+def run(truth: Truth) -> Analysis:
+    return analyse(run_data(truth))
+
+
+@pytest.mark.parametrize("blocks", [3, 5, 7, 12])
+def test_an_injected_cost_of_a_fifth_is_found(blocks: int) -> None:
+    """Performance is 80 % of native's in every task, noise 1 %: slower everywhere, near 80 %, at any n."""
+    analysis = run(Truth(FLAT | {"costly": FOUR}, blocks=blocks, noise=0.01))
+    own = [one for one in analysis.comparisons if one.platform == "costly"]
+    assert [one.verdict for one in own] == [Verdict.SLOWER] * 7, [(one.task.short, one.reason) for one in own]
+    for one in own:
+        assert one.share == pytest.approx(0.8, rel=0.05)
+        assert one.interval is not None
+        assert one.interval.low < one.interval.high < 1
+    assert not analysis.rejected_controls
+
+
+@pytest.mark.parametrize("blocks", [3, 9])
+def test_equal_platforms_are_not_told_apart_beyond_the_nominal_level(blocks: int) -> None:
+    """200 campaigns of two platforms that cost nothing: families with any false verdict stay at 5 % or below."""
+    false_verdicts = false_alarms = 0
+    campaigns = 200 if blocks == 3 else 60
+    for seed in range(campaigns):
+        truth = Truth(FLAT | {"a": {}, "b": {}}, seed=seed, blocks=blocks, noise=0.03, frame_sizes=(64,))
+        analysis = run(truth)
+        false_verdicts += any(one.verdict in (Verdict.SLOWER, Verdict.FASTER) for one in analysis.comparisons)
+        false_alarms += bool(analysis.rejected_controls)
+    assert false_verdicts / campaigns <= 0.05 + 0.03
+    assert false_alarms / campaigns <= 0.05 + 0.04
+
+
+def test_drift_is_seen_and_does_not_make_differences() -> None:
+    """The host slows down by 30 % over the run; platforms are equal."""
+    analysis = run(Truth(FLAT | {"a": {}}, drift=0.3, blocks=9, noise=0.01))
+    assert analysis.drift is not None
+    assert analysis.drift.p_value < 0.001
+    assert analysis.drift.over_run == pytest.approx(1 / 1.3 - 1, abs=0.05)
+    assert {one.verdict for one in analysis.comparisons} == {Verdict.NONE}
+
+
+def test_the_smallest_detectable_difference_grows_with_noise_and_hides_smaller_costs() -> None:
+    quiet, loud = (run(Truth(FLAT | {"a": {"cpu": 1.05}}, noise=noise)) for noise in (0.002, 0.05))
+    assert 1 < quiet.detectable["cpu"].factor < 1.03
+    assert loud.detectable["cpu"].factor > 1.05
+    task = next(task for task in quiet.tasks if task.workload == "superpi")
+    found, hidden = quiet.comparison("a", task), loud.comparison("a", task)
+    assert found is not None
+    assert hidden is not None
+    assert (found.verdict, hidden.verdict) == (Verdict.SLOWER, Verdict.NONE)
+
+
+def test_an_a_a_difference_is_raised_loudly() -> None:
+    analysis = run(Truth({"native": {}, "native-again": FOUR, "a": {}}, noise=0.01))
+    assert len(analysis.rejected_controls) == 7
+    assert analysis.detectable["cpu"].factor > 1.2
+
+
+def test_failures_leave_their_pair_out_and_are_counted() -> None:
+    truth = Truth(REALISTIC, failures={("runc", "masr", 1): "failed", ("netns", "superpi", 0): "invalid"},
+                  unavailable={"qemu-tcg-e1000": "qemu is not installed"})  # fmt: skip
+    analysis = run(truth)
+    masr = next(task for task in analysis.tasks if task.workload == "masr")
+    compared = analysis.comparison("runc", masr)
+    assert compared is not None
+    assert [block for block, _ in compared.pairs] == [0, 2]
+    missing = analysis.comparison("qemu-tcg-e1000", masr)
+    assert missing is not None
+    assert missing.verdict is Verdict.NOT_MEASURED
+    assert "qemu is not installed" in missing.reason
+    assert analysis.statuses["runc"] == {"ok": 20, "invalid": 0, "failed": 1, "skipped": 0, "not run": 0}
+    assert analysis.statuses["qemu-tcg-e1000"]["skipped"] == 21
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [
+        Truth(REALISTIC, all_fail=True),
+        Truth(REALISTIC, stop_after=0),
+        Truth(REALISTIC, baseline=None, control=None),
+        Truth(REALISTIC, unavailable={"native": "no"}),
+    ],
+    ids=["all failed", "nothing run", "no baseline", "baseline unavailable"],
+)
+def test_without_a_measured_baseline_there_are_no_ratios(truth: Truth) -> None:
+    analysis = run(truth)
+    assert analysis.baseline is None
+    assert all(one.share is None for one in (*analysis.comparisons, *analysis.control))
+    assert analysis.detectable == {}
+
+
+def test_one_block_gives_ratios_and_no_verdict() -> None:
+    analysis = run(Truth(REALISTIC, blocks=1))
+    assert {one.verdict for one in analysis.comparisons} == {Verdict.UNDECIDED}
+    assert all(one.share is not None and one.interval is None for one in analysis.comparisons)
+    assert analysis.detectable == {}
+
+
+def test_another_build_of_the_agent_is_not_compared() -> None:
+    data = run_data(Truth(REALISTIC))
+    boots = tuple(
+        replace(boot, facts=boot.facts | {"agent_sha256": "b" * 64}) if boot.facts and boot.platform == "runc" else boot
+        for boot in data.boots
+    )
+    analysis = analyse(replace(data, boots=boots))
+    own = [one for one in analysis.comparisons if one.platform == "runc"]
+    assert {one.verdict for one in own} == {Verdict.NOT_MEASURED}
+    assert "other build of the agent" in own[0].reason
+    assert any(one.share is not None for one in analysis.comparisons)
+
+
+def test_unlike_results_are_refused() -> None:
+    require_comparable(Identity("a", None, "ns"), Identity("a", "x", "ns"))
+    for other in (Identity("b", "x", "ns"), Identity("a", "y", "ns"), Identity("a", "x", "frames/s")):
+        with pytest.raises(RunFolderError, match="not comparable"):
+            require_comparable(Identity("a", "x", "ns"), other)
+
+
+def test_clock_error_is_found_where_it_is_and_only_there() -> None:
+    analysis = run(Truth(REALISTIC, clock_error={"qemu-tcg-e1000": -0.002}))
+    by_platform = {clock.platform: clock for clock in analysis.clocks}
+    assert by_platform["qemu-tcg-e1000"].median == pytest.approx(-0.002, rel=0.1)
+    assert by_platform["qemu-tcg-e1000"].within == 0
+    assert by_platform["native"].words == "within the bound"
+
+
+def test_the_brand_says_why() -> None:
+    assert run(Truth(FLAT, hypervisor=None)).fitness.brand is Brand.FIT
+    nested = run(Truth(FLAT, hypervisor="kvm")).fitness
+    assert nested.brand is Brand.DEGRADED
+    assert nested.reasons == ("the host is itself a virtual machine (kvm): relative numbers only",)
+    data = run_data(Truth(FLAT, hypervisor=None))
+    samples = (*data.fitness[:-1], replace(data.fitness[-1], swap_out_pages=20_000, kernel_messages=("MCE: error",)))
+    swapped = analyse(replace(data, fitness=samples)).fitness
+    assert swapped.brand is Brand.UNFIT
+    assert swapped.kernel_messages == ("MCE: error",)
+    assert analyse(replace(data, fitness=())).fitness.brand is Brand.DEGRADED
+
+
+def test_the_labs_own_kernel_messages_do_not_count() -> None:
+    data = run_data(Truth(FLAT, hypervisor=None))
+    own = ("b2in0: port 1(l2in0) entered blocking state", "l2in0: entered allmulticast mode")
+    samples = (*data.fitness[:-1], replace(data.fitness[-1], kernel_messages=own))
+    assert analyse(replace(data, fitness=samples)).fitness.brand is Brand.FIT
+
+
+def test_equivalence_counts_and_names_what_differs() -> None:
+    report = run(Truth(REALISTIC)).equivalence
+    pair = report.pair("qemu-tcg-e1000", "native")
+    assert pair is not None
+    assert {"CPU model", "clock source", "driver", "memory seen"} <= set(pair.different)
+    again = report.pair("netns", "runc")
+    assert again is not None
+    assert again.different == ()
+    flags = next(row for row in report.rows if row.name == "CPU flags")
+    assert flags.values["qemu-tcg-e1000"] == "3 flags; − aes avx2 avx512f"
+
+
+def test_values_are_what_was_injected() -> None:
+    """No noise: the largest rate and the duration come out as the generator's formula has them."""
+    analysis = run(Truth({"native": {}}, control=None, noise=0.0))
+    by_name = {task.short: analysis.cells["native", task].median for task in analysis.tasks}
+    assert by_name["superpi 16384 digits"] == pytest.approx(180e6, rel=1e-3)
+    assert by_name["forward 64 B"] == pytest.approx(480e3 * (1 - 64 / 6000), rel=0.02)
+    assert all(point.offered_frames == point.forwarded_frames + point.lost_frames for point in analysis.points)
+
+
+def test_outliers_are_flagged_from_five_values_on_and_kept() -> None:
+    assert outliers([10, 10.1, 9.9, 10.05, 14]) == [4]
+    assert outliers([10, 10.1, 14]) == []
+    assert outliers([1, 1, 1, 1, 5]) == []
+    analysis = run(Truth(REALISTIC, blocks=7, outlier=("netns", "superpi", 3)))
+    task = next(task for task in analysis.tasks if task.workload == "superpi")
+    cell = analysis.cells["netns", task]
+    assert {one.block for one in cell.observations if one.trial in cell.outliers} >= {3}
+    assert len(cell.observations) == 7
+
+
+def test_the_papers_own_summaries() -> None:
+    nine = [10.0, 11, 12, 9, 10, 11, 10, 9, 8]
+    assert PAPER_SUMMARIES["schlosser2011"](nine).centre == pytest.approx(10)
+    deviation = PAPER_SUMMARIES["mattos2012"](nine)
+    assert deviation.high == pytest.approx(10 + 1.2247, abs=1e-3)
+    assert median_of_last_three([100, 3, 1, 2]).centre == 2
+    with pytest.raises(ValueError, match="four values"):
+        median_of_last_three([1, 2, 3])

@@ -1,0 +1,40 @@
+"""Numbers for people."""
+
+import pytest
+
+from virtoll import units
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (units.nanoseconds(1_234_567), "1.23 ms"),
+        (units.nanoseconds(999_999), "1.00 ms"),
+        (units.nanoseconds(125e9), "2 min 5 s"),
+        (units.nanoseconds(0), "0 ns"),
+        (units.size(256 << 20), "256 MiB"),
+        (units.size(1000), "1000 B"),
+        (units.size(1536), "1.50 KiB"),
+        (units.count(412_345), "412 k"),
+        (units.count(999_900), "1.00 M"),
+        (units.frame_rate(412_345), "412 kframes/s"),
+        (units.frame_rate(41), "41.0 frames/s"),
+        (units.percent(0.0412), "4.12 %"),
+        (units.percent(1.0), "100 %"),
+        (units.percent(-0.05), "−5.00 %"),
+        (units.percent(0.00001), "<0.01 %"),
+        (units.parts_per_million(-0.002), "−2000 ppm"),
+        (units.parts_per_million(0.05), "+5.00 %"),
+        (units.significant(0.09996), "0.100"),
+        (units.value(3.0, "ops"), "3.00 ops"),
+        (units.times(8.04), "8.04 ×"),
+    ],
+)
+def test_text(text: str, expected: str) -> None:
+    assert text == expected
+
+
+def test_the_wires_rate_is_schlossers() -> None:
+    """Delay between frames in ms: 8000 (s + 24) / b, so at b bit/s a frame takes 8 (s + 24) / b seconds."""
+    rate = 1e9 / (8 * (64 + 24))
+    assert units.wire_rate_bits_per_second(rate, 64) == pytest.approx(1e9)
