@@ -106,6 +106,7 @@ def control_line(analysis: Analysis) -> str:
     if control is None or not measured:
         return "There is no A/A control: how small a difference this run can see is not known."
     shares = [one.share for one in measured if one.share is not None]
+    decided = sum(one.interval is not None for one in measured)
     if not analysis.detectable:
         return f"A/A: {control} reaches {_range(shares)} of {baseline}; with one block it is not known what is noise."
     limits = ", ".join(
@@ -117,7 +118,7 @@ def control_line(analysis: Analysis) -> str:
             f"A/A FAILED: {control} differs from {baseline}, which is the same thing: {found}. Do not trust this run."
         )
     return (
-        f"A/A: {control} reaches {_range(shares)} of {baseline}, no difference detectable in {len(measured)} "
+        f"A/A: {control} reaches {_range(shares)} of {baseline}, no difference detectable in {decided} "
         f"comparisons. Smallest difference that this run can see: {limits}."
     )
 
@@ -183,7 +184,7 @@ def _remainder(own: Sequence[Comparison], verdict: Verdict) -> str:
             names.append(f"{one.task.metric.title} {one.task.size}".strip() + known)
     lead = {
         Verdict.NONE: "No difference detectable, with what the interval allows",
-        Verdict.UNDECIDED: "Not decided, there is one block only",
+        Verdict.UNDECIDED: "Not decided, only one block has both values",
         Verdict.NOT_MEASURED: "Not measured",
     }[verdict]
     return f"{lead}: {', '.join(names)}" if names else ""

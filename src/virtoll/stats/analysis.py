@@ -111,7 +111,7 @@ def analyse(data: RunData) -> Analysis:
     prior = prior_of([*control, *comparisons])
     control, comparisons = correct(moderate(control, prior)), correct(moderate(comparisons, prior))
     family = sum(one.p_value is not None for one in comparisons)
-    detectable = smallest_detectable(control, prior, family)
+    detectable = smallest_detectable(control, comparisons, prior)
     points = point_values(data.trials)
     order = ordered_values(cells.values())
     return Analysis(

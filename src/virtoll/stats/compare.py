@@ -87,7 +87,11 @@ def compare(
         found.interval.coverage,
         found.interval.method,
     )
-    verdict, reason = (Verdict.NONE, "") if interval else (Verdict.UNDECIDED, "one block only: no interval, no verdict")
+    verdict, reason = (
+        (Verdict.NONE, "")
+        if interval
+        else (Verdict.UNDECIDED, "only one block has both values: no interval, no verdict")
+    )
     return Comparison(platform, task, pairs, math.exp(found.value), interval, found.p_value, None, verdict, reason)
 
 
@@ -108,34 +112,43 @@ def _logs(comparison: Comparison) -> list[float]:
     return [math.log(share) for _, share in comparison.pairs]
 
 
-def smallest_detectable(control: Sequence[Comparison], prior: Prior, family: int) -> dict[str, Detectable]:
+def smallest_detectable(
+    control: Sequence[Comparison], comparisons: Sequence[Comparison], prior: Prior
+) -> dict[str, Detectable]:
     """The smallest visible difference by resource, from the A/A shares (baseline against itself) of all its tasks.
 
-    With d the N paired log shares of all A/A tasks of the resource, n the median number of blocks a task, m the family:
-    `max(q * sqrt(sum(d^2) / N) / sqrt(n), max |task's estimate|)`, as a factor by exp(), where q is the larger of
-    t(0.975, n - 1), which a comparison's own interval needs to leave out "no difference", and t(1 - 0.05 / 2m) with the
-    moderated degrees of freedom, which the hardest step of the correction needs. The true difference of an A/A is zero,
-    so d^2 is taken about zero: all N pairs estimate one variance, and a lasting bias of one entry counts as noise
-    instead of hiding in a mean. The second term says that a difference no larger than one that was seen between
-    two identical platforms proves nothing. A true difference of just this size is seen in about half of all campaigns.
-    Only tasks with two blocks or more count: with one there is no verdict to set a limit to.
+    With d the N paired log shares of all A/A tasks of the resource, n the median number of pairs of the comparisons on
+    the resource, and m the number of all comparisons: `max(q * sqrt(sum(d^2) / N) / sqrt(n), max |A/A estimate|)`, as a
+    factor by exp(). q is the largest of t(0.975, n - 1), which a comparison's own interval needs to leave out "no
+    difference"; t(1 - 0.05 / 2m) with the moderated degrees of freedom, which the hardest step of the correction needs;
+    and t(0.975, N), for what the A/A itself does not know. The true difference of an A/A is zero, so d^2 is taken about
+    zero: all N pairs estimate one variance, and a lasting bias of one entry counts as noise instead of hiding in a
+    mean. The second term says that a difference no larger than one seen between two identical platforms proves nothing.
+    A true difference of just this size is seen in about half of all campaigns.
+    Only tasks with two pairs or more count: with one there is no verdict to set a limit to.
     """
     resources: dict[str, list[Comparison]] = {}
     for comparison in control:
         if len(comparison.pairs) > 1:
             resources.setdefault(comparison.task.metric.resource, []).append(comparison)
-    return {resource: _detectable(resource, own, prior, family) for resource, own in resources.items()}
+    family = sum(one.p_value is not None for one in comparisons)
+    result = {}
+    for resource, own in resources.items():
+        others = [one for one in comparisons if one.task.metric.resource == resource and len(one.pairs) > 1]
+        pairs = sorted(len(one.pairs) for one in others or own)
+        result[resource] = _detectable(resource, own, pairs[len(pairs) // 2], prior, family)
+    return result
 
 
-def _detectable(resource: str, own: Sequence[Comparison], prior: Prior, family: int) -> Detectable:
+def _detectable(resource: str, own: Sequence[Comparison], blocks: int, prior: Prior, family: int) -> Detectable:
     from scipy.special import stdtrit
 
     logs = [value for comparison in own for value in _logs(comparison)]
-    blocks = sorted(len(comparison.pairs) for comparison in own)[len(own) // 2]
     deviation = math.sqrt(math.fsum(value * value for value in logs) / len(logs))
     by_interval = float(stdtrit(blocks - 1, 1 - LEVEL / 2))
     by_correction = float(stdtrit(prior.total_df(blocks - 1), 1 - LEVEL / (2 * max(family, 1))))
-    noise = max(by_interval, by_correction) * deviation / math.sqrt(blocks)
+    by_control = float(stdtrit(len(logs), 1 - LEVEL / 2))
+    noise = max(by_interval, by_correction, by_control) * deviation / math.sqrt(blocks)
     worst = max(abs(math.log(comparison.share)) for comparison in own if comparison.share is not None)
     factor, noise_factor = math.exp(min(max(noise, worst), 700.0)), math.exp(min(noise, 700.0))
     return Detectable(resource, factor, noise_factor, math.exp(worst), len(own), len(logs))
