@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,8 +13,7 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 
 from virtoll import units
 from virtoll.errors import StorageError
-from virtoll.report import build_report, headline_table
-from virtoll.report.drawing import render
+from virtoll.report import ReportResult, build_report, headline_table
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.style import KNOWN, platform_styles
 from virtoll.stats.analysis import analyse
@@ -35,6 +35,19 @@ RUNS = {
     "control differs": Truth({"native": {}, "native-again": {"cpu": 1.5}, "runc": {}}, noise=0.005),
     "one platform": Truth({"native": {}}, control=None, frame_sizes=(64,)),
 }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ReportResult]:
+    """The report of each kind of run, made at its first use."""
+    made: dict[str, ReportResult] = {}
+
+    def report(name: str) -> ReportResult:
+        if name not in made:
+            made[name] = build_report(write(tmp_path_factory.mktemp("report") / "run", RUNS[name]))
+        return made[name]
+
+    return report
 
 
 class Page(HTMLParser):
@@ -75,8 +88,8 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_report_is_whole_and_loads_nothing(name: str, tmp_path: Path) -> None:
-    built = build_report(write(tmp_path / "run", RUNS[name]))
+def test_a_report_is_whole_and_loads_nothing(name: str, reports: Callable[[str], ReportResult]) -> None:
+    built = reports(name)
     text = built.path.read_text(encoding="utf-8")
     page = Page(text)
     assert page.open == []
@@ -94,14 +107,16 @@ def test_a_report_is_whole_and_loads_nothing(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_figure_is_drawn_from_every_run(name: str) -> None:
-    analysis = analyse(run_data(RUNS[name]))
+def test_every_figure_is_drawn_from_every_run(name: str, reports: Callable[[str], ReportResult]) -> None:
+    built = reports(name)
     for figure, spec in FIGURES.items():
-        if spec.why_not(analysis) is None:
-            drawing = render(figure, spec, analysis)
-            assert "<svg" in drawing.svg
-            assert drawing.pdf.startswith(b"%PDF")
-            assert len(spec.caption(analysis)) > 60
+        file = built.path.parent / "figures" / figure
+        drawn = spec.why_not(built.analysis) is None
+        assert file.with_suffix(".svg").exists() is drawn
+        if drawn:
+            assert "<svg" in file.with_suffix(".svg").read_text(encoding="utf-8")
+            assert file.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+            assert len(spec.caption(built.analysis)) > 60
 
 
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -113,8 +128,8 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
         assert (one.path.parent / file).read_bytes() == (two.path.parent / file).read_bytes(), file
 
 
-def test_the_pages_numbers_are_the_analysiss(tmp_path: Path) -> None:
-    built = build_report(write(tmp_path / "run", RUNS["whole"]))
+def test_the_pages_numbers_are_the_analysiss(reports: Callable[[str], ReportResult]) -> None:
+    built = reports("whole")
     text = built.path.read_text(encoding="utf-8").replace("\u00a0", " ")
     for one in built.analysis.comparisons:
         assert one.share is not None
@@ -145,8 +160,8 @@ def test_the_pages_numbers_are_the_analysiss(tmp_path: Path) -> None:
         ("troubled", "the guest&#39;s process ended during the job"),
     ],
 )
-def test_what_is_missing_is_said(name: str, sentence: str, tmp_path: Path) -> None:
-    built = build_report(write(tmp_path / "run", RUNS[name]))
+def test_what_is_missing_is_said(name: str, sentence: str, reports: Callable[[str], ReportResult]) -> None:
+    built = reports(name)
     assert sentence in built.path.read_text(encoding="utf-8")
 
 

@@ -156,7 +156,7 @@ def _trial(entry: dict[str, Any], progress: float, truth: Truth, dice: random.Ra
     started = EPOCH_NS + entry["trial"] * 2_000_000_000
     record = {**entry, "boot": f"{label}/{block}", "attempt": 1, "status": "ok", "reason": None,
               "started_realtime_ns": started, "ended_realtime_ns": started + 1_500_000_000, "clock": None,
-              "result": None, "check": None, "points": None, "host_cpu_ns": {"user": 1, "system": 1, "steal": 0},
+              "result": None, "check": None, "points": None,
               "evidence": []}  # fmt: skip
     factor = math.exp(dice.gauss(0, truth.noise)) * (1 + truth.drift * progress)
     if truth.outlier == (label, workload, block):
