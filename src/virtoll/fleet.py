@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from virtoll.agent import Answer
+from virtoll.agent import Answer, Caller
 from virtoll.errors import GuestError
 from virtoll.experiment import Experiment, PlatformChoice
-from virtoll.lab.network import GuestNetwork, plan_links
+from virtoll.lab.network import GuestNetwork, Link, plan_links
 from virtoll.plan import Trial
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Site, network_request, peer_request
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
-from virtoll.timekeeper import Timekeeper
+from virtoll.timekeeper import Timekeeper, echo_request
 from virtoll.workloads.base import Bench
 
 _STARTS_PER_BLOCK = 3
 _ETHERNET_HEADER_BYTES = 14
 _STANDARD_MTU_BYTES = 1500
+_PATH_DEADLINE_SECONDS = 15.0
+_ECHO_TIMEOUT_NS = 250_000_000
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,7 @@ class Fleet:
         record: dict[str, Any] = {
             "boot": boot, "platform": choice.label, "block": number, "attempt": attempt, "status": "ok", "reason": None,
             "spawn_monotonic_ns": None, "ready_monotonic_ns": None, "facts": None, "mismatches": [], "attachment": None,
-            "requested": {"vcpus": request.vcpus, "memory_bytes": request.memory_bytes, "cpus": list(request.cpus)},
+            "requested": {"vcpus": request.vcpus, "memory_bytes": request.memory_bytes, "cpus": list(request.cpus), "interface_macs": [link.guest_mac for link in request.network.links]},
             "evidence": [],
         }  # fmt: skip
         try:
@@ -188,11 +191,10 @@ class Fleet:
         answer: Answer = guest.agent.call("network", **network_request(network))
         names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
         link = network.marks
-        identifier = (os.getpid() + self._starts_so_far()) % 2**16
+        for each in network.links:
+            await_path(guest.peer, each)
+        identifier = (os.getpid() + len(self.folder.boots())) % 2**16
         return Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac], identifier)
-
-    def _starts_so_far(self) -> int:
-        return len(self.folder.boots())
 
     def _keep(self, name: str, found: Mapping[str, bytes]) -> list[str]:
         """Store evidence files; returns their paths relative to the run folder."""
@@ -203,6 +205,19 @@ class Fleet:
             (folder / file).write_bytes(content)
             paths.append(f"evidence/{name}/{file}")
         return paths
+
+
+def await_path(peer: Caller, link: Link) -> None:
+    """Wait until the guest answers an echo on a link: a carrier is not yet a path.
+
+    QEMU's e1000, for one, takes no frame in for a second of its own time after its driver has switched it on.
+    """
+    deadline = time.monotonic() + _PATH_DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        answer = peer.call("path-delay", count=1, timeout_ns=_ECHO_TIMEOUT_NS, **echo_request(link))
+        if answer["round_trip_ns"]:
+            return
+    raise GuestError(f"its link {link.name} answered no echo within {_PATH_DEADLINE_SECONDS:g} s")
 
 
 def mismatches(request: GuestRequest, facts: Mapping[str, Any]) -> list[str]:

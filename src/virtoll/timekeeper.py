@@ -58,12 +58,9 @@ class Timekeeper:
             return [self._channel_round_trip_ns() for _ in range(PATH_DELAY_SAMPLES)]
         answer = self._peer.call(
             "path-delay",
-            interface=self._link.peer_interface,
-            source=self._link.peer_address,
-            target=self._link.guest_address,
-            target_mac=self._link.guest_mac,
             count=PATH_DELAY_SAMPLES,
             timeout_ns=1_000_000_000,
+            **echo_request(self._link),
         )
         return [int(value) for value in answer["round_trip_ns"]]
 
@@ -123,6 +120,16 @@ class Timekeeper:
         start = time.monotonic_ns()
         self._guest.call("clocks")
         return time.monotonic_ns() - start
+
+
+def echo_request(link: Link) -> dict[str, Any]:
+    """Where the peer sends an echo request to reach the guest on this link."""
+    return {
+        "interface": link.peer_interface,
+        "source": link.peer_address,
+        "target": link.guest_address,
+        "target_mac": link.guest_mac,
+    }
 
 
 def _step_ns(offset_change_ns: int) -> int:

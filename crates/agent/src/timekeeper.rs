@@ -29,7 +29,6 @@ struct Mark {
 struct Captured {
     marks: Mutex<Vec<Mark>>,
     arrived: Condvar,
-    failure: Mutex<Option<String>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -40,42 +39,42 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 pub struct Timekeeper {
     captured: Arc<Captured>,
-    interfaces: Vec<String>,
+    /// By interface index: a guest that is started anew brings a new interface of the same name.
+    captures: Vec<(u32, thread::JoinHandle<()>)>,
 }
 
 impl Timekeeper {
-    /// Opens the capture of an interface; one that is open stays.
+    /// Opens the capture of an interface; one that is open stays, and one whose interface is gone has ended by itself.
     ///
     /// # Errors
     /// `system` if there is no such interface or no right to capture.
     pub fn start(&mut self, interface: &str) -> Result<Value, Error> {
-        if self.interfaces.iter().any(|open| open == interface) {
-            return Ok(json!({}));
-        }
         let what = format!("capture on {interface}");
         let system = |cause: io::Error| Error::system(&what, &cause);
+        let index = virtoll_wire::interface_index(interface).map_err(system)?;
+        self.captures.retain(|(_, thread)| !thread.is_finished());
+        if self.captures.iter().any(|(open, _)| *open == index) {
+            return Ok(json!({}));
+        }
         let socket = PacketSocket::for_icmp(interface).map_err(system)?;
         let captured = Arc::clone(&self.captured);
-        let name = interface.to_owned();
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("timekeeper".to_owned())
             .spawn(move || {
-                if let Err(cause) = capture(&socket, &captured) {
-                    *locked(&captured.failure) = Some(format!("capture on {name}: {cause}"));
-                    captured.arrived.notify_all();
-                }
+                // The only error is that the interface is gone: a mark that is missing for it is told by `marks`.
+                let _gone = capture(&socket, &captured);
             })
             .map_err(system)?;
-        self.interfaces.push(interface.to_owned());
+        self.captures.push((index, thread));
         Ok(json!({}))
     }
 
     /// Waits for marks and hands them out.
     ///
     /// # Errors
-    /// `bad-request` if nothing is captured, `system` if a capture broke.
+    /// `bad-request` if no capture was ever started.
     pub fn marks(&mut self, wanted: &Marks) -> Result<Value, Error> {
-        if self.interfaces.is_empty() {
+        if self.captures.is_empty() {
             return Err(Error::bad_request(
                 "no timekeeper is started; send timekeeper-start first",
             ));
@@ -90,10 +89,6 @@ impl Timekeeper {
             });
             if there >= wanted.wait_for as usize || left.is_zero() {
                 break;
-            }
-            if let Some(failure) = locked(&self.captured.failure).take() {
-                self.interfaces.clear();
-                return Err(Error::new(virtoll_proto::ErrorKind::System, failure));
             }
             let wait = self.captured.arrived.wait_timeout(marks, left);
             marks = wait.unwrap_or_else(PoisonError::into_inner).0;

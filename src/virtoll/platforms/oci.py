@@ -123,7 +123,7 @@ def oci_configuration(site: Site, argv: list[str], request: GuestRequest | None)
             "noNewPrivileges": False,
             "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), _CAPABILITIES),
         },
-        "mounts": _MOUNTS,
+        "mounts": _MOUNTS + ([_CGROUP_MOUNT] if site.lab.cgroup is not None else []),
         "linux": linux,
     }
 
@@ -154,3 +154,11 @@ _MOUNTS: list[dict[str, Any]] = [
     {"destination": "/run", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=755"]},
     {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev"]},  # noqa: S108
 ]
+
+# Read-only, so that the guest can see its limits and not change them.
+_CGROUP_MOUNT = {
+    "destination": "/sys/fs/cgroup",
+    "type": "cgroup",
+    "source": "cgroup",
+    "options": ["nosuid", "noexec", "nodev", "relatime", "ro"],
+}
