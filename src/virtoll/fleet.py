@@ -148,7 +148,10 @@ class Fleet:
         record: dict[str, Any] = {
             "boot": boot, "platform": choice.label, "block": number, "attempt": attempt, "status": "ok", "reason": None,
             "spawn_monotonic_ns": None, "ready_monotonic_ns": None, "facts": None, "mismatches": [], "attachment": None,
-            "requested": {"vcpus": request.vcpus, "memory_bytes": request.memory_bytes, "cpus": list(request.cpus), "interface_macs": [link.guest_mac for link in request.network.links]},
+            "requested": {
+                "vcpus": request.vcpus, "memory_bytes": request.memory_bytes, "cpus": list(request.cpus),
+                "interface_macs": [link.guest_mac for link in request.network.links],
+            },
             "evidence": [],
         }  # fmt: skip
         try:

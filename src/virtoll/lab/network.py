@@ -5,21 +5,25 @@ timekeeper's marks and nothing else (``marks``). Each link is a network of its o
 the peer .2), and has its own bridge where the guest's port is a tap or a veth: no guest ever sees another's frames.
 
 Main types: ``Link`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network`` (makes and removes them).
-It must not know platforms: they choose one of ``host_port``, ``tap_port`` and ``namespace_port`` for each link.
+It must not know platforms: they choose one of ``host_port``, ``tap_port`` and
+``namespace_port`` for each link.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from virtoll.errors import LabError
+from virtoll.errors import GuestError, LabError
 
 MAXIMUM_SOURCES = 3
+TUN_DEVICE = "/dev/net/tun"
 _MAXIMUM_GUESTS = 190
 
 
@@ -89,6 +93,20 @@ def _plan_link(index: int, name: str, role: str, place: int, mtu_bytes: int) -> 
     )
 
 
+def taps_allowed() -> bool:
+    """True where this user may open /dev/net/tun; Debian allows everybody, some hosts only root."""
+    return os.access(TUN_DEVICE, os.R_OK | os.W_OK)
+
+
+@contextlib.contextmanager
+def _refused(link: Link) -> Iterator[None]:
+    """A link that the kernel refuses costs the guest that wanted it, not the campaign."""
+    try:
+        yield
+    except (NetlinkError, OSError) as error:
+        raise GuestError(f"its link {link.name} could not be made: {error}") from error
+
+
 class Network:
     """Makes links in the lab's network namespace; ``peer_pid`` is a process in the peer's."""
 
@@ -103,23 +121,26 @@ class Network:
 
     def host_port(self, link: Link) -> None:
         """The link ends at the lab's own namespace: the guest is the host itself."""
-        self._veth(link.lab_interface, link.guest_mac, link.peer_interface, link.peer_mac, link.mtu_bytes)
-        self._to_peer(link)
+        with _refused(link):
+            self._veth(link.lab_interface, link.guest_mac, link.peer_interface, link.peer_mac, link.mtu_bytes)
+            self._to_peer(link)
 
     def tap_port(self, link: Link) -> str:
         """The link ends at a tap in a bridge of its own; returns the tap's name."""
-        self._bridged(link)
-        self._route.link("add", ifname=link.port_interface, kind="tuntap", mode="tap")
-        self._enslave(link, link.port_interface)
+        with _refused(link):
+            self._bridged(link)
+            self._route.link("add", ifname=link.port_interface, kind="tuntap", mode="tap")
+            self._enslave(link, link.port_interface)
         return link.port_interface
 
     def namespace_port(self, link: Link, pid: int) -> None:
         """The link ends at a veth that is moved into the namespace of process ``pid``, through a bridge of its own."""
-        self._bridged(link)
-        outside = f"v{link.port_interface[1:]}"
-        self._veth(outside, None, link.port_interface, link.guest_mac, link.mtu_bytes)
-        self._enslave(link, outside)
-        self._route.link("set", index=self._index(link.port_interface), net_ns_pid=pid)
+        with _refused(link):
+            self._bridged(link)
+            outside = f"v{link.port_interface[1:]}"
+            self._veth(outside, None, link.port_interface, link.guest_mac, link.mtu_bytes)
+            self._enslave(link, outside)
+            self._route.link("set", index=self._index(link.port_interface), net_ns_pid=pid)
 
     def remove(self, network: GuestNetwork) -> None:
         """Remove the links of a guest that has ended; what its namespace took along is gone already."""

@@ -25,7 +25,7 @@ from qemu.qmp import QMPClient, QMPError
 
 from virtoll.errors import GuestDied, GuestError
 from virtoll.experiment import Parameters
-from virtoll.lab.network import GuestNetwork, Link
+from virtoll.lab.network import TUN_DEVICE, GuestNetwork, Link, taps_allowed
 from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, require_site, socket_session
 
 _MIB = 2**20
@@ -133,7 +133,7 @@ class Qemu:
     def depends_on(self) -> str | None:
         """The emulator's binary and the accelerator's device: what decides whether a guest boots."""
         found = []
-        for path in (shutil.which(self.binary), "/dev/kvm"):
+        for path in (shutil.which(self.binary), "/dev/kvm", TUN_DEVICE):
             if path is not None and Path(path).exists():
                 status = Path(path).stat()
                 found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
@@ -148,6 +148,9 @@ class Qemu:
         version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
         if self.accelerator not in place.lab.run([self.binary, "-accel", "help"], "probe").split():
             return Probe(False, version, f"{version} was built without {self.accelerator}; install one that has it")
+        if not taps_allowed():
+            remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root"
+            return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
         request = GuestRequest(f"probe-{self.name}", 1, 128 * _MIB, (), GuestNetwork(()), self.probe_deadline_seconds)
         try:
             self._start(request, place).stop()
@@ -156,12 +159,12 @@ class Qemu:
         return Probe(True, version, None)
 
     def start(self, request: GuestRequest, site: Site | None) -> QemuGuest:
-        """Boot the image with one NIC a link, each on a tap of the lab."""
+        """Boot the image with one NIC a link, each on a tap in a bridge."""
         place = require_site(site)
         network = place.require_network()
-        for link in request.network.links:
-            network.tap_port(link)
         try:
+            for link in request.network.links:
+                network.tap_port(link)
             guest = self._start(request, place)
         except GuestError:
             network.remove(request.network)
@@ -169,13 +172,17 @@ class Qemu:
         guest.cleanup.insert(0, lambda: network.remove(request.network))
         return guest
 
-    def _start(self, request: GuestRequest, site: Site) -> QemuGuest:
+    def _start(
+        self, request: GuestRequest, site: Site, sockets: Mapping[str, socket.socket] = _NO_SOCKETS
+    ) -> QemuGuest:
         folder = site.lab.guest_folder(request.name.replace("/", "-"))
         console, output = folder / "console.txt", folder / "qemu.txt"
         agent, agent_end = socket_session(request.name)
         monitor_ours, monitor_end = socket.socketpair()
         ends = (agent_end.fileno(), monitor_end.fileno())
         argv = self.command(request, site, console, *ends)
+        for link in request.network.links:
+            argv += self._nic(link)
         spawned = time.monotonic_ns()
         with output.open("wb") as stream:
             process = site.lab.spawn(
@@ -205,14 +212,14 @@ class Qemu:
         return guest
 
     def command(self, request: GuestRequest, site: Site, console: Path, agent_fd: int, monitor_fd: int) -> list[str]:
-        """QEMU's argument list for this guest."""
+        """QEMU's argument list for this guest, without its NICs."""
         serial = _CONSOLES.get(platform.machine(), "ttyS")
         channel = "virtio-serial" if self.parameters.channel == "virtio-serial" else f"/dev/{serial}1"
         kernel_arguments = (
             f"console={serial}0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests virtoll.channel={channel}"
         )
         kernel = site.image.kernel
-        argv = [
+        return [
             self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-machine", _MACHINES.get(platform.machine(), "q35"), "-accel", self.accelerator, "-cpu", self.cpu_model,
             "-smp", str(request.vcpus), "-m", f"{request.memory_bytes // _MIB}M",
@@ -222,9 +229,6 @@ class Qemu:
             "-chardev", f"socket,id=agent,fd={agent_fd}", *self._channel_device(),
             "-chardev", f"socket,id=monitor,fd={monitor_fd}", "-mon", "chardev=monitor,mode=control",
         ]  # fmt: skip
-        for link in request.network.links:
-            argv += self._nic(link)
-        return argv
 
     def _channel_device(self) -> list[str]:
         if self.parameters.channel == "serial":
