@@ -172,9 +172,7 @@ class Qemu:
         guest.cleanup.insert(0, lambda: network.remove(request.network))
         return guest
 
-    def _start(
-        self, request: GuestRequest, site: Site, sockets: Mapping[str, socket.socket] = _NO_SOCKETS
-    ) -> QemuGuest:
+    def _start(self, request: GuestRequest, site: Site) -> QemuGuest:
         folder = site.lab.guest_folder(request.name.replace("/", "-"))
         console, output = folder / "console.txt", folder / "qemu.txt"
         agent, agent_end = socket_session(request.name)
