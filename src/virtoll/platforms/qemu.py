@@ -248,8 +248,8 @@ class QemuTcg(Qemu):
     accelerator: ClassVar[str] = "tcg"
     cpu_model: ClassVar[str] = "max"
     probe_deadline_seconds: ClassVar[float] = 90.0
-    boot_seconds: ClassVar[float] = 8.0
-    slowdown: ClassVar[float] = 10.0
+    boot_seconds: ClassVar[float] = 4.5
+    slowdown: ClassVar[float] = 40.0
 
 
 class QemuKvm(Qemu):

@@ -4,7 +4,7 @@ Only verdicts that survived correction are stated as differences; "no difference
 interval still allows, because it is not the same as "no cost".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 DECIDED = (Verdict.SLOWER, Verdict.FASTER)
+# A terminal has no room for the words in every cell; the legend stands below the table.
+SIGNS: Mapping[str, str] = {Verdict.NONE: "=", Verdict.UNDECIDED: "?", Verdict.NOT_MEASURED: "–"}
+LEGEND = "= no difference detectable   ? not decided   – not measured"
 
 
 @dataclass(frozen=True)
@@ -84,17 +87,19 @@ def headline_table(analysis: Analysis) -> "Table":
     title = (
         f"Performance as a share of {baseline} (100 % = as fast)" if baseline else "Medians (no baseline: no shares)"
     )
-    table = Table(title=title, caption="\n".join((control_line(analysis), host_line(analysis))), caption_justify="left")
+    caption = "\n".join((LEGEND, control_line(analysis), host_line(analysis)))
+    table = Table(title=title, caption=caption, caption_justify="left")
     table.add_column("platform", no_wrap=True)
     for task in headline_tasks(analysis):
-        table.add_column(task.short, justify="right", max_width=15)
+        table.add_column(task.short, justify="right")
     colours = {Verdict.SLOWER: "red", Verdict.FASTER: "green"}
     for row in headline_rows(analysis):
         cells = []
         for cell in row.cells:
-            lines = [cell.share_text, cell.words] if cell.share is not None else [cell.words]
+            sign = SIGNS.get(cell.words, cell.words)
+            text = sign if cell.share is None else f"{cell.share_text} {sign}"
             style = next((colour for verdict, colour in colours.items() if verdict == cell.words), "dim")
-            cells.append(Text("\n".join(lines), style=style if baseline else ""))
+            cells.append(Text(text, style=style if baseline else ""))
         table.add_row(row.platform, *cells)
     return table
 

@@ -97,7 +97,7 @@ class TimedJobWorkload:
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """Run the job between two marks and compare its check value."""
-        deadline = 60.0 + 200.0 * self.native_seconds(parameters)
+        deadline = 60.0 + 1000.0 * self.native_seconds(parameters)
         timed = bench.timekeeper.time_job(self.job, parameters.model_dump(mode="json"), deadline)
         expected = self.expected_check(parameters)
         right = expected is None or timed.check == expected

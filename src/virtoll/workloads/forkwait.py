@@ -26,8 +26,8 @@ class ForkWait(TimedJobWorkload):
     parameter_model: ClassVar[type[Parameters]] = ForkWaitParameters
 
     def native_seconds(self, parameters: Parameters) -> float:
-        """About 150 us a process."""
-        return 150e-6 * _processes(parameters)
+        """About 60 us a process."""
+        return 60e-6 * _processes(parameters)
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """Every child, once."""
