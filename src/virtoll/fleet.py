@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -84,7 +85,10 @@ class LiveGuest:
 
 @dataclass
 class Fleet:
-    """The guests of one block; a context manager. A guest that dies is started anew, at most three times a block."""
+    """The guests of one block; a context manager. A guest that dies is started anew, at most three times a block.
+
+    ``boots`` counts the starts of each platform in each block, over all sessions of the run.
+    """
 
     experiment: Experiment
     block: tuple[Trial, ...]
@@ -93,6 +97,7 @@ class Fleet:
     pinning: Pinning
     platforms: Mapping[str, type[Platform]]
     progress: Progress
+    boots: Counter[tuple[str, int]]
     _live: dict[str, LiveGuest] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
     _absent: dict[str, str] = field(default_factory=dict)
@@ -139,7 +144,8 @@ class Fleet:
     def _start(self, choice: PlatformChoice) -> None:
         """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised."""
         number = self.block[0].block
-        attempt = 1 + sum(1 for boot in self.folder.boots() if (boot.platform, boot.block) == (choice.label, number))
+        self.boots[choice.label, number] += 1
+        attempt = self.boots[choice.label, number]
         self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
@@ -196,7 +202,7 @@ class Fleet:
         link = network.marks
         for each in network.links:
             await_path(guest.peer, each)
-        identifier = (os.getpid() + len(self.folder.boots())) % 2**16
+        identifier = (os.getpid() + self.boots.total()) % 2**16
         return Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac], identifier)
 
     def _keep(self, name: str, found: Mapping[str, bytes]) -> list[str]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -96,25 +97,28 @@ def experiment_of(folder: RunFolder) -> Experiment:
 
 def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground, progress: Progress) -> None:
     finished = folder.finished_trials()
+    ground.attempts = Counter(record.trial for record in folder.trials())
+    ground.boots = Counter((boot.platform, boot.block) for boot in folder.boots())
     unavailable = {entry.label for entry in folder.manifest.platforms if not entry.available}
     todo = [trial for trial in plan.trials if trial.number not in finished and trial.platform.label not in unavailable]
     progress.begin(len(plan.trials) - len(todo), len(plan.trials), estimate(Plan(plan.seed, tuple(todo))))
     sampler = FitnessSampler()
     folder.append_fitness(sampler.sample(None))
     for block in Plan(plan.seed, tuple(todo)).blocks():
-        with Fleet(experiment, block, folder, ground.site, ground.pinning, PLATFORMS, progress) as fleet:
+        with Fleet(experiment, block, folder, ground.site, ground.pinning, PLATFORMS, progress, ground.boots) as fleet:
             for trial in block:
                 progress.trial_begins(trial)
-                record = _measure_trial(trial, fleet, folder, ground)
+                record = _measure_trial(trial, fleet, ground)
                 folder.append_trial(record)
                 folder.append_fitness(sampler.sample(trial.number))
                 progress.trial_ends(trial, record)
     folder.set_state("complete", None)
 
 
-def _measure_trial(trial: Trial, fleet: Fleet, folder: RunFolder, ground: Ground) -> dict[str, Any]:
+def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]:
     """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
     started = time.time_ns()
+    ground.attempts[trial.number] += 1
     outcome, status, reason, evidence = Measurement(), "ok", None, list[str]()
     live: LiveGuest | None = None
     try:
@@ -134,7 +138,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, folder: RunFolder, ground: Ground
     return {
         **manifest.trial_entry(trial),
         "boot": live.boot if live else None,
-        "attempt": 1 + sum(1 for record in folder.trials() if record.trial == trial.number),
+        "attempt": ground.attempts[trial.number],
         "status": status,
         "reason": reason,
         "started_realtime_ns": started,
@@ -162,9 +166,10 @@ def _skip_unavailable(plan: Plan, found: dict[str, Probe], folder: RunFolder) ->
 
 @dataclass
 class Ground:
-    """What all guests of a run stand on.
+    """What all guests of a run stand on: the site (None where all platforms are models), pinning, tags of frames.
 
-    The site (None where all platforms are models), pinning, frame tags, commands.
+    ``commands`` holds command lines back until there is a run folder; ``attempts`` counts the records of each trial,
+    ``boots`` the starts of each platform in each block, over all sessions of the run.
     """
 
     site: Site | None
@@ -172,6 +177,8 @@ class Ground:
     tags: Iterator[int]
     commands: list[dict[str, Any]]
     folder: RunFolder | None = None
+    attempts: Counter[int] = field(default_factory=Counter)
+    boots: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def record(self, role: str, argv: Any, code: int | None) -> None:
         """Keep one command line; before the run folder exists they are held back."""
