@@ -16,10 +16,11 @@ from typing import Any
 from virtoll import probes
 from virtoll.experiment import PlatformChoice
 from virtoll.fleet import choose_pinning
+from virtoll.ground import open_ground
 from virtoll.lab.launch import inside_lab, probe_namespaces
 from virtoll.platforms import PLATFORMS
 from virtoll.progress import SilentProgress
-from virtoll.run import make_platform, open_ground
+from virtoll.run import make_platform
 
 _TOOLS = ("setpriv", "unshare", "mount", "ip", "taskset", "nsenter")
 _MINIMUM_KERNEL = (4, 18)

@@ -1,28 +1,24 @@
 """The pipeline: experiment -> plan -> platforms -> workloads -> timekeeper -> run folder.
 
-``measure`` is the whole of it in one short function. This is the only module that sees platforms and workloads
-together; it knows neither statistics nor report: what it leaves behind is a run folder (``docs/run-folder.md``).
+``measure`` is the whole of it in one short function. It knows neither statistics nor report: what it leaves behind is
+a run folder (``docs/run-folder.md``).
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from virtoll import manifest, probes
-from virtoll.errors import GuestError, LabError, UsageError
+from virtoll.errors import GuestError, UsageError
 from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
-from virtoll.fleet import Fleet, LiveGuest, Pinning, choose_pinning
+from virtoll.fleet import Fleet, LiveGuest, choose_pinning
+from virtoll.ground import Ground, bare_ground, open_ground
 from virtoll.host import FitnessSampler
-from virtoll.image import prepare_image
-from virtoll.lab.inside import this_lab
-from virtoll.peer import network_peer
 from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Platform, Probe, Site
@@ -67,7 +63,6 @@ def measure(experiment: Experiment, into: Path, command: list[str], progress: Pr
         )
         folder = RunFolder.create(into, document)
         ground.record_into(folder)
-        _skip_unavailable(plan, found, folder)
         _measure_plan(experiment, plan, folder, ground, progress)
 
 
@@ -96,11 +91,11 @@ def experiment_of(folder: RunFolder) -> Experiment:
 
 
 def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground, progress: Progress) -> None:
-    finished = folder.finished_trials()
     ground.attempts = Counter(record.trial for record in folder.trials())
     ground.boots = Counter((boot.platform, boot.block) for boot in folder.boots())
-    unavailable = {entry.label for entry in folder.manifest.platforms if not entry.available}
-    todo = [trial for trial in plan.trials if trial.number not in finished and trial.platform.label not in unavailable]
+    _skip_unavailable(plan, folder, ground)
+    finished = folder.finished_trials()
+    todo = [trial for trial in plan.trials if trial.number not in finished]
     progress.begin(len(plan.trials) - len(todo), len(plan.trials), estimate(Plan(plan.seed, tuple(todo))))
     sampler = FitnessSampler()
     folder.append_fitness(sampler.sample(None))
@@ -151,56 +146,17 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
     }
 
 
-def _skip_unavailable(plan: Plan, found: dict[str, Probe], folder: RunFolder) -> None:
+def _skip_unavailable(plan: Plan, folder: RunFolder, ground: Ground) -> None:
+    """A record for each trial of a platform that cannot be used here, so that none is missing."""
+    reasons = {entry.label: entry.reason for entry in folder.manifest.platforms if not entry.available}
+    never = dict.fromkeys(("boot", "started_realtime_ns", "ended_realtime_ns", "clock", "result", "check", "points"))
     for trial in plan.trials:
-        probe = found[trial.platform.label]
-        if not probe.available:
-            record = dict.fromkeys(
-                ("boot", "started_realtime_ns", "ended_realtime_ns", "clock", "result", "check", "points")
-            )
+        label = trial.platform.label
+        if label in reasons and not ground.attempts[trial.number]:
             folder.append_trial({
-                **manifest.trial_entry(trial), **record,
-                "attempt": 1, "status": "skipped", "reason": probe.reason, "evidence": [],
+                **manifest.trial_entry(trial), **never,
+                "attempt": 1, "status": "skipped", "reason": reasons[label], "evidence": [],
             })  # fmt: skip
-
-
-@dataclass
-class Ground:
-    """What all guests of a run stand on: the site (None where all platforms are models), pinning, tags of frames.
-
-    ``commands`` holds command lines back until there is a run folder; ``attempts`` counts the records of each trial,
-    ``boots`` the starts of each platform in each block, over all sessions of the run.
-    """
-
-    site: Site | None
-    pinning: Pinning
-    tags: Iterator[int]
-    commands: list[dict[str, Any]]
-    folder: RunFolder | None = None
-    attempts: Counter[int] = field(default_factory=Counter)
-    boots: Counter[tuple[str, int]] = field(default_factory=Counter)
-
-    def record(self, role: str, argv: Any, code: int | None) -> None:
-        """Keep one command line; before the run folder exists they are held back."""
-        entry = {"realtime_ns": time.time_ns(), "role": role, "argv": list(argv), "exit": code}
-        if self.folder is None:
-            self.commands.append(entry)
-        else:
-            self.folder.append_command(entry)
-
-    def refuse_dead_peer(self, error: GuestError) -> None:
-        """Without the network peer no trial can be measured: that ends the run, and is not booked on a guest."""
-        if self.site is not None and self.site.require_peer().ended:
-            raise LabError(
-                "the network peer ended; what was finished is stored: continue it with 'virtoll resume'"
-            ) from error
-
-    def record_into(self, folder: RunFolder) -> None:
-        """From now on commands go to this folder, those held back first."""
-        self.folder = folder
-        for entry in self.commands:
-            folder.append_command(entry)
-        self.commands.clear()
 
 
 @contextlib.contextmanager
@@ -208,20 +164,9 @@ def open_site(experiment: Experiment, progress: Progress) -> Iterator[Ground]:
     """The ground that an experiment's guests stand on; nothing but numbers for models alone."""
     pinning = choose_pinning(experiment.vcpus)
     if not needs_lab(experiment):
-        yield Ground(None, pinning, itertools.count(1), [])
+        yield bare_ground(pinning)
         return
     with open_ground(pinning, progress) as ground:
-        yield ground
-
-
-@contextlib.contextmanager
-def open_ground(pinning: Pinning, progress: Progress, image: str = "tiny") -> Iterator[Ground]:
-    """Lab, image and network peer. The image was made before the lab was entered: there is no way out of here."""
-    ground = Ground(None, pinning, itertools.count(1), [])
-    lab = this_lab(ground.record)
-    site = Site(lab, prepare_image(image, offline=True, progress=progress.message))
-    with network_peer(site) as (peer, network):
-        ground.site = Site(lab, site.image, peer, network)
         yield ground
 
 

@@ -19,10 +19,11 @@ from virtoll.agent import AgentClient
 from virtoll.errors import UsageError
 from virtoll.experiment import PlatformChoice, parse_experiment
 from virtoll.fleet import choose_pinning
+from virtoll.ground import open_ground
 from virtoll.lab.network import plan_links
 from virtoll.platforms.base import GuestRequest, network_request
 from virtoll.progress import SilentProgress
-from virtoll.run import catalogue, make_platform, open_ground
+from virtoll.run import catalogue, make_platform
 
 _MEMORY_BYTES = 256 * 2**20
 _END_OF_TRANSMISSION = b"\x04"

@@ -1,0 +1,78 @@
+"""What all guests of a run stand on: lab, image, network peer, pinning, and the record of every command line.
+
+Main types: ``Ground``. Opened once a run, before the first guest; closed after the last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtoll.errors import GuestError, LabError
+from virtoll.fleet import Pinning
+from virtoll.image import prepare_image
+from virtoll.lab.inside import this_lab
+from virtoll.peer import network_peer
+from virtoll.platforms.base import Site
+from virtoll.progress import Progress
+from virtoll.samples import RunFolder
+
+
+@dataclass
+class Ground:
+    """What all guests of a run stand on: the site (None where all platforms are models), pinning, tags of frames.
+
+    ``commands`` holds command lines back until there is a run folder; ``attempts`` counts the records of each trial,
+    ``boots`` the starts of each platform in each block, over all sessions of the run.
+    """
+
+    site: Site | None
+    pinning: Pinning
+    tags: Iterator[int]
+    commands: list[dict[str, Any]]
+    folder: RunFolder | None = None
+    attempts: Counter[int] = field(default_factory=Counter)
+    boots: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def record(self, role: str, argv: Any, code: int | None) -> None:
+        """Keep one command line; before the run folder exists they are held back."""
+        entry = {"realtime_ns": time.time_ns(), "role": role, "argv": list(argv), "exit": code}
+        if self.folder is None:
+            self.commands.append(entry)
+        else:
+            self.folder.append_command(entry)
+
+    def refuse_dead_peer(self, error: GuestError) -> None:
+        """Without the network peer no trial can be measured: that ends the run, and is not booked on a guest."""
+        if self.site is not None and self.site.require_peer().ended:
+            raise LabError(
+                "the network peer ended; what was finished is stored: continue it with 'virtoll resume'"
+            ) from error
+
+    def record_into(self, folder: RunFolder) -> None:
+        """From now on commands go to this folder, those held back first."""
+        self.folder = folder
+        for entry in self.commands:
+            folder.append_command(entry)
+        self.commands.clear()
+
+
+@contextlib.contextmanager
+def open_ground(pinning: Pinning, progress: Progress, image: str = "tiny") -> Iterator[Ground]:
+    """Lab, image and network peer. The image was made before the lab was entered: there is no way out of here."""
+    ground = Ground(None, pinning, itertools.count(1), [])
+    lab = this_lab(ground.record)
+    site = Site(lab, prepare_image(image, offline=True, progress=progress.message))
+    with network_peer(site) as (peer, network):
+        ground.site = Site(lab, site.image, peer, network)
+        yield ground
+
+
+def bare_ground(pinning: Pinning) -> Ground:
+    """Nothing but numbers: enough for platforms that are models."""
+    return Ground(None, pinning, itertools.count(1), [])
