@@ -11,6 +11,7 @@ It must not start, probe or measure anything.
 from __future__ import annotations
 
 import itertools
+import re
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ from virtoll.errors import UsageError
 EXPERIMENTS_DIRECTORY = Path(__file__).resolve().parents[2] / "experiments"
 
 Model = TypeVar("Model", bound="Parameters")
-Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+_LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+Label = Annotated[str, StringConstraints(pattern=_LABEL_PATTERN)]
 
 
 class Parameters(BaseModel):
@@ -35,10 +37,14 @@ class Parameters(BaseModel):
 
 
 class GuestSize(Parameters):
-    """What every guest is given: virtual CPUs and memory (a number of bytes, or text such as ``256MiB``)."""
+    """What every guest is given: virtual CPUs, memory (a number of bytes, or text such as ``256MiB``), and its marks' way.
+
+    ``icmp``: a link of their own, stamped by the kernel; ``channel``: the agent's channel, stamped when they are read.
+    """
 
     vcpus: int = Field(default=1, ge=1, le=1024)
     memory: ByteSize = Field(default=ByteSize(256 * 2**20), ge=64 * 2**20)
+    marks: Literal["icmp", "channel"] = "icmp"
 
 
 class ExperimentFile(Parameters):
@@ -97,6 +103,7 @@ class Experiment:
     scenario: str
     vcpus: int
     memory_bytes: int
+    marks: str
     blocks: int
     seed: int
 
@@ -141,6 +148,9 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
                 f"{path}: key '{key}': {label!r} is not among the platforms; "
                 f"allowed: {', '.join(labels)}; add it to 'platforms' or name another"
             )
+    if parsed.control == parsed.baseline:
+        others = ", ".join(label for label in labels if label != parsed.baseline) or "none"
+        raise UsageError(f"{path}: key 'control': is the baseline itself; name a second entry of it, allowed: {others}")
     control = parsed.control or next(
         (c.label for c in platforms if catalogue.controls.get(c.platform) == parsed.baseline), None
     )
@@ -156,6 +166,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
         scenario=parsed.scenario,
         vcpus=parsed.guest.vcpus,
         memory_bytes=int(parsed.guest.memory),
+        marks=parsed.guest.marks,
         blocks=parsed.blocks,
         seed=parsed.seed,
     )
@@ -166,8 +177,8 @@ def _platform_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) 
     for position, entry in enumerate(parsed.platforms):
         where = f"platforms[{position}]"
         name, given = _entry(entry, "platform", where, path, catalogue.platforms)
-        label = given.pop("label", None)
-        for combination in _combinations(given, catalogue.platforms[name]):
+        label = _label(given.pop("label", None), where, path)
+        for combination in _combinations(given, catalogue.platforms[name], where, path):
             parameters = _validate(catalogue.platforms[name], combination, path, where)
             named = label or "-".join([name, *(str(value) for value in combination.values())])
             if any(named == choice.label for choice in choices):
@@ -181,7 +192,7 @@ def _workload_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) 
     for position, entry in enumerate(parsed.workloads):
         where = f"workloads[{position}]"
         name, given = _entry(entry, "workload", where, path, catalogue.workloads)
-        for combination in _combinations(given, catalogue.workloads[name]):
+        for combination in _combinations(given, catalogue.workloads[name], where, path):
             choice = WorkloadChoice(name, _validate(catalogue.workloads[name], combination, path, where))
             if choice in choices:
                 raise UsageError(f"{path}: key '{where}': the same workload with the same parameters is there twice")
@@ -201,8 +212,21 @@ def _entry(
     return name, given
 
 
-def _combinations(given: dict[str, Any], model: type[Parameters]) -> list[dict[str, Any]]:
+def _label(given: object, where: str, path: Path) -> str | None:
+    """An entry's own label: it becomes a name in tables and of folders, so it is checked as the experiment's is."""
+    if given is None or (isinstance(given, str) and re.fullmatch(_LABEL_PATTERN, given)):
+        return given
+    raise UsageError(
+        f"{path}: key '{where}.label': {given!r} is not a label; "
+        "allowed: small letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
+    )
+
+
+def _combinations(given: dict[str, Any], model: type[Parameters], where: str, path: Path) -> list[dict[str, Any]]:
     """All combinations of the parameters that are given as lists although the model wants one value: the factors."""
+    for key, values in given.items():
+        if values == []:
+            raise UsageError(f"{path}: key '{where}.{key}': the list is empty; give at least one value")
     factors = [
         [(key, value) for value in values]
         if isinstance(values, list) and not _wants_list(model, key)
@@ -228,6 +252,8 @@ def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> st
     """One sentence for the first of pydantic's errors: key, what is wrong, what is allowed."""
     first = error.errors(include_url=False)[0]
     location = first["loc"]
+    if not where and len(location) == 3 and location[0] in ("platforms", "workloads"):
+        return f"key '{location[0]}[{location[1]}]': a name or a mapping is allowed, got {first['input']!r}"
     key = ".".join(str(part) for part in ([where] if where else []) + list(location))
     if first["type"] == "extra_forbidden":
         inner = _model_at(model, location[:-1])

@@ -186,7 +186,7 @@ class Fleet:
         sizes = self._frame_parameters("frame_size_bytes")
         mtu = max([_STANDARD_MTU_BYTES, *(size - _ETHERNET_HEADER_BYTES for size in sizes)])
         sources = max([1, *self._frame_parameters("sources")])
-        network = plan_links(index, sources, mtu)
+        network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
         return GuestRequest(boot, self.experiment.vcpus, self.experiment.memory_bytes, self.pinning.guest_cpus, network)
 
     def _frame_parameters(self, key: str) -> list[int]:
@@ -203,7 +203,7 @@ class Fleet:
         for each in network.links:
             await_path(guest.peer, each)
         identifier = (os.getpid() + self.boots.total()) % 2**16
-        return Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac], identifier)
+        return Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
 
     def _keep(self, name: str, found: Mapping[str, bytes]) -> list[str]:
         """Store evidence files; returns their paths relative to the run folder."""

@@ -48,7 +48,7 @@ def build(
             "scenario": experiment.scenario,
             "blocks": experiment.blocks,
             "seed": experiment.seed,
-            "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes},
+            "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes, "marks": experiment.marks},
         },
         "command": command,
         "baseline": experiment.baseline,

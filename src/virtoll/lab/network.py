@@ -61,18 +61,19 @@ class GuestNetwork:
         return next(link for link in self.links if link.role == "sink")
 
     @property
-    def marks(self) -> Link:
-        """The timekeeper's link."""
-        return next(link for link in self.links if link.role == "marks")
+    def marks(self) -> Link | None:
+        """The timekeeper's link, or None where marks come over the agent's channel."""
+        return next((link for link in self.links if link.role == "marks"), None)
 
 
-def plan_links(index: int, sources: int = 1, mtu_bytes: int = 1500) -> GuestNetwork:
+def plan_links(index: int, sources: int = 1, mtu_bytes: int = 1500, *, marks: bool = True) -> GuestNetwork:
     """Names and addresses of guest ``index``'s links (0 to 189); pure."""
     if not 0 <= index < _MAXIMUM_GUESTS or not 1 <= sources <= MAXIMUM_SOURCES:
         raise LabError(
             f"no network plan for guest {index} with {sources} sources; at most {_MAXIMUM_GUESTS} guests and 3 sources"
         )
-    roles = [(f"in{n}", "source", n) for n in range(sources)] + [("out", "sink", 3), ("marks", "marks", 4)]
+    roles = [(f"in{n}", "source", n) for n in range(sources)] + [("out", "sink", 3)]
+    roles += [("marks", "marks", 4)] if marks else []
     return GuestNetwork(tuple(_plan_link(index, name, role, place, mtu_bytes) for name, role, place in roles))
 
 
