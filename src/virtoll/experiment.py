@@ -37,9 +37,9 @@ class Parameters(BaseModel):
 
 
 class GuestSize(Parameters):
-    """What every guest is given: virtual CPUs, memory (a number of bytes, or text such as ``256MiB``), and its marks' way.
+    """What every guest is given: virtual CPUs, memory (bytes, or text such as ``256MiB``), and how its marks travel.
 
-    ``icmp``: a link of their own, stamped by the kernel; ``channel``: the agent's channel, stamped when they are read.
+    ``icmp``: on a link of their own, stamped by the kernel; ``channel``: on the agent's channel, stamped when read.
     """
 
     vcpus: int = Field(default=1, ge=1, le=1024)

@@ -6,7 +6,8 @@ Where a guest has no such link, the same marks over the agent's channel do, stam
 
 A mark travels for a time between zero and one whole round trip, so a duration between two marks is wrong by at most
 the largest round trip that the path shows; that is ``error_bound_ns``. Nothing is subtracted: the bound stands beside
-the value.
+the value. Marks on the channel are stamped by this process: on a busy host a late wake-up can exceed what the path
+showed, which is one more reason to give a guest its link.
 """
 
 from __future__ import annotations
