@@ -1,0 +1,41 @@
+"""The ``virtoll`` command line as a process, the way a person starts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+VIRTOLL = (sys.executable, "-m", "virtoll")
+DEADLINE_SECONDS = 240.0
+
+
+def environment(**changed: str) -> dict[str, str]:
+    """The environment of a ``virtoll`` process: wide plain output, no colours."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("VIRTOLL_") or key == "VIRTOLL_CACHE"}
+    return {**kept, "COLUMNS": "200", "NO_COLOR": "1", "PYTHONPATH": str(REPOSITORY / "src"), **changed}
+
+
+def virtoll(
+    *arguments: str | Path,
+    runs: Path | None = None,
+    stdin: bytes = b"",
+    changed: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run ``virtoll ARGUMENTS`` to its end; ``runs`` is its runs folder."""
+    where = {"VIRTOLL_RUNS": str(runs)} if runs is not None else {}
+    finished = subprocess.run(
+        [*VIRTOLL, *map(str, arguments)],
+        capture_output=True,
+        input=stdin,
+        timeout=DEADLINE_SECONDS,
+        env=environment(**where, **(changed or {})),
+        cwd=REPOSITORY,
+        check=False,
+    )
+    return subprocess.CompletedProcess(
+        finished.args, finished.returncode, finished.stdout.decode(), finished.stderr.decode()
+    )

@@ -1,0 +1,46 @@
+"""Experiments for tests: a document that is right, as text or as a file, with keys replaced or taken out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from virtoll.experiment import Experiment, parse_experiment
+from virtoll.run import catalogue
+
+FILE = Path("experiments/example.yaml")
+
+
+def document(**changed: Any) -> dict[str, Any]:
+    """A small experiment that is right; ``key=None`` takes the key out."""
+    right: dict[str, Any] = {
+        "name": "example",
+        "question": "Is it so?",
+        "platforms": ["native", "netns"],
+        "workloads": ["superpi"],
+    }
+    return {key: value for key, value in {**right, **changed}.items() if value is not None}
+
+
+def text(**changed: Any) -> str:
+    """The same as YAML."""
+    return yaml.safe_dump(document(**changed), sort_keys=False)
+
+
+def parsed(**changed: Any) -> Experiment:
+    """The same, read and checked; its file is named ``FILE`` in complaints."""
+    return parse_experiment(text(**changed), FILE, catalogue())
+
+
+def write(folder: Path, **changed: Any) -> Path:
+    """The same as a file ``<name>.yaml`` in a folder."""
+    path = folder / f"{changed.get('name', 'example')}.yaml"
+    path.write_text(text(**changed), encoding="utf-8")
+    return path
+
+
+def fake(label: str, **parameters: Any) -> dict[str, Any]:
+    """A platform entry for the seeded model."""
+    return {"platform": "fake", "label": label, **parameters}

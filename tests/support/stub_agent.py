@@ -1,0 +1,80 @@
+"""A program that stands where the agent should and misbehaves as it is told; standard library only.
+
+``stub_agent.py BEHAVIOUR``: a test's way to see how the client takes what a real agent never does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+READY = {"event": "ready", "protocol": 1, "version": "0.1.0", "build": "stub", "seat": "guest", "pid": 1}
+
+
+def say(message: dict[str, Any]) -> None:
+    """One protocol line."""
+    say_raw(json.dumps(message).encode() + b"\n")
+
+
+def say_raw(data: bytes) -> None:
+    """Bytes as they are."""
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def hear() -> dict[str, Any]:
+    """The next request; the program ends when there is none."""
+    line = sys.stdin.buffer.readline()
+    if not line:
+        sys.exit(0)
+    request: dict[str, Any] = json.loads(line)
+    return request
+
+
+def serve() -> dict[str, Any]:
+    """Say ready, agree, and hand out the first request after that."""
+    say(READY)
+    say({"id": hear()["id"], "ok": {"protocol": 1}})
+    return hear()
+
+
+def main(behaviour: str) -> None:
+    """Misbehave."""
+    if behaviour == "other-protocol":
+        say({**READY, "protocol": 2, "version": "9.9.9"})
+    elif behaviour == "refuses-hello":
+        say(READY)
+        number = hear()["id"]
+        text = "the agent speaks protocol 1, the controller protocol 1; rebuild"
+        say({"id": number, "error": {"kind": "protocol-mismatch", "message": text}})
+    elif behaviour == "noisy":
+        say_raw(b"[    0.000000] Linux version 6.1\r\n\x1b[0m\xff\xfe\n\n{not json}\nprompt# ")
+        say(READY)
+        say_raw(b'{"neither": "event nor id"}\n12345\n"text"\n')
+        say({"id": hear()["id"], "ok": {"protocol": 1}})
+        number = hear()["id"]
+        say_raw(b"[    1.5] a line between request and answer\n[    1.6] and a torn one: ")
+        say({"id": number, "ok": {"monotonic_ns": 7}})
+    elif behaviour == "late-answer":
+        number = serve()["id"]
+        following = hear()
+        say({"id": number, "ok": {"which": "late"}})
+        say({"id": following["id"], "ok": {"which": "right"}})
+    elif behaviour == "dies":
+        serve()
+        sys.exit(3)
+    elif behaviour == "long-line":
+        serve()
+        for _ in range(9):
+            say_raw(b"x" * 2**20)
+    elif behaviour == "neither":
+        say({"id": serve()["id"]})
+    elif behaviour == "silent":
+        serve()
+    while True:
+        hear()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,224 @@
+"""The client against the real agent over pipes and socket pairs, and against programs that misbehave in its place."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from virtoll.agent import MAXIMUM_LINE_BYTES, PROTOCOL, AgentClient
+from virtoll.errors import AgentError, GuestDied, GuestError, GuestNotReady, ProtocolError
+from virtoll.image.guest import built_agent
+from virtoll.platforms.base import connect_stdio, socket_session
+
+READY_SECONDS = 30.0
+SECOND_NS = 1_000_000_000
+
+
+@contextlib.contextmanager
+def session(*argv: str | Path, by: str = "pipe") -> Iterator[tuple[AgentClient, subprocess.Popen[bytes]]]:
+    """A process with a client on its standard input and output."""
+    if by == "pipe":
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        client = connect_stdio(process, "the agent")
+    else:
+        client, theirs = socket_session("the agent")
+        process = subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno())
+        theirs.close()
+    try:
+        yield client, process
+    finally:
+        client.close()
+        process.kill()
+        process.wait()
+
+
+def agent(by: str = "pipe") -> contextlib.AbstractContextManager[tuple[AgentClient, subprocess.Popen[bytes]]]:
+    return session(built_agent(), "--seat", "guest", "--channel", "stdio", by=by)
+
+
+def stub(behaviour: str) -> contextlib.AbstractContextManager[tuple[AgentClient, subprocess.Popen[bytes]]]:
+    return session(sys.executable, Path(__file__).parent / "support" / "stub_agent.py", behaviour)
+
+
+@pytest.mark.parametrize("by", ["pipe", "socket"])
+def test_ready_hello_and_leaving(by: str) -> None:
+    with agent(by) as (client, process):
+        hello = client.wait_ready(READY_SECONDS)
+        assert hello["protocol"] == PROTOCOL
+        assert client.ready is not None
+        assert (hello["seat"], hello["pid"]) == (client.ready["seat"], client.ready["pid"]) == ("guest", process.pid)
+        assert client.call("clocks")["monotonic_ns"] <= time.monotonic_ns()
+        assert not client.ended
+        assert client.call("shutdown") == {}
+        assert process.wait(READY_SECONDS) == 0
+
+
+def test_the_agent_leaves_when_the_stream_ends() -> None:
+    with agent() as (client, process):
+        client.wait_ready(READY_SECONDS)
+        client.close()
+        client.close()
+        assert client.ended
+        assert process.wait(READY_SECONDS) == 0
+        with pytest.raises(GuestError):
+            client.call("clocks")
+
+
+def test_the_agent_refuses_another_protocol_in_one_sentence() -> None:
+    with agent() as (client, _):
+        client.wait_ready(READY_SECONDS)
+        with pytest.raises(ProtocolError) as raised:
+            client.call("hello", protocol=PROTOCOL + 1)
+        message = str(raised.value)
+        assert str(PROTOCOL) in message
+        assert str(PROTOCOL + 1) in message
+        assert "make agent" in message
+        assert "\n" not in message
+        assert client.call("clocks")
+
+
+def test_another_agent_is_refused_in_one_sentence() -> None:
+    with stub("other-protocol") as (client, _), pytest.raises(ProtocolError) as raised:
+        client.wait_ready(READY_SECONDS)
+    assert str(raised.value) == (
+        "the agent speaks protocol 2, this Virtoll speaks 1; rebuild agent and image with 'make agent image'"
+    )
+
+
+def test_a_mismatch_that_the_agent_finds_is_passed_on() -> None:
+    with stub("refuses-hello") as (client, _), pytest.raises(ProtocolError, match="the agent: the agent speaks"):
+        client.wait_ready(READY_SECONDS)
+
+
+def test_console_noise_is_kept_and_disturbs_nothing() -> None:
+    with stub("noisy") as (client, _):
+        assert client.wait_ready(READY_SECONDS) == {"protocol": 1}
+        assert client.call("clocks") == {"monotonic_ns": 7}
+        for noise in (b"Linux version 6.1", b"{not json}", b"neither", b"between request and answer", b"\xff\xfe"):
+            assert noise in client.console
+
+
+def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one() -> None:
+    with stub("late-answer") as (client, _):
+        client.wait_ready(READY_SECONDS)
+        with pytest.raises(GuestDied, match=r"did not answer 'clocks' within 0\.2 s"):
+            client.call("clocks", deadline_seconds=0.2)
+        assert client.call("facts") == {"which": "right"}
+
+
+def test_an_agent_that_dies_in_a_call() -> None:
+    with stub("dies") as (client, _):
+        client.wait_ready(READY_SECONDS)
+        with pytest.raises(GuestDied, match="the agent ended while it was needed"):
+            client.call("clocks", deadline_seconds=READY_SECONDS)
+        assert client.ended
+
+
+def test_a_real_agent_that_is_killed_in_a_call() -> None:
+    with agent() as (client, process):
+        client.wait_ready(READY_SECONDS)
+        client.post("run", job="idle", parameters={"duration_ns": 60 * SECOND_NS}, marks=None)
+        while not client.channel_marks:
+            client.pump(READY_SECONDS)
+        process.send_signal(signal.SIGKILL)
+        with pytest.raises(GuestDied):
+            client.call("clocks", deadline_seconds=READY_SECONDS)
+
+
+@pytest.mark.parametrize("behaviour", ["silent", "never"])
+def test_a_deadline_names_what_was_awaited(behaviour: str) -> None:
+    with stub(behaviour) as (client, _):
+        if behaviour == "never":
+            with pytest.raises(GuestNotReady, match=r"the agent was not ready within 0\.2 s"):
+                client.wait_ready(0.2)
+        else:
+            client.wait_ready(READY_SECONDS)
+            with pytest.raises(GuestDied, match="did not answer 'clocks'"):
+                client.call("clocks", deadline_seconds=0.2)
+
+
+def test_a_line_over_the_limit_ends_the_session() -> None:
+    with stub("long-line") as (client, _):
+        client.wait_ready(READY_SECONDS)
+        with pytest.raises(ProtocolError, match=f"longer than {MAXIMUM_LINE_BYTES} bytes"):
+            client.call("clocks", deadline_seconds=READY_SECONDS)
+
+
+def test_an_answer_that_is_neither_ok_nor_error() -> None:
+    with stub("neither") as (client, _):
+        client.wait_ready(READY_SECONDS)
+        with pytest.raises(ProtocolError, match="neither ok nor error"):
+            client.call("clocks")
+
+
+def test_what_the_agent_refuses_has_its_kind() -> None:
+    with agent() as (client, _):
+        client.wait_ready(READY_SECONDS)
+        for fields, kind in (({"op": "nonsense"}, "bad-request"), ({"op": "clocks", "extra": 1}, "bad-request")):
+            with pytest.raises(AgentError, match="refused") as raised:
+                client.call(**fields)  # type: ignore[arg-type]
+            assert raised.value.kind == kind
+
+
+def test_a_request_over_the_limit_is_answered() -> None:
+    """The agent answers without an id, so the call ends at its deadline; the session goes on."""
+    with agent() as (client, _):
+        client.wait_ready(READY_SECONDS)
+        with pytest.raises(GuestError):
+            client.call("exec", deadline_seconds=1.0, argv=["x" * (MAXIMUM_LINE_BYTES + 1)])
+        assert client.call("clocks", deadline_seconds=READY_SECONDS)
+
+
+@pytest.mark.parametrize("by", ["pipe", "socket"])
+def test_a_megabyte_goes_through_a_program_and_back_byte_for_byte(by: str) -> None:
+    data = bytes(range(256)) * 16 + os.urandom(2**20 - 4096)
+    with agent(by) as (client, _):
+        client.wait_ready(READY_SECONDS)
+        answer = client.call(
+            "exec",
+            deadline_seconds=READY_SECONDS,
+            argv=["/bin/cat"],
+            env=None,
+            directory=None,
+            stdin=base64.b64encode(data).decode(),
+            timeout_ns=20 * SECOND_NS,
+            limit_bytes=2**21,
+        )
+    assert (answer["status"], answer["signal"], answer["timed_out"], answer["truncated"]) == (0, None, False, False)
+    assert base64.b64decode(answer["stdout"]) == data
+    assert answer["stderr"] == ""
+
+
+def test_marks_come_over_the_channel_and_are_stamped_on_arrival() -> None:
+    with agent() as (client, _):
+        client.wait_ready(READY_SECONDS)
+        before = time.monotonic_ns()
+        answer = client.call("run", job="idle", parameters={"duration_ns": 50_000_000}, marks=None)
+        after = time.monotonic_ns()
+        assert [mark.edge for mark in client.channel_marks] == ["start", "end"]
+        start, end = client.channel_marks
+        assert before <= start.monotonic_ns <= end.monotonic_ns <= after
+        assert start.realtime_ns <= end.realtime_ns
+        guest = answer["guest"]
+        assert guest["end_monotonic_ns"] - guest["start_monotonic_ns"] >= 50_000_000
+        assert before <= guest["start_monotonic_ns"] <= guest["end_monotonic_ns"] <= after
+
+
+def test_a_peer_that_does_not_read_ends_the_call() -> None:
+    """The other end of the socket is closed: writing fails, and says so as a death, not as a broken pipe."""
+    client, theirs = socket_session("the agent")
+    theirs.shutdown(socket.SHUT_RDWR)
+    theirs.close()
+    with pytest.raises(GuestDied, match="ended while it was needed"):
+        client.call("clocks", deadline_seconds=READY_SECONDS)
+    client.close()

@@ -1,0 +1,168 @@
+"""The experiment file: each complaint names file, key and what is allowed; factors expand; nothing is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments
+from tests.support.commands import virtoll
+
+from virtoll.errors import UsageError
+from virtoll.experiment import EXPERIMENTS_DIRECTORY, find_experiment, load_experiment, parse_experiment
+from virtoll.platforms import PLATFORMS
+from virtoll.run import catalogue
+from virtoll.workloads import WORKLOADS
+
+QEMU, FORWARD = {"platform": "qemu-tcg"}, {"workload": "forward"}
+
+# What is wrong -> the key that is named -> words that say what is allowed.
+COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
+    ("unknown platform", {"platforms": ["nativ"]}, "platforms[0].platform", ["'nativ' is not known", *PLATFORMS]),
+    ("unknown workload", {"workloads": ["pi"]}, "workloads[0].workload", ["'pi' is not known", *WORKLOADS]),
+    ("unknown key at the top", {"platform": "native"}, "platform", ["not known", "platforms", "workloads", "seed"]),
+    ("unknown key of the guest", {"guest": {"cpus": 1}}, "guest.cpus", ["not known; allowed keys: vcpus, memory"]),
+    ("unknown key of a platform", {"platforms": ["native", QEMU | {"disk": "ide"}]}, "platforms[1].disk",
+     ["not known; allowed keys: nic, channel"]),
+    ("unknown key of a workload", {"workloads": [{"workload": "superpi", "digit": 10}]}, "workloads[0].digit",
+     ["not known; allowed keys: digits"]),
+    ("a value that is not allowed", {"platforms": ["native", QEMU | {"nic": "rtl8139"}]}, "platforms[1].nic",
+     ["'virtio-net' or 'e1000'", "'rtl8139'"]),
+    ("one of a factor's values", {"platforms": ["native", QEMU | {"nic": ["e1000", "ne2k"]}]}, "platforms[1].nic",
+     ["'virtio-net' or 'e1000'", "'ne2k'"]),
+    ("a factor without values", {"platforms": ["native", QEMU | {"nic": []}]}, "platforms[1].nic", ["at least one"]),
+    ("unknown scenario", {"scenario": "neighbours"}, "scenario", ["'dedicated'"]),
+    ("wrong type at the top", {"blocks": "many"}, "blocks", ["integer", "'many'"]),
+    ("wrong type of a list", {"platforms": "native"}, "platforms", ["list", "'native'"]),
+    ("wrong type of an entry", {"platforms": ["native", 5]}, "platforms[1]", ["a name or a mapping", "5"]),
+    ("wrong type of a workload", {"workloads": [["superpi"]]}, "workloads[0]", ["a name or a mapping"]),
+    ("wrong type of the guest", {"guest": 5}, "guest", ["dictionary", "5"]),
+    ("wrong type of a parameter", {"workloads": [{"workload": "superpi", "digits": "all"}]}, "workloads[0].digits",
+     ["integer", "'all'"]),
+    ("too few blocks", {"blocks": 0}, "blocks", ["greater than or equal to 1", "0"]),
+    ("too many blocks", {"blocks": 1001}, "blocks", ["less than or equal to 1000"]),
+    ("negative seed", {"seed": -1}, "seed", ["greater than or equal to 0"]),
+    ("no virtual CPU", {"guest": {"vcpus": 0}}, "guest.vcpus", ["greater than or equal to 1"]),
+    ("too little memory", {"guest": {"memory": "1MiB"}}, "guest.memory", ["67108864"]),
+    ("no size", {"guest": {"memory": "lots"}}, "guest.memory", ["byte", "'lots'"]),
+    ("too few digits", {"workloads": [{"workload": "superpi", "digits": 5}]}, "workloads[0].digits", ["10"]),
+    ("too small a frame", {"workloads": [FORWARD | {"frame_size_bytes": [64, 63]}]}, "workloads[0].frame_size_bytes",
+     ["greater than or equal to 64", "63"]),
+    ("too many sources", {"workloads": [FORWARD | {"sources": 4}]}, "workloads[0].sources", ["3"]),
+    ("not a multiple", {"workloads": [{"workload": "masr", "size_bytes": 5000}]}, "workloads[0].size_bytes", ["4096"]),
+    ("no name", {"name": None}, "name", ["missing"]),
+    ("no question", {"question": None}, "question", ["missing"]),
+    ("no platforms", {"platforms": None}, "platforms", ["missing"]),
+    ("empty platforms", {"platforms": []}, "platforms", ["at least 1"]),
+    ("no workloads", {"workloads": None}, "workloads", ["missing"]),
+    ("an entry without its name", {"platforms": ["native", {"nic": "e1000"}]}, "platforms[1].platform",
+     ["'platform' is missing", *PLATFORMS]),
+    ("the same platform twice", {"platforms": ["native", "native"]}, "platforms[1]",
+     ["'native' is there twice", "label"]),
+    ("the same label twice", {"platforms": ["native", {"platform": "netns", "label": "native"}]}, "platforms[1]",
+     ["'native' is there twice"]),
+    ("the same workload twice", {"workloads": ["superpi", {"workload": "superpi", "digits": 16384}]}, "workloads[1]",
+     ["there twice"]),
+    ("baseline not listed", {"baseline": "runc"}, "baseline", ["'runc'", "allowed: native, netns"]),
+    ("control not listed", {"control": "native-again"}, "control", ["'native-again'", "allowed: native, netns"]),
+    ("control is the baseline", {"control": "native"}, "control", ["the baseline itself", "allowed: netns"]),
+    ("a name that is no label", {"name": "Bad Name"}, "name", ["pattern", "'Bad Name'"]),
+    ("a label that is a path", {"platforms": ["native", {"platform": "netns", "label": "../../etc"}]},
+     "platforms[1].label", ["'../../etc'", "small letters"]),
+    ("a label that is a number", {"platforms": ["native", {"platform": "netns", "label": 5}]}, "platforms[1].label",
+     ["5 is not a label"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "key", "words"), [case[1:] for case in COMPLAINTS], ids=[c[0] for c in COMPLAINTS])
+def test_a_complaint_names_file_key_and_what_is_allowed(changed: dict[str, Any], key: str, words: list[str]) -> None:
+    with pytest.raises(UsageError) as raised:
+        experiments.parsed(**changed)
+    message = str(raised.value)
+    assert message.startswith(f"{experiments.FILE}: key '{key}': ")
+    for word in words:
+        assert word in message
+    assert "\n" not in message
+    assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "a mapping"),
+        ("- a\n", "a mapping"),
+        ("5\n", "a mapping"),
+        ("a: [\n", "not valid YAML"),
+        ("a: b: c", "YAML"),
+    ],
+)
+def test_what_is_not_a_yaml_mapping_is_one_sentence(text: str, word: str) -> None:
+    with pytest.raises(UsageError, match=word) as raised:
+        parse_experiment(text, experiments.FILE, catalogue())
+    assert str(raised.value).startswith(f"{experiments.FILE}: ")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_is_not_text_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_experiment(path, catalogue())
+
+
+def test_an_unknown_experiment_names_those_that_there_are() -> None:
+    with pytest.raises(UsageError, match=r"'quik' is not known; choose one of: .*quick.*self-test"):
+        find_experiment("quik")
+    with pytest.raises(UsageError, match=r"no/such\.yaml: no such file"):
+        find_experiment("no/such.yaml")
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS_DIRECTORY.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_experiments_that_come_with_virtoll_are_right(path: Path) -> None:
+    experiment = load_experiment(find_experiment(path.stem), catalogue())
+    assert experiment.name == path.stem
+    assert experiment.control is not None
+    assert experiment.text == path.read_text(encoding="utf-8")
+
+
+def test_factors_expand_in_the_order_given() -> None:
+    experiment = experiments.parsed(
+        platforms=["native", {"platform": "qemu-tcg", "nic": ["virtio-net", "e1000"], "channel": ["serial"]}],
+        workloads=[{"workload": "forward", "frame_size_bytes": [64, 1500], "sources": [1, 3]}],
+    )
+    assert [choice.label for choice in experiment.platforms] == [
+        "native", "qemu-tcg-virtio-net-serial", "qemu-tcg-e1000-serial",
+    ]  # fmt: skip
+    sizes = [(w.parameters.model_dump()["frame_size_bytes"], w.parameters.model_dump()["sources"])
+             for w in experiment.workloads]  # fmt: skip
+    assert sizes == [(64, 1), (64, 3), (1500, 1), (1500, 3)]
+
+
+def test_the_control_is_found_by_what_it_controls() -> None:
+    assert experiments.parsed(platforms=["native", "native-again"]).control == "native-again"
+    assert experiments.parsed(platforms=["netns", "native-again"], baseline="netns").control is None
+    assert experiments.parsed(platforms=["native", "netns"], control="netns").control == "netns"
+
+
+def test_sizes_may_have_units() -> None:
+    assert experiments.parsed(guest={"memory": "256MiB"}).memory_bytes == 256 * 2**20
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_the_command_line_exits_with_2_and_makes_nothing(tmp_path: Path, command: str) -> None:
+    file = experiments.write(tmp_path, blocks=0)
+    finished = virtoll(command, file, runs=tmp_path / "runs")
+    assert finished.returncode == 2
+    assert finished.stderr.startswith(f"virtoll: {file}: key 'blocks': ")
+    assert finished.stderr.count("\n") == 1
+    assert finished.stdout == ""
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_an_unknown_experiment_exits_with_2(tmp_path: Path, command: str) -> None:
+    finished = virtoll(command, "quik", runs=tmp_path / "runs")
+    assert finished.returncode == 2
+    assert "experiment 'quik' is not known; choose one of: " in finished.stderr
+    assert list(tmp_path.iterdir()) == []
