@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support import experiments
 from tests.support.experiments import fake
+
 from virtoll import jsonlines
-from virtoll.errors import UsageError
+from virtoll.errors import StorageError, UsageError
 from virtoll.experiment import find_experiment, load_experiment
 from virtoll.plan import Trial
 from virtoll.progress import SilentProgress
@@ -190,7 +190,30 @@ def test_what_cannot_be_believed_is_kept_and_not_summarised(
         assert reason in comparison.reason
 
 
-THREE = {"platforms": [fake("model"), fake("other"), fake("absent", failure="unavailable")], "blocks": 3}
+class BreaksEvidence(SilentProgress):
+    """Puts a file where the folder of evidence stands, before the first guest starts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, done: int, total: int, estimated_seconds: float) -> None:  # noqa: ARG002 - the seam's signature
+        (self.folder / "evidence").rmdir()
+        (self.folder / "evidence").write_text("")
+
+
+def test_evidence_that_cannot_be_stored_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"cannot write .*/evidence/dumb-0/console\.txt: .*What was stored before"):
+        run(
+            tmp_path / "run",
+            BreaksEvidence(tmp_path / "run"),
+            platforms=[fake("model"), fake("dumb", failure="never-ready")],
+        )
+
+
+THREE: dict[str, Any] = {
+    "platforms": [fake("model"), fake("other"), fake("absent", failure="unavailable")],
+    "blocks": 3,
+}
 
 
 @pytest.mark.parametrize("stored", [1, 2, 5, 6, 7, 11])

@@ -9,9 +9,9 @@ import signal
 from pathlib import Path
 
 import pytest
-
 from tests.support import machine
 from tests.support.playground import Playground, Running, kill_all
+
 from virtoll.errors import VirtollError
 from virtoll.samples import RunFolder
 

@@ -121,7 +121,7 @@ def namespaces_of(pid: int) -> frozenset[str]:
     found = set()
     for kind in _KINDS:
         with contextlib.suppress(OSError):
-            found.add(os.readlink(PROC / str(pid) / "ns" / kind))
+            found.add(str((PROC / str(pid) / "ns" / kind).readlink()))
     return frozenset(found)
 
 
@@ -134,10 +134,8 @@ def left_of(gone: Family, token: str) -> list[str]:
         marked = f"{TOKEN}={token}".encode() in _bytes(PROC / str(process.pid) / "environ").split(b"\0")
         if (process.pid, process.started_ticks) in known or inside or marked:
             left.append(f"process {process.pid} {' '.join(process.argv)[:120]} {sorted(inside)}")
-    for line in _text(PROC / "self" / "mountinfo").splitlines():
-        if any(name in line for name in gone.namespaces):
-            left.append(f"namespace kept by a mount: {line}")
-    return left
+    mounts = _text(PROC / "self" / "mountinfo").splitlines()
+    return left + [f"kept by a mount: {line}" for line in mounts if any(name in line for name in gone.namespaces)]
 
 
 def labs_of_others(token: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""A place where ``virtoll`` is started as somebody, with a /tmp, /run and /dev/shm of its own that a test can look into.
+"""A place where ``virtoll`` is started as somebody, with a /tmp, /run and /dev/shm that a test can look into.
 
 The three folders are bind mounts, in a mount namespace that only the started process has, of folders that the test
 made: so whatever is left in them was left by Virtoll. As an ordinary user (uid 12345) the process also has a
@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-
 from tests.support import machine
 from tests.support.commands import REPOSITORY, VIRTOLL, environment
 
