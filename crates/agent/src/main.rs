@@ -4,15 +4,16 @@
 //! on stdio or on a given path. `docs/protocol.md` says what it serves.
 
 mod channel;
+mod counters;
 mod exec;
 mod facts;
 mod init;
 mod job;
 mod marks;
-mod netlink;
 mod network;
 mod options;
 mod path_delay;
+mod processors;
 mod reap;
 mod session;
 mod sys;
