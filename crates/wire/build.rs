@@ -51,10 +51,18 @@ fn write_object(rust: &mut String, name: &str, object: &elf::Object) {
     let constant = name.to_uppercase();
     let data_bytes = object.data_bytes;
     writeln!(rust, "/// `bpf/{name}.bpf.c`.").unwrap();
-    writeln!(rust, "pub(crate) static {constant}: Object = Object {{ data_bytes: {data_bytes}, programs: &[").unwrap();
+    writeln!(
+        rust,
+        "pub(crate) static {constant}: Object = Object {{ data_bytes: {data_bytes}, programs: &["
+    )
+    .unwrap();
     for program in &object.programs {
-        writeln!(rust, "Program {{ name: {:?}, instructions: &{:?}, relocations: &[", program.name, program.instructions)
-            .unwrap();
+        writeln!(
+            rust,
+            "Program {{ name: {:?}, instructions: &{:?}, relocations: &[",
+            program.name, program.instructions
+        )
+        .unwrap();
         for (at, target) in &program.relocations {
             writeln!(rust, "({at}, Target::{target:?}),").unwrap();
         }

@@ -39,7 +39,8 @@ pub fn collect(request: &Counters) -> Result<Value, Error> {
             return Err(Error::bad_request(format!("no interface {wanted}")));
         }
     }
-    let wanted = |link: &&Link| request.interfaces.is_empty() || request.interfaces.contains(&link.name);
+    let wanted =
+        |link: &&Link| request.interfaces.is_empty() || request.interfaces.contains(&link.name);
     let interfaces: Vec<Value> =
         links.iter().filter(wanted).map(|link| interface(link, &queues)).collect();
     Ok(json!({
@@ -57,8 +58,12 @@ fn read(path: &str) -> Option<String> {
 }
 
 fn interface(link: &Link, queues: &[QueueDiscipline]) -> Value {
-    let statistics: Map<String, Value> =
-        link.statistics.named().iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect();
+    let statistics: Map<String, Value> = link
+        .statistics
+        .named()
+        .iter()
+        .map(|(name, count)| ((*name).to_owned(), json!(count)))
+        .collect();
     let queues: Vec<Value> = queues
         .iter()
         .filter(|queue| queue.interface == link.index)
@@ -132,17 +137,31 @@ mod tests {
 
     #[test]
     fn softnet_of_an_old_and_a_new_kernel() {
-        let new = "0000000a 00000001 00000002 0 0 0 0 0 0 00000003 00000004 00000005 00000007 0 0\n";
+        let new =
+            "0000000a 00000001 00000002 0 0 0 0 0 0 00000003 00000004 00000005 00000007 0 0\n";
         let told = &softnet(new)[0];
-        assert_eq!((&told["cpu"], &told["processed"], &told["dropped"]), (&json!(7), &json!(10), &json!(1)));
+        assert_eq!(
+            (&told["cpu"], &told["processed"], &told["dropped"]),
+            (&json!(7), &json!(10), &json!(1))
+        );
         let told = &softnet("00000010 00000000 00000000\n")[0];
-        assert_eq!((&told["cpu"], &told["processed"], &told["backlog"]), (&json!(0), &json!(16), &Value::Null));
+        assert_eq!(
+            (&told["cpu"], &told["processed"], &told["backlog"]),
+            (&json!(0), &json!(16), &Value::Null)
+        );
     }
 
     #[test]
     fn protocols_are_pairs_of_lines() {
-        let text = "Ip: Forwarding InDiscards\nIp: 1 5\nTcp: MaxConn\nTcp: -1\nUdp: InErrors\nUdp: 2\n";
-        assert_eq!(protocols(text), json!({"Ip": {"Forwarding": 1, "InDiscards": 5}, "Udp": {"InErrors": 2}}));
-        assert_eq!(protocols_6("Ip6InReceives  \t 4\nIcmp6InMsgs 9\n"), json!({"Ip6InReceives": 4}));
+        let text =
+            "Ip: Forwarding InDiscards\nIp: 1 5\nTcp: MaxConn\nTcp: -1\nUdp: InErrors\nUdp: 2\n";
+        assert_eq!(
+            protocols(text),
+            json!({"Ip": {"Forwarding": 1, "InDiscards": 5}, "Udp": {"InErrors": 2}})
+        );
+        assert_eq!(
+            protocols_6("Ip6InReceives  \t 4\nIcmp6InMsgs 9\n"),
+            json!({"Ip6InReceives": 4})
+        );
     }
 }

@@ -126,6 +126,10 @@ INLINE int flat_out(struct context *context, u32 udp)
 {
     struct generator *own = &generator;
     u64 sequence = own->sequence;
+    if (UNLIKELY(sequence == 0 && monotonic_ns() < own->due_ns)) {
+        own->idle_turns++;
+        return DROP;
+    }
     if (UNLIKELY(sequence >= own->limit_frames))
         return DROP;
     u32 flags = FLAG_EARLIER_TIME;

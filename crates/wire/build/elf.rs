@@ -83,7 +83,9 @@ impl<'a> File<'a> {
         match section.name.as_str() {
             "maps" => Ok(Target::Map(name)),
             ".bss" => Ok(Target::Data(number::<8>(self.bytes, at + 8) as u32 + addend)),
-            other => Err(format!("{name:?} lies in section {other:?}, which the loader does not know")),
+            other => {
+                Err(format!("{name:?} lies in section {other:?}, which the loader does not know"))
+            }
         }
     }
 

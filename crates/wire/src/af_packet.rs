@@ -6,9 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::backend::{
-    Collect, Generate, Quiet, SinkCounts, SourcePlan, Start, Stop, check_link,
-};
+use crate::backend::{Collect, Generate, Quiet, SinkCounts, SourcePlan, Start, Stop, check_link};
 use crate::books::{Books, Expectation};
 use crate::frame::Composer;
 use crate::pacing::{BATCH_FRAMES, FrameSender, SourceCounts, send};

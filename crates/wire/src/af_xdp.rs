@@ -18,7 +18,7 @@ pub const NAME: &str = "af-xdp";
 pub struct Generator {
     plan: SourcePlan,
     composer: Composer,
-    socket: sys::Socket,
+    sender: sys::Sender,
 }
 
 impl Generator {
@@ -29,14 +29,14 @@ impl Generator {
     pub fn open(plan: SourcePlan) -> io::Result<Self> {
         let composer = plan.composer()?;
         let link = check_link(&plan.interface, &composer)?;
-        let mut socket = sys::Socket::open(link.index)?;
-        socket.prepare(|place| composer.prepare(place));
-        Ok(Self { plan, composer, socket })
+        let mut sender = sys::Sender::open(link.index)?;
+        sender.prepare(|place| composer.prepare(place));
+        Ok(Self { plan, composer, sender })
     }
 }
 
 impl Generate for Generator {
     fn generate(&mut self, start: &Start) -> io::Result<SourceCounts> {
-        send(&mut self.socket, &self.composer, &self.plan, start.wait())
+        send(&mut self.sender, &self.composer, &self.plan, start.wait())
     }
 }

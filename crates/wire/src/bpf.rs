@@ -43,7 +43,15 @@ pub(crate) enum Target {
     Data(u32),
 }
 
-include!(concat!(env!("OUT_DIR"), "/programs.rs"));
+/// Machine code, written by the build.
+#[allow(clippy::unreadable_literal)]
+mod programs {
+    use super::{Object, Program, Target};
+
+    include!(concat!(env!("OUT_DIR"), "/programs.rs"));
+}
+
+pub(crate) use programs::{GENERATOR, SINK};
 
 /// A source register's value in a 64-bit load: the immediate is a map's descriptor.
 const PSEUDO_MAP: u64 = 1;
@@ -52,7 +60,8 @@ const PSEUDO_MAP_VALUE: u64 = 2;
 
 /// The kernel's refusal, in one sentence with the verifier's last line where it has one.
 pub(crate) fn refused(what: &str, cause: &io::Error, log: &str) -> io::Error {
-    let last = log.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with("processed"));
+    let last =
+        log.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with("processed"));
     let last = last.map_or(String::new(), |line| format!(" ({line})"));
     let hint = match cause.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) if log.is_empty() => {

@@ -104,7 +104,9 @@ fn open_all(generator: Generator, plans: &[SourcePlan]) -> Result<Sources, Refus
         }
         let plan = plan.clone();
         let source: io::Result<Box<dyn Generate>> = match generator {
-            Generator::LiveFrames => live_frames::Generator::open(plan).map(|one| Box::new(one) as _),
+            Generator::LiveFrames => {
+                live_frames::Generator::open(plan).map(|one| Box::new(one) as _)
+            }
             Generator::AfXdp => af_xdp::Generator::open(plan).map(|one| Box::new(one) as _),
             _ => af_packet::Generator::open(plan).map(|one| Box::new(one) as _),
         };

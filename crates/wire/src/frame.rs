@@ -138,11 +138,7 @@ impl<'a> TestFrame<'a> {
         if ip[0] != 0x45 || u16_at(ip, 6) & !DO_NOT_FRAGMENT != 0 {
             return Err(FrameError::NotIp);
         }
-        if ip[9] == PROTOCOL_UDP {
-            Ok(usize::from(u16_at(ip, 2)))
-        } else {
-            Err(FrameError::NotUdp)
-        }
+        if ip[9] == PROTOCOL_UDP { Ok(usize::from(u16_at(ip, 2))) } else { Err(FrameError::NotUdp) }
     }
 
     #[inline]

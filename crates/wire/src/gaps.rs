@@ -52,10 +52,8 @@ pub fn summary(histogram: &Histogram, nominal_ns: u64, squares: u128) -> Option<
     let distribution = histogram.distribution()?;
     let mean = histogram.mean();
     // The variance about another point than the mean is larger by the square of their distance.
-    let variance =
-        squares as f64 / distribution.count as f64 - (mean - nominal_ns as f64).powi(2);
-    let coefficient_of_variation =
-        if mean > 0.0 { variance.max(0.0).sqrt() / mean } else { 0.0 };
+    let variance = squares as f64 / distribution.count as f64 - (mean - nominal_ns as f64).powi(2);
+    let coefficient_of_variation = if mean > 0.0 { variance.max(0.0).sqrt() / mean } else { 0.0 };
     Some(GapSummary {
         distribution,
         p1: histogram.quantile(10),

@@ -167,9 +167,11 @@ mod tests {
     fn adding_buckets_is_recording() {
         let mut recorded = Histogram::default();
         let values = [3_u64, 64, 64, 1_000_000];
-        values.iter().for_each(|value| recorded.record(*value));
         let mut counts = vec![0; BUCKETS];
-        values.iter().for_each(|value| counts[bucket(*value)] += 1);
+        for value in values {
+            recorded.record(value);
+            counts[bucket(value)] += 1;
+        }
         let mut added = Histogram::default();
         added.add(counts.into_iter(), values.iter().sum(), (3, 1_000_000));
         assert_eq!(added.distribution(), recorded.distribution());

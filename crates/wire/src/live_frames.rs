@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -15,10 +16,11 @@ use crate::backend::{Generate, SourcePlan, Start, check_link};
 use crate::bpf::{self, Object, named, run_live, run_once};
 use crate::frame::{Composer, ETHERTYPE_PROBE, Layout, MAXIMUM_FRAME_BYTES};
 use crate::netlink::{LinkStatistics, Netlink};
-use crate::pacing::{GRACE_NS, LATE_FROM_NS, Schedule, SourceCounts};
+use crate::pacing::{SourceCounts, intended_frames};
 use crate::socket::interface_index;
 pub(crate) use state::Data;
 use state::State;
+use sys::Interruptible;
 
 mod batch;
 mod state;
@@ -31,10 +33,9 @@ const TIME_EVERY_FRAMES: u64 = 8;
 const FLAT_OUT_BATCH: u32 = 64;
 /// The largest batch that the kernel takes.
 pub const LARGEST_BATCH: u32 = 256;
-/// The kernel call is entered so long before the first frame is due.
-const LEAD_NS: u64 = 200_000;
-/// Turns of one call of a paced trial: it returns to us once in a minute or so.
-const PACED_TURNS: u32 = 3_000_000_000;
+/// Turns of one kernel call: it returns to us once in a minute or so.
+const TURNS: u32 = 4_000_000_000;
+const POLL: Duration = Duration::from_millis(1);
 const PROBE_WAIT: Duration = Duration::from_millis(1);
 const PROBE_TRIES: u32 = 50;
 
@@ -77,53 +78,58 @@ impl Generator {
         Ok(Self { plan, composer, interface, program, state, batch, before })
     }
 
-    /// Runs the kernel's loop until `done` says so; a signal at `end_ns` takes us out of it.
-    fn run(&self, turns: u32, end_ns: u64) -> io::Result<()> {
-        let _alarm = sys::Alarm::at(end_ns)?;
+    /// Runs the kernel's loop. Entering it takes tens of milliseconds (the kernel waits for a grace period of RCU), so
+    /// all sources enter before the common start is announced, and a helper writes the start into the shared data.
+    fn run(&mut self, start: &Start) -> io::Result<u64> {
         let frame = self.composer.shapes().last().map_or(&[][..], |(bytes, _)| bytes);
-        loop {
-            run_live(self.program.as_fd(), frame, turns, self.batch)?;
-            let over = monotonic_ns() >= end_ns;
-            if over || self.state.is_done() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn run_paced(&mut self, start_ns: u64, frames_per_second: f64) -> io::Result<SourceCounts> {
-        let (duration_ns, catch_up_ns) = (self.plan.duration_ns, self.plan.catch_up_ns);
-        let schedule = Schedule { start_ns, frames_per_second, duration_ns, catch_up_ns };
-        let end_ns = start_ns + duration_ns + GRACE_NS;
-        self.state.set_paced(&schedule, end_ns, LATE_FROM_NS);
-        sleep_until_monotonic(start_ns.saturating_sub(LEAD_NS));
-        self.run(PACED_TURNS, end_ns)?;
-        let mut counts = self.state.counts();
-        counts.intended_frames = schedule.intended_frames();
-        counts.gaps = self.state.gaps();
-        Ok(counts)
-    }
-
-    fn run_flat_out(&mut self, start_ns: u64) -> io::Result<SourceCounts> {
-        let end_ns = start_ns + self.plan.duration_ns;
-        self.state.set_flat_out(self.plan.limit_frames, end_ns, TIME_EVERY_FRAMES);
-        sleep_until_monotonic(start_ns);
-        let turns = self.plan.limit_frames.clamp(1, u64::from(u32::MAX - 2 * LARGEST_BATCH));
-        self.run(turns as u32, end_ns)?;
-        let mut counts = self.state.counts();
-        counts.intended_frames = self.state.next_sequence();
-        Ok(counts)
+        let worker = Interruptible::this_thread()?;
+        let (over, plan, batch) = (AtomicBool::new(false), &self.plan, self.batch);
+        let (program, state) = (self.program.as_fd(), &mut self.state);
+        thread::scope(|scope| {
+            let helper = scope.spawn(|| {
+                sys::leave_core(plan.cpu);
+                while !state.is_running() && !over.load(Ordering::Acquire) {
+                    thread::sleep(POLL);
+                }
+                let start_ns = start.wait();
+                let end_ns = state.set_start(start_ns, plan);
+                sleep_until_monotonic(start_ns);
+                while !state.is_done() && monotonic_ns() < end_ns {
+                    thread::sleep(POLL * 10);
+                }
+                while !over.load(Ordering::Acquire) {
+                    worker.interrupt();
+                    thread::sleep(POLL);
+                }
+                start_ns
+            });
+            // A signal is what ends it; without one all turns are over, and it goes on.
+            let result = loop {
+                match run_live(program, frame, TURNS, batch) {
+                    Ok(true) => {}
+                    Ok(false) => break Ok(()),
+                    Err(cause) => break Err(cause),
+                }
+            };
+            over.store(true, Ordering::Release);
+            let start_ns = helper.join().map_err(|_| io::Error::other("the helper panicked"))?;
+            result.map(|()| start_ns)
+        })
     }
 }
 
 impl Generate for Generator {
     fn generate(&mut self, start: &Start) -> io::Result<SourceCounts> {
         let before = statistics(self.interface);
-        let start_ns = start.wait();
+        let start_ns = self.run(start)?;
         self.before = before?;
-        let mut counts = match self.plan.frames_per_second {
-            Some(rate) => self.run_paced(start_ns, rate)?,
-            None => self.run_flat_out(start_ns)?,
-        };
+        let mut counts = self.state.counts();
+        if let Some(rate) = self.plan.frames_per_second {
+            counts.intended_frames = intended_frames(rate, self.plan.duration_ns);
+            counts.gaps = self.state.gaps();
+        } else {
+            counts.intended_frames = self.state.next_sequence();
+        }
         counts.start_monotonic_ns = start_ns;
         counts.end_monotonic_ns = monotonic_ns();
         counts.batch_frames = u64::from(self.batch);
@@ -187,7 +193,7 @@ pub fn written_frames(plan: &SourcePlan, count: u64) -> io::Result<Vec<Vec<u8>>>
     let composer = plan.composer()?;
     let devices = bpf::set_device(interface_index(&plan.interface)?)?;
     let mut state = State::create(GENERATOR, &composer)?;
-    state.set_flat_out(count, u64::MAX, 1);
+    state.set_once(count);
     let name = format!("flat_{}", variant(composer.layout()));
     let program = GENERATOR.load(&name, state.descriptor(), &[named("devices", &devices)])?;
     let mut template = [0; MAXIMUM_FRAME_BYTES];

@@ -180,7 +180,8 @@ pub fn run(plan: &TrialPlan) -> Result<TrialCounts, TrialError> {
     for source in &plan.sources {
         source.composer().map_err(|cause| failed("open a source on", &source.interface, cause))?;
     }
-    let refused = |what: &'static str| move |refused: Refused| failed(what, &refused.on, refused.cause);
+    let refused =
+        |what: &'static str| move |refused: Refused| failed(what, &refused.on, refused.cause);
     let expectation = plan.expectation();
     let sink = choice::open_sink(
         plan.sink,
@@ -190,8 +191,8 @@ pub fn run(plan: &TrialPlan) -> Result<TrialCounts, TrialError> {
         plan.capture_frames,
     )
     .map_err(refused("open the sink on"))?;
-    let sources = choice::open_sources(plan.generator, &plan.sources)
-        .map_err(refused("open a source on"))?;
+    let sources =
+        choice::open_sources(plan.generator, &plan.sources).map_err(refused("open a source on"))?;
     let names = Names {
         backend: sources.name,
         backend_reason: sources.reason.clone(),
@@ -215,7 +216,10 @@ fn failed(what: &str, on: &str, cause: io::Error) -> TrialError {
 }
 
 /// Runs `work` on the calling thread, pinned, and tells what it cost.
-fn on_core<T>(cpu: Option<u32>, work: impl FnOnce() -> io::Result<T>) -> io::Result<(T, ThreadCost)> {
+fn on_core<T>(
+    cpu: Option<u32>,
+    work: impl FnOnce() -> io::Result<T>,
+) -> io::Result<(T, ThreadCost)> {
     let pinned = cpu.map_or(Ok(()), sys::pin_thread);
     prefer_this_thread();
     let (before, before_ns) = (thread_cpu(), thread_cpu_ns());
@@ -257,7 +261,8 @@ fn run_threads(
     });
     let panicked = || TrialError::Books("a traffic thread panicked".to_owned());
     let mut all: Vec<Sent> = Vec::new();
-    for ((result, source), generator) in sent.into_iter().zip(&plan.sources).zip(&mut sources.value) {
+    for ((result, source), generator) in sent.into_iter().zip(&plan.sources).zip(&mut sources.value)
+    {
         let on_source = |cause| failed("send on", &source.interface, cause);
         let (mut counts, cost) = result.map_err(|_| panicked())?.map_err(on_source)?;
         generator.settle(&mut counts).map_err(on_source)?;

@@ -33,8 +33,8 @@ struct Interface {
     histograms: Shared<u64>,
     captures: Shared<CapturedFrame>,
     mode: AttachMode,
-    _configuration: Shared<Configuration>,
-    _link: OwnedFd,
+    /// What the program needs for as long as it counts.
+    _held: (Shared<Configuration>, OwnedFd),
 }
 
 /// The sink on one or more interfaces.
@@ -73,7 +73,8 @@ impl Collector {
     }
 
     fn queues(&self) -> Queue {
-        let queues = self.interfaces.iter().flat_map(|one| (0..QUEUES).map(|at| one.queues.get(at)));
+        let queues =
+            self.interfaces.iter().flat_map(|one| (0..QUEUES).map(|at| one.queues.get(at)));
         queues.fold(Queue::default(), Queue::plus)
     }
 
@@ -164,8 +165,8 @@ impl Interface {
                 Err(_) => return Err(native),
             },
         };
-        let (_configuration, _link) = (configuration, link);
-        Ok(Self { arrivals, queues, histograms, captures, mode, _configuration, _link })
+        let held = (configuration, link);
+        Ok(Self { arrivals, queues, histograms, captures, mode, _held: held })
     }
 
     fn buckets(&self, histogram: usize) -> impl Iterator<Item = u64> {

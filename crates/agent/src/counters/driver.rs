@@ -14,7 +14,9 @@ const MOST: usize = 4096;
 /// The counters by name; null where the driver has none.
 pub fn statistics(interface: &str) -> Value {
     read(interface).map_or(Value::Null, |pairs| {
-        Value::Object(pairs.into_iter().map(|(name, count)| (name, json!(count))).collect::<Map<_, _>>())
+        Value::Object(
+            pairs.into_iter().map(|(name, count)| (name, json!(count))).collect::<Map<_, _>>(),
+        )
     })
 }
 

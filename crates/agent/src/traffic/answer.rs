@@ -11,7 +11,8 @@ use virtoll_wire::trial::{InterfaceChange, SourceResult, TrialCounts, TrialPlan}
 pub fn answer(request: &Traffic, plan: &TrialPlan, counts: &TrialCounts, busy: &Value) -> Value {
     let numbered = || counts.sources.iter().enumerate();
     let histograms = request.histograms;
-    let sent: Vec<Value> = numbered().map(|(number, one)| sent(number, one, plan, histograms)).collect();
+    let sent: Vec<Value> =
+        numbered().map(|(number, one)| sent(number, one, plan, histograms)).collect();
     let arrived: Vec<Value> =
         numbered().map(|(number, one)| arrived(number, one, histograms)).collect();
     json!({

@@ -34,7 +34,14 @@ impl Mapping {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a fresh mapping at a place of the kernel's choice.
         let memory = unsafe {
-            libc::mmap(ptr::null_mut(), bytes, protection, flags | libc::MAP_POPULATE, descriptor, offset)
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                protection,
+                flags | libc::MAP_POPULATE,
+                descriptor,
+                offset,
+            )
         };
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -85,7 +92,7 @@ impl<T: Copy> Ring<T> {
 }
 
 /// A socket, its memory and its rings.
-pub(crate) struct Socket {
+pub(crate) struct Sender {
     sending: Ring<libc::xdp_desc>,
     completed: Ring<u64>,
     free: Vec<u64>,
@@ -102,7 +109,7 @@ fn explain(cause: io::Error) -> io::Error {
     cause
 }
 
-impl Socket {
+impl Sender {
     /// Opens a socket that sends on the first queue of an interface.
     pub(crate) fn open(interface: u32) -> io::Result<Self> {
         // SAFETY: plain system call; the descriptor is owned from here on.
@@ -192,7 +199,7 @@ impl Socket {
     }
 }
 
-impl FrameSender for Socket {
+impl FrameSender for Sender {
     #[inline]
     fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8] {
         // The ring is empty between batches, so that there are always more places than frames of a batch.

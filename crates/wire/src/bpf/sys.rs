@@ -1,10 +1,13 @@
 //! The `bpf` system call: maps, programs, links, test runs on live frames.
 #![allow(unsafe_code)]
+// Maps begin at a page, and their values at multiples of 8 bytes.
+#![allow(clippy::cast_ptr_alignment)]
 
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::c_long;
 
@@ -118,9 +121,8 @@ struct LinkAttributes {
 fn bpf<T>(command: c_long, attributes: &mut T) -> io::Result<c_long> {
     // SAFETY: `attributes` is a valid, zero-extended beginning of the kernel's union for `command`; the addresses in
     // it are those of buffers that the callers below keep alive, of the stated sizes.
-    let result = unsafe {
-        libc::syscall(libc::SYS_bpf, command, ptr::from_mut(attributes), size_of::<T>())
-    };
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, ptr::from_mut(attributes), size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
@@ -213,6 +215,24 @@ impl<T: Plain> Shared<T> {
     }
 }
 
+impl<T: Plain> Shared<T> {
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= size_of::<T>());
+        // SAFETY: the aligned word lies within the first value, and is shared with the program as an atomic.
+        unsafe { AtomicU64::from_ptr(self.memory.add(offset).cast()) }
+    }
+
+    /// One 64-bit field of the first value, while the program runs.
+    pub(crate) fn field(&self, offset: usize) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    /// Sets one 64-bit field of the first value, while the program runs.
+    pub(crate) fn set_field(&mut self, offset: usize, value: u64) {
+        self.word(offset).store(value, Ordering::Release);
+    }
+}
+
 impl<T> AsFd for Shared<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
@@ -261,12 +281,8 @@ pub(crate) fn attach_xdp(
         AttachMode::Native => 1 << 2,
         AttachMode::Generic => 1 << 1,
     };
-    let mut attributes = LinkAttributes {
-        program: program.as_raw_fd() as u32,
-        interface,
-        kind: ATTACH_XDP,
-        flags,
-    };
+    let mut attributes =
+        LinkAttributes { program: program.as_raw_fd() as u32, interface, kind: ATTACH_XDP, flags };
     bpf(LINK_CREATE, &mut attributes)
         .map(owned)
         .map_err(|cause| refused("attach the XDP program", &cause, ""))
@@ -307,7 +323,8 @@ pub(crate) fn run_once(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<(u32
         repeat: 1,
         ..RunAttributes::default()
     };
-    bpf(PROGRAM_RUN, &mut attributes).map_err(|cause| refused("run the XDP program", &cause, ""))?;
+    bpf(PROGRAM_RUN, &mut attributes)
+        .map_err(|cause| refused("run the XDP program", &cause, ""))?;
     output.truncate(attributes.out_bytes as usize);
     Ok((attributes.result, output))
 }

@@ -80,10 +80,9 @@ impl TestFrameRepr {
             frame_bytes: bytes.len(),
         };
         let header = &bytes[layout.ip()..layout.udp()];
-        let header_right =
-            layout.ipv6 || checksum::finish(checksum::add_bytes(0, header)) == 0;
-        let udp_right = checksum::finish(repr.udp_sum(bytes)) == 0
-            && u16_at(bytes, layout.udp() + 6) != 0;
+        let header_right = layout.ipv6 || checksum::finish(checksum::add_bytes(0, header)) == 0;
+        let udp_right =
+            checksum::finish(repr.udp_sum(bytes)) == 0 && u16_at(bytes, layout.udp() + 6) != 0;
         if header_right && udp_right { Ok(repr) } else { Err(FrameError::WrongChecksum) }
     }
 
@@ -151,9 +150,10 @@ impl TestFrameRepr {
     pub(super) fn udp_sum(&self, bytes: &[u8]) -> u64 {
         let length = u64::from(PROTOCOL_UDP) + u64::from(self.udp_length());
         let sum = match (self.source_address, self.destination_address) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                checksum::add_bytes(checksum::add_bytes(length, &source.octets()), &destination.octets())
-            }
+            (IpAddr::V4(source), IpAddr::V4(destination)) => checksum::add_bytes(
+                checksum::add_bytes(length, &source.octets()),
+                &destination.octets(),
+            ),
             (source, destination) => [source, destination].iter().fold(length, |sum, address| {
                 if let IpAddr::V6(address) = address {
                     checksum::add_bytes(sum, &address.octets())

@@ -15,7 +15,7 @@ use crate::bpf::{named, run_live, set_device};
 use crate::frame::MINIMUM_FRAME_BYTES;
 
 /// How many idle turns must fit into a gap: one of them sends, which takes longer.
-pub(crate) const TURNS_A_GAP: f64 = 4.0;
+pub(crate) const TURNS_A_GAP: f64 = 8.0;
 /// A short and a long call: their difference leaves out what a call itself costs.
 const TURNS: [u32; 2] = [4_096, 36_864];
 const TRIES: usize = 5;

@@ -1,13 +1,17 @@
 //! The generator program's data: `struct generator` of `bpf/generator.bpf.c`.
 
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{Ordering, fence};
 
+use super::TIME_EVERY_FRAMES;
+use crate::backend::SourcePlan;
 use crate::bpf::{Object, Shared};
 use crate::frame::{Composer, MOST_SHAPES, MOST_SLOTS};
 use crate::gaps::{self, GapSummary};
 use crate::histogram::{BUCKETS, Histogram};
-use crate::pacing::{Schedule, SourceCounts};
+use crate::pacing::{GRACE_NS, LATE_FROM_NS, Schedule, SourceCounts};
 
 pub(crate) const HEADER_WORDS: usize = 9;
 
@@ -75,7 +79,7 @@ const EMPTY: Data = Data {
     first_port: 0,
     flows: 1,
     sequence: 0,
-    due_ns: 0,
+    due_ns: u64::MAX,
     due_fraction: 0,
     now_ns: 0,
     slot: 0,
@@ -124,7 +128,7 @@ impl State {
     /// Data with which no frame is ever due.
     pub(crate) fn idle(object: &Object) -> io::Result<Self> {
         let mut shared: Shared<Data> = object.data()?;
-        shared.set(0, Data { due_ns: u64::MAX, ..EMPTY });
+        shared.set(0, EMPTY);
         Ok(Self(shared))
     }
 
@@ -132,45 +136,53 @@ impl State {
         self.0.as_fd()
     }
 
-    fn change(&mut self, change: impl FnOnce(&mut Data)) {
-        let mut data = self.0.get(0);
-        change(&mut data);
-        self.0.set(0, data);
+    /// Sets the start of a trial while the program already runs; when it ends.
+    pub(crate) fn set_start(&mut self, start_ns: u64, plan: &SourcePlan) -> u64 {
+        let end_ns = start_ns + plan.duration_ns;
+        let end_ns = if let Some(frames_per_second) = plan.frames_per_second {
+            let (duration_ns, catch_up_ns) = (plan.duration_ns, plan.catch_up_ns);
+            let schedule = Schedule { start_ns, frames_per_second, duration_ns, catch_up_ns };
+            let (gap_ns, gap_fraction) = schedule.gap();
+            self.0.set_field(offset_of!(Data, limit_frames), schedule.intended_frames());
+            self.0.set_field(offset_of!(Data, gap_ns), gap_ns);
+            self.0.set_field(offset_of!(Data, gap_fraction), gap_fraction);
+            // After a delay frames follow each other at half their gap at the shortest.
+            self.0.set_field(offset_of!(Data, shortest_gap_ns), gap_ns / 2);
+            self.0.set_field(offset_of!(Data, late_from_ns), LATE_FROM_NS);
+            self.0.set_field(offset_of!(Data, catch_up_ns), catch_up_ns);
+            end_ns + GRACE_NS
+        } else {
+            self.0.set_field(offset_of!(Data, limit_frames), plan.limit_frames);
+            self.0.set_field(offset_of!(Data, time_every), TIME_EVERY_FRAMES);
+            end_ns
+        };
+        self.0.set_field(offset_of!(Data, end_ns), end_ns);
+        // Last: the program looks at the rest only once this time has come.
+        fence(Ordering::Release);
+        self.0.set_field(offset_of!(Data, due_ns), start_ns);
+        end_ns
     }
 
-    /// A paced trial: after a delay frames follow each other at half their gap at the shortest.
-    pub(crate) fn set_paced(&mut self, schedule: &Schedule, end_ns: u64, late_from_ns: u64) {
-        let (gap_ns, gap_fraction) = schedule.gap();
-        self.change(|data| {
-            data.limit_frames = schedule.intended_frames();
-            data.end_ns = end_ns;
-            data.gap_ns = gap_ns;
-            data.gap_fraction = gap_fraction;
-            data.shortest_gap_ns = gap_ns / 2;
-            data.late_from_ns = late_from_ns;
-            data.catch_up_ns = schedule.catch_up_ns;
-            data.due_ns = schedule.start_ns;
-        });
+    /// Lets the program send at once, with a send time for each of `frames`.
+    pub(crate) fn set_once(&mut self, frames: u64) {
+        self.0.set_field(offset_of!(Data, limit_frames), frames);
+        self.0.set_field(offset_of!(Data, end_ns), u64::MAX);
+        self.0.set_field(offset_of!(Data, due_ns), 0);
     }
 
-    /// A trial without a pace; `time_every` is a power of two.
-    pub(crate) fn set_flat_out(&mut self, limit_frames: u64, end_ns: u64, time_every: u64) {
-        self.change(|data| {
-            data.limit_frames = limit_frames;
-            data.end_ns = end_ns;
-            data.time_every = time_every;
-        });
+    /// Whether the program has begun to turn.
+    pub(crate) fn is_running(&self) -> bool {
+        self.0.field(offset_of!(Data, idle_turns)) > 0
     }
 
     /// Whether all frames left or were given up.
     pub(crate) fn is_done(&self) -> bool {
-        let data = self.0.get(0);
-        data.sequence >= data.limit_frames
+        self.next_sequence() >= self.0.field(offset_of!(Data, limit_frames))
     }
 
     /// One more than the last number that was used.
     pub(crate) fn next_sequence(&self) -> u64 {
-        self.0.get(0).sequence
+        self.0.field(offset_of!(Data, sequence))
     }
 
     /// What was sent, but for what only the trial knows.

@@ -111,7 +111,8 @@ impl Arrivals {
         sum.forwarded_frames += self.forwarded;
         sum.duplicate_frames += self.duplicate;
         sum.reordered_frames += self.reordered;
-        let first = sum.first_received_monotonic_ns.map_or(self.first_ns, |ns| ns.min(self.first_ns));
+        let first =
+            sum.first_received_monotonic_ns.map_or(self.first_ns, |ns| ns.min(self.first_ns));
         sum.first_received_monotonic_ns = Some(first);
         sum.last_received_monotonic_ns = sum.last_received_monotonic_ns.max(Some(self.last_ns));
     }
