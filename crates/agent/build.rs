@@ -45,7 +45,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             collect(&path, files);
-        } else if path.extension().is_some_and(|kind| ["rs", "c", "h"].iter().any(|one| kind == *one)) {
+        } else if path
+            .extension()
+            .is_some_and(|kind| ["rs", "c", "h"].iter().any(|one| kind == *one))
+        {
             files.push(path);
         }
     }

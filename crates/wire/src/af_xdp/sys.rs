@@ -15,9 +15,10 @@ use crate::pacing::{BATCH_FRAMES, FrameSender};
 use crate::sys::{checked, set_option};
 
 const PLACE_BYTES: usize = 2048;
-const PLACES: usize = 1024;
+/// Few: an ordinary user may lock little memory, and a batch has half as many.
+const PLACES: usize = 128;
 /// A power of two, and as many as there are places: a ring is never full.
-const RING_ENTRIES: u32 = 1024;
+const RING_ENTRIES: u32 = 128;
 /// So many send calls without progress and the frames that wait count as refused.
 const MOST_IDLE_CALLS: u32 = 1_000_000;
 
