@@ -52,7 +52,11 @@ fn write_capture(path: &str, counts: &TrialCounts) -> Result<(), Error> {
         .map_err(|cause| Error::system(format!("write {path}"), &cause))
 }
 
-fn plan(request: &Traffic) -> Result<TrialPlan, Error> {
+/// The trial that a request asks for.
+///
+/// # Errors
+/// As [`run`], before anything was tried.
+pub fn plan(request: &Traffic) -> Result<TrialPlan, Error> {
     if !(1..=MOST_SOURCES).contains(&request.sources.len()) {
         return Err(Error::bad_request(format!("sources must be 1 to {MOST_SOURCES}")));
     }

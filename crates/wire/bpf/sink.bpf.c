@@ -223,3 +223,15 @@ SECTION("xdp/count_and_capture") int count_and_capture(struct context *context)
 {
     return take(context, 1);
 }
+
+// Counts every frame and lets it fall, whatever it is: for other generators.
+SECTION("xdp/count_any") int count_any(struct context *context)
+{
+    u32 number = context->queue & (QUEUES - 1);
+    struct queue *queue = map_lookup(&queues, &number);
+    if (queue) {
+        queue->frames++;
+        queue->processors |= 1ull << (processor() & 63);
+    }
+    return DROP;
+}

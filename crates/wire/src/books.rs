@@ -112,6 +112,12 @@ impl SourceBook {
             .sum()
     }
 
+    /// The largest number that arrived.
+    pub fn largest(&self) -> Option<u64> {
+        let word = self.seen.iter().rposition(|word| *word != 0)?;
+        Some(word as u64 * 64 + u64::from(self.seen[word].ilog2()))
+    }
+
     /// Whether the bits and the count say the same.
     pub fn agrees(&self) -> bool {
         self.arrived_from(0) == self.counts.forwarded_frames

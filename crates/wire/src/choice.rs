@@ -4,7 +4,8 @@ use std::io;
 
 use crate::backend::{Collect, Generate, Quiet, SourcePlan};
 use crate::books::Expectation;
-use crate::{AttachMode, af_packet, af_xdp, live_frames, xdp_sink};
+use crate::xdp_sink::{self, Mode};
+use crate::{AttachMode, af_packet, af_xdp, live_frames};
 
 /// What sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,7 +130,8 @@ pub fn open_sink(
     let refused = |cause| Refused { on: interfaces.join(", "), cause };
     let mut reason = None;
     if wanted != Sink::Tpacket {
-        match xdp_sink::Collector::open(interfaces, expectation.clone(), quiet, capture_frames) {
+        let mode = if capture_frames > 0 { Mode::Capture(capture_frames) } else { Mode::Test };
+        match xdp_sink::Collector::open(interfaces, expectation.clone(), quiet, mode) {
             Ok(sink) => {
                 let generic = sink.mode() == AttachMode::Generic;
                 let reason =

@@ -8,6 +8,7 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+pub mod alone;
 pub mod backend;
 pub mod books;
 mod bpf;

@@ -24,6 +24,7 @@ const REQUEST_AND_ACKNOWLEDGE: u16 = 0x5;
 const DUMP: u16 = 0x301;
 const CREATE_OR_REPLACE: u16 = 0x500 | REQUEST_AND_ACKNOWLEDGE;
 const AF_INET: u8 = 2;
+const CREATE_ONLY: u16 = 0x600 | REQUEST_AND_ACKNOWLEDGE;
 const IFF_UP: u32 = 0x1;
 const IFF_LOWER_UP: u32 = 0x1_0000;
 const OPERATION_STATES: [&str; 7] =
@@ -173,6 +174,24 @@ impl Netlink {
     /// As [`Self::link`].
     pub fn link_named(&mut self, name: &str) -> io::Result<Link> {
         self.link(crate::interface_index(name)?)
+    }
+
+    /// Makes a veth pair.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn add_veth(&mut self, name: &str, peer: &str, mtu: u32) -> io::Result<()> {
+        let named = |message: Message, name: &str| {
+            message
+                .attribute(3, &[name.as_bytes(), b"\0"].concat())
+                .attribute(4, &mtu.to_ne_bytes())
+        };
+        let peer = named(Message { bytes: vec![0; 16] }, peer).bytes;
+        let data = Message { bytes: Vec::new() }.attribute(1, &peer).bytes;
+        let information =
+            Message { bytes: Vec::new() }.attribute(1, b"veth\0").attribute(2, &data).bytes;
+        let message = Message::new(RTM_NEWLINK, CREATE_ONLY, &[0; 16]);
+        self.acknowledged(named(message, name).attribute(18, &information))
     }
 
     /// Switches an interface on or off.

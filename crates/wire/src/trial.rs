@@ -50,6 +50,22 @@ pub struct ThreadCost {
     pub cpu_ns: u64,
 }
 
+impl ThreadCost {
+    /// The calling thread's so far.
+    pub fn begin() -> Self {
+        Self { cpu: thread_cpu(), cpu_ns: thread_cpu_ns() }
+    }
+
+    /// What the calling thread used since.
+    #[must_use]
+    pub fn end(self) -> Self {
+        Self {
+            cpu: thread_cpu().since(self.cpu),
+            cpu_ns: thread_cpu_ns().saturating_sub(self.cpu_ns),
+        }
+    }
+}
+
 /// A source's side and the sink's side of its books.
 #[derive(Clone, Debug)]
 pub struct SourceResult {
@@ -222,12 +238,9 @@ fn on_core<T>(
 ) -> io::Result<(T, ThreadCost)> {
     let pinned = cpu.map_or(Ok(()), sys::pin_thread);
     prefer_this_thread();
-    let (before, before_ns) = (thread_cpu(), thread_cpu_ns());
+    let cost = ThreadCost::begin();
     let result = work();
-    let cost = ThreadCost {
-        cpu: thread_cpu().since(before),
-        cpu_ns: thread_cpu_ns().saturating_sub(before_ns),
-    };
+    let cost = cost.end();
     pinned.and(result).map(|value| (value, cost))
 }
 

@@ -27,6 +27,17 @@ const QUEUES: usize = 64;
 const SINK: &Object = &bpf::SINK;
 const WAIT: Duration = Duration::from_millis(1);
 
+/// What the programs do with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Count test frames; others go on to the stack.
+    Test,
+    /// The same, and keep the first so many of each interface.
+    Capture(u32),
+    /// Only count, whatever it is, and let it fall.
+    Any,
+}
+
 struct Interface {
     arrivals: Shared<Arrivals>,
     queues: Shared<Queue>,
@@ -46,7 +57,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Loads and attaches the programs; they count from here on. The first `capture_frames` of each interface are kept.
+    /// Loads and attaches the programs; they count from here on.
     ///
     /// # Errors
     /// No such interface, or a kernel or driver that refuses.
@@ -54,14 +65,14 @@ impl Collector {
         names: &[String],
         expectation: Expectation,
         quiet: Quiet,
-        capture_frames: u32,
+        mode: Mode,
     ) -> io::Result<Self> {
         let words: u64 = expectation.capacities.iter().map(|frames| frames.div_ceil(64)).sum();
         let words = u32::try_from(words).map_err(io::Error::other)?;
         let seen = Shared::create(words)?;
         let interfaces = names
             .iter()
-            .map(|name| Interface::open(name, &expectation, &seen, capture_frames))
+            .map(|name| Interface::open(name, &expectation, &seen, mode))
             .collect::<io::Result<_>>()?;
         Ok(Self { interfaces, seen, expectation, quiet })
     }
@@ -139,8 +150,13 @@ impl Interface {
         name: &str,
         expectation: &Expectation,
         seen: &Shared<u64>,
-        capture_frames: u32,
+        mode: Mode,
     ) -> io::Result<Self> {
+        let (program, capture_frames) = match mode {
+            Mode::Test => ("count", 0),
+            Mode::Capture(frames) => ("count_and_capture", frames),
+            Mode::Any => ("count_any", 0),
+        };
         let index = interface_index(name)?;
         let places = (QUEUES * expectation.capacities.len()) as u32;
         let arrivals = Shared::create(places)?;
@@ -156,7 +172,6 @@ impl Interface {
             named("histograms", &histograms),
             named("captures", &captures),
         ];
-        let program = if capture_frames > 0 { "count_and_capture" } else { "count" };
         let program = SINK.load(program, configuration.as_fd(), &maps)?;
         let (link, mode) = match attach_xdp(program.as_fd(), index, AttachMode::Native) {
             Ok(link) => (link, AttachMode::Native),

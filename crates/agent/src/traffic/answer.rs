@@ -2,19 +2,23 @@
 
 use serde_json::{Map, Value, json};
 use virtoll_proto::request::Traffic;
+use virtoll_wire::books::SourceArrivals;
 use virtoll_wire::gaps::GapSummary;
 use virtoll_wire::histogram::Distribution;
 use virtoll_wire::netlink::LinkStatistics;
-use virtoll_wire::trial::{InterfaceChange, SourceResult, TrialCounts, TrialPlan};
+use virtoll_wire::pacing::SourceCounts;
+use virtoll_wire::trial::{InterfaceChange, ThreadCost, TrialCounts, TrialPlan};
 
 /// The answer to `traffic`; `busy` is what the processors did meanwhile.
 pub fn answer(request: &Traffic, plan: &TrialPlan, counts: &TrialCounts, busy: &Value) -> Value {
     let numbered = || counts.sources.iter().enumerate();
     let histograms = request.histograms;
-    let sent: Vec<Value> =
-        numbered().map(|(number, one)| sent(number, one, plan, histograms)).collect();
-    let arrived: Vec<Value> =
-        numbered().map(|(number, one)| arrived(number, one, histograms)).collect();
+    let sent: Vec<Value> = numbered()
+        .map(|(number, one)| sent(number, &one.sent, &one.cost, plan, histograms))
+        .collect();
+    let arrived: Vec<Value> = numbered()
+        .map(|(number, one)| arrived(number, &one.arrived, one.lost_frames, histograms))
+        .collect();
     json!({
         "backend": counts.names.backend,
         "backend_reason": counts.names.backend_reason,
@@ -53,8 +57,14 @@ fn cpu(plan: &TrialPlan, counts: &TrialCounts, busy: &Value) -> Value {
     })
 }
 
-fn sent(number: usize, source: &SourceResult, plan: &TrialPlan, histograms: bool) -> Value {
-    let sent = &source.sent;
+/// A source's side.
+pub fn sent(
+    number: usize,
+    sent: &SourceCounts,
+    cost: &ThreadCost,
+    plan: &TrialPlan,
+    histograms: bool,
+) -> Value {
     let between = sent.sent_between_ns;
     json!({
         "source": number,
@@ -72,7 +82,7 @@ fn sent(number: usize, source: &SourceResult, plan: &TrialPlan, histograms: bool
         "late_ns_max": sent.late_ns_max,
         "batch_frames": sent.batch_frames,
         "gap_ns": sent.gaps.as_ref().map(|gaps| gap(gaps, histograms)),
-        "cpu_ns": source.cost.cpu_ns,
+        "cpu_ns": cost.cpu_ns,
     })
 }
 
@@ -86,8 +96,13 @@ fn gap(gaps: &GapSummary, histograms: bool) -> Value {
     told
 }
 
-fn arrived(number: usize, source: &SourceResult, histograms: bool) -> Value {
-    let arrived = &source.arrived;
+/// The sink's side of a source.
+pub fn arrived(
+    number: usize,
+    arrived: &SourceArrivals,
+    lost_frames: u64,
+    histograms: bool,
+) -> Value {
     let delays = arrived.delay_ns.as_ref().map(|told| {
         let mut told = distribution(told);
         if histograms {
@@ -100,7 +115,7 @@ fn arrived(number: usize, source: &SourceResult, histograms: bool) -> Value {
         "forwarded_frames": arrived.forwarded_frames,
         "duplicate_frames": arrived.duplicate_frames,
         "reordered_frames": arrived.reordered_frames,
-        "lost_frames": source.lost_frames,
+        "lost_frames": lost_frames,
         "first_received_monotonic_ns": arrived.first_received_monotonic_ns,
         "last_received_monotonic_ns": arrived.last_received_monotonic_ns,
         "delay_ns": delays,
@@ -141,7 +156,7 @@ fn change(interface: &InterfaceChange) -> Value {
 }
 
 /// How much each counter grew.
-fn changes(before: &LinkStatistics, after: &LinkStatistics) -> Map<String, Value> {
+pub fn changes(before: &LinkStatistics, after: &LinkStatistics) -> Map<String, Value> {
     let pairs = before.named().into_iter().zip(after.named());
     pairs.map(|((name, old), (_, new))| (name.to_owned(), json!(new.wrapping_sub(old)))).collect()
 }

@@ -8,6 +8,8 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use libc::c_int;
 
@@ -19,6 +21,9 @@ const PLACE_BYTES: usize = 2048;
 const PLACES: usize = 128;
 /// A power of two, and as many as there are places: a ring is never full.
 const RING_ENTRIES: u32 = 128;
+/// The kernel frees the queue of a socket that was closed a little later.
+const BIND_TRIES: u32 = 1_000;
+const BIND_WAIT: Duration = Duration::from_millis(1);
 /// So many send calls without progress and the frames that wait count as refused.
 const MOST_IDLE_CALLS: u32 = 1_000_000;
 
@@ -251,13 +256,19 @@ fn bind(socket: &OwnedFd, interface: u32) -> io::Result<()> {
     address.sxdp_family = libc::AF_XDP as u16;
     address.sxdp_ifindex = interface;
     address.sxdp_flags = libc::XDP_COPY;
-    // SAFETY: `address` is a valid sockaddr_xdp and its size is given.
-    checked(unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_xdp>() as libc::socklen_t,
-        )
-    })
-    .map(drop)
+    for _ in 0..BIND_TRIES {
+        // SAFETY: `address` is a valid sockaddr_xdp and its size is given.
+        let bound = checked(unsafe {
+            libc::bind(
+                socket.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_xdp>() as libc::socklen_t,
+            )
+        });
+        match bound {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => thread::sleep(BIND_WAIT),
+            other => return other.map(drop),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EBUSY))
 }
