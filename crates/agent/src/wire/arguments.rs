@@ -70,6 +70,7 @@ the rate, the evenness of the gaps and the instrument's own delay.
 
   --sizes A,B,...     frame sizes (64,500,1000,1500)
   --rates A,B,...     Mbit/s (10,100,300,1000)
+  --flat-out          no rates, only as fast as possible
   --duration SECONDS  of each trial (1)
   --backend NAME      one back end alone (all that work)
   --cpu N             core of the sending thread
@@ -99,6 +100,7 @@ pub struct Arguments {
     pub cpu: Option<u32>,
     pub trial: u16,
     pub any: bool,
+    pub flat_out: bool,
     pub pcap: Option<String>,
     pub pcap_frames: u32,
     pub json: bool,
@@ -127,6 +129,7 @@ impl Default for Arguments {
             cpu: None,
             trial: 1,
             any: false,
+            flat_out: false,
             pcap: None,
             pcap_frames: 100,
             json: false,
@@ -146,6 +149,7 @@ impl Arguments {
             match word.as_str() {
                 "--json" => own.json = true,
                 "--any" => own.any = true,
+                "--flat-out" => own.flat_out = true,
                 "--imix" => own.sizes = vec![(64, 7), (594, 4), (1_518, 1)],
                 name => {
                     let value = rest.next().ok_or_else(|| format!("{name} needs a value"))?;

@@ -53,7 +53,9 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         arguments.sizes.iter().map(|size| size.0).collect()
     };
     let mut rates: Vec<Option<f64>> = vec![None];
-    rates.extend(arguments.rates_mbit.iter().copied().map(Some));
+    if !arguments.flat_out {
+        rates.extend(arguments.rates_mbit.iter().copied().map(Some));
+    }
     if !arguments.json {
         print!("{}", report::calibration_head());
     }
