@@ -30,6 +30,7 @@ SYSTEM_PYTHON = Path("/usr/bin/python3")
 QEMU_PACKAGES = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}
 COMMON_PACKAGES = (
     "ca-certificates",  # package downloads over TLS
+    "clang",  # compiles the XDP programs of generator and sink
     "gcc",  # the linker that rustc calls
     "iproute2",  # ip, for people who look into the lab
     "kmod",  # depmod: the order of the guest's modules

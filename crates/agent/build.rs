@@ -1,4 +1,4 @@
-//! Computes the build id: 12 hex digits of the SHA-256 over the sources of all crates, their manifests
+//! Computes the build id: 12 hex digits of the SHA-256 over the sources of all crates and XDP programs, their manifests
 //! and the lock file, in the order of their paths. The same sources give the same id, with or without git.
 
 use std::fs;
@@ -15,8 +15,10 @@ fn main() {
     for name in names {
         let folder = crates.join(name);
         files.push(folder.join("Cargo.toml"));
-        collect(&folder.join("src"), &mut files);
-        println!("cargo::rerun-if-changed={}", folder.join("src").display());
+        for part in ["src", "bpf", "build"] {
+            collect(&folder.join(part), &mut files);
+            println!("cargo::rerun-if-changed={}", folder.join(part).display());
+        }
     }
     files.sort();
     let mut hash = Sha256::new();
@@ -36,14 +38,17 @@ fn main() {
     );
 }
 
-/// Adds every Rust source below `folder`.
+/// Adds every source in Rust or C below `folder`.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
         if path.is_dir() {
             collect(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path
+            .extension()
+            .is_some_and(|kind| ["rs", "c", "h"].iter().any(|one| kind == *one))
+        {
             files.push(path);
         }
     }

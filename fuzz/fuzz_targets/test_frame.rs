@@ -2,24 +2,31 @@
 //! be written and reads the same.
 #![no_main]
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use libfuzzer_sys::fuzz_target;
 use virtoll_wire::MacAddress;
 use virtoll_wire::frame::{TestFrame, TestFrameRepr};
 
 fn right_frame(frame_bytes: usize) -> Vec<u8> {
+    let (source, destination) = if frame_bytes % 3 == 0 {
+        (IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::UNSPECIFIED))
+    } else {
+        (IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1)))
+    };
     let repr = TestFrameRepr {
         source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
         destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
-        source_address: Ipv4Addr::new(10, 1, 0, 1),
-        destination_address: Ipv4Addr::new(10, 2, 0, 1),
+        vlan: (frame_bytes % 2 == 1).then_some(5),
+        source_address: source,
+        destination_address: destination,
         source_port: 1,
         destination_port: 2,
         trial: 3,
         source: 4,
         sequence: 5,
         sent_monotonic_ns: 6,
+        timed: true,
         frame_bytes,
     };
     let mut bytes = vec![0; frame_bytes];
@@ -30,7 +37,7 @@ fn right_frame(frame_bytes: usize) -> Vec<u8> {
 fn check(bytes: &[u8]) {
     if let Ok(frame) = TestFrame::new(bytes, bytes.len()) {
         assert!(bytes.len() >= 64);
-        let _ = (frame.ports(), frame.trial(), frame.source(), frame.sequence());
+        let _ = (frame.ports(), frame.trial(), frame.source(), frame.sequence(), frame.is_timed());
     }
     if let Ok(repr) = TestFrameRepr::parse(bytes)
         && repr.frame_bytes <= 1518
@@ -43,7 +50,7 @@ fn check(bytes: &[u8]) {
 
 fuzz_target!(|input: &[u8]| {
     check(input);
-    let mut damaged = right_frame(64 + input.len() % 1455);
+    let mut damaged = right_frame(88 + input.len() % 1431);
     for (byte, damage) in damaged.iter_mut().skip(12).zip(input) {
         *byte ^= damage;
     }

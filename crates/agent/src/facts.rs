@@ -4,6 +4,8 @@ mod interfaces;
 mod machine;
 mod sys;
 
+pub use sys::ethtool_words;
+
 use serde_json::{Map, Value, json};
 
 /// Everything that is known.

@@ -4,21 +4,23 @@
 //! on stdio or on a given path. `docs/protocol.md` says what it serves.
 
 mod channel;
+mod counters;
 mod exec;
 mod facts;
 mod init;
 mod job;
 mod marks;
-mod netlink;
 mod network;
 mod options;
 mod path_delay;
+mod processors;
 mod reap;
 mod session;
 mod sys;
 mod terminal;
 mod timekeeper;
 mod traffic;
+mod wire;
 mod workloads;
 
 use std::process::ExitCode;
@@ -32,6 +34,15 @@ fn main() -> ExitCode {
     if std::process::id() == 1 && !arguments.iter().any(|argument| argument.starts_with("--")) {
         // A machine's first process: it never returns, since the kernel would panic.
         init::run_machine();
+    }
+    if arguments.first().is_some_and(|word| word == "wire") {
+        return match wire::run(&arguments[1..]) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(sentence) => {
+                eprintln!("virtoll-agent: {sentence}");
+                ExitCode::FAILURE
+            }
+        };
     }
     let options = match options::parse(&arguments) {
         Ok(Command::Version) => {

@@ -11,7 +11,7 @@ use virtoll_proto::request::{Interface, Network};
 use virtoll_wire::MacAddress;
 
 use crate::marks::parse_mac;
-use crate::netlink::{Link, LinkEvents, Netlink};
+use virtoll_wire::netlink::{Link, LinkEvents, Netlink};
 
 const IP_FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 /// How long interfaces may take to appear and to get a carrier.

@@ -17,7 +17,7 @@ use crate::reap::reap;
 use crate::sys::{self, ChildSignals};
 use crate::terminal::Terminal;
 use crate::timekeeper::Timekeeper;
-use crate::{exec, facts, job, network, path_delay, traffic};
+use crate::{counters, exec, facts, job, network, path_delay, traffic};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const BUILD: &str = env!("VIRTOLL_BUILD");
@@ -163,6 +163,7 @@ impl Session {
             }
             Operation::Clocks => Ok(clocks()),
             Operation::Facts => Ok(facts::collect()),
+            Operation::Counters(wanted) => counters::collect(&wanted),
             Operation::Network(wanted) => network::apply(&wanted),
             Operation::Run(run) => job::run(request.id, run, &mut self.channel),
             Operation::Exec(command) => exec::run(&command, &self.signals),

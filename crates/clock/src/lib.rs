@@ -20,6 +20,8 @@ pub enum Clock {
     MonotonicRaw,
     /// `CLOCK_BOOTTIME`: monotonic, and counts suspended time.
     Boottime,
+    /// `CLOCK_THREAD_CPUTIME_ID`: what the calling thread has used.
+    ThreadCpu,
 }
 
 /// One clock's reading in nanoseconds.
@@ -38,6 +40,11 @@ pub fn monotonic_ns() -> u64 {
 #[inline]
 pub fn realtime_ns() -> u64 {
     sys::now_ns(Clock::Realtime)
+}
+
+/// CPU time of the calling thread in nanoseconds, exactly: user and kernel together.
+pub fn thread_cpu_ns() -> u64 {
+    sys::now_ns(Clock::ThreadCpu)
 }
 
 /// All clocks, read back to back.

@@ -40,6 +40,7 @@ pub(crate) fn now_ns(clock: Clock) -> u64 {
         Clock::Monotonic => libc::CLOCK_MONOTONIC,
         Clock::MonotonicRaw => libc::CLOCK_MONOTONIC_RAW,
         Clock::Boottime => libc::CLOCK_BOOTTIME,
+        Clock::ThreadCpu => libc::CLOCK_THREAD_CPUTIME_ID,
     };
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec for the duration of the call; a clock that fails leaves it zero.

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::reply::Error;
+pub use traffic::{Backend, Capture, Counters, MixPart, Sink, SinkBackend, Source, Traffic};
+
+mod traffic;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +49,7 @@ pub enum Operation {
     Marks(Marks),
     PathDelay(PathDelay),
     Traffic(Traffic),
+    Counters(Counters),
 }
 
 /// No fields.
@@ -238,75 +242,6 @@ pub struct PathDelay {
     pub timeout_ns: u64,
 }
 
-/// `traffic`: one traffic trial.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Traffic {
-    /// The trial's number, in every frame.
-    pub trial: u16,
-    /// Ethernet header to the end of the payload, without FCS.
-    pub frame_size_bytes: u32,
-    /// How long the sources send.
-    pub duration_ns: u64,
-    /// Which back end.
-    pub backend: Backend,
-    /// The sources.
-    pub sources: Vec<Source>,
-    /// Where the frames arrive.
-    pub sink: Sink,
-    /// The sink is quiet when nothing arrived for so long.
-    pub quiet_ns: u64,
-    /// The longest wait for quiet.
-    pub drain_limit_ns: u64,
-}
-
-/// A way to send and receive frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Backend {
-    /// The fastest that the host allows.
-    Auto,
-    /// Packet sockets.
-    AfPacket,
-}
-
-/// One source of `traffic`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Source {
-    /// The interface that its frames leave by.
-    pub interface: String,
-    /// Link addresses.
-    pub source_mac: String,
-    /// The next hop's link address.
-    pub destination_mac: String,
-    /// IPv4 source address.
-    pub source_address: Ipv4Addr,
-    /// IPv4 destination address.
-    pub destination_address: Ipv4Addr,
-    /// UDP source port.
-    pub source_port: u16,
-    /// UDP destination port.
-    pub destination_port: u16,
-    /// Target rate; null for flat out.
-    #[serde(default)]
-    pub rate_frames_per_second: Option<f64>,
-    /// The core of the sending thread.
-    #[serde(default)]
-    pub cpu: Option<u32>,
-}
-
-/// The sink of `traffic`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sink {
-    /// The interfaces that frames arrive on.
-    pub interfaces: Vec<String>,
-    /// The core of the receiving thread.
-    #[serde(default)]
-    pub cpu: Option<u32>,
-}
-
 impl Request {
     /// Reads one line.
     ///
@@ -349,6 +284,7 @@ impl Operation {
             "marks" => Self::Marks(read(fields)?),
             "path-delay" => Self::PathDelay(read(fields)?),
             "traffic" => Self::Traffic(read(fields)?),
+            "counters" => Self::Counters(read(fields)?),
             _ => return Err("no such operation in this protocol version".to_owned()),
         })
     }

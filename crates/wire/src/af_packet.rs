@@ -6,18 +6,20 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::backend::{Collect, Generate, Quiet, SinkCounts, SourcePlan, Start, Stop};
-use crate::books::Books;
-use crate::frame::{ETHERNET_BYTES, Stamper};
-use crate::pacing::{BATCH_FRAMES, FrameSender, Schedule, SourceCounts, send_flat_out, send_paced};
+use crate::backend::{Collect, Generate, Quiet, SinkCounts, SourcePlan, Start, Stop, check_link};
+use crate::books::{Books, Expectation};
+use crate::frame::Composer;
+use crate::pacing::{BATCH_FRAMES, FrameSender, SourceCounts, send};
 use crate::sink::{self, Captured, FrameReceiver};
 use crate::socket::interface_index;
-use crate::sys::{interface_mtu_bytes, packet_socket};
+use crate::sys::packet_socket;
 
 mod sys;
 
 /// The back end's name in results.
 pub const NAME: &str = "af-packet";
+/// The sink's name in results.
+pub const SINK_NAME: &str = "tpacket";
 
 struct Sender {
     socket: OwnedFd,
@@ -26,8 +28,8 @@ struct Sender {
 
 impl FrameSender for Sender {
     #[inline]
-    fn frame(&mut self, index: usize) -> &mut [u8] {
-        self.batch.frame(index)
+    fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8] {
+        self.batch.frame(index, bytes)
     }
 
     #[inline]
@@ -40,52 +42,31 @@ impl FrameSender for Sender {
 pub struct Generator {
     plan: SourcePlan,
     sender: Sender,
-    stamper: Stamper,
+    composer: Composer,
 }
 
 impl Generator {
     /// Opens the socket and writes the frames.
     ///
     /// # Errors
-    /// No such interface, no right to open packet sockets, or a frame size outside 64..=1518.
+    /// No such interface, no right to open packet sockets, or frames that cannot be.
     pub fn open(plan: SourcePlan) -> io::Result<Self> {
-        let refuse =
-            |_| io::Error::new(io::ErrorKind::InvalidInput, "frame size outside 64..=1518");
-        let mtu_bytes = interface_mtu_bytes(&plan.interface)?;
-        let wanted_bytes = plan.frame.frame_bytes.saturating_sub(ETHERNET_BYTES);
-        if wanted_bytes > mtu_bytes {
-            let sentence =
-                format!("the frame size needs an MTU of {wanted_bytes}, not {mtu_bytes}");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
-        }
-        let stamper = Stamper::new(&plan.frame).map_err(refuse)?;
-        let socket = packet_socket(0, interface_index(&plan.interface)?)?;
+        let composer = plan.composer()?;
+        let link = check_link(&plan.interface, &composer)?;
+        let socket = packet_socket(0, link.index)?;
         sys::prepare_for_bulk_sending(socket.as_fd())?;
-        let mut batch = sys::SendBatch::new(BATCH_FRAMES, plan.frame.frame_bytes);
+        let bytes = composer.largest_bytes();
+        let mut batch = sys::SendBatch::new(BATCH_FRAMES, bytes);
         for index in 0..BATCH_FRAMES {
-            plan.frame.emit(batch.frame(index)).map_err(refuse)?;
+            composer.prepare(batch.frame(index, bytes));
         }
-        Ok(Self { plan, sender: Sender { socket, batch }, stamper })
+        Ok(Self { plan, sender: Sender { socket, batch }, composer })
     }
 }
 
 impl Generate for Generator {
     fn generate(&mut self, start: &Start) -> io::Result<SourceCounts> {
-        let start_ns = start.wait();
-        let duration_ns = self.plan.duration_ns;
-        match self.plan.frames_per_second {
-            Some(frames_per_second) => {
-                let schedule = Schedule { start_ns, frames_per_second, duration_ns };
-                send_paced(&mut self.sender, self.stamper, &schedule)
-            }
-            None => send_flat_out(
-                &mut self.sender,
-                self.stamper,
-                start_ns,
-                duration_ns,
-                self.plan.limit_frames,
-            ),
-        }
+        send(&mut self.sender, &self.composer, &self.plan, start.wait())
     }
 }
 
@@ -110,24 +91,30 @@ pub struct Collector {
     rings: Rings,
     books: Books,
     quiet: Quiet,
+    capture_frames: u32,
 }
 
 impl Collector {
-    /// Opens the rings; they capture from here on.
+    /// Opens the rings; they capture from here on. The first `capture_frames` are kept whole.
     ///
     /// # Errors
     /// No such interface, no right to open packet sockets, or no memory for the ring.
-    pub fn open(interfaces: &[String], books: Books, quiet: Quiet) -> io::Result<Self> {
+    pub fn open(
+        interfaces: &[String],
+        expectation: Expectation,
+        quiet: Quiet,
+        capture_frames: u32,
+    ) -> io::Result<Self> {
         let rings = interfaces
             .iter()
-            .map(|interface| sys::Ring::open(interface_index(interface)?))
+            .map(|interface| sys::Ring::open(interface_index(interface)?, capture_frames > 0))
             .collect::<io::Result<Vec<_>>>()?;
-        Ok(Self { rings: Rings(rings), books, quiet })
+        Ok(Self { rings: Rings(rings), books: Books::new(expectation), quiet, capture_frames })
     }
 }
 
 impl Collect for Collector {
     fn collect(mut self: Box<Self>, start: &Start, stop: &Stop) -> io::Result<SinkCounts> {
-        sink::collect(&mut self.rings, self.books, self.quiet, start, stop)
+        sink::collect(&mut self.rings, self.books, self.quiet, self.capture_frames, start, stop)
     }
 }

@@ -9,17 +9,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use virtoll_clock::monotonic_ns;
 
-use crate::books::Books;
-use crate::frame::TestFrameRepr;
+use crate::books::SourceBook;
+use crate::frame::{Composer, TestFrameRepr};
+use crate::netlink::{Link, Netlink};
 use crate::pacing::SourceCounts;
+use crate::pcap::CapturedPacket;
 
 /// One source of a trial.
 #[derive(Clone, Debug)]
 pub struct SourcePlan {
     /// The interface that its frames leave by.
     pub interface: String,
-    /// Its frames, with sequence number and send time of no meaning.
+    /// Its frames, with sequence number, send time and size of no meaning.
     pub frame: TestFrameRepr,
+    /// The pattern of frame sizes, which is repeated.
+    pub sizes: Vec<usize>,
+    /// How many flows, told apart by their source ports from that of `frame` on.
+    pub flows: u16,
     /// Target rate; none for flat out.
     pub frames_per_second: Option<f64>,
     /// How long it sends.
@@ -28,6 +34,44 @@ pub struct SourcePlan {
     pub limit_frames: u64,
     /// The core of its thread.
     pub cpu: Option<u32>,
+    /// Frames of one batch of a back end that lets it be chosen; none for the smallest that holds the rate.
+    pub batch_frames: Option<u32>,
+    /// A frame that is later than this is not sent.
+    pub catch_up_ns: u64,
+}
+
+impl SourcePlan {
+    /// The source's prepared frames.
+    ///
+    /// # Errors
+    /// A size, number of flows or addresses that cannot be.
+    pub fn composer(&self) -> io::Result<Composer> {
+        Composer::new(&self.frame, &self.sizes, self.flows).map_err(|_| {
+            let least = self.frame.layout().minimum_bytes();
+            let sentence = format!(
+                "frames of these headers have {least} to 1518 bytes, at most 16 sizes, ports up to 65535 and two \
+                 addresses of one family"
+            );
+            io::Error::new(io::ErrorKind::InvalidInput, sentence)
+        })
+    }
+}
+
+/// The interface of a source, which must be on and wide enough.
+///
+/// # Errors
+/// It is not there, is down, or has too small an MTU.
+pub fn check_link(interface: &str, composer: &Composer) -> io::Result<Link> {
+    let link = Netlink::open()?.link_named(interface)?;
+    let wanted_bytes = composer.largest_bytes() - composer.layout().ip();
+    if wanted_bytes > link.mtu as usize {
+        let sentence = format!("the frame size needs an MTU of {wanted_bytes}, not {}", link.mtu);
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+    }
+    if !link.up {
+        return Err(io::Error::from_raw_os_error(libc::ENETDOWN));
+    }
+    Ok(link)
 }
 
 /// When the sink's wait is over.
@@ -43,9 +87,19 @@ pub struct Quiet {
 #[derive(Debug)]
 pub struct SinkCounts {
     /// The books by source.
-    pub books: Books,
+    pub sources: Vec<SourceBook>,
+    /// All frames that it saw, of whatever kind.
+    pub seen_frames: u64,
+    /// Frames of no trial.
+    pub foreign_frames: u64,
+    /// Frames of another trial.
+    pub late_trial_frames: u64,
     /// Frames that the kernel dropped for want of room before the sink read them.
     pub kernel_dropped_frames: u64,
+    /// Processors that it ran on, where it knows.
+    pub processors: Vec<u32>,
+    /// The first frames, if that was asked for.
+    pub captured: Vec<CapturedPacket>,
     /// Whether quiet came before the limit.
     pub drained: bool,
 }
@@ -57,6 +111,14 @@ pub trait Generate: Send {
     /// # Errors
     /// What made sending impossible.
     fn generate(&mut self, start: &Start) -> io::Result<SourceCounts>;
+
+    /// Completes the counts when the path is empty again.
+    ///
+    /// # Errors
+    /// What made reading a counter impossible.
+    fn settle(&mut self, _counts: &mut SourceCounts) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Counts what arrives at the sink. Captures from the moment that it is made.

@@ -3,80 +3,99 @@
 //! Recording neither allocates nor locks: the bitmap is made before the trial, from the largest number of frames that
 //! a source may send, and its pages come into being as they are first touched.
 
-use crate::frame::TestFrame;
+use crate::frame::{ETHERTYPE_PROBE, TestFrame};
 use crate::histogram::{Distribution, Histogram};
+
+/// What the sink counted of one source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceArrivals {
+    /// Sequence numbers that arrived.
+    pub forwarded_frames: u64,
+    /// Arrivals beyond the first of a sequence number.
+    pub duplicate_frames: u64,
+    /// First arrivals with a number smaller than the largest seen (RFC 4737, Type-P-Reordered).
+    pub reordered_frames: u64,
+    /// `CLOCK_MONOTONIC` of the first arrival.
+    pub first_received_monotonic_ns: Option<u64>,
+    /// `CLOCK_MONOTONIC` of the last arrival.
+    pub last_received_monotonic_ns: Option<u64>,
+    /// From send time to receive time, of first arrivals with a send time of their own.
+    pub delay_ns: Option<Distribution>,
+    /// The buckets of these delays: the largest value in it, and the count.
+    pub delay_histogram: Vec<(u64, u64)>,
+    /// Difference of the delays of frames with numbers next to each other (RFC 5481, IPDV), without its sign.
+    pub delay_variation_ns: Option<Distribution>,
+}
 
 /// The books of one source.
 #[derive(Debug)]
 pub struct SourceBook {
     seen: Vec<u64>,
     capacity_frames: u64,
-    forwarded: u64,
-    duplicate: u64,
-    reordered: u64,
+    counts: SourceArrivals,
     largest: Option<u64>,
-    first_received_ns: Option<u64>,
-    last_received_ns: Option<u64>,
     delays: Histogram,
-}
-
-/// What the sink counted of one source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SourceArrivals {
-    /// Sequence numbers that arrived.
-    pub forwarded_frames: u64,
-    /// Arrivals beyond the first of a sequence number.
-    pub duplicate_frames: u64,
-    /// First arrivals with a number smaller than the largest seen (RFC 4737).
-    pub reordered_frames: u64,
-    /// `CLOCK_MONOTONIC` of the first arrival.
-    pub first_received_monotonic_ns: Option<u64>,
-    /// `CLOCK_MONOTONIC` of the last arrival.
-    pub last_received_monotonic_ns: Option<u64>,
-    /// From send time to receive time, of first arrivals.
-    pub delay_ns: Option<Distribution>,
+    variations: Histogram,
+    earlier: Option<(u64, u64)>,
 }
 
 impl SourceBook {
     /// Empty books for sequence numbers below `capacity_frames`.
     pub fn new(capacity_frames: u64) -> Self {
+        let seen = vec![0; capacity_frames.div_ceil(64) as usize];
+        Self::counted(seen, SourceArrivals::default(), capacity_frames)
+    }
+
+    /// Books that were kept elsewhere: a bit for each sequence number, and the counts.
+    pub fn counted(seen: Vec<u64>, counts: SourceArrivals, capacity_frames: u64) -> Self {
         Self {
-            seen: vec![0; capacity_frames.div_ceil(64) as usize],
+            seen,
             capacity_frames,
-            forwarded: 0,
-            duplicate: 0,
-            reordered: 0,
+            counts,
             largest: None,
-            first_received_ns: None,
-            last_received_ns: None,
             delays: Histogram::default(),
+            variations: Histogram::default(),
+            earlier: None,
         }
     }
 
-    /// Enters an arrival; false if no frame can have that number.
+    /// Enters an arrival; false if no frame can have that number. `sent_ns` is none where it is not the frame's own.
     #[inline]
-    pub fn record(&mut self, sequence: u64, sent_ns: u64, received_ns: u64) -> bool {
+    pub fn record(&mut self, sequence: u64, sent_ns: Option<u64>, received_ns: u64) -> bool {
         if sequence >= self.capacity_frames {
             return false;
         }
-        if self.first_received_ns.is_none() {
-            self.first_received_ns = Some(received_ns);
+        if self.counts.first_received_monotonic_ns.is_none() {
+            self.counts.first_received_monotonic_ns = Some(received_ns);
         }
-        self.last_received_ns = Some(received_ns);
+        self.counts.last_received_monotonic_ns = Some(received_ns);
         let bit = 1_u64 << (sequence % 64);
         let word = &mut self.seen[(sequence / 64) as usize];
         if *word & bit != 0 {
-            self.duplicate += 1;
+            self.counts.duplicate_frames += 1;
             return true;
         }
         *word |= bit;
-        self.forwarded += 1;
+        self.counts.forwarded_frames += 1;
         match self.largest {
-            Some(largest) if sequence < largest => self.reordered += 1,
+            Some(largest) if sequence < largest => self.counts.reordered_frames += 1,
             _ => self.largest = Some(sequence),
         }
-        self.delays.record(received_ns.saturating_sub(sent_ns));
+        if let Some(sent_ns) = sent_ns {
+            self.record_delay(sequence, received_ns.saturating_sub(sent_ns));
+        }
         true
+    }
+
+    #[inline]
+    fn record_delay(&mut self, sequence: u64, delay_ns: u64) {
+        self.delays.record(delay_ns);
+        if let Some((earlier, earlier_delay_ns)) = self.earlier
+            && earlier + 1 == sequence
+        {
+            self.variations.record(delay_ns.abs_diff(earlier_delay_ns));
+        }
+        self.earlier = Some((sequence, delay_ns));
     }
 
     /// How many numbers of at least `intended_frames` arrived: frames that were never sent.
@@ -93,17 +112,38 @@ impl SourceBook {
             .sum()
     }
 
+    /// The largest number that arrived.
+    pub fn largest(&self) -> Option<u64> {
+        let word = self.seen.iter().rposition(|word| *word != 0)?;
+        Some(word as u64 * 64 + u64::from(self.seen[word].ilog2()))
+    }
+
+    /// Whether the bits and the count say the same.
+    pub fn agrees(&self) -> bool {
+        self.arrived_from(0) == self.counts.forwarded_frames
+    }
+
     /// The counts.
     pub fn arrivals(&self) -> SourceArrivals {
-        SourceArrivals {
-            forwarded_frames: self.forwarded,
-            duplicate_frames: self.duplicate,
-            reordered_frames: self.reordered,
-            first_received_monotonic_ns: self.first_received_ns,
-            last_received_monotonic_ns: self.last_received_ns,
-            delay_ns: self.delays.distribution(),
+        let mut counts = self.counts.clone();
+        if let Some(delays) = self.delays.distribution() {
+            counts.delay_ns = Some(delays);
+            counts.delay_histogram = self.delays.buckets();
+            counts.delay_variation_ns = self.variations.distribution();
         }
+        counts
     }
+}
+
+/// The UDP ports of one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// The first source port.
+    pub first_source: u16,
+    /// How many source ports there are.
+    pub flows: u16,
+    /// The destination port.
+    pub destination: u16,
 }
 
 /// How the sink tells the trial's frames from others.
@@ -111,10 +151,12 @@ impl SourceBook {
 pub struct Expectation {
     /// The trial's number.
     pub trial: u16,
-    /// Frame size in bytes.
-    pub frame_bytes: usize,
-    /// UDP source and destination port of each source, by its number.
-    pub ports: Vec<(u16, u16)>,
+    /// Lengths of the IP packets in bytes: what a VLAN tag that is put on or taken off on the way does not change.
+    pub ip_bytes: Vec<usize>,
+    /// The ports of each source, by its number.
+    pub ports: Vec<Ports>,
+    /// The most frames that each source may send.
+    pub capacities: Vec<u64>,
 }
 
 /// What an arrival was.
@@ -124,6 +166,8 @@ pub enum Arrival {
     Test,
     /// A frame of another trial.
     LateTrial,
+    /// A generator asked whether frames pass; counted nowhere.
+    Probe,
     /// Anything else.
     Foreign,
 }
@@ -138,9 +182,10 @@ pub struct Books {
 }
 
 impl Books {
-    /// Empty books; `capacities` holds the most frames that each source may send.
-    pub fn new(expectation: Expectation, capacities: &[u64]) -> Self {
-        let sources = capacities.iter().map(|capacity| SourceBook::new(*capacity)).collect();
+    /// Empty books.
+    pub fn new(expectation: Expectation) -> Self {
+        let sources =
+            expectation.capacities.iter().map(|capacity| SourceBook::new(*capacity)).collect();
         Self { expectation, sources, foreign: 0, late_trial: 0 }
     }
 
@@ -149,7 +194,7 @@ impl Books {
     pub fn enter(&mut self, captured: &[u8], frame_bytes: usize, received_ns: u64) -> Arrival {
         let arrival = self.classify(captured, frame_bytes, received_ns);
         match arrival {
-            Arrival::Test => {}
+            Arrival::Test | Arrival::Probe => {}
             Arrival::LateTrial => self.late_trial += 1,
             Arrival::Foreign => self.foreign += 1,
         }
@@ -158,18 +203,25 @@ impl Books {
 
     #[inline]
     fn classify(&mut self, captured: &[u8], frame_bytes: usize, received_ns: u64) -> Arrival {
-        let Ok(frame) = TestFrame::new(captured, frame_bytes) else { return Arrival::Foreign };
+        let Ok(frame) = TestFrame::new(captured, frame_bytes) else {
+            let probe = captured.get(12..14) == Some(&ETHERTYPE_PROBE.to_be_bytes()[..]);
+            return if probe { Arrival::Probe } else { Arrival::Foreign };
+        };
         if frame.trial() != self.expectation.trial {
             return Arrival::LateTrial;
         }
         let source = usize::from(frame.source());
-        if frame_bytes != self.expectation.frame_bytes
-            || self.expectation.ports.get(source) != Some(&frame.ports())
-        {
+        let ip_bytes = frame_bytes - frame.layout().ip();
+        let expected = self.expectation.ports.get(source).is_some_and(|ports| {
+            let (port, destination) = frame.ports();
+            port.wrapping_sub(ports.first_source) < ports.flows && destination == ports.destination
+        });
+        if !expected || !self.expectation.ip_bytes.contains(&ip_bytes) {
             return Arrival::Foreign;
         }
         let Some(book) = self.sources.get_mut(source) else { return Arrival::Foreign };
-        if book.record(frame.sequence(), frame.sent_monotonic_ns(), received_ns) {
+        let sent_ns = frame.is_timed().then(|| frame.sent_monotonic_ns());
+        if book.record(frame.sequence(), sent_ns, received_ns) {
             Arrival::Test
         } else {
             Arrival::Foreign
@@ -179,6 +231,11 @@ impl Books {
     /// The books of each source, by its number.
     pub fn sources(&self) -> &[SourceBook] {
         &self.sources
+    }
+
+    /// The books of each source, handed over.
+    pub fn into_sources(self) -> Vec<SourceBook> {
+        self.sources
     }
 
     /// Frames that belong to no trial.

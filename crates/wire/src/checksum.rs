@@ -30,12 +30,6 @@ pub const fn finish(mut sum: u64) -> u16 {
     !(sum as u16)
 }
 
-/// The sum of UDP's pseudo header over IPv4.
-#[must_use]
-pub fn pseudo_header(source: [u8; 4], destination: [u8; 4], protocol: u8, length: u16) -> u64 {
-    add_bytes(add_bytes(u64::from(protocol) + u64::from(length), &source), &destination)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

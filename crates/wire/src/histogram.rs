@@ -2,13 +2,15 @@
 
 const SUB_BUCKET_BITS: u32 = 6;
 const SUB_BUCKETS: usize = 1 << SUB_BUCKET_BITS;
-const BUCKETS: usize = (64 - SUB_BUCKET_BITS as usize + 1) * SUB_BUCKETS;
+/// How many buckets there are; `bpf/common.h` says the same.
+pub(crate) const BUCKETS: usize = (64 - SUB_BUCKET_BITS as usize + 1) * SUB_BUCKETS;
 
 /// Counts of values in nanoseconds. Recording neither allocates nor branches on data beyond a maximum.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     counts: Box<[u64]>,
     count: u64,
+    sum: u128,
     minimum: u64,
     maximum: u64,
 }
@@ -26,6 +28,10 @@ pub struct Distribution {
     pub p90: u64,
     /// 99th percentile, to 1.6 %.
     pub p99: u64,
+    /// 99.9th percentile, to 1.6 %.
+    pub p999: u64,
+    /// The mean, rounded down.
+    pub mean: u64,
     /// The largest, exactly.
     pub maximum: u64,
 }
@@ -35,6 +41,7 @@ impl Default for Histogram {
         Self {
             counts: vec![0; BUCKETS].into_boxed_slice(),
             count: 0,
+            sum: 0,
             minimum: u64::MAX,
             maximum: 0,
         }
@@ -47,6 +54,7 @@ impl Histogram {
     pub fn record(&mut self, value: u64) {
         self.counts[bucket(value)] += 1;
         self.count += 1;
+        self.sum += u128::from(value);
         self.minimum = self.minimum.min(value);
         self.maximum = self.maximum.max(value);
     }
@@ -56,16 +64,42 @@ impl Histogram {
         (self.count > 0).then(|| Distribution {
             count: self.count,
             minimum: self.minimum,
-            p50: self.quantile(50),
-            p90: self.quantile(90),
-            p99: self.quantile(99),
+            p50: self.quantile(500),
+            p90: self.quantile(900),
+            p99: self.quantile(990),
+            p999: self.quantile(999),
+            mean: (self.sum / u128::from(self.count)) as u64,
             maximum: self.maximum,
         })
     }
 
-    /// The upper end of the bucket that holds the value of rank ceil(percent * count / 100), within the extremes.
-    fn quantile(&self, percent: u64) -> u64 {
-        let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1) as u64;
+    /// Adds what a program counted: its buckets in order, and the exact sum and extremes of its values.
+    pub fn add(&mut self, buckets: impl Iterator<Item = u64>, sum: u64, extremes: (u64, u64)) {
+        for (own, more) in self.counts.iter_mut().zip(buckets) {
+            *own += more;
+            if more > 0 {
+                self.count += more;
+                self.minimum = self.minimum.min(extremes.0);
+                self.maximum = self.maximum.max(extremes.1);
+            }
+        }
+        self.sum += u128::from(sum);
+    }
+
+    /// The exact mean; 0 if nothing was recorded.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// Buckets that are not empty: the largest value that counts in it, and how many did.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled.map(|(index, count)| (upper_end(index).min(self.maximum), *count)).collect()
+    }
+
+    /// The upper end of the bucket of rank ceil(permille * count / 1000), within the extremes.
+    pub fn quantile(&self, permille: u64) -> u64 {
+        let rank = (u128::from(self.count) * u128::from(permille)).div_ceil(1000).max(1) as u64;
         let mut seen = 0;
         for (index, count) in self.counts.iter().enumerate() {
             seen += count;
@@ -127,6 +161,21 @@ mod tests {
                 prop_assert!(got >= want && got - want <= want / 64, "{} for {}", got, want);
             }
         }
+    }
+
+    #[test]
+    fn adding_buckets_is_recording() {
+        let mut recorded = Histogram::default();
+        let values = [3_u64, 64, 64, 1_000_000];
+        let mut counts = vec![0; BUCKETS];
+        for value in values {
+            recorded.record(value);
+            counts[bucket(value)] += 1;
+        }
+        let mut added = Histogram::default();
+        added.add(counts.into_iter(), values.iter().sum(), (3, 1_000_000));
+        assert_eq!(added.distribution(), recorded.distribution());
+        assert_eq!(added.buckets(), [(3, 1), (64, 2), (1_000_000, 1)]);
     }
 
     #[test]

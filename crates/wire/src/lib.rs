@@ -7,19 +7,30 @@
 //! `unsafe` lives in `sys.rs` alone.
 
 pub mod af_packet;
+pub mod af_xdp;
+pub mod alone;
 pub mod backend;
 pub mod books;
+mod bpf;
 pub mod checksum;
+pub mod choice;
 pub mod frame;
+pub mod gaps;
 pub mod histogram;
 pub mod icmp;
+pub mod live_frames;
 pub mod mac;
+pub mod netlink;
 pub mod pacing;
+pub mod pcap;
+pub mod priority;
 pub mod sink;
 pub mod socket;
 pub mod trial;
+pub mod xdp_sink;
 
 mod sys;
 
+pub use bpf::AttachMode;
 pub use mac::MacAddress;
 pub use socket::{PacketKind, PacketSocket, interface_index, interface_mac};

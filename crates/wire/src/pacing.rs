@@ -1,25 +1,34 @@
-//! When each frame is due, and the loops that send by it.
+//! When each frame is due, and the loops that send by it from user space.
 //!
 //! Each frame has its own due time: `start + sequence / rate`. A sender that was away catches up in batches, never
-//! moves the schedule, and gives up [`GRACE_NS`] after the trial's end: what is left then is unsent.
+//! moves the schedule, never sends a frame that is later than [`Schedule::catch_up_ns`], and gives up [`GRACE_NS`]
+//! after the trial's end: what did not leave is unsent. Live frames keep the same schedule inside the kernel
+//! (`bpf/generator.bpf.c`), by [`Schedule::gap`].
 
 use std::io;
 
 use virtoll_clock::{monotonic_ns, sleep_until_monotonic};
 
-use crate::frame::Stamper;
+use crate::backend::SourcePlan;
+use crate::frame::Composer;
+use crate::gaps::{GapSummary, Gaps};
 
 /// The most frames of one send call.
 pub const BATCH_FRAMES: usize = 64;
 /// How long after the trial's end frames that were due within it may still leave.
 pub const GRACE_NS: u64 = 1_000_000;
+/// A frame that is later than this is never sent, unless the plan says otherwise.
+pub const CATCH_UP_NS: u64 = 20_000_000;
+/// A frame that leaves later than this after its due time is counted as late.
+pub const LATE_FROM_NS: u64 = 10_000;
 /// With less time than this until the next frame the sender spins instead of sleeping.
 const SPIN_NS: u64 = 100_000;
 
 /// Where a batch of prepared frames leaves.
 pub trait FrameSender {
-    /// The bytes of the frame at `index` of the batch, below [`BATCH_FRAMES`].
-    fn frame(&mut self, index: usize) -> &mut [u8];
+    /// The place of the frame at `index` of the batch, below [`BATCH_FRAMES`], made `bytes` long. It was prepared by
+    /// [`Composer::prepare`] once.
+    fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8];
 
     /// Sends the first `count` frames of the batch in order and tells how many were accepted; the others are
     /// refused for good (queue full).
@@ -30,22 +39,32 @@ pub trait FrameSender {
 }
 
 /// What one source did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct SourceCounts {
     /// Frames that the trial asked for.
     pub intended_frames: u64,
-    /// Frames that the kernel accepted.
+    /// Frames that the interface accepted.
     pub offered_frames: u64,
-    /// Intended frames that were refused or whose time was over.
+    /// Intended frames that did not leave: refused, skipped, or their time was over.
     pub unsent_frames: u64,
+    /// Of these: the interface refused them (its queue was full).
+    pub refused_frames: u64,
+    /// Of these: more than [`Schedule::catch_up_ns`] late.
+    pub skipped_frames: u64,
+    /// Frames that left more than [`LATE_FROM_NS`] late.
+    pub late_frames: u64,
     /// `CLOCK_MONOTONIC` at which the first frame was due.
     pub start_monotonic_ns: u64,
     /// `CLOCK_MONOTONIC` after the last send call.
     pub end_monotonic_ns: u64,
+    /// Send times of the first and the last frame.
+    pub sent_between_ns: Option<(u64, u64)>,
     /// The most that a frame was sent after its due time.
     pub late_ns_max: u64,
     /// The most frames of one send call.
     pub batch_frames: u64,
+    /// Gaps between send times; none flat out.
+    pub gaps: Option<GapSummary>,
 }
 
 /// Due times of the frames of one source.
@@ -57,6 +76,8 @@ pub struct Schedule {
     pub frames_per_second: f64,
     /// Length of the trial.
     pub duration_ns: u64,
+    /// A frame that is later than this is not sent.
+    pub catch_up_ns: u64,
 }
 
 impl Schedule {
@@ -78,11 +99,38 @@ impl Schedule {
             .checked_sub(self.start_ns)
             .map_or(0, |passed| (passed as f64 * self.frames_per_second / 1e9) as u64 + 1)
     }
+
+    /// The gap between two frames as nanoseconds and a 2^32nd part of one: exact to 10^-10 ns a frame.
+    pub fn gap(&self) -> (u64, u64) {
+        let gap = 1e9 / self.frames_per_second;
+        let fraction = ((gap - gap.floor()) * 4_294_967_296.0).round() as u64;
+        (gap as u64 + (fraction >> 32), fraction & 0xffff_ffff)
+    }
 }
 
 /// floor(rate * `duration_ns` / 10^9), in double precision.
 pub fn intended_frames(frames_per_second: f64, duration_ns: u64) -> u64 {
     (frames_per_second * duration_ns as f64 / 1e9) as u64
+}
+
+/// Sends what a source's plan asks for, from `start_ns` on.
+///
+/// # Errors
+/// As [`FrameSender::send`].
+pub fn send(
+    sender: &mut impl FrameSender,
+    composer: &Composer,
+    plan: &SourcePlan,
+    start_ns: u64,
+) -> io::Result<SourceCounts> {
+    let (duration_ns, catch_up_ns) = (plan.duration_ns, plan.catch_up_ns);
+    match plan.frames_per_second {
+        Some(frames_per_second) => {
+            let schedule = Schedule { start_ns, frames_per_second, duration_ns, catch_up_ns };
+            send_paced(sender, composer, &schedule)
+        }
+        None => send_flat_out(sender, composer, start_ns, duration_ns, plan.limit_frames),
+    }
 }
 
 /// Sends by the schedule.
@@ -91,11 +139,12 @@ pub fn intended_frames(frames_per_second: f64, duration_ns: u64) -> u64 {
 /// As [`FrameSender::send`].
 pub fn send_paced(
     sender: &mut impl FrameSender,
-    stamper: Stamper,
+    composer: &Composer,
     schedule: &Schedule,
 ) -> io::Result<SourceCounts> {
     let intended = schedule.intended_frames();
     let give_up_ns = schedule.start_ns + schedule.duration_ns + GRACE_NS;
+    let mut gaps = Gaps::new(schedule.gap().0);
     let mut counts = SourceCounts {
         intended_frames: intended,
         start_monotonic_ns: schedule.start_ns,
@@ -113,13 +162,21 @@ pub fn send_paced(
             continue;
         }
         let late_ns = now.saturating_sub(schedule.due_ns(next));
+        if late_ns > schedule.catch_up_ns {
+            let still = schedule.due_frames(now - schedule.catch_up_ns).clamp(next + 1, intended);
+            counts.skipped_frames += still - next;
+            next = still;
+            continue;
+        }
         counts.late_ns_max = counts.late_ns_max.max(late_ns);
         let batch = ((due - next) as usize).min(BATCH_FRAMES);
-        send_batch(sender, stamper, next, batch, &mut counts)?;
+        counts.late_frames += if late_ns > LATE_FROM_NS { batch as u64 } else { 0 };
+        send_batch(sender, composer, next, batch, &mut counts, Some(&mut gaps))?;
         next += batch as u64;
     }
     counts.end_monotonic_ns = monotonic_ns();
     counts.unsent_frames = intended - counts.offered_frames;
+    counts.gaps = gaps.summary();
     Ok(counts)
 }
 
@@ -129,7 +186,7 @@ pub fn send_paced(
 /// As [`FrameSender::send`].
 pub fn send_flat_out(
     sender: &mut impl FrameSender,
-    stamper: Stamper,
+    composer: &Composer,
     start_ns: u64,
     duration_ns: u64,
     limit_frames: u64,
@@ -140,7 +197,7 @@ pub fn send_flat_out(
     while monotonic_ns() < end_ns && counts.intended_frames < limit_frames {
         let room = limit_frames - counts.intended_frames;
         let batch = BATCH_FRAMES.min(usize::try_from(room).unwrap_or(BATCH_FRAMES));
-        send_batch(sender, stamper, counts.intended_frames, batch, &mut counts)?;
+        send_batch(sender, composer, counts.intended_frames, batch, &mut counts, None)?;
         counts.intended_frames += batch as u64;
     }
     counts.end_monotonic_ns = monotonic_ns();
@@ -151,16 +208,28 @@ pub fn send_flat_out(
 #[inline]
 fn send_batch(
     sender: &mut impl FrameSender,
-    stamper: Stamper,
+    composer: &Composer,
     first: u64,
     batch: usize,
     counts: &mut SourceCounts,
+    mut gaps: Option<&mut Gaps>,
 ) -> io::Result<()> {
-    for index in 0..batch {
-        stamper.stamp(sender.frame(index), first + index as u64, monotonic_ns());
+    let mut between = (0, 0);
+    for (index, sequence) in (first..first + batch as u64).enumerate() {
+        let now = monotonic_ns();
+        let frame = sender.frame(index, composer.frame_bytes(sequence));
+        composer.compose(frame, sequence, now, true);
+        between = (if index == 0 { now } else { between.0 }, now);
+        if let Some(gaps) = &mut gaps {
+            gaps.record(now);
+        }
     }
-    counts.offered_frames += sender.send(batch)? as u64;
+    let accepted = sender.send(batch)? as u64;
+    counts.offered_frames += accepted;
+    counts.refused_frames += batch as u64 - accepted;
     counts.batch_frames = counts.batch_frames.max(batch as u64);
+    let started = counts.sent_between_ns.map_or(between.0, |(first, _)| first);
+    counts.sent_between_ns = Some((started, between.1));
     Ok(())
 }
 
@@ -178,7 +247,7 @@ mod tests {
     use super::*;
     use crate::frame::{MINIMUM_FRAME_BYTES, TestFrameRepr};
     use proptest::prelude::*;
-    use std::net::Ipv4Addr;
+    use std::net::{IpAddr, Ipv4Addr};
 
     struct Refusing {
         frames: Vec<[u8; MINIMUM_FRAME_BYTES]>,
@@ -188,8 +257,8 @@ mod tests {
     }
 
     impl FrameSender for Refusing {
-        fn frame(&mut self, index: usize) -> &mut [u8] {
-            &mut self.frames[index]
+        fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8] {
+            &mut self.frames[index][..bytes]
         }
 
         fn send(&mut self, count: usize) -> io::Result<usize> {
@@ -203,36 +272,39 @@ mod tests {
         }
     }
 
-    fn sender(every: usize) -> (Refusing, Stamper) {
+    fn sender(every: usize) -> (Refusing, Composer) {
         let repr = TestFrameRepr {
             source_mac: "02:00:00:00:00:01".parse().unwrap(),
             destination_mac: "02:00:00:00:00:02".parse().unwrap(),
-            source_address: Ipv4Addr::LOCALHOST,
-            destination_address: Ipv4Addr::LOCALHOST,
+            vlan: None,
+            source_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            destination_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             source_port: 1,
             destination_port: 2,
             trial: 3,
             source: 0,
             sequence: 0,
             sent_monotonic_ns: 0,
+            timed: true,
             frame_bytes: MINIMUM_FRAME_BYTES,
         };
         let mut frame = [0; MINIMUM_FRAME_BYTES];
         repr.emit(&mut frame).unwrap();
         let sender =
             Refusing { frames: vec![frame; BATCH_FRAMES], every, seen: 0, sequences: Vec::new() };
-        (sender, Stamper::new(&repr).unwrap())
+        (sender, Composer::new(&repr, &[MINIMUM_FRAME_BYTES], 1).unwrap())
     }
 
     #[test]
     fn refused_frames_are_unsent_and_every_number_is_used_once() {
-        let (mut sender, stamper) = sender(10);
+        let (mut sender, composer) = sender(10);
         let schedule = Schedule {
             start_ns: monotonic_ns() + 100_000,
             frames_per_second: 50_000.0,
             duration_ns: 20_000_000,
+            catch_up_ns: u64::MAX,
         };
-        let counts = send_paced(&mut sender, stamper, &schedule).unwrap();
+        let counts = send_paced(&mut sender, &composer, &schedule).unwrap();
         assert_eq!(counts.intended_frames, 1_000);
         assert_eq!(counts.offered_frames + counts.unsent_frames, 1_000);
         assert!(counts.unsent_frames >= sender.seen as u64 / 10);
@@ -241,18 +313,42 @@ mod tests {
 
     #[test]
     fn flat_out_stops_at_its_limit() {
-        let (mut sender, stamper) = sender(usize::MAX);
+        let (mut sender, composer) = sender(usize::MAX);
         let counts =
-            send_flat_out(&mut sender, stamper, monotonic_ns(), 10_000_000_000, 100).unwrap();
+            send_flat_out(&mut sender, &composer, monotonic_ns(), 10_000_000_000, 100).unwrap();
         assert_eq!((counts.intended_frames, counts.offered_frames), (100, 100));
+    }
+
+    #[test]
+    fn what_is_too_late_is_skipped_and_booked() {
+        let (mut sender, composer) = sender(usize::MAX);
+        let schedule = Schedule {
+            start_ns: monotonic_ns() - 5_000_000,
+            frames_per_second: 10_000.0,
+            duration_ns: 10_000_000,
+            catch_up_ns: 2_000_000,
+        };
+        let counts = send_paced(&mut sender, &composer, &schedule).unwrap();
+        assert!(counts.skipped_frames >= 30, "{counts:?}");
+        assert_eq!(counts.offered_frames + counts.unsent_frames, 100);
+        assert!(counts.unsent_frames >= counts.skipped_frames);
+        assert!(sender.sequences[0] >= 30 && sender.sequences.is_sorted());
     }
 
     proptest! {
         #[test]
+        fn the_exact_gap_adds_up_to_the_due_times(rate in 1.0_f64..5e6, frames in 1_u64..10_000_000) {
+            let schedule = Schedule { start_ns: 0, frames_per_second: rate, duration_ns: 1, catch_up_ns: 1 };
+            let (gap_ns, fraction) = schedule.gap();
+            let sum = u128::from(frames) * (u128::from(gap_ns) << 32 | u128::from(fraction));
+            prop_assert!(((sum >> 32) as u64).abs_diff(schedule.due_ns(frames)) <= 2 + frames / 1_000_000_000 + (frames as f64 / rate * 1e-6) as u64);
+        }
+
+        #[test]
         fn a_frame_is_due_at_its_due_time_and_not_long_before(
             rate in 0.5_f64..5e6, sequence in 0_u64..10_000_000, start_ns in 0_u64..(1 << 50),
         ) {
-            let schedule = Schedule { start_ns, frames_per_second: rate, duration_ns: 1 };
+            let schedule = Schedule { start_ns, frames_per_second: rate, duration_ns: 1, catch_up_ns: 1 };
             let due_ns = schedule.due_ns(sequence);
             prop_assert!(schedule.due_frames(due_ns + 2) > sequence);
             prop_assert!(schedule.due_frames(due_ns.saturating_sub(2)) <= sequence + 1);

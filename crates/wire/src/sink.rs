@@ -6,6 +6,7 @@ use virtoll_clock::{monotonic_ns, realtime_minus_monotonic_ns};
 
 use crate::backend::{Quiet, SinkCounts, Start, Stop};
 use crate::books::{Arrival, Books};
+use crate::pcap::CapturedPacket;
 
 /// A frame as the kernel handed it over.
 #[derive(Clone, Copy, Debug)]
@@ -51,10 +52,13 @@ pub fn collect(
     receiver: &mut impl FrameReceiver,
     mut books: Books,
     quiet: Quiet,
+    capture_frames: u32,
     start: &Start,
     stop: &Stop,
 ) -> io::Result<SinkCounts> {
     let offset_ns = realtime_minus_monotonic_ns();
+    let mut captured = Vec::with_capacity(capture_frames as usize);
+    let mut seen_frames = 0;
     start.wait();
     let mut last_seen_ns = 0;
     let drained = loop {
@@ -66,7 +70,11 @@ pub fn collect(
             let received_ns = (frame.received_realtime_ns as i64 - offset_ns) as u64;
             let arrival = books.enter(frame.bytes, frame.frame_bytes, received_ns);
             of_trial |= arrival == Arrival::Test;
+            if captured.len() < captured.capacity() && arrival != Arrival::Probe {
+                captured.push(frame.packet(received_ns));
+            }
         })?;
+        seen_frames += received;
         if of_trial {
             last_seen_ns = monotonic_ns();
         }
@@ -82,6 +90,24 @@ pub fn collect(
             receiver.wait(if stopped.is_some() { DRAINING_WAIT_MS } else { RUNNING_WAIT_MS })?;
         }
     };
-    let kernel_dropped_frames = receiver.kernel_dropped_frames()?;
-    Ok(SinkCounts { books, kernel_dropped_frames, drained })
+    Ok(SinkCounts {
+        seen_frames,
+        foreign_frames: books.foreign_frames(),
+        late_trial_frames: books.late_trial_frames(),
+        sources: books.into_sources(),
+        kernel_dropped_frames: receiver.kernel_dropped_frames()?,
+        processors: Vec::new(),
+        captured,
+        drained,
+    })
+}
+
+impl Captured<'_> {
+    fn packet(&self, received_ns: u64) -> CapturedPacket {
+        CapturedPacket {
+            monotonic_ns: received_ns,
+            frame_bytes: self.frame_bytes as u32,
+            bytes: self.bytes.to_vec(),
+        }
+    }
 }

@@ -79,12 +79,6 @@ pub(crate) fn interface_mac(name: &str) -> io::Result<[u8; 6]> {
     Ok(mac)
 }
 
-pub(crate) fn interface_mtu_bytes(name: &str) -> io::Result<usize> {
-    let request = interface_ioctl(name, libc::SIOCGIFMTU)?;
-    // SAFETY: the call above filled this member of the union.
-    usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).map_err(io::Error::other)
-}
-
 pub(crate) fn bind(socket: BorrowedFd<'_>, protocol: u16, interface: u32) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
@@ -260,4 +254,14 @@ pub(crate) fn pin_thread(cpu: u32) -> io::Result<()> {
     // SAFETY: `set` is valid for reads of its size.
     checked(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })
         .map(drop)
+}
+
+/// Puts the calling thread before others on its core, as far as it may, and lets it wake at the time that it asked for;
+/// what is not allowed is left as it is.
+pub(crate) fn prefer_thread(niceness: c_int) {
+    // SAFETY: plain system calls on the calling thread; the timer slack is in nanoseconds.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, niceness);
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+    }
 }

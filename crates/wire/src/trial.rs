@@ -4,12 +4,15 @@ use std::fmt;
 use std::io;
 use std::thread;
 
-use virtoll_clock::{CpuTime, thread_cpu};
+use virtoll_clock::{CpuTime, thread_cpu, thread_cpu_ns};
 
-use crate::af_packet;
 use crate::backend::{Collect, Generate, Quiet, SinkCounts, SourcePlan, Start, Stop};
-use crate::books::{Books, Expectation, SourceArrivals};
+use crate::books::{Expectation, Ports, SourceArrivals};
+use crate::choice::{self, Chosen, Refused};
+use crate::netlink::{LinkStatistics, Netlink};
 use crate::pacing::{SourceCounts, intended_frames};
+use crate::pcap::CapturedPacket;
+use crate::priority::{SessionPriority, prefer_this_thread};
 use crate::sys;
 
 /// The largest rate that a flat-out source is given room for in the sink's books.
@@ -22,20 +25,49 @@ pub const MINIMUM_QUIET_NS: u64 = 10_000_000;
 pub struct TrialPlan {
     /// The trial's number.
     pub trial: u16,
-    /// Frame size in bytes.
-    pub frame_bytes: usize,
+    /// What sends.
+    pub generator: choice::Generator,
     /// The sources.
     pub sources: Vec<SourcePlan>,
+    /// What counts.
+    pub sink: choice::Sink,
     /// Where frames arrive.
     pub sink_interfaces: Vec<String>,
     /// The core of the sink's thread.
     pub sink_cpu: Option<u32>,
     /// When the sink's wait is over.
     pub quiet: Quiet,
+    /// How many frames the sink keeps.
+    pub capture_frames: u32,
+}
+
+/// CPU time of one thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadCost {
+    /// As the kernel divides it.
+    pub cpu: CpuTime,
+    /// The whole, exactly.
+    pub cpu_ns: u64,
+}
+
+impl ThreadCost {
+    /// The calling thread's so far.
+    pub fn begin() -> Self {
+        Self { cpu: thread_cpu(), cpu_ns: thread_cpu_ns() }
+    }
+
+    /// What the calling thread used since.
+    #[must_use]
+    pub fn end(self) -> Self {
+        Self {
+            cpu: thread_cpu().since(self.cpu),
+            cpu_ns: thread_cpu_ns().saturating_sub(self.cpu_ns),
+        }
+    }
 }
 
 /// A source's side and the sink's side of its books.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SourceResult {
     /// What was sent.
     pub sent: SourceCounts,
@@ -43,25 +75,57 @@ pub struct SourceResult {
     pub arrived: SourceArrivals,
     /// Offered and not arrived.
     pub lost_frames: u64,
+    /// What sending cost.
+    pub cost: ThreadCost,
+}
+
+/// Change of an interface's counters over the trial.
+#[derive(Clone, Debug)]
+pub struct InterfaceChange {
+    /// Its name.
+    pub interface: String,
+    /// Before the first frame, and after the last.
+    pub statistics: (LinkStatistics, LinkStatistics),
 }
 
 /// The trial's outcome.
 #[derive(Debug)]
 pub struct TrialCounts {
+    /// The back end and the sink, and why nothing better was taken.
+    pub names: Names,
     /// By source.
     pub sources: Vec<SourceResult>,
+    /// All frames that the sink saw.
+    pub seen_frames: u64,
     /// Frames of no trial.
     pub foreign_frames: u64,
     /// Frames of another trial.
     pub late_trial_frames: u64,
     /// Frames that the kernel dropped before the sink read them.
     pub kernel_dropped_frames: u64,
+    /// Processors that the sink ran on, where it knows.
+    pub sink_processors: Vec<u32>,
+    /// The first frames, if that was asked for.
+    pub captured: Vec<CapturedPacket>,
     /// Whether quiet came in time.
     pub drained: bool,
-    /// CPU time of all generator threads.
-    pub generator_cpu: CpuTime,
-    /// CPU time of the sink's thread.
-    pub sink_cpu: CpuTime,
+    /// What the sink's thread cost.
+    pub sink_cost: ThreadCost,
+    /// The interfaces of sources and sink.
+    pub interfaces: Vec<InterfaceChange>,
+}
+
+/// What was chosen.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// The back end.
+    pub backend: &'static str,
+    /// Why no better one.
+    pub backend_reason: Option<String>,
+    /// The sink.
+    pub sink: &'static str,
+    /// Why no better one.
+    pub sink_reason: Option<String>,
 }
 
 /// Why a trial has no result.
@@ -89,99 +153,152 @@ pub fn limit_frames(frames_per_second: Option<f64>, duration_ns: u64) -> u64 {
     intended_frames(frames_per_second.unwrap_or(FLAT_OUT_LIMIT_FRAMES_PER_SECOND), duration_ns)
 }
 
-/// Runs a trial on packet sockets.
+impl TrialPlan {
+    /// How the sink tells this trial's frames from others.
+    pub fn expectation(&self) -> Expectation {
+        let mut ip_bytes: Vec<usize> = self
+            .sources
+            .iter()
+            .flat_map(|source| source.sizes.iter().map(|size| size - source.frame.layout().ip()))
+            .collect();
+        ip_bytes.sort_unstable();
+        ip_bytes.dedup();
+        let ports = self.sources.iter().map(|source| Ports {
+            first_source: source.frame.source_port,
+            flows: source.flows,
+            destination: source.frame.destination_port,
+        });
+        Expectation {
+            trial: self.trial,
+            ip_bytes,
+            ports: ports.collect(),
+            capacities: self.sources.iter().map(|source| source.limit_frames).collect(),
+        }
+    }
+
+    fn interfaces(&self) -> io::Result<Vec<(String, LinkStatistics)>> {
+        let mut netlink = Netlink::open()?;
+        let mut names: Vec<&String> = self.sources.iter().map(|source| &source.interface).collect();
+        names.extend(&self.sink_interfaces);
+        names.dedup();
+        names
+            .into_iter()
+            .map(|name| Ok((name.clone(), netlink.link_named(name)?.statistics)))
+            .collect()
+    }
+}
+
+/// Runs a trial.
 ///
 /// # Errors
 /// What failed while opening, sending or receiving, or books that do not balance.
 pub fn run(plan: &TrialPlan) -> Result<TrialCounts, TrialError> {
-    let capacities: Vec<u64> = plan.sources.iter().map(|source| source.limit_frames).collect();
-    let expectation = Expectation {
-        trial: plan.trial,
-        frame_bytes: plan.frame_bytes,
-        ports: plan
-            .sources
-            .iter()
-            .map(|source| (source.frame.source_port, source.frame.destination_port))
-            .collect(),
-    };
-    let books = Books::new(expectation, &capacities);
-    let sink = af_packet::Collector::open(&plan.sink_interfaces, books, plan.quiet)
-        .map_err(|cause| failed("open the sink on", &plan.sink_interfaces.join(", "), cause))?;
-    let mut generators = Vec::new();
     for source in &plan.sources {
-        let generator = af_packet::Generator::open(source.clone())
-            .map_err(|cause| failed("open a source on", &source.interface, cause))?;
-        generators.push(Box::new(generator) as Box<dyn Generate>);
+        source.composer().map_err(|cause| failed("open a source on", &source.interface, cause))?;
     }
-    run_threads(plan, generators, Box::new(sink))
+    let refused =
+        |what: &'static str| move |refused: Refused| failed(what, &refused.on, refused.cause);
+    let expectation = plan.expectation();
+    let sink = choice::open_sink(
+        plan.sink,
+        &plan.sink_interfaces,
+        &expectation,
+        plan.quiet,
+        plan.capture_frames,
+    )
+    .map_err(refused("open the sink on"))?;
+    let sources =
+        choice::open_sources(plan.generator, &plan.sources).map_err(refused("open a source on"))?;
+    let names = Names {
+        backend: sources.name,
+        backend_reason: sources.reason.clone(),
+        sink: sink.name,
+        sink_reason: sink.reason.clone(),
+    };
+    let before = plan.interfaces().map_err(|cause| failed("read counters", "", cause))?;
+    let priority = SessionPriority::raise();
+    let mut counts = run_threads(plan, sources, sink, names)?;
+    drop(priority);
+    let after = plan.interfaces().map_err(|cause| failed("read counters", "", cause))?;
+    let changes = before.into_iter().zip(after).map(|((interface, before), (_, after))| {
+        InterfaceChange { interface, statistics: (before, after) }
+    });
+    counts.interfaces = changes.collect();
+    Ok(counts)
 }
 
 fn failed(what: &str, on: &str, cause: io::Error) -> TrialError {
     TrialError::System(format!("{what} {on}"), cause)
 }
 
+/// Runs `work` on the calling thread, pinned, and tells what it cost.
+fn on_core<T>(
+    cpu: Option<u32>,
+    work: impl FnOnce() -> io::Result<T>,
+) -> io::Result<(T, ThreadCost)> {
+    let pinned = cpu.map_or(Ok(()), sys::pin_thread);
+    prefer_this_thread();
+    let cost = ThreadCost::begin();
+    let result = work();
+    let cost = cost.end();
+    pinned.and(result).map(|value| (value, cost))
+}
+
+type Sent = (SourceCounts, ThreadCost);
+
 fn run_threads(
     plan: &TrialPlan,
-    generators: Vec<Box<dyn Generate>>,
-    sink: Box<dyn Collect>,
+    mut sources: Chosen<Vec<Box<dyn Generate>>>,
+    sink: Chosen<Box<dyn Collect>>,
+    names: Names,
 ) -> Result<TrialCounts, TrialError> {
-    let start = Start::new(generators.len() + 1);
-    let stop = Stop::new(generators.len());
+    let start = Start::new(sources.value.len() + 1);
+    let stop = Stop::new(sources.value.len());
     let (sent, received) = thread::scope(|scope| {
         let (start, stop) = (&start, &stop);
-        let sink = scope.spawn(move || {
-            let pinned = pin(plan.sink_cpu);
-            let before = thread_cpu();
-            let counts = sink.collect(start, stop);
-            pinned.and(counts).map(|counts| (counts, thread_cpu().since(before)))
-        });
-        let sources: Vec<_> = generators
-            .into_iter()
+        let sink = scope.spawn(move || on_core(plan.sink_cpu, || sink.value.collect(start, stop)));
+        let threads: Vec<_> = sources
+            .value
+            .iter_mut()
             .zip(&plan.sources)
-            .map(|(mut generator, source)| {
+            .map(|(generator, source)| {
                 scope.spawn(move || {
-                    let pinned = pin(source.cpu);
-                    let before = thread_cpu();
-                    let counts = generator.generate(start);
+                    let sent = on_core(source.cpu, || generator.generate(start));
                     stop.one_stopped();
-                    pinned.and(counts).map(|counts| (counts, thread_cpu().since(before)))
+                    sent
                 })
             })
             .collect();
-        let sent: Vec<_> = sources.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        let sent: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
         (sent, sink.join())
     });
     let panicked = || TrialError::Books("a traffic thread panicked".to_owned());
-    let mut sources = Vec::new();
-    let mut generator_cpu = CpuTime::default();
-    for (result, source) in sent.into_iter().zip(&plan.sources) {
-        let (counts, cpu) = result
-            .map_err(|_| panicked())?
-            .map_err(|cause| failed("send on", &source.interface, cause))?;
-        generator_cpu = generator_cpu + cpu;
-        sources.push(counts);
+    let mut all: Vec<Sent> = Vec::new();
+    for ((result, source), generator) in sent.into_iter().zip(&plan.sources).zip(&mut sources.value)
+    {
+        let on_source = |cause| failed("send on", &source.interface, cause);
+        let (mut counts, cost) = result.map_err(|_| panicked())?.map_err(on_source)?;
+        generator.settle(&mut counts).map_err(on_source)?;
+        all.push((counts, cost));
     }
-    let (sink, sink_cpu) = received
+    let (sink, sink_cost) = received
         .map_err(|_| panicked())?
         .map_err(|cause| failed("receive on", &plan.sink_interfaces.join(", "), cause))?;
-    close_books(&sources, &sink, generator_cpu, sink_cpu)
-}
-
-fn pin(cpu: Option<u32>) -> io::Result<()> {
-    cpu.map_or(Ok(()), sys::pin_thread)
+    close_books(all, sink, sink_cost, names)
 }
 
 fn close_books(
-    sources: &[SourceCounts],
-    sink: &SinkCounts,
-    generator_cpu: CpuTime,
-    sink_cpu: CpuTime,
+    sources: Vec<Sent>,
+    sink: SinkCounts,
+    sink_cost: ThreadCost,
+    names: Names,
 ) -> Result<TrialCounts, TrialError> {
     let mut results = Vec::new();
-    for (number, (sent, book)) in sources.iter().zip(sink.books.sources()).enumerate() {
+    for (number, ((sent, cost), book)) in sources.into_iter().zip(&sink.sources).enumerate() {
         let arrived = book.arrivals();
         let forged = book.arrived_from(sent.intended_frames);
-        let balanced = sent.offered_frames + sent.unsent_frames == sent.intended_frames;
+        let balanced =
+            book.agrees() && sent.offered_frames + sent.unsent_frames == sent.intended_frames;
         let lost = sent.offered_frames.checked_sub(arrived.forwarded_frames);
         let Some(lost_frames) = lost.filter(|_| balanced && forged == 0) else {
             return Err(TrialError::Books(format!(
@@ -193,15 +310,19 @@ fn close_books(
                 arrived.forwarded_frames
             )));
         };
-        results.push(SourceResult { sent: *sent, arrived, lost_frames });
+        results.push(SourceResult { sent, arrived, lost_frames, cost });
     }
     Ok(TrialCounts {
+        names,
         sources: results,
-        foreign_frames: sink.books.foreign_frames(),
-        late_trial_frames: sink.books.late_trial_frames(),
+        seen_frames: sink.seen_frames,
+        foreign_frames: sink.foreign_frames,
+        late_trial_frames: sink.late_trial_frames,
         kernel_dropped_frames: sink.kernel_dropped_frames,
+        sink_processors: sink.processors,
+        captured: sink.captured,
         drained: sink.drained,
-        generator_cpu,
-        sink_cpu,
+        sink_cost,
+        interfaces: Vec::new(),
     })
 }

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 use virtoll_wire::MacAddress;
-use virtoll_wire::books::{Arrival, Books, Expectation};
+use virtoll_wire::books::{Arrival, Books, Expectation, Ports};
 use virtoll_wire::frame::TestFrameRepr;
 
 const TRIAL: u16 = 9;
@@ -15,14 +15,16 @@ fn frame(trial: u16, source: u8, sequence: u64) -> Vec<u8> {
     let repr = TestFrameRepr {
         source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
         destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
-        source_address: Ipv4Addr::new(10, 1, 0, 1),
-        destination_address: Ipv4Addr::new(10, 2, 0, 1),
+        vlan: None,
+        source_address: Ipv4Addr::new(10, 1, 0, 1).into(),
+        destination_address: Ipv4Addr::new(10, 2, 0, 1).into(),
         source_port: 1_000 + u16::from(source),
         destination_port: 2_000,
         trial,
         source,
         sequence,
         sent_monotonic_ns: sequence * 10,
+        timed: true,
         frame_bytes: FRAME_BYTES,
     };
     let mut bytes = vec![0; FRAME_BYTES];
@@ -31,9 +33,17 @@ fn frame(trial: u16, source: u8, sequence: u64) -> Vec<u8> {
 }
 
 fn books(sources: u8, capacity: u64) -> Books {
-    let ports = (0..sources).map(|source| (1_000 + u16::from(source), 2_000)).collect();
-    let expectation = Expectation { trial: TRIAL, frame_bytes: FRAME_BYTES, ports };
-    Books::new(expectation, &vec![capacity; usize::from(sources)])
+    let ports = (0..sources).map(|source| Ports {
+        first_source: 1_000 + u16::from(source),
+        flows: 1,
+        destination: 2_000,
+    });
+    Books::new(Expectation {
+        trial: TRIAL,
+        ip_bytes: vec![FRAME_BYTES - 14],
+        ports: ports.collect(),
+        capacities: vec![capacity; usize::from(sources)],
+    })
 }
 
 /// What the path does with each frame: how many copies come out, and how far each is put off.
@@ -75,7 +85,16 @@ proptest! {
             prop_assert_eq!(counts.forwarded_frames, distinct.len() as u64);
             prop_assert_eq!(counts.duplicate_frames, (ours.len() - distinct.len()) as u64);
             prop_assert_eq!(counts.reordered_frames, reordered as u64);
-            prop_assert_eq!(counts.delay_ns.map_or(0, |told| told.count), distinct.len() as u64);
+            prop_assert_eq!(counts.delay_ns.as_ref().map_or(0, |told| told.count), distinct.len() as u64);
+            let numbers: Vec<u64> = ours.iter().fold(Vec::new(), |mut first, number| {
+                if !first.contains(number) {
+                    first.push(*number);
+                }
+                first
+            });
+            let neighbours = numbers.windows(2).filter(|two| two[0] + 1 == two[1]).count() as u64;
+            prop_assert_eq!(counts.delay_variation_ns.map_or(0, |told| told.count), neighbours);
+            prop_assert!(books.sources()[usize::from(source)].agrees());
             prop_assert!(counts.forwarded_frames <= next[usize::from(source)]);
             prop_assert_eq!(books.sources()[usize::from(source)].arrived_from(next[usize::from(source)]), 0);
         }
@@ -95,6 +114,9 @@ fn other_frames_are_told_apart() {
     wrong_magic[42] = 0;
     assert_eq!(enter(&wrong_magic), Arrival::Foreign);
     assert_eq!(enter(&[0; 60]), Arrival::Foreign);
+    let mut probe = [0; 60];
+    probe[12..14].copy_from_slice(&[0x88, 0xb5]);
+    assert_eq!(enter(&probe), Arrival::Probe, "counted nowhere");
     assert_eq!((books.foreign_frames(), books.late_trial_frames()), (4, 1));
 }
 

@@ -1,10 +1,10 @@
 //! Frames: every size, any value, any damage.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 use virtoll_wire::MacAddress;
-use virtoll_wire::frame::{FrameError, Stamper, TestFrame, TestFrameRepr};
+use virtoll_wire::frame::{Composer, FrameError, TestFrame, TestFrameRepr};
 use virtoll_wire::icmp::{EchoKind, EchoRepr};
 
 /// RFC 1071 as its text says it, one byte at a time: the check of the faster one in the crate.
@@ -19,24 +19,32 @@ fn plain_sum(parts: &[&[u8]]) -> u16 {
 }
 
 fn assert_valid(frame: &[u8]) {
-    assert_eq!(plain_sum(&[&frame[14..34]]), 0xffff, "IPv4 header");
-    let length = ((frame.len() - 34) as u16).to_be_bytes();
-    assert_eq!(plain_sum(&[&frame[26..34], &[0, 17], &length, &frame[34..]]), 0xffff, "UDP");
-    assert_ne!(frame[40..42], [0, 0], "UDP checksum must not be 0");
+    let ip = if frame[12..14] == [0x81, 0] { 18 } else { 14 };
+    let ipv6 = frame[ip - 2..ip] == [0x86, 0xdd];
+    let (addresses, udp) =
+        if ipv6 { (ip + 8..ip + 40, ip + 40) } else { (ip + 12..ip + 20, ip + 20) };
+    if !ipv6 {
+        assert_eq!(plain_sum(&[&frame[ip..udp]]), 0xffff, "IPv4 header");
+    }
+    let length = ((frame.len() - udp) as u16).to_be_bytes();
+    assert_eq!(plain_sum(&[&frame[addresses], &[0, 17], &length, &frame[udp..]]), 0xffff, "UDP");
+    assert_ne!(frame[udp + 6..udp + 8], [0, 0], "UDP checksum must not be 0");
 }
 
 fn repr(frame_bytes: usize) -> TestFrameRepr {
     TestFrameRepr {
         source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
         destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
-        source_address: Ipv4Addr::new(10, 1, 0, 1),
-        destination_address: Ipv4Addr::new(10, 2, 0, 1),
+        vlan: None,
+        source_address: Ipv4Addr::new(10, 1, 0, 1).into(),
+        destination_address: Ipv4Addr::new(10, 2, 0, 1).into(),
         source_port: 40_000,
         destination_port: 40_001,
         trial: 7,
         source: 2,
         sequence: 0x0102_0304_0506_0708,
         sent_monotonic_ns: 0x1112_1314_1516_1718,
+        timed: true,
         frame_bytes,
     }
 }
@@ -49,6 +57,20 @@ fn every_size_is_valid_and_reads_back() {
         assert_valid(&bytes);
         assert_eq!(TestFrameRepr::parse(&bytes), Ok(repr(frame_bytes)));
     }
+}
+
+#[test]
+fn two_families_and_wrong_numbers_are_refused() {
+    let mixed = TestFrameRepr { destination_address: Ipv6Addr::LOCALHOST.into(), ..repr(200) };
+    assert_eq!(mixed.emit(&mut [0; 200]), Err(FrameError::WrongAddresses));
+    let beyond = TestFrameRepr { vlan: Some(4095), ..repr(200) };
+    assert_eq!(beyond.emit(&mut [0; 200]), Err(FrameError::WrongAddresses));
+    let tagged = TestFrameRepr { vlan: Some(5), ..repr(64) };
+    assert_eq!(tagged.emit(&mut [0; 64]), Err(FrameError::Truncated));
+    let ports = TestFrameRepr { source_port: 65_535, ..repr(64) };
+    assert!(Composer::new(&ports, &[64], 2).is_err());
+    assert!(Composer::new(&repr(64), &[64], 0).is_err());
+    assert!(Composer::new(&repr(64), &[], 1).is_err());
 }
 
 #[test]
@@ -70,23 +92,43 @@ fn sizes_outside_the_range_are_refused() {
     assert_eq!(repr(100).emit(&mut [0; 99]), Err(FrameError::Truncated));
 }
 
+/// The smallest frame by its headers: (tagged, IPv6).
+fn least(tagged: bool, ipv6: bool) -> usize {
+    64 + if tagged { 4 } else { 0 } + if ipv6 { 20 } else { 0 }
+}
+
+fn any_addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
+    prop_oneof![
+        any::<(u32, u32)>().prop_map(|(source, destination)| {
+            (Ipv4Addr::from_bits(source).into(), Ipv4Addr::from_bits(destination).into())
+        }),
+        any::<(u128, u128)>().prop_map(|(source, destination)| {
+            (Ipv6Addr::from_bits(source).into(), Ipv6Addr::from_bits(destination).into())
+        }),
+    ]
+}
+
 fn any_repr() -> impl Strategy<Value = TestFrameRepr> {
-    let addresses = (any::<[u8; 6]>(), any::<[u8; 6]>(), any::<u32>(), any::<u32>());
+    let link =
+        (any::<[u8; 6]>(), any::<[u8; 6]>(), prop::option::of(0_u16..=4094), any_addresses());
     let numbers =
         (any::<u16>(), any::<u16>(), any::<u16>(), any::<u8>(), any::<u64>(), any::<u64>());
-    (addresses, numbers, 64_usize..=1518).prop_map(|(addresses, numbers, frame_bytes)| {
+    (link, numbers, any::<bool>(), 0_usize..=1454).prop_map(|(link, numbers, timed, size)| {
+        let (source_address, destination_address) = link.3;
         TestFrameRepr {
-            source_mac: MacAddress(addresses.0),
-            destination_mac: MacAddress(addresses.1),
-            source_address: Ipv4Addr::from_bits(addresses.2),
-            destination_address: Ipv4Addr::from_bits(addresses.3),
+            source_mac: MacAddress(link.0),
+            destination_mac: MacAddress(link.1),
+            vlan: link.2,
+            source_address,
+            destination_address,
             source_port: numbers.0,
             destination_port: numbers.1,
             trial: numbers.2,
             source: numbers.3,
             sequence: numbers.4,
             sent_monotonic_ns: numbers.5,
-            frame_bytes,
+            timed,
+            frame_bytes: (64 + size).max(least(link.2.is_some(), source_address.is_ipv6())),
         }
     })
 }
@@ -101,20 +143,39 @@ proptest! {
     }
 
     #[test]
-    fn stamping_is_the_same_as_writing_anew(repr in any_repr(), sequence: u64, sent: u64) {
-        let mut stamped = vec![0; repr.frame_bytes];
-        repr.emit(&mut stamped).unwrap();
-        Stamper::new(&repr).unwrap().stamp(&mut stamped, sequence, sent);
-        let mut written = vec![0; repr.frame_bytes];
-        TestFrameRepr { sequence, sent_monotonic_ns: sent, ..repr }.emit(&mut written).unwrap();
-        prop_assert_eq!(stamped, written);
+    fn composing_is_the_same_as_writing_anew(
+        repr in any_repr(), other in 88_usize..=1518, numbers in prop::collection::vec(any::<(u64, u64, bool)>(), 1..8), flows in 1_u16..9,
+    ) {
+        let first_port = repr.source_port.min(u16::MAX - 8);
+        let repr = TestFrameRepr { source_port: first_port, ..repr };
+        for sizes in [vec![repr.frame_bytes], vec![repr.frame_bytes, other, other]] {
+            let composer = Composer::new(&repr, &sizes, flows).unwrap();
+            let mut place = vec![0; composer.largest_bytes()];
+            composer.prepare(&mut place);
+            for (sequence, sent_monotonic_ns, timed) in &numbers {
+                let frame_bytes = sizes[(sequence % sizes.len() as u64) as usize];
+                prop_assert_eq!(composer.frame_bytes(*sequence), frame_bytes);
+                let frame = &mut place[..frame_bytes];
+                composer.compose(frame, *sequence, *sent_monotonic_ns, *timed);
+                let source_port = first_port + (sequence % u64::from(flows)) as u16;
+                let wanted = TestFrameRepr {
+                    sequence: *sequence, sent_monotonic_ns: *sent_monotonic_ns, timed: *timed, frame_bytes, source_port, ..repr
+                };
+                let mut written = vec![0; frame_bytes];
+                wanted.emit(&mut written).unwrap();
+                prop_assert_eq!(&*frame, written.as_slice());
+            }
+        }
     }
 
     #[test]
     fn one_wrong_bit_behind_the_link_header_is_seen(repr in any_repr(), place: prop::sample::Index, bit in 0_u8..8) {
         let mut bytes = vec![0; repr.frame_bytes];
         repr.emit(&mut bytes).unwrap();
-        let at = 14 + place.index(repr.frame_bytes - 14);
+        let first = repr.layout().ip();
+        let at = first + place.index(repr.frame_bytes - first);
+        // IPv6 has no checksum over traffic class, flow label and hop limit, as routers change them.
+        prop_assume!(!repr.layout().ipv6 || !matches!(at - first, 0..=3 | 7));
         bytes[at] ^= 1 << bit;
         prop_assert!(TestFrameRepr::parse(&bytes).is_err(), "bit {} of byte {}", bit, at);
     }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{read_trimmed, sys};
-use crate::netlink::{Link, Netlink};
+use virtoll_wire::netlink::{Link, Netlink};
 
 /// The ethtool queries whose answer is one word, by the name that ethtool itself prints.
 const OFFLOADS: [(&str, u32); 6] = [

@@ -77,6 +77,12 @@ fn ethtool(interface: &str, data: *mut libc::c_void) -> Option<()> {
     }
 }
 
+/// An ethtool query whose command and answer are words; none if the driver has none. `words` must have room for what the
+/// command answers, which the kernel does not check.
+pub fn ethtool_words(interface: &str, words: &mut [u32]) -> Option<()> {
+    ethtool(interface, words.as_mut_ptr().cast())
+}
+
 /// The answer to an ethtool query of one word; none if the driver has none.
 pub fn ethtool_word(interface: &str, query: u32) -> Option<u32> {
     let mut words = [query, 0];

@@ -1,7 +1,10 @@
 //! Drives the real binary over its standard input and output.
 #![allow(dead_code)] // each test program uses a part
 
+pub mod traffic;
+
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -35,6 +38,17 @@ impl Agent {
         Self::spawn(command)
     }
 
+    /// As root in a network namespace of its own, where XDP programs may be loaded; none, and said so, without root.
+    pub fn as_root(seat: &str) -> Option<Self> {
+        if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+            println!("NOT TESTED: XDP programs need root; run this test as root");
+            return None;
+        }
+        let mut command = Command::new("unshare");
+        command.args(["--net", BINARY, "--seat", seat]);
+        Some(Self::spawn(command))
+    }
+
     /// In a network namespace of its own within the user namespace of `other`.
     pub fn beside(other: &Self, seat: &str) -> Self {
         let mut command = other.enter(&["--user"]);
@@ -42,7 +56,18 @@ impl Agent {
         Self::spawn(command)
     }
 
+    /// A command in the agent's user and network namespaces.
+    pub fn inside(&self, program: &str) -> Command {
+        let mut command = self.enter(&["--user", "--net"]);
+        command.arg(program);
+        command
+    }
+
     fn enter(&self, namespaces: &[&str]) -> Command {
+        // A process may not enter the user namespace that it is in.
+        let own = std::fs::read_link("/proc/self/ns/user").unwrap();
+        let its = std::fs::read_link(format!("/proc/{}/ns/user", self.pid())).unwrap();
+        let namespaces = namespaces.iter().filter(|name| **name != "--user" || own != its);
         let mut command = Command::new("nsenter");
         command
             .args(["--preserve-credentials", "--target", &self.pid().to_string()])
@@ -72,8 +97,7 @@ impl Agent {
     /// Runs `ip` in the agent's network namespace.
     pub fn ip(&self, arguments: &str) {
         let status = self
-            .enter(&["--user", "--net"])
-            .arg("ip")
+            .inside("ip")
             .args(arguments.split_whitespace())
             .status()
             .unwrap_or_else(|cause| panic!("NOT TESTED: ip (iproute2): {cause}"));

@@ -21,6 +21,8 @@ const BLOCK_COUNT: usize = 64;
 const BLOCK_TIMEOUT_MS: u32 = 1;
 /// How much of each frame the sink keeps: everything up to the pattern, and some.
 const KEPT_BYTES: u32 = 96;
+/// The same when frames are captured.
+const WHOLE_FRAME_BYTES: u32 = 1536;
 /// A send call that waits longer than this for room gives up.
 const SEND_TIMEOUT_MICROSECONDS: libc::suseconds_t = 100_000;
 
@@ -35,7 +37,7 @@ pub(crate) fn prepare_for_bulk_sending(socket: BorrowedFd<'_>) -> io::Result<()>
 pub(crate) struct SendBatch {
     frame_bytes: usize,
     arena: Box<[u8]>,
-    _parts: Box<[libc::iovec]>,
+    parts: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
 }
 
@@ -59,12 +61,15 @@ impl SendBatch {
                 header
             })
             .collect();
-        Self { frame_bytes, arena, _parts: parts, headers }
+        Self { frame_bytes, arena, parts, headers }
     }
 
     #[inline]
-    pub(crate) fn frame(&mut self, index: usize) -> &mut [u8] {
-        &mut self.arena[index * self.frame_bytes..(index + 1) * self.frame_bytes]
+    pub(crate) fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8] {
+        let first = index * self.frame_bytes;
+        assert!(bytes <= self.frame_bytes, "the frame is larger than its place");
+        self.parts[index].iov_len = bytes;
+        &mut self.arena[first..first + bytes]
     }
 
     /// Sends the first `count` frames; how many the kernel accepted.
@@ -105,10 +110,11 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    pub(crate) fn open(interface: u32) -> io::Result<Self> {
+    pub(crate) fn open(interface: u32, whole_frames: bool) -> io::Result<Self> {
         let socket = unbound_packet_socket()?;
         let fd = socket.as_fd();
-        attach_filter(fd, &mut [instruction(0x06, 0, 0, KEPT_BYTES)])?;
+        let kept_bytes = if whole_frames { WHOLE_FRAME_BYTES } else { KEPT_BYTES };
+        attach_filter(fd, &mut [instruction(0x06, 0, 0, kept_bytes)])?;
         // Not known before Linux 4.20; the frames of this socket are told apart by their direction all the same.
         let _ = set_option(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32);
         let version = libc::tpacket_versions::TPACKET_V3 as c_int;

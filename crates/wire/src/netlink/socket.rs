@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::{HEADER_BYTES, Message, sys, u16_at, u32_at};
-use crate::sys::{set_nonblocking, wait};
+use crate::sys::wait_readable;
 
 const MESSAGE_ERROR: u16 = 2;
 const MESSAGE_DONE: u16 = 3;
@@ -12,6 +12,7 @@ const GROUP_LINK: u32 = 1;
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// A socket for requests.
+#[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,
     sequence: u32,
@@ -69,6 +70,7 @@ impl Netlink {
 }
 
 /// A socket that is told of changes of interfaces.
+#[derive(Debug)]
 pub struct LinkEvents(OwnedFd);
 
 impl LinkEvents {
@@ -78,7 +80,6 @@ impl LinkEvents {
     /// The call's.
     pub fn open() -> io::Result<Self> {
         let socket = sys::netlink_socket(GROUP_LINK)?;
-        set_nonblocking(socket.as_fd())?;
         Ok(Self(socket))
     }
 
@@ -87,10 +88,10 @@ impl LinkEvents {
     /// # Errors
     /// The call's.
     pub fn wait(&self, timeout_ns: u64) -> io::Result<bool> {
-        let ready = wait(&[(self.0.as_fd(), false)], Some(timeout_ns))?;
+        let ready = wait_readable(&[self.0.as_fd()], timeout_ns)?;
         let mut buffer = [0; 8192];
         // What changed is asked for anew; an overflow says only that much did.
-        while sys::receive(self.0.as_fd(), &mut buffer).is_ok() {}
-        Ok(ready[0])
+        while sys::receive_now(self.0.as_fd(), &mut buffer).is_ok() {}
+        Ok(ready)
     }
 }

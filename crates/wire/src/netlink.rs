@@ -1,13 +1,16 @@
-//! Route netlink, as much of it as setting up a guest's network takes: messages are built and read here, byte by byte.
+//! Route netlink, as much of it as setting up a guest's network and reading counters takes: messages are built and read
+//! here, byte by byte.
 
 use std::io;
 use std::net::Ipv4Addr;
 
-use virtoll_wire::MacAddress;
+use crate::MacAddress;
 
 pub use socket::{LinkEvents, Netlink};
+pub use statistics::{LinkStatistics, QueueDiscipline};
 
 mod socket;
+mod statistics;
 mod sys;
 
 const RTM_NEWLINK: u16 = 16;
@@ -21,6 +24,7 @@ const REQUEST_AND_ACKNOWLEDGE: u16 = 0x5;
 const DUMP: u16 = 0x301;
 const CREATE_OR_REPLACE: u16 = 0x500 | REQUEST_AND_ACKNOWLEDGE;
 const AF_INET: u8 = 2;
+const CREATE_ONLY: u16 = 0x600 | REQUEST_AND_ACKNOWLEDGE;
 const IFF_UP: u32 = 0x1;
 const IFF_LOWER_UP: u32 = 0x1_0000;
 const OPERATION_STATES: [&str; 7] =
@@ -44,6 +48,8 @@ pub struct Link {
     pub carrier: bool,
     /// `up`, `down`, `unknown` and so on.
     pub operation_state: &'static str,
+    /// Its counters.
+    pub statistics: LinkStatistics,
 }
 
 impl Link {
@@ -54,6 +60,7 @@ impl Link {
 }
 
 /// A message under construction.
+#[derive(Debug)]
 pub struct Message {
     bytes: Vec<u8>,
 }
@@ -120,6 +127,7 @@ fn read_link(body: &[u8]) -> Option<Link> {
         up: flags & IFF_UP != 0,
         carrier: flags & IFF_LOWER_UP != 0,
         operation_state: OPERATION_STATES[0],
+        statistics: LinkStatistics::default(),
     };
     for (kind, value) in attributes(body.get(16..)?) {
         match kind {
@@ -130,6 +138,7 @@ fn read_link(body: &[u8]) -> Option<Link> {
                 let state = value.first().copied().map_or(0, usize::from);
                 link.operation_state = OPERATION_STATES.get(state).unwrap_or(&OPERATION_STATES[0]);
             }
+            23 => link.statistics = LinkStatistics::read(value),
             _ => {}
         }
     }
@@ -144,6 +153,45 @@ impl Netlink {
     pub fn links(&mut self) -> io::Result<Vec<Link>> {
         let bodies = self.request(Message::new(RTM_GETLINK, DUMP, &[0; 16]), RTM_NEWLINK)?;
         Ok(bodies.iter().filter_map(|body| read_link(body)).collect())
+    }
+
+    /// One interface by its number.
+    ///
+    /// # Errors
+    /// The kernel's; no such interface.
+    pub fn link(&mut self, index: u32) -> io::Result<Link> {
+        let mut header = [0; 16];
+        header[4..8].copy_from_slice(&index.to_ne_bytes());
+        let message = Message::new(RTM_GETLINK, REQUEST_AND_ACKNOWLEDGE, &header);
+        let bodies = self.request(message, RTM_NEWLINK)?;
+        let link = bodies.first().and_then(|body| read_link(body));
+        link.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
+    }
+
+    /// One interface by its name.
+    ///
+    /// # Errors
+    /// As [`Self::link`].
+    pub fn link_named(&mut self, name: &str) -> io::Result<Link> {
+        self.link(crate::interface_index(name)?)
+    }
+
+    /// Makes a veth pair.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn add_veth(&mut self, name: &str, peer: &str, mtu: u32) -> io::Result<()> {
+        let named = |message: Message, name: &str| {
+            message
+                .attribute(3, &[name.as_bytes(), b"\0"].concat())
+                .attribute(4, &mtu.to_ne_bytes())
+        };
+        let peer = named(Message { bytes: vec![0; 16] }, peer).bytes;
+        let data = Message { bytes: Vec::new() }.attribute(1, &peer).bytes;
+        let information =
+            Message { bytes: Vec::new() }.attribute(1, b"veth\0").attribute(2, &data).bytes;
+        let message = Message::new(RTM_NEWLINK, CREATE_ONLY, &[0; 16]);
+        self.acknowledged(named(message, name).attribute(18, &information))
     }
 
     /// Switches an interface on or off.

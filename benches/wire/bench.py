@@ -1,0 +1,260 @@
+"""The packet path against its peers, and its own exactness. `make bench-wire`; as root, in namespaces of its own.
+
+`bench.py peers`: generators straight into a counting sink and through a netns router, interleaved rounds, medians.
+`bench.py pacing`: 16 cells of rate and frame size. `bench.py sink-loss`: 100 million frames back to back.
+`bench.py latency-floor`: the instrument's own delay. Standard library only.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import lab
+from lab import GENERATOR, ROUTER, SINK, Counters, inside
+from peers import FAR, NEAR, PACKAGES, PEERS, Peer, Run
+
+ROOT = Path(__file__).resolve().parents[2]
+AGENT = ROOT / "build" / "virtoll-agent"
+WARM_SECONDS, WINDOW_SECONDS = 0.7, 1.0
+SEND_SECONDS = 2.2
+
+
+def install() -> None:
+    """Installs the peers by apt."""
+    listed = subprocess.run(["dpkg-query", "-W", *PACKAGES], capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        command = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
+        if subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode != 0:
+            print("bench: some peers could not be installed and are left out", file=sys.stderr)
+
+
+def _receive(agent: Path, where: tuple[str, str], seconds: float) -> subprocess.Popen[str]:
+    name, device = where
+    command = [str(agent), "wire", "receive", "--interface", device, "--any", "--sink", "xdp"]
+    command += ["--duration", str(seconds), "--json"]
+    return subprocess.Popen(inside(name, command), stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def _wait_attached(name: str, device: str) -> None:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        shown = subprocess.run(["ip", "-n", name, "link", "show", device], capture_output=True, text=True, check=True)
+        if "xdp" in shown.stdout:
+            return
+        time.sleep(0.02)
+    raise SystemExit(f"bench: the sink did not attach to {device}")
+
+
+def measure(peer: Peer, routed: bool, own_core: bool, folder: Path, agent: Path) -> dict[str, Any] | None:
+    """One run: million frames a second sent, received by interface counters and by the sink; None if it did not run."""
+    run = Run(FAR if routed else NEAR, SEND_SECONDS, folder, agent)
+    where = (SINK, "s0") if routed else (ROUTER, "u0")
+    server = None
+    if peer.name == "iperf3":
+        server = subprocess.Popen(inside(where[0], ["iperf3", "-s", "-1"]), stdout=subprocess.DEVNULL)
+        sink = None
+    else:
+        sink = _receive(agent, where, SEND_SECONDS + 0.8)
+        _wait_attached(*where)
+    lab.place(own_core or routed)
+    nice = ["nice", "-n", "-20"] if peer.ours else ["nice", "-n", "-20", "taskset", "-c", "0"]
+    if peer.name == "dpdk-testpmd":
+        nice = nice[:3]
+    command = inside(GENERATOR, [*nice, *peer.command(run)])
+    counters = Counters()
+    sender = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    raise_session(sender.pid)
+    time.sleep(WARM_SECONDS)
+    start, before = counters.read()
+    time.sleep(WINDOW_SECONDS)
+    end, after = counters.read()
+    counters.close()
+    if not peer.stops_itself:
+        os.killpg(sender.pid, signal.SIGINT)
+    output = _finish(sender)
+    told = json.loads(sink.communicate(timeout=20)[0]) if sink else None
+    if server:
+        server.terminate()
+        server.wait()
+    rate = {key: (after[key] - before[key]) / (end - start) / 1e6 for key in after}
+    device = where[1]
+    if rate[f"{device}.rx"] == 0:
+        print(f"bench: {peer.name} sent nothing: {output.strip()[-300:]}", file=sys.stderr)
+        return None
+    seen = told["seen_frames"] if told else None
+    counted = told["interface"]["rx_packets"] if told else None
+    return {
+        "offered": rate["g0.tx"] + rate["g0.tx_drop"],
+        "received": rate[f"{device}.rx"],
+        "seen": seen,
+        "counted": counted,
+    }
+
+
+def raise_session(process: int) -> None:
+    """The same preference among sessions for every generator."""
+    try:
+        Path(f"/proc/{process}/autogroup").write_text("-20", encoding="ascii")
+    except OSError:
+        pass
+
+
+def _finish(sender: subprocess.Popen[str]) -> str:
+    try:
+        return sender.communicate(timeout=10)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(sender.pid, signal.SIGKILL)
+        return sender.communicate()[0]
+
+
+def peers(options: argparse.Namespace) -> None:
+    """The table of generators."""
+    install()
+    places = [("straight, sink in the sender's softirq", False, False), ("straight, sink on its own core", False, True)]
+    places.append(("through a netns router on its own core", True, True))
+    results: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    with lab.namespaces(), tempfile.TemporaryDirectory() as folder:
+        lab.sh(f"ip netns exec {GENERATOR} sysctl -qw net.ipv6.conf.g0.disable_ipv6=0 net.ipv6.conf.g0.accept_dad=0")
+        lab.sh(f"ip -n {GENERATOR} addr add fd99:1::1/64 dev g0 nodad")
+        lab.sh(f"ip -n {GENERATOR} neigh replace fd99:1::2 lladdr 02:00:00:00:01:02 dev g0 nud permanent")
+        for number in range(options.rounds):
+            for title, routed, own_core in places:
+                for peer in PEERS:
+                    if routed and not peer.routed:
+                        continue
+                    result = measure(peer, routed, own_core, Path(folder), options.agent)
+                    if result:
+                        results.setdefault((title, peer.name), []).append(result)
+            print(f"bench: round {number + 1} of {options.rounds} done", file=sys.stderr, flush=True)
+    print_peers([title for title, _, _ in places], results)
+
+
+def _median(results: dict[tuple[str, str], list[dict[str, Any]]], title: str, name: str, key: str) -> float | None:
+    values = [one[key] for one in results.get((title, name), [])]
+    return statistics.median(values) if values else None
+
+
+def print_peers(titles: list[str], results: dict[tuple[str, str], list[dict[str, Any]]]) -> None:
+    """Medians, the spread, whether sink and interface agree, and the ratios."""
+    for title in titles:
+        print(f"\n{title}: million frames of 64 bytes a second, medians")
+        print(f"  {'generator':<20} {'sent':>8} {'received':>9} {'lowest':>8} {'highest':>8}  sink - interface counter, frames")
+        for peer in PEERS:
+            rows = results.get((title, peer.name), [])
+            if not rows:
+                continue
+            received = [one["received"] for one in rows]
+            differences = [one["seen"] - one["counted"] for one in rows if one["seen"] is not None]
+            print(
+                f"  {peer.name:<20} {statistics.median(one['offered'] for one in rows):8.3f} "
+                f"{statistics.median(received):9.3f} {min(received):8.3f} {max(received):8.3f}  {differences or '-'}"
+            )
+    print("\nratios of the medians of received frames; straight: the better place of the sink for each generator")
+
+    def best(name: str, routed: bool) -> float:
+        chosen = titles[2:] if routed else titles[:2]
+        return max((_median(results, title, name, "received") or 0.0) for title in chosen)
+
+    goals = [
+        ("live-frames / trafgen", "ours: live-frames", "trafgen", False, 10.0),
+        ("live-frames / dpdk-testpmd", "ours: live-frames", "dpdk-testpmd", False, 10.0),
+        ("live-frames / xdp-trafficgen", "ours: live-frames", "xdp-trafficgen", False, 1.5),
+        ("af-xdp / trafgen", "ours: af-xdp", "trafgen", False, 1.0),
+        ("af-packet / trafgen", "ours: af-packet", "trafgen", False, 1.0),
+    ]
+    for text, first, second, routed, goal in goals:
+        if best(second, routed):
+            ratio = best(first, routed) / best(second, routed)
+            print(f"  {text:<34} {ratio:6.2f}   goal {goal:4.1f}  {'met' if ratio >= goal else 'MISSED'}")
+    others = [best(peer.name, True) for peer in PEERS if not peer.ours and peer.routed]
+    if others and max(others):
+        ratio = max(best(peer.name, True) for peer in PEERS if peer.ours) / max(others)
+        print(f"  {'routed: ours / best peer':<34} {ratio:6.2f}   goal  1.0  {'met' if ratio >= 1 else 'MISSED'}")
+
+
+def _calibrate(options: argparse.Namespace, *words: str) -> list[dict[str, Any]]:
+    command = [str(options.agent), "wire", "calibrate", "--json", "--cpu", "0", *words]
+    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def pacing(options: argparse.Namespace) -> None:
+    """Rate error between first and last frame, and over the trial's length, for 16 cells."""
+    print(f"{'bytes':>6} {'Mbit/s':>7} {'frames/s':>11} {'error %':>10} {'unsent':>7} {'batch':>6} {'gap cv':>7} {'gap max us':>11} {'late max us':>12}")
+    worst = 0.0
+    for answer in _calibrate(options, "--backend", "live-frames", "--duration", str(options.seconds)):
+        if answer["rate_mbit"] is None:
+            continue
+        source = answer["sources"][0]
+        seconds = (source["last_sent_monotonic_ns"] - source["first_sent_monotonic_ns"]) / 1e9
+        rate = (source["offered_frames"] + source["refused_frames"] - 1) / seconds
+        error = (rate / answer["rate_frames_per_second"] - 1) * 100
+        worst = max(worst, abs(error), 100 * source["unsent_frames"] / source["intended_frames"])
+        gap = source["gap_ns"]
+        print(
+            f"{answer['frame_size_bytes']:6} {answer['rate_mbit']:7.0f} {rate:11.1f} {error:+10.5f} {source['unsent_frames']:7} "
+            f"{source['batch_frames']:6} {gap['coefficient_of_variation']:7.3f} {gap['maximum'] / 1e3:11.1f} {source['late_ns_max'] / 1e3:12.1f}"
+        )
+    print(f"worst error or unsent share: {worst:.5f} %  goal 0.01 %  {'met' if worst <= 0.01 else 'MISSED'}")
+
+
+def sink_loss(options: argparse.Namespace) -> None:
+    """Frames back to back until 100 million were received: the kernel's receive counter against the sink's count."""
+    received = seen = forwarded = offered = lost = 0
+    while received < options.frames:
+        for answer in _calibrate(options, "--backend", "live-frames", "--sizes", "64", "--flat-out", "--duration", "10"):
+            counters = {one["interface"]: one for one in answer["interfaces"]}
+            received += counters["vt-receive"]["rx_packets"]
+            seen += answer["sink"]["seen_frames"] - 1  # the probe came before the counters were read
+            forwarded += answer["sink"]["per_source"][0]["forwarded_frames"]
+            lost += answer["sink"]["per_source"][0]["lost_frames"]
+            offered += answer["sources"][0]["offered_frames"]
+    print(f"offered {offered}, received by the interface {received}, seen by the sink {seen}, entered once each {forwarded}")
+    print(f"lost between the interface's counter and the sink: {received - seen}; lost on the way: {lost}")
+
+
+def latency_floor(options: argparse.Namespace) -> None:
+    """One-way delay with nothing between generator and sink: what the instrument adds of its own."""
+    print(f"{'back end':<12} {'sink':<8} {'frames/s':>9} {'min':>7} {'p50':>7} {'p90':>7} {'p99':>7} {'p99.9':>8} {'max':>9}  microseconds")
+    for answer in _calibrate(options, "--sizes", "64", "--rates", "10,100", "--duration", str(options.seconds)):
+        if answer["rate_mbit"] is None:
+            continue
+        delay = answer["sink"]["per_source"][0]["delay_ns"]
+        values = [delay[key] / 1e3 for key in ("minimum", "p50", "p90", "p99", "p999", "maximum")]
+        numbers = "{:7.3f} {:7.3f} {:7.3f} {:7.3f} {:8.3f} {:9.3f}".format(*values)
+        print(f"{answer['backend']:<12} {answer['sink']['backend']:<8} {answer['rate_frames_per_second']:9.0f} {numbers}")
+
+
+COMMANDS = {"peers": peers, "pacing": pacing, "sink-loss": sink_loss, "latency-floor": latency_floor}
+
+
+def main() -> int:
+    """Runs what was asked for; everything without a word."""
+    parser = argparse.ArgumentParser(description="The packet path against its peers, and its own exactness.")
+    parser.add_argument("what", nargs="*", choices=[*COMMANDS, []], help="one or more; all of them without")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of a paced trial")
+    parser.add_argument("--frames", type=int, default=100_000_000, help="of sink-loss")
+    parser.add_argument("--agent", type=Path, default=AGENT)
+    options = parser.parse_args()
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        print("bench: this needs root and iproute2: run it as root.", file=sys.stderr)
+        return 2
+    for name in options.what or COMMANDS:
+        print(f"\n== {name}", flush=True)
+        COMMANDS[name](options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

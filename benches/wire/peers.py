@@ -1,0 +1,123 @@
+"""The generators that are measured: their Debian packages, what they are called with, and what they send."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+FRAME_BYTES = 64
+PAYLOAD_BYTES = FRAME_BYTES - 42
+GENERATOR_MAC = "02:00:00:00:01:01"
+ROUTER_MAC = "02:00:00:00:01:02"
+SOURCE = "10.99.1.1"
+NEAR = "10.99.1.2"
+FAR = "10.99.2.1"
+GENERATOR_CPU = 0
+
+PACKAGES = (
+    "dpdk-dev",
+    "ethtool",
+    "iperf",
+    "iperf3",
+    "librte-mempool-ring23",
+    "librte-net-af-packet23",
+    "netsniff-ng",
+    "tcpreplay",
+    "xdp-tools",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measurement: where the frames go, for how long, and a folder for files."""
+
+    target: str
+    seconds: float
+    folder: Path
+    agent: Path
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A generator by name; `routed` is false where its frames cannot be forwarded."""
+
+    name: str
+    command: Callable[[Run], list[str]]
+    routed: bool = True
+    ours: bool = False
+    stops_itself: bool = False
+
+
+def _macs() -> bytes:
+    return bytes.fromhex((ROUTER_MAC + GENERATOR_MAC).replace(":", ""))
+
+
+def _checksum(header: bytes) -> int:
+    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+
+
+def _frame(target: str) -> bytes:
+    """A UDP frame of FRAME_BYTES with right IPv4 header."""
+    addresses = b"".join(bytes(int(part) for part in address.split(".")) for address in (SOURCE, target))
+    head = struct.pack("!BBHHHBBH", 0x45, 0, FRAME_BYTES - 14, 0, 0x4000, 64, 17, 0) + addresses
+    head = head[:10] + struct.pack("!H", _checksum(head)) + head[12:]
+    datagram = struct.pack("!HHHH", 5000, 6000, FRAME_BYTES - 34, 0) + bytes(PAYLOAD_BYTES)
+    return _macs() + b"\x08\x00" + head + datagram
+
+
+def _pcap(run: Run) -> str:
+    path = run.folder / f"{run.target}.pcap"
+    frame = _frame(run.target)
+    head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    records = b"".join(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for _ in range(1000))
+    path.write_bytes(head + records)
+    return str(path)
+
+
+def _trafgen(run: Run) -> list[str]:
+    path = run.folder / f"{run.target}.trafgen"
+    path.write_text("{ " + ", ".join(f"0x{byte:02x}" for byte in _frame(run.target)) + " }\n", encoding="ascii")
+    return ["trafgen", "-o", "g0", "-c", str(path), "-P", "1", "-b", "0", "-t", "0", "-S", "64KiB"]
+
+
+def _testpmd(run: Run) -> list[str]:
+    device = "net_af_packet0,iface=g0,qdisc_bypass=1,blocksz=65536,framesz=2048,framecnt=512"
+    environment = ["-l", "0,1", "--main-lcore", "1", "--no-huge", "-m", "512", "--no-pci", "--file-prefix", "virtoll"]
+    sending = ["--forward-mode=txonly", f"--txpkts={FRAME_BYTES}", "--total-num-mbufs=16384", "--nb-cores=1"]
+    addresses = [f"--eth-peer=0,{ROUTER_MAC}", f"--tx-ip={SOURCE},{run.target}"]
+    queues = ["--burst=64", "--txd=512", "--rxd=512", "--stats-period", "1"]
+    return ["dpdk-testpmd", *environment, f"--vdev={device}", "--", *sending, *addresses, *queues]
+
+
+def _ours(backend: str) -> Callable[[Run], list[str]]:
+    def command(run: Run) -> list[str]:
+        addresses = ["--destination-mac", ROUTER_MAC, "--source", SOURCE, "--destination", run.target]
+        what = ["--backend", backend, "--size", str(FRAME_BYTES), "--duration", str(run.seconds), "--json"]
+        return [str(run.agent), "wire", "send", "--interface", "g0", *addresses, *what, "--cpu", str(GENERATOR_CPU)]
+
+    return command
+
+
+def _xdp_trafficgen(_: Run) -> list[str]:
+    addresses = ["-m", ROUTER_MAC, "-M", GENERATOR_MAC, "-a", "fd99:1::2", "-A", "fd99:1::1", "-p", "9", "-P", "1024"]
+    return ["xdp-trafficgen", "udp", *addresses, "-t", "1", "g0"]
+
+
+def _iperf3(run: Run) -> list[str]:
+    what = ["-l", str(PAYLOAD_BYTES), "-b", "0", "-t", str(run.seconds)]
+    return ["iperf3", "-u", "-c", run.target, *what]
+
+
+PEERS = (
+    Peer("ours: live-frames", _ours("live-frames"), ours=True, stops_itself=True),
+    Peer("ours: af-xdp", _ours("af-xdp"), ours=True, stops_itself=True),
+    Peer("ours: af-packet", _ours("af-packet"), ours=True, stops_itself=True),
+    Peer("xdp-trafficgen", _xdp_trafficgen, routed=False),
+    Peer("trafgen", _trafgen),
+    Peer("dpdk-testpmd", _testpmd),
+    Peer("tcpreplay", lambda run: ["tcpreplay", "-i", "g0", "--preload-pcap", "--topspeed", "--loop=100000000", _pcap(run)]),
+    Peer("iperf2", lambda run: ["iperf", "-u", "-c", run.target, "-l", str(PAYLOAD_BYTES), "-b", "100g", "-t", str(int(run.seconds) + 1)]),
+    Peer("iperf3", _iperf3, stops_itself=True),
+)

@@ -1,0 +1,167 @@
+//! `virtoll-agent wire send|receive|calibrate`: generator and sink for anyone, without the control plane.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use virtoll_proto::request::Traffic;
+use virtoll_wire::alone;
+use virtoll_wire::backend::{Collect, Quiet};
+use virtoll_wire::books::{Expectation, Ports};
+use virtoll_wire::netlink::{LinkStatistics, Netlink};
+use virtoll_wire::pcap::{self, CapturedPacket};
+use virtoll_wire::trial::MINIMUM_QUIET_NS;
+use virtoll_wire::xdp_sink::{self, Mode};
+use virtoll_wire::{choice, live_frames};
+
+use crate::traffic::{self, answer};
+use arguments::{Arguments, HELP};
+
+mod arguments;
+mod calibrate;
+mod report;
+mod sys;
+
+/// The room of a sink that does not know what will be sent: 2^28 sequence numbers, 32 MiB.
+const CAPACITY_FRAMES: u64 = 1 << 28;
+/// Lengths of IP packets that a test frame can have.
+const IP_BYTES: std::ops::RangeInclusive<usize> = 50..=1504;
+
+/// Carries out the command; the exit code.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let (command, rest) = match arguments.split_first() {
+        None => ("--help", &[][..]),
+        Some((command, rest)) => (command.as_str(), rest),
+    };
+    let help = |text: &str| {
+        print!("{text}");
+        Ok(())
+    };
+    let wants_help = rest.iter().any(|one| one == "--help" || one == "-h");
+    match command {
+        "send" if wants_help => help(arguments::HELP_SEND),
+        "receive" if wants_help => help(arguments::HELP_RECEIVE),
+        "calibrate" if wants_help => help(arguments::HELP_CALIBRATE),
+        "send" => send(&Arguments::parse(rest)?),
+        "receive" => receive(&Arguments::parse(rest)?),
+        "calibrate" => calibrate::run(&Arguments::parse(rest)?),
+        "--help" | "-h" | "help" => help(HELP),
+        other => Err(format!("wire {other:?} is not send, receive or calibrate; see wire --help")),
+    }
+}
+
+fn print(arguments: &Arguments, value: &Value, table: impl FnOnce(&Value) -> String) {
+    if arguments.json { println!("{value}") } else { print!("{}", table(value)) }
+}
+
+fn statistics(interface: &str) -> Result<LinkStatistics, String> {
+    let link = Netlink::open().and_then(|mut netlink| netlink.link_named(interface));
+    link.map(|link| link.statistics).map_err(|cause| format!("{interface}: {cause}"))
+}
+
+fn send(arguments: &Arguments) -> Result<(), String> {
+    let request: Traffic = arguments.request()?;
+    let plan = traffic::plan(&request).map_err(|error| error.message)?;
+    if let (Some(path), Some(source)) = (&arguments.pcap, plan.sources.first()) {
+        let frames = live_frames::written_frames(source, u64::from(arguments.pcap_frames))
+            .map_err(|cause| format!("write frames for {path}: {cause}"))?;
+        let packet = |bytes: Vec<u8>| CapturedPacket {
+            monotonic_ns: 0,
+            frame_bytes: bytes.len() as u32,
+            bytes,
+        };
+        save(path, &frames.into_iter().map(packet).collect::<Vec<_>>())?;
+    }
+    let before = statistics(&arguments.interface)?;
+    let sent = alone::send(plan.generator, &plan.sources)
+        .map_err(|refused| format!("{}: {}", refused.on, refused.cause))?;
+    let after = statistics(&arguments.interface)?;
+    let sources: Vec<Value> = sent
+        .value
+        .iter()
+        .enumerate()
+        .map(|(number, (counts, cost))| answer::sent(number, counts, cost, &plan, false))
+        .collect();
+    let value = json!({
+        "backend": sent.name,
+        "backend_reason": sent.reason,
+        "sizes_bytes": plan.sources[0].sizes,
+        "sources": sources,
+        "interface": answer::changes(&before, &after),
+    });
+    print(arguments, &value, report::sent);
+    Ok(())
+}
+
+fn save(path: &str, packets: &[CapturedPacket]) -> Result<(), String> {
+    File::create(path)
+        .and_then(|file| pcap::write(&mut BufWriter::new(file), packets))
+        .map_err(|cause| format!("write {path}: {cause}"))
+}
+
+fn open_sink(
+    arguments: &Arguments,
+    expectation: &Expectation,
+) -> Result<choice::Chosen<Box<dyn Collect>>, String> {
+    let quiet = Quiet { quiet_ns: MINIMUM_QUIET_NS, limit_ns: 1_000_000_000 };
+    let interfaces = [arguments.interface.clone()];
+    let failed = |cause| format!("{}: {cause}", arguments.interface);
+    if arguments.any {
+        let sink = xdp_sink::Collector::open(&interfaces, expectation.clone(), quiet, Mode::Any);
+        let value = Box::new(sink.map_err(failed)?) as Box<dyn Collect>;
+        return Ok(choice::Chosen { value, name: xdp_sink::NAME, reason: None });
+    }
+    let frames = if arguments.pcap.is_some() { arguments.pcap_frames } else { 0 };
+    choice::open_sink(arguments.sink, &interfaces, expectation, quiet, frames)
+        .map_err(|refused| failed(refused.cause))
+}
+
+fn receive(arguments: &Arguments) -> Result<(), String> {
+    let first_source = arguments.ports.0;
+    let ports = Ports {
+        first_source,
+        flows: (u16::MAX - first_source).max(1),
+        destination: arguments.ports.1,
+    };
+    let expectation = Expectation {
+        trial: arguments.trial,
+        ip_bytes: IP_BYTES.collect(),
+        ports: vec![ports],
+        capacities: vec![CAPACITY_FRAMES],
+    };
+    let sink = open_sink(arguments, &expectation)?;
+    if !arguments.json {
+        println!("receiving on {} by {} ...", arguments.interface, sink.name);
+    }
+    let before = statistics(&arguments.interface)?;
+    let duration = Duration::from_nanos(arguments.duration_ns);
+    let counts = alone::receive(sink.value, duration)
+        .map_err(|cause| format!("{}: {cause}", arguments.interface))?;
+    let after = statistics(&arguments.interface)?;
+    if let Some(path) = &arguments.pcap {
+        save(path, &counts.captured)?;
+    }
+    let arrivals = counts.sources[0].arrivals();
+    // A sink alone knows no more of what was sent than the largest number that came.
+    let missing =
+        counts.sources[0].largest().map_or(0, |last| last + 1 - arrivals.forwarded_frames);
+    let mut source = answer::arrived(0, &arrivals, missing, false);
+    source["source"] = Value::Null;
+    let value = json!({
+        "backend": sink.name,
+        "backend_reason": sink.reason,
+        "seen_frames": counts.seen_frames,
+        "foreign_frames": counts.foreign_frames,
+        "late_trial_frames": counts.late_trial_frames,
+        "kernel_dropped_frames": counts.kernel_dropped_frames,
+        "ran_on": counts.processors,
+        "source": source,
+        "interface": answer::changes(&before, &after),
+    });
+    print(arguments, &value, report::received);
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! `traffic` and `counters`: the packet path.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// `traffic`: one traffic trial.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// The trial's number, in every frame.
+    pub trial: u16,
+    /// Ethernet header to the end of the payload, without FCS.
+    pub frame_size_bytes: u32,
+    /// A mix of sizes instead.
+    #[serde(default)]
+    pub mix: Vec<MixPart>,
+    /// How long the sources send.
+    pub duration_ns: u64,
+    /// What sends.
+    pub backend: Backend,
+    /// The sources.
+    pub sources: Vec<Source>,
+    /// Where the frames arrive.
+    pub sink: Sink,
+    /// The sink is quiet when nothing arrived for so long.
+    pub quiet_ns: u64,
+    /// The longest wait for quiet.
+    pub drain_limit_ns: u64,
+    /// Frames of a batch of live frames; null for the smallest that holds the rate.
+    #[serde(default)]
+    pub batch_frames: Option<u32>,
+    /// A frame that is later than this is not sent; null for 20 ms.
+    #[serde(default)]
+    pub catch_up_ns: Option<u64>,
+    /// Whether the answer holds the histograms' buckets.
+    #[serde(default)]
+    pub histograms: bool,
+    /// Keep the first frames that arrive as a pcap file.
+    #[serde(default)]
+    pub capture: Option<Capture>,
+}
+
+/// One size of a mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixPart {
+    /// Frame size in bytes.
+    pub frame_size_bytes: u32,
+    /// How often it comes, relative to the others.
+    pub weight: u32,
+}
+
+/// A pcap file of the first frames that arrive.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Capture {
+    /// Where to write it.
+    pub path: String,
+    /// How many frames.
+    pub frames: u32,
+}
+
+/// A way to send frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// The first of the following that the host allows.
+    #[default]
+    Auto,
+    /// An XDP program on frames of the kernel.
+    LiveFrames,
+    /// `AF_XDP` sockets.
+    AfXdp,
+    /// Packet sockets.
+    AfPacket,
+}
+
+/// A way to count frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SinkBackend {
+    /// The first of the following that the host allows.
+    #[default]
+    Auto,
+    /// An XDP program.
+    Xdp,
+    /// A packet socket with a ring.
+    Tpacket,
+}
+
+/// One source of `traffic`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The interface that its frames leave by.
+    pub interface: String,
+    /// Link addresses.
+    pub source_mac: String,
+    /// The next hop's link address.
+    pub destination_mac: String,
+    /// A VLAN tag's number; null for none.
+    #[serde(default)]
+    pub vlan: Option<u16>,
+    /// IP source address.
+    pub source_address: IpAddr,
+    /// IP destination address, of the same family.
+    pub destination_address: IpAddr,
+    /// UDP source port.
+    pub source_port: u16,
+    /// UDP destination port.
+    pub destination_port: u16,
+    /// How many source ports, from `source_port` on.
+    #[serde(default = "one")]
+    pub flows: u16,
+    /// Target rate; null for flat out.
+    #[serde(default)]
+    pub rate_frames_per_second: Option<f64>,
+    /// The core of the sending thread.
+    #[serde(default)]
+    pub cpu: Option<u32>,
+}
+
+const fn one() -> u16 {
+    1
+}
+
+/// The sink of `traffic`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sink {
+    /// The interfaces that frames arrive on.
+    pub interfaces: Vec<String>,
+    /// What counts.
+    #[serde(default)]
+    pub backend: SinkBackend,
+    /// The core of the receiving thread.
+    #[serde(default)]
+    pub cpu: Option<u32>,
+}
+
+/// `counters`: where frames pass and get lost in this namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counters {
+    /// The interfaces; none for all.
+    #[serde(default)]
+    pub interfaces: Vec<String>,
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// The generator: run on frames that live in the kernel, it writes each frame anew and sends it out by redirect.
+// One instance a source; crates/wire/src/live_frames.rs fills the configuration in and reads the counts.
+#include "common.h"
+
+#define SHAPES 16
+#define SLOTS 128
+#define HEADER_WORDS 9
+
+// A frame size: headers and payload up to the sequence number, and the sum over everything that does not change.
+struct shape {
+    u64 words[HEADER_WORDS];
+    u32 sum;
+    u32 frame_bytes;
+};
+
+struct generator {
+    // Configuration. The gap is gap_ns + gap_fraction / 2^32 nanoseconds.
+    u64 limit_frames;
+    u64 end_ns;
+    u64 gap_ns;
+    u64 gap_fraction;
+    u64 shortest_gap_ns;
+    u64 late_from_ns;
+    u64 catch_up_ns;
+    u64 time_every;
+    u32 shapes;
+    u32 slots;
+    u32 largest_bytes;
+    u16 first_port;
+    u16 flows;
+    // State.
+    u64 sequence;
+    u64 due_ns;
+    u64 due_fraction;
+    u64 now_ns;
+    u32 slot;
+    u32 flow;
+    // Counts.
+    u64 redirected_frames;
+    u64 failed_frames;
+    u64 skipped_frames;
+    u64 late_frames;
+    u64 late_max_ns;
+    u64 idle_turns;
+    u64 first_sent_ns;
+    u64 last_sent_ns;
+    u64 gap_squares_low;
+    u64 gap_squares_high;
+    u64 gap_min_ns;
+    u64 gap_max_ns;
+    u64 gaps[BUCKETS];
+    struct shape shape[SHAPES];
+    u8 shape_of_slot[SLOTS];
+};
+
+struct generator generator;
+struct { u32 unused; } devices SECTION("maps");
+
+// Ones' complement sums over words of native byte order give the checksum in native byte order (RFC 1071, 2 B).
+INLINE u16 fold(u64 sum)
+{
+    sum = (sum & 0xffffffff) + (sum >> 32);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    u16 checksum = ~sum;
+    return checksum ? checksum : 0xffff;
+}
+
+// Writes headers, numbers, time and checksum. The frame's page may have been through a router, so all of it is anew.
+INLINE int write_frame(struct context *context, u32 udp, u64 sequence, u64 sent_ns, u32 flags)
+{
+    struct generator *own = &generator;
+    u32 index = 0;
+    if (own->slots > 1) {
+        index = BOUNDED(own->shape_of_slot[BOUNDED(own->slot, SLOTS - 1)], SHAPES - 1);
+        if (++own->slot >= own->slots)
+            own->slot = 0;
+    }
+    struct shape *shape = &own->shape[index];
+    if (shape->frame_bytes != own->largest_bytes
+        && adjust_tail(context, (int)shape->frame_bytes - (int)own->largest_bytes))
+        return -1;
+    u8 *frame = (u8 *)(long)context->data;
+    u32 payload = udp + UDP_BYTES, prepared = payload + SEQUENCE;
+    if (frame + payload + STAMPED_BYTES > (u8 *)(long)context->data_end)
+        return -1;
+    u64 *words = (u64 *)frame;
+#pragma unroll
+    for (u32 word = 0; word < prepared / 8; word++)
+        words[word] = shape->words[word];
+    if (prepared % 8)
+        *(u32 *)(frame + prepared - 4) = *(u32 *)&shape->words[prepared / 8];
+    u16 port = own->first_port;
+    if (own->flows > 1) {
+        port += own->flow;
+        if (++own->flow >= own->flows)
+            own->flow = 0;
+    }
+    port = SWAP16(port);
+    u64 number = SWAP64(sequence), time = SWAP64(sent_ns);
+    *(u16 *)(frame + udp) = port;
+    frame[payload + FLAGS] = flags;
+    *(u64 *)(frame + payload + SEQUENCE) = number;
+    *(u64 *)(frame + payload + SENT) = time;
+    *(u16 *)(frame + udp + 6) = fold((u64)shape->sum + port + (flags << 8) + (u32)number + (number >> 32)
+                                     + (u32)time + (time >> 32));
+    return 0;
+}
+
+INLINE int send(struct context *context, u32 udp, u64 sequence, u64 sent_ns, u32 flags)
+{
+    struct generator *own = &generator;
+    own->sequence = sequence + 1;
+    if (UNLIKELY(write_frame(context, udp, sequence, sent_ns, flags))) {
+        own->failed_frames++;
+        return DROP;
+    }
+    own->redirected_frames++;
+    return redirect_by_map(&devices, 0, 0);
+}
+
+// As fast as it goes; the clock is read for one frame of time_every.
+INLINE int flat_out(struct context *context, u32 udp)
+{
+    struct generator *own = &generator;
+    u64 sequence = own->sequence;
+    if (UNLIKELY(sequence == 0 && monotonic_ns() < own->due_ns)) {
+        own->idle_turns++;
+        return DROP;
+    }
+    if (UNLIKELY(sequence >= own->limit_frames))
+        return DROP;
+    u32 flags = FLAG_EARLIER_TIME;
+    if ((sequence & (own->time_every - 1)) == 0) {
+        u64 now = monotonic_ns();
+        if (UNLIKELY(now >= own->end_ns))
+            own->limit_frames = sequence + 1;
+        if (!sequence)
+            own->first_sent_ns = now;
+        own->now_ns = own->last_sent_ns = now;
+        flags = 0;
+    }
+    return send(context, udp, sequence, own->now_ns, flags);
+}
+
+INLINE void count_gap(struct generator *own, u64 now)
+{
+    if (own->redirected_frames == 0) {
+        own->first_sent_ns = now;
+        return;
+    }
+    u64 gap = now - own->last_sent_ns;
+    u64 off = gap > own->gap_ns ? gap - own->gap_ns : own->gap_ns - gap;
+    u64 square = off < 0xffffffff ? off * off : ~0ull;
+    own->gap_squares_low += square;
+    if (own->gap_squares_low < square)
+        own->gap_squares_high++;
+    if (gap > own->gap_max_ns)
+        own->gap_max_ns = gap;
+    if (gap < own->gap_min_ns)
+        own->gap_min_ns = gap;
+    u32 bucket = bucket_of(gap);
+    if (bucket < BUCKETS)
+        own->gaps[bucket]++;
+}
+
+INLINE void advance(struct generator *own, u64 frames)
+{
+    u64 fraction = own->due_fraction + frames * own->gap_fraction;
+    own->due_ns += frames * own->gap_ns + (fraction >> 32);
+    own->due_fraction = fraction & 0xffffffff;
+}
+
+// The sender was away for longer than it may catch up: the frames that are too late are never sent.
+INLINE void skip(struct generator *own, u64 late_ns)
+{
+    u64 frames = (late_ns - own->catch_up_ns) / (own->gap_ns + 1) + 1;
+    u64 left = own->limit_frames - own->sequence;
+    if (frames > left)
+        frames = left;
+    own->skipped_frames += frames;
+    own->sequence += frames;
+    if (own->slots > 1)
+        own->slot = own->sequence % own->slots;
+    if (own->flows > 1)
+        own->flow = own->sequence % own->flows;
+    advance(own, frames & 0xffffffff);
+}
+
+// Each frame at its own due time; a turn that comes before it gives the frame back.
+INLINE int paced(struct context *context, u32 udp)
+{
+    struct generator *own = &generator;
+    u64 now = monotonic_ns();
+    if (now < own->due_ns || now - own->last_sent_ns < own->shortest_gap_ns) {
+        own->idle_turns++;
+        return DROP;
+    }
+    if (own->sequence >= own->limit_frames || now >= own->end_ns)
+        return DROP;
+    u64 late_ns = now - own->due_ns;
+    if (UNLIKELY(late_ns > own->catch_up_ns)) {
+        skip(own, late_ns);
+        return DROP;
+    }
+    if (late_ns > own->late_max_ns)
+        own->late_max_ns = late_ns;
+    if (late_ns > own->late_from_ns)
+        own->late_frames++;
+    count_gap(own, now);
+    own->last_sent_ns = now;
+    advance(own, 1);
+    return send(context, udp, own->sequence, now, 0);
+}
+
+#define VARIANT(name, udp)                                                                     \
+    SECTION("xdp/flat_" #name) int flat_##name(struct context *context) { return flat_out(context, udp); } \
+    SECTION("xdp/paced_" #name) int paced_##name(struct context *context) { return paced(context, udp); }
+
+VARIANT(4, ETHERNET_BYTES + 20)
+VARIANT(4_tag, ETHERNET_BYTES + TAG_BYTES + 20)
+VARIANT(6, ETHERNET_BYTES + 40)
+VARIANT(6_tag, ETHERNET_BYTES + TAG_BYTES + 40)
+
+// Sends the frame as it is: the probe.
+SECTION("xdp/plain") int plain(struct context *context)
+{
+    (void)context;
+    return redirect_by_map(&devices, 0, 0);
+}

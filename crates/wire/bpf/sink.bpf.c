@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// The sink: counts test frames where the driver hands them over, and lets them fall. What is no test frame goes on to
+// the stack. A receive queue is served by one processor at a time, so each queue has counts of its own and nothing is
+// locked; only the bitmap of sequence numbers is shared. crates/wire/src/xdp_sink.rs adds the queues up.
+#include "common.h"
+
+#define SOURCES 16
+#define QUEUES 64
+#define SIZE_WORDS 32
+#define CAPTURED_BYTES 1536
+
+struct expected {
+    u64 first_word;
+    u64 capacity_frames;
+    u16 first_port;
+    u16 flows;
+    u16 destination_port;
+    u16 unused;
+};
+
+struct sink {
+    u64 ip_sizes[SIZE_WORDS]; // a bit for each length of an IP packet that the trial sends
+    struct expected expected[SOURCES];
+    u32 sources;
+    u32 capture_frames;
+    u16 trial;
+};
+
+struct arrivals {
+    u64 forwarded, duplicate, reordered;
+    u64 next_sequence; // the largest that was seen, and one
+    u64 first_ns, last_ns;
+    u64 delay_count, delay_min_ns, delay_max_ns, delay_sum_ns;
+    u64 variation_count, variation_max_ns, variation_sum_ns;
+    u64 earlier_sequence, earlier_delay_ns;
+};
+
+struct queue {
+    u64 frames, foreign, late, probes, processors, captured;
+};
+
+struct captured {
+    u64 received_ns;
+    u32 frame_bytes;
+    u32 kept_bytes;
+    u8 bytes[CAPTURED_BYTES];
+};
+
+struct sink sink;
+struct { u32 unused; } seen SECTION("maps");
+struct { u32 unused; } arrivals SECTION("maps");
+struct { u32 unused; } queues SECTION("maps");
+struct { u32 unused; } histograms SECTION("maps");
+struct { u32 unused; } captures SECTION("maps");
+
+enum verdict { TEST, LATE, FOREIGN };
+
+INLINE void count_bucket(u32 histogram, u64 value)
+{
+    u32 index = histogram * BUCKETS + bucket_of(value);
+    u64 *count = map_lookup(&histograms, &index);
+    if (count)
+        ++*count;
+}
+
+INLINE void count_delay(struct arrivals *own, u32 place, u64 sequence, u64 delay)
+{
+    own->delay_count++;
+    own->delay_sum_ns += delay;
+    if (delay < own->delay_min_ns || own->delay_count == 1)
+        own->delay_min_ns = delay;
+    if (delay > own->delay_max_ns)
+        own->delay_max_ns = delay;
+    count_bucket(place * 2, delay);
+    if (own->earlier_sequence == sequence && own->delay_count > 1) {
+        u64 earlier = own->earlier_delay_ns;
+        u64 variation = delay > earlier ? delay - earlier : earlier - delay;
+        own->variation_count++;
+        own->variation_sum_ns += variation;
+        if (variation > own->variation_max_ns)
+            own->variation_max_ns = variation;
+        count_bucket(place * 2 + 1, variation);
+    }
+    own->earlier_sequence = sequence + 1;
+    own->earlier_delay_ns = delay;
+}
+
+// Enters the arrival of a frame of this trial; FOREIGN for a number that nobody sends.
+INLINE enum verdict enter(u32 queue, u32 source, u64 sequence, const u8 *payload)
+{
+    struct expected *expected = &sink.expected[BOUNDED(source, SOURCES - 1)];
+    if (sequence >= expected->capacity_frames)
+        return FOREIGN;
+    u32 word = expected->first_word + (sequence >> 6);
+    u64 bit = 1ull << (sequence & 63);
+    u64 *bits = map_lookup(&seen, &word);
+    u32 place = queue * sink.sources + source;
+    struct arrivals *own = map_lookup(&arrivals, &place);
+    if (!bits || !own)
+        return FOREIGN;
+    u64 now = monotonic_ns();
+    if (!own->first_ns)
+        own->first_ns = now;
+    own->last_ns = now;
+    if (__sync_fetch_and_or(bits, bit) & bit) {
+        own->duplicate++;
+        return TEST;
+    }
+    own->forwarded++;
+    if (sequence < own->next_sequence)
+        own->reordered++;
+    else
+        own->next_sequence = sequence + 1;
+    if (!(payload[FLAGS] & FLAG_EARLIER_TIME)) {
+        u64 sent = SWAP64(*(u64 *)(payload + SENT));
+        count_delay(own, place, sequence, now > sent ? now - sent : 0);
+    }
+    return TEST;
+}
+
+// Looks at a UDP packet whose IP header and payload were found.
+INLINE enum verdict examine(u32 queue, const u8 *payload, const u8 *end, u32 ip_bytes)
+{
+    if (payload + STAMPED_BYTES > end || *(u16 *)payload != SWAP16(MAGIC))
+        return FOREIGN;
+    if (*(u16 *)(payload + TRIAL) != SWAP16(sink.trial))
+        return LATE;
+    u32 source = payload[SOURCE];
+    if (source >= sink.sources || source >= SOURCES || ip_bytes >= SIZE_WORDS * 64)
+        return FOREIGN;
+    struct expected *expected = &sink.expected[BOUNDED(source, SOURCES - 1)];
+    u16 port = SWAP16(*(u16 *)(payload - UDP_BYTES));
+    u16 destination = SWAP16(*(u16 *)(payload - UDP_BYTES + 2));
+    if (!(sink.ip_sizes[BOUNDED(ip_bytes / 64, SIZE_WORDS - 1)] >> (ip_bytes & 63) & 1)
+        || (u16)(port - expected->first_port) >= expected->flows || destination != expected->destination_port)
+        return FOREIGN;
+    return enter(queue, source, SWAP64(*(u64 *)(payload + SEQUENCE)), payload);
+}
+
+INLINE enum verdict examine_ip(u32 queue, const u8 *ip, const u8 *end, u16 type)
+{
+    u32 room = end - ip;
+    if (type == SWAP16(0x0800)) {
+        if (ip + 28 > end || ip[0] != 0x45 || ip[9] != 17 || *(u16 *)(ip + 6) & SWAP16(0xbfff))
+            return FOREIGN;
+        u32 total = SWAP16(*(u16 *)(ip + 2));
+        if (total != room || SWAP16(*(u16 *)(ip + 24)) + 20u != total)
+            return FOREIGN;
+        return examine(queue, ip + 28, end, total);
+    }
+    if (type == SWAP16(0x86dd)) {
+        if (ip + 48 > end || ip[0] >> 4 != 6 || ip[6] != 17)
+            return FOREIGN;
+        u32 datagram = SWAP16(*(u16 *)(ip + 4));
+        if (datagram + 40 != room || SWAP16(*(u16 *)(ip + 44)) != datagram)
+            return FOREIGN;
+        return examine(queue, ip + 48, end, datagram + 40);
+    }
+    return FOREIGN;
+}
+
+INLINE void capture(struct context *context, struct queue *queue)
+{
+    u32 number = queue->captured;
+    if (number >= sink.capture_frames)
+        return;
+    struct captured *place = map_lookup(&captures, &number);
+    u32 bytes = context->data_end - context->data;
+    if (!place)
+        return;
+    place->received_ns = monotonic_ns();
+    place->frame_bytes = bytes;
+    if (bytes > CAPTURED_BYTES)
+        bytes = CAPTURED_BYTES;
+    if (bytes < 1 || load_bytes(context, 0, place->bytes, bytes))
+        return;
+    place->kept_bytes = bytes;
+    queue->captured = number + 1;
+}
+
+INLINE int take(struct context *context, int capturing)
+{
+    const u8 *frame = (u8 *)(long)context->data, *end = (u8 *)(long)context->data_end;
+    u32 number = context->queue & (QUEUES - 1);
+    struct queue *queue = map_lookup(&queues, &number);
+    if (!queue)
+        return PASS;
+    queue->frames++;
+    queue->processors |= 1ull << (processor() & 63);
+    if (frame + ETHERNET_BYTES + TAG_BYTES > end) {
+        queue->foreign++;
+        return PASS;
+    }
+    u16 type = *(u16 *)(frame + 12);
+    if (UNLIKELY(type == SWAP16(ETHERTYPE_PROBE))) {
+        queue->probes++;
+        return DROP;
+    }
+    if (capturing)
+        capture(context, queue);
+    frame = (u8 *)(long)context->data;
+    end = (u8 *)(long)context->data_end;
+    if (frame + ETHERNET_BYTES + TAG_BYTES > end)
+        return PASS;
+    enum verdict verdict = type == SWAP16(0x8100)
+        ? examine_ip(number, frame + ETHERNET_BYTES + TAG_BYTES, end, *(u16 *)(frame + 16))
+        : examine_ip(number, frame + ETHERNET_BYTES, end, type);
+    if (verdict == TEST)
+        return DROP;
+    if (verdict == LATE)
+        queue->late++;
+    else
+        queue->foreign++;
+    return verdict == LATE ? DROP : PASS;
+}
+
+SECTION("xdp/count") int count(struct context *context)
+{
+    return take(context, 0);
+}
+
+SECTION("xdp/count_and_capture") int count_and_capture(struct context *context)
+{
+    return take(context, 1);
+}
+
+// Counts every frame and lets it fall, whatever it is: for other generators.
+SECTION("xdp/count_any") int count_any(struct context *context)
+{
+    u32 number = context->queue & (QUEUES - 1);
+    struct queue *queue = map_lookup(&queues, &number);
+    if (queue) {
+        queue->frames++;
+        queue->processors |= 1ull << (processor() & 63);
+    }
+    return DROP;
+}

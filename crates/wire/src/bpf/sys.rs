@@ -1,0 +1,330 @@
+//! The `bpf` system call: maps, programs, links, test runs on live frames.
+#![allow(unsafe_code)]
+// Maps begin at a page, and their values at multiples of 8 bytes.
+#![allow(clippy::cast_ptr_alignment)]
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use libc::c_long;
+
+use super::{AttachMode, refused};
+
+const MAP_CREATE: c_long = 0;
+const MAP_UPDATE: c_long = 2;
+const PROGRAM_LOAD: c_long = 5;
+const PROGRAM_RUN: c_long = 10;
+const LINK_CREATE: c_long = 28;
+const PROGRAM_XDP: u32 = 6;
+const ATTACH_XDP: u32 = 37;
+const FLAG_MAPPABLE: u32 = 1 << 10;
+const FLAG_LIVE_FRAMES: u32 = 1 << 1;
+const LICENCE: &[u8] = b"Dual MIT/GPL\0";
+const LOG_BYTES: usize = 1 << 20;
+
+/// Kinds of maps, by the kernel's numbers.
+pub(crate) mod map_kinds {
+    pub(crate) const ARRAY: u32 = 2;
+    pub(crate) const DEVICES: u32 = 14;
+}
+
+/// Integers and arrays of them in C's layout without padding that matters: any bytes are a valid value.
+///
+/// # Safety
+/// The type must be valid for every pattern of bytes and hold no pointer.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: an integer is valid for every pattern.
+unsafe impl Plain for u64 {}
+// SAFETY: integers and arrays of them.
+unsafe impl Plain for crate::live_frames::Data {}
+// SAFETY: integers and arrays of them.
+unsafe impl Plain for crate::xdp_sink::Configuration {}
+// SAFETY: integers.
+unsafe impl Plain for crate::xdp_sink::Arrivals {}
+// SAFETY: integers.
+unsafe impl Plain for crate::xdp_sink::Queue {}
+// SAFETY: integers and arrays of them.
+unsafe impl Plain for crate::xdp_sink::CapturedFrame {}
+
+#[repr(C)]
+#[derive(Default)]
+struct MapAttributes {
+    kind: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries: u32,
+    flags: u32,
+    inner: u32,
+    node: u32,
+    name: [u8; 16],
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct UpdateAttributes {
+    map: u32,
+    _padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LoadAttributes {
+    kind: u32,
+    instruction_count: u32,
+    instructions: u64,
+    licence: u64,
+    log_level: u32,
+    log_bytes: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct RunAttributes {
+    program: u32,
+    result: u32,
+    in_bytes: u32,
+    out_bytes: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    context_in_bytes: u32,
+    context_out_bytes: u32,
+    context_in: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch: u32,
+    _padding: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LinkAttributes {
+    program: u32,
+    interface: u32,
+    kind: u32,
+    flags: u32,
+}
+
+fn bpf<T>(command: c_long, attributes: &mut T) -> io::Result<c_long> {
+    // SAFETY: `attributes` is a valid, zero-extended beginning of the kernel's union for `command`; the addresses in
+    // it are those of buffers that the callers below keep alive, of the stated sizes.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, ptr::from_mut(attributes), size_of::<T>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn owned(descriptor: c_long) -> OwnedFd {
+    // SAFETY: the kernel has just made this descriptor for us.
+    unsafe { OwnedFd::from_raw_fd(descriptor as i32) }
+}
+
+fn create_map(kind: u32, value_bytes: usize, entries: u32, flags: u32) -> io::Result<OwnedFd> {
+    let mut attributes = MapAttributes {
+        kind,
+        key_bytes: 4,
+        value_bytes: value_bytes as u32,
+        entries,
+        flags,
+        ..MapAttributes::default()
+    };
+    bpf(MAP_CREATE, &mut attributes)
+        .map(owned)
+        .map_err(|cause| refused("make a BPF map", &cause, ""))
+}
+
+/// A map of devices to redirect to, with `interface` at 0.
+pub(crate) fn set_device(interface: u32) -> io::Result<OwnedFd> {
+    let map = create_map(map_kinds::DEVICES, 4, 1, 0)?;
+    let (key, value) = (0_u32, interface);
+    let mut attributes = UpdateAttributes {
+        map: map.as_raw_fd() as u32,
+        key: ptr::from_ref(&key) as u64,
+        value: ptr::from_ref(&value) as u64,
+        ..UpdateAttributes::default()
+    };
+    bpf(MAP_UPDATE, &mut attributes)
+        .map_err(|cause| refused("redirect to the interface", &cause, ""))?;
+    Ok(map)
+}
+
+/// Values that a program and this process both see.
+pub(crate) struct Shared<T> {
+    map: OwnedFd,
+    memory: *mut u8,
+    mapped_bytes: usize,
+    entries: usize,
+    kind: PhantomData<T>,
+}
+
+// SAFETY: the mapping belongs to this value; it is read and written by volatile copies only.
+unsafe impl<T: Plain> Send for Shared<T> {}
+
+impl<T: Plain> Shared<T> {
+    /// Zeroed values.
+    pub(crate) fn create(entries: u32) -> io::Result<Self> {
+        let map = create_map(map_kinds::ARRAY, size_of::<T>(), entries.max(1), FLAG_MAPPABLE)?;
+        let stride = size_of::<T>().next_multiple_of(8);
+        let mapped_bytes = (stride * entries.max(1) as usize).next_multiple_of(4096);
+        // SAFETY: a fresh mapping of the map that the kernel has just made, of its size rounded up to pages.
+        let memory = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                mapped_bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(refused("map BPF data", &io::Error::last_os_error(), ""));
+        }
+        let entries = entries.max(1) as usize;
+        Ok(Self { map, memory: memory.cast(), mapped_bytes, entries, kind: PhantomData })
+    }
+
+    fn place(&self, index: usize) -> *mut T {
+        assert!(index < self.entries, "index {index} of {}", self.entries);
+        // SAFETY: the index is within the mapping.
+        unsafe { self.memory.add(index * size_of::<T>().next_multiple_of(8)).cast() }
+    }
+
+    /// A copy of one value.
+    pub(crate) fn get(&self, index: usize) -> T {
+        // SAFETY: the place is within the mapping and aligned to 8 bytes; any pattern of bytes is valid.
+        unsafe { ptr::read_volatile(self.place(index)) }
+    }
+
+    /// Writes one value.
+    pub(crate) fn set(&mut self, index: usize, value: T) {
+        // SAFETY: as in `get`.
+        unsafe { ptr::write_volatile(self.place(index), value) }
+    }
+}
+
+impl<T: Plain> Shared<T> {
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= size_of::<T>());
+        // SAFETY: the aligned word lies within the first value, and is shared with the program as an atomic.
+        unsafe { AtomicU64::from_ptr(self.memory.add(offset).cast()) }
+    }
+
+    /// One 64-bit field of the first value, while the program runs.
+    pub(crate) fn field(&self, offset: usize) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    /// Sets one 64-bit field of the first value, while the program runs.
+    pub(crate) fn set_field(&mut self, offset: usize, value: u64) {
+        self.word(offset).store(value, Ordering::Release);
+    }
+}
+
+impl<T> AsFd for Shared<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `create` with this size, and no reference into it exists.
+        unsafe { libc::munmap(self.memory.cast(), self.mapped_bytes) };
+    }
+}
+
+/// Loads a program; on a refusal once more with the verifier's log.
+pub(crate) fn load_program(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
+    let mut attributes = LoadAttributes {
+        kind: PROGRAM_XDP,
+        instruction_count: instructions.len() as u32,
+        instructions: instructions.as_ptr() as u64,
+        licence: LICENCE.as_ptr() as u64,
+        ..LoadAttributes::default()
+    };
+    for (place, byte) in attributes.name[..15].iter_mut().zip(name.bytes()) {
+        *place = byte;
+    }
+    if let Ok(program) = bpf(PROGRAM_LOAD, &mut attributes) {
+        return Ok(owned(program));
+    }
+    let mut log = vec![0_u8; LOG_BYTES];
+    attributes.log_level = 1;
+    attributes.log_bytes = LOG_BYTES as u32;
+    attributes.log = log.as_mut_ptr() as u64;
+    bpf(PROGRAM_LOAD, &mut attributes).map(owned).map_err(|cause| {
+        let log = String::from_utf8_lossy(&log);
+        refused(&format!("load the XDP program {name}"), &cause, log.trim_end_matches('\0'))
+    })
+}
+
+/// Attaches a program to an interface for as long as the descriptor is open.
+pub(crate) fn attach_xdp(
+    program: BorrowedFd<'_>,
+    interface: u32,
+    mode: AttachMode,
+) -> io::Result<OwnedFd> {
+    let flags = match mode {
+        AttachMode::Native => 1 << 2,
+        AttachMode::Generic => 1 << 1,
+    };
+    let mut attributes =
+        LinkAttributes { program: program.as_raw_fd() as u32, interface, kind: ATTACH_XDP, flags };
+    bpf(LINK_CREATE, &mut attributes)
+        .map(owned)
+        .map_err(|cause| refused("attach the XDP program", &cause, ""))
+}
+
+/// Runs a program on `repeat` frames that then leave for real; false when a signal ended it.
+pub(crate) fn run_live(
+    program: BorrowedFd<'_>,
+    frame: &[u8],
+    repeat: u32,
+    batch: u32,
+) -> io::Result<bool> {
+    let mut attributes = RunAttributes {
+        program: program.as_raw_fd() as u32,
+        in_bytes: frame.len() as u32,
+        data_in: frame.as_ptr() as u64,
+        repeat,
+        batch,
+        flags: FLAG_LIVE_FRAMES,
+        ..RunAttributes::default()
+    };
+    match bpf(PROGRAM_RUN, &mut attributes) {
+        Ok(_) => Ok(true),
+        Err(cause) if cause.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(cause) => Err(refused("run the XDP program on live frames", &cause, "")),
+    }
+}
+
+/// Runs a program once on a copy of `frame`; its verdict, and the frame as it left it.
+pub(crate) fn run_once(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+    let mut output = vec![0; frame.len()];
+    let mut attributes = RunAttributes {
+        program: program.as_raw_fd() as u32,
+        in_bytes: frame.len() as u32,
+        data_in: frame.as_ptr() as u64,
+        out_bytes: output.len() as u32,
+        data_out: output.as_mut_ptr() as u64,
+        repeat: 1,
+        ..RunAttributes::default()
+    };
+    bpf(PROGRAM_RUN, &mut attributes)
+        .map_err(|cause| refused("run the XDP program", &cause, ""))?;
+    output.truncate(attributes.out_bytes as usize);
+    Ok((attributes.result, output))
+}

@@ -1,0 +1,191 @@
+//! Writes sequence number, send time, port and checksum into prepared frames of one or several sizes.
+
+use super::{
+    FLAG_EARLIER_TIME, FLAGS, FrameError, Layout, MAXIMUM_FRAME_BYTES, SENT, SEQUENCE,
+    TestFrameRepr, never_zero, put_u16, put_u64,
+};
+use crate::checksum;
+
+/// The most frame sizes of a source.
+pub const MOST_SHAPES: usize = 16;
+/// The longest pattern of sizes, which is the largest sum of weights.
+pub const MOST_SLOTS: usize = 128;
+
+/// A prepared frame of one size.
+#[derive(Clone, Debug)]
+struct Shape {
+    bytes: Vec<u8>,
+    /// Over all that stays: source port, sequence number and send time are 0 in it.
+    sum: u64,
+}
+
+/// The frames of one source: frame `n` has the size of slot `n` modulo the pattern's length, and flow `n` modulo the
+/// number of flows.
+#[derive(Clone, Debug)]
+pub struct Composer {
+    layout: Layout,
+    shapes: Vec<Shape>,
+    shape_of_slot: Vec<u8>,
+    first_port: u16,
+    flows: u16,
+    largest_bytes: usize,
+}
+
+impl Composer {
+    /// Prepares frames like `repr`; `sizes` is the pattern of frame sizes, `flows` the number of source ports from
+    /// that of `repr` on.
+    ///
+    /// # Errors
+    /// As [`TestFrameRepr::emit`]; too many sizes or slots count as [`FrameError::Truncated`], ports beyond 65535 as
+    /// [`FrameError::WrongAddresses`].
+    pub fn new(repr: &TestFrameRepr, sizes: &[usize], flows: u16) -> Result<Self, FrameError> {
+        let mut known: Vec<usize> = sizes.to_vec();
+        known.sort_unstable();
+        known.dedup();
+        if known.is_empty() || known.len() > MOST_SHAPES || sizes.len() > MOST_SLOTS {
+            return Err(FrameError::Truncated);
+        }
+        if flows == 0 || repr.source_port.checked_add(flows - 1).is_none() {
+            return Err(FrameError::WrongAddresses);
+        }
+        let shape_of_slot = sizes
+            .iter()
+            .filter_map(|size| known.binary_search(size).ok())
+            .map(|place| place as u8)
+            .collect();
+        let shapes: Vec<Shape> =
+            known.iter().map(|size| Shape::new(repr, *size)).collect::<Result<_, _>>()?;
+        let largest_bytes = known.last().copied().unwrap_or(MAXIMUM_FRAME_BYTES);
+        let (layout, first_port) = (repr.layout(), repr.source_port);
+        Ok(Self { layout, shapes, shape_of_slot, first_port, flows, largest_bytes })
+    }
+
+    /// Which headers the frames have.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Size of the largest frame.
+    pub fn largest_bytes(&self) -> usize {
+        self.largest_bytes
+    }
+
+    /// Source ports: the first and how many.
+    pub fn ports(&self) -> (u16, u16) {
+        (self.first_port, self.flows)
+    }
+
+    /// The prepared frames, each with the sum over all that stays in it.
+    pub fn shapes(&self) -> impl ExactSizeIterator<Item = (&[u8], u64)> {
+        self.shapes.iter().map(|shape| (shape.bytes.as_slice(), shape.sum))
+    }
+
+    /// The pattern: indices into [`Self::shapes`].
+    pub fn slots(&self) -> &[u8] {
+        &self.shape_of_slot
+    }
+
+    #[inline]
+    fn shape(&self, sequence: u64) -> &Shape {
+        if self.shapes.len() == 1 {
+            return &self.shapes[0];
+        }
+        let slot = (sequence % self.shape_of_slot.len() as u64) as usize;
+        &self.shapes[usize::from(self.shape_of_slot[slot])]
+    }
+
+    /// Size of frame `sequence`.
+    #[inline]
+    pub fn frame_bytes(&self, sequence: u64) -> usize {
+        self.shape(sequence).bytes.len()
+    }
+
+    /// Prepares a place for frames; needed once for each place, since with one size only the changing parts are
+    /// written later.
+    pub fn prepare(&self, place: &mut [u8]) {
+        let bytes = &self.shapes[self.shapes.len() - 1].bytes;
+        place[..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Writes frame `sequence` into a prepared place of exactly [`Self::frame_bytes`].
+    ///
+    /// # Panics
+    /// If `frame` has another length.
+    #[inline]
+    pub fn compose(&self, frame: &mut [u8], sequence: u64, sent_monotonic_ns: u64, timed: bool) {
+        let shape = self.shape(sequence);
+        if self.shapes.len() > 1 {
+            frame.copy_from_slice(&shape.bytes);
+        }
+        let flow = if self.flows > 1 { (sequence % u64::from(self.flows)) as u16 } else { 0 };
+        let port = self.first_port + flow;
+        let flags = if timed { 0 } else { FLAG_EARLIER_TIME };
+        put_u16(frame, self.layout.udp(), port);
+        let payload = self.layout.payload();
+        frame[payload + FLAGS] = flags;
+        put_u64(frame, payload + SEQUENCE, sequence);
+        put_u64(frame, payload + SENT, sent_monotonic_ns);
+        let sum = shape.sum + u64::from(port) + u64::from(flags);
+        let sum = checksum::add_u64(checksum::add_u64(sum, sequence), sent_monotonic_ns);
+        put_u16(frame, self.layout.udp() + 6, never_zero(checksum::finish(sum)));
+    }
+}
+
+impl Shape {
+    fn new(repr: &TestFrameRepr, frame_bytes: usize) -> Result<Self, FrameError> {
+        let blank = TestFrameRepr {
+            source_port: 0,
+            sequence: 0,
+            sent_monotonic_ns: 0,
+            timed: true,
+            frame_bytes,
+            ..*repr
+        };
+        let mut bytes = vec![0; frame_bytes.min(MAXIMUM_FRAME_BYTES)];
+        blank.emit(&mut bytes)?;
+        put_u16(&mut bytes, blank.layout().udp() + 6, 0);
+        let sum = blank.udp_sum(&bytes);
+        Ok(Self { bytes, sum })
+    }
+}
+
+/// A pattern in which each size comes as often as its weight says, spread evenly (smooth weighted round robin);
+/// none if the weights' sum, divided by their common factor, is 0 or over [`MOST_SLOTS`].
+pub fn mix_slots(weights: &[(usize, u32)]) -> Option<Vec<usize>> {
+    let common = weights.iter().fold(0, |common, (_, weight)| greatest_common(common, *weight));
+    let weight = |index: usize| i64::from(weights[index].1 / common.max(1));
+    let total: i64 = (0..weights.len()).map(weight).sum();
+    if total == 0 || total > MOST_SLOTS as i64 {
+        return None;
+    }
+    let mut credit = vec![0; weights.len()];
+    let slots = (0..total).map(|_| {
+        for (index, credit) in credit.iter_mut().enumerate() {
+            *credit += weight(index);
+        }
+        let richest = (0..credit.len()).rev().max_by_key(|index| credit[*index]).unwrap_or(0);
+        credit[richest] -= total;
+        weights[richest].0
+    });
+    Some(slots.collect())
+}
+
+const fn greatest_common(first: u32, second: u32) -> u32 {
+    if second == 0 { first } else { greatest_common(second, first % second) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_simple_internet_mix_is_spread() {
+        let slots = mix_slots(&[(64, 14), (594, 8), (1518, 2)]).unwrap();
+        assert_eq!(slots.len(), 12);
+        let times = |size: usize| slots.iter().filter(|one| **one == size).count();
+        assert_eq!((times(64), times(594), times(1518)), (7, 4, 1));
+        assert!(slots.windows(3).all(|three| three.contains(&64)), "{slots:?}");
+        assert_eq!(mix_slots(&[(64, 0)]), None);
+        assert_eq!(mix_slots(&[(64, 1000), (65, 999)]), None);
+    }
+}

@@ -1,0 +1,203 @@
+//! The live-frames back end: an XDP program that the kernel runs on frames of its own (`BPF_PROG_RUN` with live
+//! frames, Linux 5.18 and later), which writes each frame anew and sends it out by redirect.
+//!
+//! Needs root in the first user namespace, and at the other end of a veth pair an XDP program or GRO, without which the
+//! kernel lets every redirected frame fall: [`Generator::open`] asks with a probe frame before the trial.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use virtoll_clock::{monotonic_ns, sleep_until_monotonic};
+
+use crate::backend::{Generate, SourcePlan, Start, check_link};
+use crate::bpf::{self, Object, named, run_live, run_once};
+use crate::frame::{Composer, ETHERTYPE_PROBE, Layout, MAXIMUM_FRAME_BYTES};
+use crate::netlink::{LinkStatistics, Netlink};
+use crate::pacing::{SourceCounts, intended_frames};
+use crate::socket::interface_index;
+pub(crate) use state::Data;
+use state::State;
+use sys::Interruptible;
+
+mod batch;
+mod state;
+mod sys;
+
+/// The back end's name in results.
+pub const NAME: &str = "live-frames";
+/// Flat out, the clock is read for one frame of so many: they leave the kernel's queue in groups of 16 anyway.
+const TIME_EVERY_FRAMES: u64 = 8;
+const FLAT_OUT_BATCH: u32 = 64;
+/// The largest batch that the kernel takes.
+pub const LARGEST_BATCH: u32 = 256;
+/// Turns of one kernel call: it returns to us once in a minute or so.
+const TURNS: u32 = 4_000_000_000;
+const POLL: Duration = Duration::from_millis(1);
+const PROBE_WAIT: Duration = Duration::from_millis(1);
+const PROBE_TRIES: u32 = 50;
+
+const GENERATOR: &Object = &bpf::GENERATOR;
+
+/// One source in the kernel.
+pub struct Generator {
+    plan: SourcePlan,
+    composer: Composer,
+    interface: u32,
+    program: OwnedFd,
+    state: State,
+    batch: u32,
+    before: LinkStatistics,
+}
+
+impl Generator {
+    /// Loads the program, asks whether frames pass, and chooses the batch.
+    ///
+    /// # Errors
+    /// No such interface, one that is down or too narrow, a kernel that refuses, or a peer that takes no frames.
+    pub fn open(plan: SourcePlan) -> io::Result<Self> {
+        let composer = plan.composer()?;
+        let link = check_link(&plan.interface, &composer)?;
+        let interface = link.index;
+        let devices = bpf::set_device(interface)?;
+        let state = State::create(GENERATOR, &composer)?;
+        let maps = [named("devices", &devices)];
+        let kind = if plan.frames_per_second.is_some() { "paced" } else { "flat" };
+        let name = format!("{kind}_{}", variant(composer.layout()));
+        let program = GENERATOR.load(&name, state.descriptor(), &maps)?;
+        let plain = GENERATOR.load("plain", state.descriptor(), &maps)?;
+        probe(&plan, interface, &plain)?;
+        let batch = match (plan.batch_frames, plan.frames_per_second) {
+            (Some(batch), _) => batch.clamp(1, LARGEST_BATCH),
+            (None, None) => FLAT_OUT_BATCH,
+            (None, Some(rate)) => batch::smallest_that_holds(rate)?,
+        };
+        let before = LinkStatistics::default();
+        Ok(Self { plan, composer, interface, program, state, batch, before })
+    }
+
+    /// Runs the kernel's loop. Entering it takes tens of milliseconds (the kernel waits for a grace period of RCU), so
+    /// all sources enter before the common start is announced, and a helper writes the start into the shared data.
+    fn run(&mut self, start: &Start) -> io::Result<u64> {
+        let frame = self.composer.shapes().last().map_or(&[][..], |(bytes, _)| bytes);
+        let worker = Interruptible::this_thread()?;
+        let (over, plan, batch) = (AtomicBool::new(false), &self.plan, self.batch);
+        let (program, state) = (self.program.as_fd(), &mut self.state);
+        thread::scope(|scope| {
+            let helper = scope.spawn(|| {
+                sys::leave_core(plan.cpu);
+                while !state.is_running() && !over.load(Ordering::Acquire) {
+                    thread::sleep(POLL);
+                }
+                let start_ns = start.wait();
+                let end_ns = state.set_start(start_ns, plan);
+                sleep_until_monotonic(start_ns);
+                while !state.is_done() && monotonic_ns() < end_ns {
+                    thread::sleep(POLL * 10);
+                }
+                while !over.load(Ordering::Acquire) {
+                    worker.interrupt();
+                    thread::sleep(POLL);
+                }
+                start_ns
+            });
+            // A signal is what ends it; without one all turns are over, and it goes on.
+            let result = loop {
+                match run_live(program, frame, TURNS, batch) {
+                    Ok(true) => {}
+                    Ok(false) => break Ok(()),
+                    Err(cause) => break Err(cause),
+                }
+            };
+            over.store(true, Ordering::Release);
+            let start_ns = helper.join().map_err(|_| io::Error::other("the helper panicked"))?;
+            result.map(|()| start_ns)
+        })
+    }
+}
+
+impl Generate for Generator {
+    fn generate(&mut self, start: &Start) -> io::Result<SourceCounts> {
+        let before = statistics(self.interface);
+        let start_ns = self.run(start)?;
+        self.before = before?;
+        let mut counts = self.state.counts();
+        if let Some(rate) = self.plan.frames_per_second {
+            counts.intended_frames = intended_frames(rate, self.plan.duration_ns);
+            counts.gaps = self.state.gaps();
+        } else {
+            counts.intended_frames = self.state.next_sequence();
+        }
+        counts.start_monotonic_ns = start_ns;
+        counts.end_monotonic_ns = monotonic_ns();
+        counts.batch_frames = u64::from(self.batch);
+        counts.unsent_frames = counts.intended_frames - counts.offered_frames;
+        Ok(counts)
+    }
+
+    /// What the interface refused is known by its own counter alone: of redirected frames the kernel tells nothing.
+    fn settle(&mut self, counts: &mut SourceCounts) -> io::Result<()> {
+        let dropped = statistics(self.interface)?.tx_dropped - self.before.tx_dropped;
+        let refused = dropped.min(counts.offered_frames);
+        counts.refused_frames = refused;
+        counts.offered_frames -= refused;
+        counts.unsent_frames += refused;
+        Ok(())
+    }
+}
+
+fn variant(layout: Layout) -> &'static str {
+    match (layout.ipv6, layout.tagged) {
+        (false, false) => "4",
+        (false, true) => "4_tag",
+        (true, false) => "6",
+        (true, true) => "6_tag",
+    }
+}
+
+fn statistics(interface: u32) -> io::Result<LinkStatistics> {
+    Ok(Netlink::open()?.link(interface)?.statistics)
+}
+
+/// Sends one frame that no sink counts, and looks whether the interface counts it.
+fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<()> {
+    let mut frame = [0; 60];
+    frame[..6].copy_from_slice(&plan.frame.destination_mac.0);
+    frame[6..12].copy_from_slice(&plan.frame.source_mac.0);
+    frame[12..14].copy_from_slice(&ETHERTYPE_PROBE.to_be_bytes());
+    let seen = |statistics: LinkStatistics| statistics.tx_packets + statistics.tx_dropped;
+    let before = seen(statistics(interface)?);
+    run_live(plain.as_fd(), &frame, 1, 1)?;
+    for _ in 0..PROBE_TRIES {
+        if seen(statistics(interface)?) != before {
+            return Ok(());
+        }
+        thread::sleep(PROBE_WAIT);
+    }
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!(
+            "{} takes no redirected frames: give the other end of the pair GRO (ethtool -K PEER gro on) or an XDP program",
+            plan.interface
+        ),
+    ))
+}
+
+/// The first `count` frames as the program writes them, without sending them: for inspection and tests.
+///
+/// # Errors
+/// As [`Generator::open`], but for the probe.
+pub fn written_frames(plan: &SourcePlan, count: u64) -> io::Result<Vec<Vec<u8>>> {
+    let composer = plan.composer()?;
+    let devices = bpf::set_device(interface_index(&plan.interface)?)?;
+    let mut state = State::create(GENERATOR, &composer)?;
+    state.set_once(count);
+    let name = format!("flat_{}", variant(composer.layout()));
+    let program = GENERATOR.load(&name, state.descriptor(), &[named("devices", &devices)])?;
+    let mut template = [0; MAXIMUM_FRAME_BYTES];
+    let largest = &mut template[..composer.largest_bytes()];
+    composer.prepare(largest);
+    (0..count).map(|_| run_once(program.as_fd(), largest).map(|(_, frame)| frame)).collect()
+}

@@ -1,0 +1,122 @@
+//! Counters of an interface: `struct rtnl_link_stats64`.
+
+use std::io;
+
+use super::{DUMP, Message, Netlink, attributes, u32_at};
+
+const RTM_NEWQDISC: u16 = 36;
+const RTM_GETQDISC: u16 = 38;
+
+/// The counters that frames can be lost by, and those that they pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the kernel's names
+pub struct LinkStatistics {
+    pub rx_packets: u64,
+    pub tx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_bytes: u64,
+    pub rx_errors: u64,
+    pub tx_errors: u64,
+    pub rx_dropped: u64,
+    pub tx_dropped: u64,
+    pub rx_over_errors: u64,
+    pub rx_fifo_errors: u64,
+    pub rx_missed_errors: u64,
+    pub tx_fifo_errors: u64,
+    pub rx_nohandler: u64,
+    pub rx_otherhost_dropped: u64,
+}
+
+impl LinkStatistics {
+    pub(super) fn read(value: &[u8]) -> Self {
+        let at = |place: usize| {
+            let bytes = value.get(place * 8..place * 8 + 8).and_then(|part| part.try_into().ok());
+            bytes.map_or(0, u64::from_ne_bytes)
+        };
+        Self {
+            rx_packets: at(0),
+            tx_packets: at(1),
+            rx_bytes: at(2),
+            tx_bytes: at(3),
+            rx_errors: at(4),
+            tx_errors: at(5),
+            rx_dropped: at(6),
+            tx_dropped: at(7),
+            rx_over_errors: at(11),
+            rx_fifo_errors: at(14),
+            rx_missed_errors: at(15),
+            tx_fifo_errors: at(18),
+            rx_nohandler: at(23),
+            rx_otherhost_dropped: at(24),
+        }
+    }
+
+    /// The counters by name, in the kernel's order.
+    pub fn named(&self) -> [(&'static str, u64); 14] {
+        [
+            ("rx_packets", self.rx_packets),
+            ("tx_packets", self.tx_packets),
+            ("rx_bytes", self.rx_bytes),
+            ("tx_bytes", self.tx_bytes),
+            ("rx_errors", self.rx_errors),
+            ("tx_errors", self.tx_errors),
+            ("rx_dropped", self.rx_dropped),
+            ("tx_dropped", self.tx_dropped),
+            ("rx_over_errors", self.rx_over_errors),
+            ("rx_fifo_errors", self.rx_fifo_errors),
+            ("rx_missed_errors", self.rx_missed_errors),
+            ("tx_fifo_errors", self.tx_fifo_errors),
+            ("rx_nohandler", self.rx_nohandler),
+            ("rx_otherhost_dropped", self.rx_otherhost_dropped),
+        ]
+    }
+}
+
+/// A queueing discipline and its counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueDiscipline {
+    /// The interface's number.
+    pub interface: u32,
+    /// `noqueue`, `fq_codel` and so on.
+    pub kind: String,
+    /// Frames that it let fall.
+    pub dropped: u64,
+    /// Times that it was full.
+    pub overlimits: u64,
+    /// Frames that stood in it.
+    pub backlog: u64,
+}
+
+impl Netlink {
+    /// The queueing disciplines of all interfaces.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn queue_disciplines(&mut self) -> io::Result<Vec<QueueDiscipline>> {
+        let bodies = self.request(Message::new(RTM_GETQDISC, DUMP, &[0; 20]), RTM_NEWQDISC)?;
+        Ok(bodies.iter().filter_map(|body| read_queue(body)).collect())
+    }
+}
+
+/// Attributes: 1 kind, 3 old statistics (struct `tc_stats`), of which dropped, overlimits and backlog are used.
+fn read_queue(body: &[u8]) -> Option<QueueDiscipline> {
+    let mut queue = QueueDiscipline {
+        interface: u32_at(body, 4)?,
+        kind: String::new(),
+        dropped: 0,
+        overlimits: 0,
+        backlog: 0,
+    };
+    for (kind, value) in attributes(body.get(20..)?) {
+        match kind {
+            1 => String::from_utf8_lossy(value).trim_end_matches('\0').clone_into(&mut queue.kind),
+            3 => {
+                let counter = |place| u32_at(value, place).map_or(0, u64::from);
+                (queue.dropped, queue.overlimits) = (counter(12), counter(16));
+                queue.backlog = counter(28);
+            }
+            _ => {}
+        }
+    }
+    Some(queue)
+}
