@@ -21,12 +21,13 @@ ALLOWED: dict[str, frozenset[str]] = {
         "errors": "",
         "units": "",
         "pi": "",
-        "records": "",
+        "points": "",
+        "records": "points",
         # the run folder and what comes after it
         "jsonlines": "errors",
-        "samples": "errors jsonlines records",
-        "stats": "errors records units",
-        "report": "errors samples stats units",
+        "samples": "errors jsonlines points records",
+        "stats": "errors points records units",
+        "report": "errors points samples stats units",
         # what stands by itself
         "image": "errors units",
         "host": "errors units",
@@ -54,7 +55,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "__init__": "",
     }.items()
 }
-AFTER_THE_BORDER = frozenset({"samples", "records", "jsonlines", "stats", "report", "units"})
+AFTER_THE_BORDER = frozenset({"samples", "records", "points", "jsonlines", "stats", "report", "units"})
 SEES_PLATFORMS = frozenset({"run", "manifest", "doctor", "shell", "fleet", "ground", "peer", "probes", "cli"})
 SEES_WORKLOADS = frozenset({"run", "manifest", "fleet", "cli"})
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll import units
-from virtoll.records import Clock, Manifest, Metric, Point, TrialRecord
+from virtoll.points import Point
+from virtoll.records import Clock, Manifest, Metric, TrialRecord
 
 Parameters = Mapping[str, Any]
 
