@@ -38,15 +38,18 @@ ALLOWED: dict[str, frozenset[str]] = {
         "progress": "plan",
         # measuring
         "timekeeper": "agent lab",
+        "hops": "agent errors lab",
         "platforms": "agent errors experiment image lab pi",
-        "workloads": "agent errors experiment lab pi timekeeper",
+        "workloads": "agent errors experiment hops lab pi timekeeper",
         "peer": "agent lab platforms",
         "probes": "experiment image platforms",
         # what sees platforms and workloads together
-        "fleet": "agent errors experiment lab plan platforms progress samples timekeeper workloads",
+        "fleet": "agent errors experiment hops lab plan platforms progress samples timekeeper workloads",
+        "calibration": "errors experiment fleet hops lab platforms samples workloads",
         "manifest": "agent errors experiment fleet host plan platforms samples workloads",
         "ground": "errors fleet image lab peer platforms progress samples",
-        "run": "errors experiment fleet ground host manifest plan platforms probes progress samples workloads",
+        "run": "calibration errors experiment fleet ground host manifest plan platforms probes progress samples "
+        "workloads",
         # what a person starts
         "doctor": "errors experiment fleet ground lab platforms probes progress run",
         "shell": "agent errors experiment fleet ground lab platforms progress run",
@@ -56,8 +59,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     }.items()
 }
 AFTER_THE_BORDER = frozenset({"samples", "records", "points", "jsonlines", "stats", "report", "units"})
-SEES_PLATFORMS = frozenset({"run", "manifest", "doctor", "shell", "fleet", "ground", "peer", "probes", "cli"})
-SEES_WORKLOADS = frozenset({"run", "manifest", "fleet", "cli"})
+SEES_PLATFORMS = frozenset(
+    {"run", "manifest", "doctor", "shell", "fleet", "ground", "peer", "probes", "calibration", "cli"}
+)
+SEES_WORKLOADS = frozenset({"run", "manifest", "fleet", "calibration", "cli"})
 
 
 def module_name(path: Path, source: Path) -> str:

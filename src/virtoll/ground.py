@@ -17,7 +17,7 @@ from virtoll.errors import GuestError, LabError
 from virtoll.fleet import Pinning
 from virtoll.image import prepare_image
 from virtoll.lab.inside import this_lab
-from virtoll.peer import network_peer
+from virtoll.peer import lab_agent, network_peer
 from virtoll.platforms.base import Site
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
@@ -68,8 +68,8 @@ def open_ground(pinning: Pinning, progress: Progress, image: str = "tiny") -> It
     ground = Ground(None, pinning, itertools.count(1), [])
     lab = this_lab(ground.record)
     site = Site(lab, prepare_image(image, offline=True, progress=progress.message))
-    with network_peer(site) as (peer, network):
-        ground.site = Site(lab, site.image, peer, network)
+    with network_peer(site) as (peer, network), lab_agent(site) as counters:
+        ground.site = Site(lab, site.image, peer, network, counters)
         yield ground
 
 

@@ -12,7 +12,11 @@ It must not know platforms: they choose one of ``host_port``, ``tap_port`` and
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
 import os
+import socket
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +29,7 @@ from virtoll.errors import GuestError, LabError
 MAXIMUM_SOURCES = 3
 TUN_DEVICE = "/dev/net/tun"
 _MAXIMUM_GUESTS = 190
+_SIOCETHTOOL, _ETHTOOL_SGRO = 0x8946, 0x2C
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,11 @@ class Link:
     lab_interface: str
     port_interface: str
     bridge: str
+
+    @property
+    def outer_interface(self) -> str:
+        """The bridge's port where the guest's own end is a veth that was moved away."""
+        return f"v{self.port_interface[1:]}"
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,18 @@ def taps_allowed() -> bool:
     return os.access(TUN_DEVICE, os.R_OK | os.W_OK)
 
 
+def receive_offload(interface: str) -> None:
+    """Switch generic receive offload on: a veth then takes frames in by NAPI, and redirected XDP frames at all.
+
+    Without it (or an XDP program) the kernel lets fall every frame that an XDP program of the other end redirects.
+    UDP frames are not merged by it.
+    """
+    value = ctypes.create_string_buffer(struct.pack("=II", _ETHTOOL_SGRO, 1))
+    request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(value))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as descriptor:
+        fcntl.ioctl(descriptor, _SIOCETHTOOL, request)
+
+
 @contextlib.contextmanager
 def _refused(link: Link) -> Iterator[None]:
     """A link that the kernel refuses costs the guest that wanted it, not the campaign."""
@@ -115,6 +137,7 @@ class Network:
         """Open a netlink socket in this (the lab's) namespace."""
         self._route = IPRoute()
         self._peer_pid = peer_pid
+        self._ports: dict[str, str] = {}
 
     def close(self) -> None:
         """Close the netlink socket; the interfaces stay until their namespace ends."""
@@ -130,6 +153,7 @@ class Network:
         """The link ends at a tap in a bridge of its own; returns the tap's name."""
         with _refused(link):
             self._bridged(link)
+            self._ports[link.bridge] = link.port_interface
             self._route.link("add", ifname=link.port_interface, kind="tuntap", mode="tap")
             self._enslave(link, link.port_interface)
         return link.port_interface
@@ -138,15 +162,31 @@ class Network:
         """The link ends at a veth that is moved into the namespace of process ``pid``, through a bridge of its own."""
         with _refused(link):
             self._bridged(link)
-            outside = f"v{link.port_interface[1:]}"
+            self._ports[link.bridge] = outside = link.outer_interface
             self._veth(outside, None, link.port_interface, link.guest_mac, link.mtu_bytes)
             self._enslave(link, outside)
             self._route.link("set", index=self._index(link.port_interface), net_ns_pid=pid)
 
+    def ports(self, network: GuestNetwork) -> dict[str, str]:
+        """By link's name, the port of its bridge that faces the guest; none for links that end in the lab itself."""
+        return {link.name: self._ports[link.bridge] for link in network.links if link.bridge in self._ports}
+
+    def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
+        """A veth pair inside the peer's namespace: generator and sink with nothing between."""
+        try:
+            self._veth(names[0], macs[0], names[1], macs[1], mtu_bytes)
+            for name in names:
+                receive_offload(name)
+            for index in [self._index(name) for name in names]:
+                self._route.link("set", index=index, net_ns_pid=self._peer_pid)
+        except (NetlinkError, OSError) as error:
+            raise GuestError(f"the pair for the calibration could not be made: {error}") from error
+
     def remove(self, network: GuestNetwork) -> None:
         """Remove the links of a guest that has ended; what its namespace took along is gone already."""
         for link in network.links:
-            for name in (link.lab_interface, f"v{link.port_interface[1:]}", link.port_interface, link.bridge):
+            self._ports.pop(link.bridge, None)
+            for name in (link.lab_interface, link.outer_interface, link.port_interface, link.bridge):
                 with contextlib.suppress(NetlinkError, LabError):
                     self._route.link("del", index=self._index(name))
 
@@ -169,6 +209,8 @@ class Network:
         self._route.link("set", index=self._index(one), state="up")
 
     def _to_peer(self, link: Link) -> None:
+        if link.role == "source":
+            receive_offload(link.lab_interface)
         self._route.link("set", index=self._index(link.peer_interface), net_ns_pid=self._peer_pid)
 
     def _index(self, name: str) -> int:

@@ -63,12 +63,16 @@ class GuestRequest:
 
 @dataclass
 class Site:
-    """Where guests are started; the network exists once the peer has been started."""
+    """Where guests are started; the network exists once the peer has been started.
+
+    ``counters`` is an agent in the lab's own namespace.
+    """
 
     lab: Lab
     image: GuestImage
     peer: Caller | None = None
     network: Network | None = None
+    counters: Caller | None = None
 
     def require_peer(self) -> Caller:
         """The network peer; a ``GuestError`` says that it is not there yet."""
