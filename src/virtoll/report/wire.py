@@ -3,8 +3,8 @@
 No numbers are computed here: they come from ``stats/wire.py``, ``stats/ceilings.py`` and ``stats/cautions.py``.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from virtoll import units
 from virtoll.report.rows import Shown, TableRow
@@ -23,6 +23,7 @@ from virtoll.stats.wire import (
     fair_rows,
 )
 
+Row = TypeVar("Row", LossRow, DelayRow, FairRow, CpuRow)
 _UNKNOWN = Shown("–", kind="missing")
 
 
@@ -30,19 +31,24 @@ def wire_context(analysis: Analysis) -> dict[str, Any]:
     """What ``wire.html.j2`` prints."""
     trials, tasks = analysis.data.trials, analysis.tasks
     pinning = analysis.data.manifest.pinning or {}
+
+    def ordered(rows: Iterable[Row]) -> list[Row]:
+        """By task and platform, as in every other table; a cell's own rows stay as they are."""
+        return sorted(rows, key=lambda row: (tasks.index(row.task), analysis.platforms.index(row.platform)))
+
     return {
         "cautions": analysis.cautions,
-        "located": [_loss_row(row) for row in analysis.losses if row.lost_frames],
+        "located": [_loss_row(row) for row in ordered(analysis.losses) if row.lost_frames],
         "lossless_rows": sum(not row.lost_frames for row in analysis.losses),
         "summary": _loss_summary(analysis.losses),
-        "delays": [_delay_row(row) for row in delay_rows(tasks, trials)],
+        "delays": [_delay_row(row) for row in ordered(delay_rows(tasks, trials))],
         "floors": [_floor_row(one) for one in analysis.ceilings if one.floor],
         "ceilings": [_ceiling_row(one) for one in analysis.ceilings],
         "failed_calibrations": [one for one in analysis.data.calibrations if one.status != "ok"],
         "paces": [_pace_row(row) for row in analysis.paces],
         "pace_line": _pace_line(analysis.paces),
-        "fair": [_fair_row(row) for row in fair_rows(tasks, trials)],
-        "cpu": [_cpu_row(row) for row in cpu_rows(tasks, trials, pinning.get("guest_cpus") or ())],
+        "fair": [_fair_row(row) for row in ordered(fair_rows(tasks, trials))],
+        "cpu": [_cpu_row(row) for row in ordered(cpu_rows(tasks, trials, pinning.get("guest_cpus") or ()))],
         "cores": _cores(pinning),
         "backends": [_backend_row(use) for use in analysis.backends],
     }

@@ -179,7 +179,7 @@ def achieved_rate(source: SourceCounts) -> float | None:
 
 
 def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[DelayRow, ...]:
-    """For each cell its lowest rate and the highest at which (median over trials) at most 0.5 % were lost."""
+    """For each cell its lowest rate and the highest at which (median over trials) at most 0.5 % were lost or unsent."""
     groups: dict[Cell, dict[float, list[Point]]] = {}
     for task, trial, point in points_of(tasks, trials):
         if point.intended_rate_frames_per_second is not None:
@@ -187,7 +187,7 @@ def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[De
             rates.setdefault(point.intended_rate_frames_per_second, []).append(point)
     rows = []
     for (platform, task), rates in sorted(groups.items(), key=lambda item: tasks.index(item[0][1])):
-        clean = [rate for rate, points in rates.items() if statistics.median(map(_loss, points)) <= LOSSLESS_SHARE]
+        clean = [rate for rate, points in rates.items() if statistics.median(map(_missing, points)) <= LOSSLESS_SHARE]
         chosen = {min(rates): "lowest rate"} | ({max(clean): "highest without loss"} if clean else {})
         for rate, what in chosen.items():
             told = [one.delay_ns for point in rates[rate] for one in point.sink.per_source if one.delay_ns is not None]
@@ -196,9 +196,11 @@ def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[De
     return tuple(rows)
 
 
-def _loss(point: Point) -> float:
-    offered = sum(source.offered_frames for source in point.sources)
-    return sum(one.lost_frames for one in point.sink.per_source) / offered if offered else 1.0
+def _missing(point: Point) -> float:
+    """Lost or unsent, as a share of what was intended."""
+    intended = sum(source.intended_frames for source in point.sources)
+    missing = intended - sum(one.forwarded_frames for one in point.sink.per_source)
+    return missing / intended if intended else 1.0
 
 
 def _delay_row(platform: str, task: Task, rate: float, what: str, told: Sequence[Distribution]) -> DelayRow | None:
