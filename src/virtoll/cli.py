@@ -201,6 +201,21 @@ def shell(
     sys.exit(run_in_lab(["in-lab-shell", platform]))
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def wire(context: typer.Context) -> None:
+    """Generator and sink alone: send, receive, calibrate.
+
+    All arguments go to the agent's own command line: see 'virtoll wire --help'.
+    """
+    from virtoll.image.guest import built_agent
+
+    agent = built_agent()
+    if not agent.is_file():
+        raise UsageError(f"the agent {agent} is missing; run 'make agent'")
+    console.file.flush()
+    os.execv(agent, [str(agent), "wire", *context.args])
+
+
 @listing.command("platforms")
 def list_platforms(as_json: Json = False) -> None:
     """Every way to run a guest that Virtoll knows ('virtoll doctor' tries which of them work here)."""
