@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from virtoll import __version__
-from virtoll.errors import Interrupted, UsageError, VirtollError
+from virtoll.errors import Interrupted, LabError, StorageError, UsageError, VirtollError
 from virtoll.experiment import Experiment, describe_parameters, find_experiment, load_experiment
 from virtoll.lab.launch import inside_lab, probe_namespaces, run_in_lab, sweep_dead_labs
 
@@ -105,7 +105,7 @@ def run(
     else:
         _prepare_outside("tiny")
         _check_lab()
-        _leave_unless_done(run_in_lab(["in-lab-run", str(checked.file.absolute()), str(folder)]), folder)
+        _leave_unless_done(run_in_lab(["in-lab-run", str(checked.file.absolute()), str(folder)]))
     _report(folder, headline=True)
 
 
@@ -122,7 +122,7 @@ def resume(run: RunArgument = "latest") -> None:
     else:
         _prepare_outside("tiny")
         _check_lab()
-        _leave_unless_done(run_in_lab(["in-lab-resume", str(folder)]), folder)
+        _leave_unless_done(run_in_lab(["in-lab-resume", str(folder)]))
     _report(folder, headline=True)
 
 
@@ -373,6 +373,11 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
                 f"interrupted; what was finished is stored: continue with 'virtoll resume {folder}'"
             ) from None
         raise Interrupted("interrupted before the first trial; nothing was stored") from None
+    except (StorageError, LabError) as error:
+        if (folder / "manifest.json").exists():
+            with suppress(VirtollError):  # a full disk may not even take this; then the run stays "running"
+                RunFolder.open(folder).set_state("interrupted", str(error))
+        raise
 
 
 @contextmanager
@@ -408,11 +413,9 @@ def _check_lab() -> None:
         raise UsageError(reason)
 
 
-def _leave_unless_done(code: int, folder: Path) -> None:
-    """Inside, the error was printed already; a run that did not end keeps its exit code."""
+def _leave_unless_done(code: int) -> None:
+    """Inside, the error was printed already, in one sentence; a run that did not end keeps its exit code."""
     if code != 0:
-        if (folder / "manifest.json").exists() and code != Interrupted.exit_code:
-            errors.print(f"virtoll: the run did not end; finished trials are in {folder}", markup=False, soft_wrap=True)
         sys.exit(code)
 
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from virtoll.agent import Answer, Caller
-from virtoll.errors import GuestError
+from virtoll.errors import GuestError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.hops import HopReader
 from virtoll.lab.network import GuestNetwork, Link, plan_links
@@ -216,8 +216,14 @@ class Fleet:
         folder = self.folder.path / "evidence" / name
         paths = []
         for file, content in found.items():
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / file).write_bytes(content)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / file).write_bytes(content)
+            except OSError as error:
+                raise StorageError(
+                    f"cannot write {folder / file}: {error.strerror or error}. What was stored before is whole; "
+                    "make room or fix the permission, then `virtoll resume` this run."
+                ) from error
             paths.append(f"evidence/{name}/{file}")
         return paths
 

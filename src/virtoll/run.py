@@ -47,8 +47,10 @@ def estimate(plan: Plan) -> float:
     """How long a plan will take here, in seconds, from each workload's and platform's own estimate."""
 
     def trial_seconds(trial: Trial) -> float:
-        slowdown = PLATFORMS[trial.platform.platform].slowdown
-        return WORKLOADS[trial.workload.workload].estimate_seconds(trial.workload.parameters, slowdown)
+        platform = PLATFORMS[trial.platform.platform]
+        if not platform.needs_lab:
+            return 0.0  # a model's time is simulated
+        return WORKLOADS[trial.workload.workload].estimate_seconds(trial.workload.parameters, platform.slowdown)
 
     real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
     trials = estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)

@@ -6,9 +6,11 @@ everything else in the PID namespace; that is how a lab ends, in order or not.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +20,9 @@ _SIGNALS = {b"I": signal.SIGINT, b"T": signal.SIGTERM}
 
 
 def main(arguments: list[str]) -> int:
-    """``init.py LIFELINE_FD ARGUMENTS...``: run ``virtoll ARGUMENTS`` as the lab's one command."""
+    """``init.py LIFELINE_FD JANITOR_FD ARGUMENTS...``: run ``virtoll ARGUMENTS`` as the lab's one command."""
     lifeline = int(arguments[0])
+    announce(int(arguments[1]))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     prepare_mounts()
@@ -28,8 +31,19 @@ def main(arguments: list[str]) -> int:
         os.close(lifeline)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        os.execv(sys.executable, [sys.executable, "-m", "virtoll", *arguments[1:]])  # noqa: S606 - an argument list
-    return _watch(child, lifeline)
+        os.execv(sys.executable, [sys.executable, "-m", "virtoll", *arguments[2:]])  # noqa: S606 - an argument list
+    code = _watch(child, lifeline)
+    with contextlib.suppress(OSError):
+        os.write(lifeline, bytes([code & 0xFF]))
+    return code
+
+
+def announce(janitor: int) -> None:
+    """Hand the janitor a pidfd of this process: by it the janitor knows when the whole PID namespace is dead."""
+    with socket.socket(fileno=janitor) as connection, contextlib.suppress(OSError):
+        descriptor = os.pidfd_open(os.getpid())
+        socket.send_fds(connection, [b"1"], [descriptor])
+        os.close(descriptor)
 
 
 def prepare_mounts() -> None:

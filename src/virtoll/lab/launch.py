@@ -7,11 +7,13 @@ The chain is launcher (the process that the user started) -> ``setpriv`` / ``uns
    file and exits, and the kernel kills every process of its PID namespace; network, mounts and taps go with them;
 2. the kernel's parent-death signal on ``setpriv`` and ``unshare``, for a launcher that dies before PID 1 listens;
 3. a *janitor*, a small process in a session of its own, which waits until launcher and lab are gone and removes what
-   can outlive a process (``residue``). It also does so after an ordinary end: one way out.
+   can outlive a process (``residue``). It also does so after an ordinary end: one way out. PID 1 hands it a pidfd of
+   itself, which the kernel marks only when all of the PID namespace is dead: nothing can make a folder after that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
@@ -28,6 +30,7 @@ from virtoll.lab import residue
 
 LAB_VARIABLE = "VIRTOLL_LAB"
 _TOOLS = ("setpriv", "unshare", "mount", "ip")
+_LAB_END_SECONDS = 60.0
 
 
 def inside_lab() -> str | None:
@@ -38,7 +41,7 @@ def inside_lab() -> str | None:
 def sweep_dead_labs() -> list[str]:
     """Remove what labs left that ended without being swept; returns what was removed."""
     removed: list[str] = []
-    for record in list(residue.dead_labs()):
+    for record in residue.dead_labs():
         removed += residue.sweep(record)
         removed.append(str(record.folder))
     return removed
@@ -50,16 +53,21 @@ def run_in_lab(arguments: Sequence[str]) -> int:
     sweep_dead_labs()
     record, lock = residue.create_record()
     ours, theirs = socket.socketpair()
+    told, teller = socket.socketpair()
     janitor_read, janitor_write = os.pipe()
-    janitor = _start_janitor(record, janitor_read, lock)
+    janitor = _start_janitor(record, janitor_read, told.fileno(), lock)
     os.close(janitor_read)
+    told.close()
     environment = {**os.environ, LAB_VARIABLE: record.lab_id}
-    command = [*_namespace_command(), sys.executable, "-m", "virtoll.lab.init", str(theirs.fileno()), *arguments]
+    ends = (theirs.fileno(), teller.fileno())
+    command = [*_namespace_command(), sys.executable, "-m", "virtoll.lab.init", *map(str, ends), *arguments]
     try:
-        process = subprocess.Popen(command, pass_fds=(theirs.fileno(), lock), env=environment, start_new_session=True)
+        process = subprocess.Popen(command, pass_fds=(*ends, lock), env=environment, start_new_session=True)
         theirs.close()
+        teller.close()
         return _supervise(process, ours)
     finally:
+        teller.close()
         os.close(lock)
         os.close(janitor_write)
         janitor.wait()
@@ -101,14 +109,14 @@ def _require_tools() -> None:
         )
 
 
-def _start_janitor(record: residue.LabRecord, pipe: int, lock: int) -> subprocess.Popen[bytes]:
+def _start_janitor(record: residue.LabRecord, pipe: int, told: int, lock: int) -> subprocess.Popen[bytes]:
     """A process that outlives everything of the lab by a moment.
 
     In its own session, so that no group kill takes it along.
     """
-    command = [sys.executable, "-m", "virtoll.lab.launch", record.lab_id, str(record.folder), str(pipe)]
+    command = [sys.executable, "-m", "virtoll.lab.launch", record.lab_id, str(record.folder), str(pipe), str(told)]
     return subprocess.Popen(
-        command, pass_fds=(pipe, lock), stdin=subprocess.DEVNULL, start_new_session=True, cwd="/", env=os.environ
+        command, pass_fds=(pipe, told, lock), stdin=subprocess.DEVNULL, start_new_session=True, cwd="/", env=os.environ
     )
 
 
@@ -122,18 +130,23 @@ def _supervise(process: subprocess.Popen[bytes], lifeline: socket.socket) -> int
             return
 
     previous = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    last_word = b""
     try:
-        code = process.wait()
+        process.wait()
+        lifeline.setblocking(False)
+        with contextlib.suppress(OSError):
+            last_word = lifeline.recv(1)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
         lifeline.close()
-    if code < 0 or code == 128 + signal.SIGKILL:
+    # Only PID 1's own word counts: what 'unshare' exits with after a kill differs from version to version.
+    if not last_word or last_word[0] == 128 + signal.SIGKILL:
         raise LabError("the lab was killed; what was finished is stored: continue it with 'virtoll resume'")
-    return code
+    return last_word[0]
 
 
-def janitor_main(lab_id: str, folder: str, pipe: int) -> int:
+def janitor_main(lab_id: str, folder: str, pipe: int, told: int) -> int:
     """Wait until the launcher is gone (the pipe ends) and the lab too, then sweep.
 
     Holds the record's lock until it exits.
@@ -143,7 +156,7 @@ def janitor_main(lab_id: str, folder: str, pipe: int) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     while os.read(pipe, 1):
         continue
-    _wait_for_lab_end(lab_id)
+    _wait_for_lab_end(socket.socket(fileno=told))
     try:
         residue.sweep(residue.LabRecord(lab_id, Path(folder)))
     except OSError as error:
@@ -152,20 +165,15 @@ def janitor_main(lab_id: str, folder: str, pipe: int) -> int:
     return 0
 
 
-def _wait_for_lab_end(lab_id: str) -> None:
-    """Wait (by pidfd, no polling of time) for every process that carries the lab's name in its environment."""
-    marker = f"{LAB_VARIABLE}={lab_id}".encode()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            descriptor = os.pidfd_open(int(entry.name))
-            if marker in (entry / "environ").read_bytes().split(b"\0"):
-                select.select([descriptor], [], [], 10.0)
-            os.close(descriptor)
-        except OSError:
-            continue
+def _wait_for_lab_end(told: socket.socket) -> None:
+    """Wait for the death of PID 1, by the pidfd that it sent, and so of all that lived in its namespace.
+
+    A stream that ends without one: PID 1 never came to life, and neither did anything below it.
+    """
+    _, descriptors, _, _ = socket.recv_fds(told, 1, 1)
+    for descriptor in descriptors:
+        select.select([descriptor], [], [], _LAB_END_SECONDS)
 
 
 if __name__ == "__main__":
-    sys.exit(janitor_main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    sys.exit(janitor_main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

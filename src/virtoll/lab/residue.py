@@ -51,26 +51,34 @@ def create_record() -> tuple[LabRecord, int]:
 
     Returns it with the lock's file descriptor (inheritable by the caller's choice).
     """
-    lab_id = f"virtoll-{os.urandom(6).hex()}"
-    folder = state_directory() / "labs" / lab_id
-    folder.mkdir(parents=True, mode=0o700)
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return LabRecord(lab_id, folder), descriptor
+    while True:
+        lab_id = f"virtoll-{os.urandom(6).hex()}"
+        folder = state_directory() / "labs" / lab_id
+        try:
+            folder.mkdir(parents=True, mode=0o700)
+            descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue  # another run's sweep took the empty parents away at this moment
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if (folder / "lock").exists():
+            return LabRecord(lab_id, folder), descriptor
+        os.close(descriptor)  # another run's sweep took it for dead before it was locked
 
 
 def dead_labs() -> Iterator[LabRecord]:
-    """The records whose lock nobody holds: labs that ended without being swept."""
+    """The records whose lock nobody holds: labs that ended without being swept. Each is locked while it is out."""
     for folder in sorted((state_directory() / "labs").glob("virtoll-*")):
-        with contextlib.suppress(OSError):
+        try:
             descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
-            finally:
-                os.close(descriptor)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield LabRecord(folder.name, folder)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(descriptor)
 
 
 def cgroup_folders(lab_id: str, root: Path = CGROUP_ROOT) -> list[Path]:

@@ -41,7 +41,7 @@ class Forward:
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """One point for each doubling up to a rate that a bare host may forward, fewer where the CPU is slow."""
         wanted = _forward(parameters)
-        points = 9 if slowdown < 3 else 6 if slowdown else 0
+        points = 12 if slowdown < 3 else 7
         return points * (wanted.point_milliseconds / 1000 + 0.08)
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:

@@ -1,0 +1,35 @@
+"""Hooks of the whole suite: modules that run inside a lab, and tests that need root."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from tests.support import inside
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:  # noqa: ARG001 - the hook's signature
+    """A test of a module that runs in a lab is replaced by its report from there."""
+    return True if inside.replay(item) else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Inside a lab: hand the report out."""
+    if _CONFIG:
+        inside.keep(report, _CONFIG[0])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the configuration for the hook that is not given it."""
+    _CONFIG.append(config)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test that needs root is skipped with a reason where it is missing."""
+    if item.get_closest_marker("root") is not None and os.geteuid() != 0:
+        pytest.skip("needs root")
+
+
+_CONFIG: list[pytest.Config] = []

@@ -1,0 +1,170 @@
+"""Runs that end otherwise than by being killed: in order, by Ctrl-C, by a full disk. Nothing is left on the host."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support import experiments, machine
+from tests.support.commands import REPOSITORY, VIRTOLL, environment
+from tests.support.playground import Playground, Running
+
+from virtoll.samples import RunFolder
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+NOBODY = machine.Family((), frozenset(), frozenset())
+
+
+def the_run(place: Playground) -> RunFolder:
+    (path,) = place.runs.iterdir()
+    return RunFolder.open(path)
+
+
+def write(place: Playground, text: str) -> Path:
+    file = place.base / "example.yaml"
+    file.write_text(text)
+    return file
+
+
+def small(blocks: int = 1) -> str:
+    """Guests that start at once."""
+    return experiments.text(
+        platforms=["native", "netns"], blocks=blocks, workloads=[{"workload": "forkwait", "processes": [100, 200]}]
+    )
+
+
+def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(place: Playground, every_kind: str) -> None:
+    """Network, mounts, cgroups, temporary files before and after; and no socket of the host's network in between."""
+    with place.start("run", write(place, every_kind)) as running:
+        running.wait_for("5/8 ")
+        seen = machine.family(running.process.pid)
+        sockets = machine.sockets_outside(seen)
+        visible = [name for name in place.new_on_host() if not name.startswith("cgroup ")]
+        assert running.end() == 0, running.said
+        place.check_clean(seen, running.token)
+    assert len(seen.processes) >= 10
+    assert len(seen.interfaces) >= 10
+    assert sockets == []
+    assert visible == [], "the lab's interfaces and mounts are not the host's, while it lives"
+    folder = the_run(place)
+    assert [trial.status for trial in folder.trials()] == ["ok"] * 8
+    assert {boot.attachment for boot in folder.boots()} == {"veth", "bridge"}
+    assert "report: " in running.said
+
+
+def check_interrupted(place: Playground, running: Running) -> None:
+    """After an interrupt: said once and how to go on, whole on disk, nothing left; and it can be resumed."""
+    assert running.process.returncode == 130
+    assert "Traceback" not in running.said
+    folder = the_run(place)
+    said = f"virtoll: interrupted; what was finished is stored: continue with 'virtoll resume {folder.path}'"
+    assert said in running.said
+    assert folder.state().state == "interrupted"
+    stored = folder.trials()
+    assert stored
+    again = place.run("resume", folder.path.name)
+    assert again.process.returncode == 0, again.said
+    after = RunFolder.open(folder.path)
+    assert after.trials()[: len(stored)] == stored
+    assert sorted(trial.trial for trial in after.trials()) == list(range(len(folder.manifest.plan.trials)))
+    assert after.state().state == "complete"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
+def test_an_interrupt_ends_the_run_in_order(root_place: Playground, every_kind: str, number: signal.Signals) -> None:
+    text = every_kind if number == signal.SIGINT else small(blocks=2)
+    with root_place.start("run", write(root_place, text)) as running:
+        running.wait_for("2/8 ")
+        seen = machine.family(running.process.pid)
+        running.process.send_signal(number)
+        running.end()
+        root_place.check_clean(seen, running.token)
+    check_interrupted(root_place, running)
+
+
+def test_the_key_ctrl_c_ends_the_run_in_order(place: Playground) -> None:
+    with place.start("run", write(place, small(blocks=3)), terminal=True) as running:
+        running.wait_for("2/12")
+        seen = machine.family(running.process.pid)
+        os.write(running.output, b"\x03")
+        running.end()
+        place.check_clean(seen, running.token)
+    running.said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", running.said)
+    check_interrupted(place, running)
+
+
+def test_an_interrupt_before_the_first_trial_stores_nothing(root_place: Playground, every_kind: str) -> None:
+    with root_place.start("run", write(root_place, every_kind)) as running:
+        running.wait_for("trying native")
+        seen = machine.family(running.process.pid)
+        running.process.send_signal(signal.SIGINT)
+        assert running.end() == 130
+        root_place.check_clean(seen, running.token)
+    assert "interrupted" in running.said
+    assert "Traceback" not in running.said
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, kibibytes: int) -> Iterator[tuple[Path, list[str]]]:
+    """A memory file system on ``folder`` in a mount namespace of its own: how it is seen from here, and the way in."""
+    script = f'mount -t tmpfs -o size={kibibytes}k tmpfs "$1" && echo mounted && exec cat'
+    holder = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", str(folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"mounted\n"
+        yield Path(f"/proc/{holder.pid}/root{folder}"), ["nsenter", "--target", str(holder.pid), "--mount", "--"]
+    finally:
+        holder.communicate()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small file system")
+@pytest.mark.parametrize("kibibytes", [4, 48, 128])
+def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path, kibibytes: int) -> None:
+    """4 KiB hold not even the manifest; the others fill up among boots and trials."""
+    file = experiments.write(
+        tmp_path,
+        platforms=["native", "netns"],
+        blocks=8,
+        workloads=[{"workload": "forkwait", "processes": [10, 20, 30]}],
+    )
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(disk, kibibytes) as (seen, enter):
+
+        def virtoll(*arguments: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [*enter, *VIRTOLL, *arguments], capture_output=True, text=True, check=False, cwd=REPOSITORY,
+                stdin=subprocess.DEVNULL, env=environment(VIRTOLL_RUNS=str(disk)), timeout=200,
+            )  # fmt: skip
+
+        full = virtoll("run", str(file), "--into", str(disk / "run"))
+        assert full.returncode == 1
+        assert "No space left on device" in full.stderr
+        assert full.stderr.startswith(f"virtoll: cannot write {disk}/run/")
+        assert full.stderr.count("\n") == 1
+        assert "Traceback" not in full.stderr
+        if kibibytes == 4:
+            return
+        stopped = RunFolder.open(seen / "run")
+        stored = stopped.trials()
+        assert stopped.state().state in ("interrupted", "running"), "said, where the disk still takes a word"
+        assert stored or kibibytes < 128
+        assert len(stored) < 48
+        assert {trial.status for trial in stored} <= {"ok"}
+        subprocess.run([*enter, "mount", "-o", "remount,size=20m", str(disk)], check=True)
+        resumed = virtoll("resume", str(disk / "run"))
+        assert resumed.returncode == 0, resumed.stderr
+        folder = RunFolder.open(seen / "run")
+        assert folder.trials()[: len(stored)] == stored
+        assert sorted(trial.trial for trial in folder.trials()) == list(range(48))
+        assert folder.state().state == "complete"

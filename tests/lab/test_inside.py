@@ -1,0 +1,115 @@
+"""A lab as it is seen from inside: its namespaces, its mounts, programs run and started in it, another root."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from virtoll.errors import GuestError
+from virtoll.image import prepare_image
+from virtoll.lab.init import SCRATCH
+from virtoll.lab.inside import Lab, end_process, this_lab, wait_until
+
+INSIDE_LAB = True
+pytestmark = pytest.mark.lab
+
+
+def test_it_is_alone() -> None:
+    assert os.getpid() == 1
+    assert {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()} == {1}
+    names = [line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]]
+    assert names == ["lo"]
+    assert {entry.name for entry in Path("/sys/class/net").iterdir()} == {"lo"}
+    assert "LOWER_UP" in subprocess.run(["ip", "link", "show", "lo"], capture_output=True, text=True, check=True).stdout
+
+
+def test_temporary_files_go_with_it() -> None:
+    assert {entry.name for entry in Path("/run").iterdir()} <= {"virtoll", "mount"}
+    assert os.environ["TMPDIR"] == str(SCRATCH / "tmp")
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    kinds = {line.split()[4]: line.split(" - ")[1].split()[0] for line in mounts}
+    assert kinds["/run"] == "tmpfs"
+    assert kinds["/sys"] == "sysfs"
+
+
+def test_cgroups_are_still_there() -> None:
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    assert any(line.split()[4].startswith("/sys/fs/cgroup") for line in mounts)
+
+
+def test_programs_are_recorded_and_their_failures_said() -> None:
+    recorded: list[tuple[str, list[str], int | None]] = []
+
+    def record(role: str, argv: Sequence[str], code: int | None) -> None:
+        recorded.append((role, list(argv), code))
+
+    lab = this_lab(record)
+    assert lab.run(["echo", "a b"], "test") == "a b\n"
+    with pytest.raises(GuestError, match=r"'sh -c .*' ended with 7: the last line"):
+        lab.run(["sh", "-c", "echo first >&2; echo the last line >&2; exit 7"], "test")
+    with pytest.raises(GuestError, match=r"'sleep 100' did not end within 0\.1 s"):
+        lab.run(["sleep", "100"], "test", deadline_seconds=0.1)
+    with pytest.raises(GuestError, match="no-such-program: not found on this host; install it"):
+        lab.run(["no-such-program"], "test")
+    assert [(entry[1][0], entry[2]) for entry in recorded] == [("echo", 0), ("sh", 7), ("sleep", None)]
+    assert {entry[0] for entry in recorded} == {"test"}
+
+
+def test_a_program_is_pinned_from_its_first_instruction() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    process = this_lab().spawn(["grep", "Cpus_allowed_list", "/proc/self/status"], "test", cpus=[cpu], stdout=-1)
+    out, _ = process.communicate()
+    assert out.split() == [b"Cpus_allowed_list:", str(cpu).encode()]
+    with pytest.raises(GuestError, match="not found on this host"):
+        this_lab().spawn(["no-such-program"], "test")
+
+
+@pytest.mark.parametrize("script", ["exec sleep 100", "trap '' TERM; while :; do sleep 1; done"])
+def test_a_process_is_ended_with_its_session(script: str) -> None:
+    process = this_lab().spawn(["sh", "-c", f"sleep 1000 & echo; {script}"], "test", stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    end_process(process, patience_seconds=0.2)
+    assert process.returncode in (-signal.SIGTERM, -signal.SIGKILL)
+    assert process.stdout.read() == b"", "nobody of its session holds the pipe"
+    end_process(process)
+
+
+def test_guests_have_folders_of_their_own() -> None:
+    lab = Lab("virtoll-0123456789ab")
+    folders = {lab.guest_folder("netns") for _ in range(3)}
+    assert len(folders) == 3
+    assert all(folder.is_dir() and folder.is_relative_to(SCRATCH) for folder in folders)
+
+
+def test_what_is_awaited_is_named() -> None:
+    wait_until(lambda: True, 0.0, "nothing")
+    with pytest.raises(GuestError, match=r"the moon's rise did not happen within 0\.05 s"):
+        wait_until(lambda: False, 0.05, "the moon's rise")
+
+
+def test_another_root_has_the_kernels_file_systems_and_is_not_written_to() -> None:
+    image = prepare_image("debug", offline=True)
+    before = sorted(str(path) for path in image.root.rglob("*"))
+    script = "ls -d /proc/1 /sys/kernel /dev/null /dev/pts; ls /; echo x > /tmp/new && echo y > /dev/null; cat /tmp/new"
+    confine = [sys.executable, "-m", "virtoll.lab.confine", str(image.root), "/bin/busybox", "sh", "-c", script]
+    said = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "--", *confine], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert said[:4] == ["/dev/null", "/dev/pts", "/proc/1", "/sys/kernel"]
+    assert set(said[4:-1]) == {"bin", "dev", "init", "proc", "run", "sys", "tmp"}
+    assert said[-1] == "x"
+    assert sorted(str(path) for path in image.root.rglob("*")) == before
+
+
+def test_a_root_that_cannot_be_used_is_said(tmp_path: Path) -> None:
+    confine = [sys.executable, "-m", "virtoll.lab.confine", str(tmp_path), "/init"]
+    finished = subprocess.run(["unshare", "--mount", "--", *confine], capture_output=True, text=True, check=False)
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("virtoll: mount -t proc proc ")

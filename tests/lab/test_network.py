@@ -1,0 +1,142 @@
+"""The lab's network: names and addresses by plan; links of each kind made and removed, inside a lab."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from virtoll.errors import GuestError, LabError
+from virtoll.lab.network import GuestNetwork, Network, plan_links
+
+INSIDE_LAB = True
+pytestmark = pytest.mark.lab
+
+
+def ip(*arguments: str, pid: int | None = None) -> str:
+    enter = ["nsenter", "--target", str(pid), "--net", "--"] if pid is not None else []
+    return subprocess.run([*enter, "ip", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def links(pid: int | None = None) -> set[str]:
+    lines = ip("-oneline", "link", "show", pid=pid).splitlines()
+    return {line.split(": ")[1].partition("@")[0] for line in lines} - {"lo"}
+
+
+@pytest.fixture
+def somebody() -> Iterator[int]:
+    """A process with a network namespace of its own."""
+    with subprocess.Popen(
+        ["unshare", "--net", "--", "sh", "-c", "echo there; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"there\n"
+        yield process.pid
+        process.kill()
+
+
+@pytest.fixture
+def network(somebody: int) -> Iterator[Network]:
+    made = Network(somebody)
+    yield made
+    made.close()
+
+
+def test_every_link_has_names_and_addresses_of_its_own() -> None:
+    links = [link for index in (0, 1, 9, 63, 189) for link in plan_links(index, 3).links]
+    assert len(links) == 5 * 5
+    for values in (
+        [link.guest_mac for link in links] + [link.peer_mac for link in links],
+        [link.guest_address for link in links] + [link.peer_address for link in links],
+        [
+            name
+            for link in links
+            for name in (link.peer_interface, link.lab_interface, link.port_interface, link.bridge)
+        ],
+    ):
+        assert len(set(values)) == len(values)
+    assert max(len(f"v{link.port_interface}") for link in links) <= 15, "the kernel's limit for a name"
+
+
+def test_the_roles_of_a_guests_links() -> None:
+    planned = plan_links(2, sources=2, mtu_bytes=1504)
+    assert [link.role for link in planned.links] == ["source", "source", "sink", "marks"]
+    assert [link.name for link in planned.sources] == ["in0", "in1"]
+    assert planned.sink.name == "out"
+    assert {link.mtu_bytes for link in planned.links} == {1504}
+    assert planned.marks is not None
+    assert planned.marks.guest_address == "10.66.4.1"
+    assert plan_links(2, marks=False).marks is None
+
+
+@pytest.mark.parametrize(("index", "sources"), [(-1, 1), (190, 1), (0, 0), (0, 4)])
+def test_more_than_there_is_room_for_is_refused(index: int, sources: int) -> None:
+    with pytest.raises(LabError, match="at most 190 guests and 3 sources"):
+        plan_links(index, sources)
+
+
+def test_a_host_port_is_a_veth_pair_to_the_peer(network: Network, somebody: int) -> None:
+    planned = plan_links(0, mtu_bytes=1400)
+    for link in planned.links:
+        network.host_port(link)
+    assert links() == {"l0in0", "l0out", "l0marks"}
+    assert links(somebody) == {"p0in0", "p0out", "p0marks"}
+    for link in planned.links:
+        assert link.guest_mac in ip("link", "show", link.lab_interface)
+        assert "mtu 1400" in ip("link", "show", link.peer_interface, pid=somebody)
+        assert link.peer_mac in ip("link", "show", link.peer_interface, pid=somebody)
+    network.remove(planned)
+    assert links() == links(somebody) == set()
+
+
+def test_a_namespace_port_goes_through_a_bridge_of_its_own(network: Network, somebody: int) -> None:
+    planned = plan_links(1)
+    with subprocess.Popen(["unshare", "--net", "--", "sh", "-c", "echo; exec cat"], stdin=-1, stdout=-1) as guest:
+        assert guest.stdout is not None
+        guest.stdout.readline()
+        for link in planned.links:
+            network.namespace_port(link, guest.pid)
+        assert links(guest.pid) == {link.port_interface for link in planned.links}
+        for link in planned.links:
+            members = ip("-oneline", "link", "show", "master", link.bridge)
+            assert len(members.splitlines()) == 2
+            assert link.guest_mac in ip("link", "show", link.port_interface, pid=guest.pid)
+        guest.kill()
+    network.remove(planned)
+    assert links() == links(somebody) == set()
+    network.remove(planned)
+
+
+def test_a_tap_port_is_a_tap_in_a_bridge_of_its_own(network: Network) -> None:
+    planned = plan_links(2)
+    for link in planned.links:
+        assert network.tap_port(link) == link.port_interface
+        assert link.port_interface in ip("link", "show", "master", link.bridge)
+        assert Path("/sys/class/net", link.port_interface).exists() or "tun" in ip("-details", "link", "show",
+                                                                                  link.port_interface)  # fmt: skip
+    network.remove(planned)
+    assert links() == set()
+
+
+def test_a_link_that_cannot_be_made_costs_its_guest(network: Network) -> None:
+    planned: GuestNetwork = plan_links(3)
+    link = planned.sink
+    network.host_port(link)
+    with pytest.raises(GuestError, match="its link out could not be made"):
+        network.host_port(link)
+    network.remove(planned)
+    with pytest.raises((GuestError, LabError)):
+        network.namespace_port(link, 2**22 + 1)
+    network.remove(planned)
+    assert links() == set()
+
+
+def test_guests_come_and_go_under_the_same_names(network: Network, somebody: int) -> None:
+    planned = plan_links(4)
+    for _ in range(3):
+        for link in planned.links:
+            network.tap_port(link)
+        network.remove(planned)
+    assert links() == links(somebody) == set()

@@ -1,0 +1,195 @@
+"""What is on this machine: processes, namespaces, interfaces, mounts, cgroup folders, files; before and after.
+
+Main types: ``Family`` (a process and all below it, as they were at one moment) and ``Snapshot`` (what the host has).
+Everything is read from /proc and /sys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+CGROUPS = Path("/sys/fs/cgroup")
+TOKEN = "VIRTOLL_TEST_TOKEN"
+_KINDS = ("net", "mnt", "pid", "ipc", "uts", "user")
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process; number and start time together name it for good."""
+
+    pid: int
+    started_ticks: int
+    parent: int
+    argv: tuple[str, ...]
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is still there, and not only waiting to be reaped."""
+        found = read_process(self.pid)
+        return found is not None and found.started_ticks == self.started_ticks
+
+    @property
+    def inner_pid(self) -> int | None:
+        """Its number in its own PID namespace."""
+        for line in _text(PROC / str(self.pid) / "status").splitlines():
+            if line.startswith("NSpid:"):
+                return int(line.split()[-1])
+        return None
+
+
+@dataclass(frozen=True)
+class Family:
+    """A process and all its descendants; the namespaces that they have and the host does not."""
+
+    processes: tuple[Process, ...]
+    namespaces: frozenset[str]
+    interfaces: frozenset[str]
+
+    def find(self, *words: str, inner_pid: int | None = None) -> Process | None:
+        """The first process with all these words among its arguments."""
+        for process in self.processes:
+            if all(word in process.argv for word in words) and inner_pid in (None, process.inner_pid):
+                return process
+        return None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The host's own interfaces, mounts and cgroup folders."""
+
+    interfaces: frozenset[str]
+    mounts: frozenset[str]
+    cgroups: frozenset[str]
+
+    def new_since(self, before: Snapshot) -> list[str]:
+        """What is here and was not before."""
+        return [
+            *(f"interface {name}" for name in sorted(self.interfaces - before.interfaces)),
+            *(f"mount {name}" for name in sorted(self.mounts - before.mounts)),
+            *(f"cgroup {name}" for name in sorted(self.cgroups - before.cgroups)),
+        ]
+
+
+def snapshot() -> Snapshot:
+    """The host now."""
+    mounts = {line.split()[4] for line in _text(PROC / "self" / "mountinfo").splitlines()}
+    folders = {current for current, _, _ in os.walk(CGROUPS)} if CGROUPS.is_dir() else set()
+    return Snapshot(frozenset(_interfaces(os.getpid())), frozenset(mounts), frozenset(folders))
+
+
+def family(pid: int) -> Family:
+    """A process and all below it, with their namespaces and the interfaces in them."""
+    children: dict[int, list[Process]] = {}
+    for process in processes():
+        children.setdefault(process.parent, []).append(process)
+    root = read_process(pid)
+    found, queue = [], [root] if root is not None else []
+    while queue:
+        process = queue.pop()
+        found.append(process)
+        queue += children.get(process.pid, [])
+    own = namespaces_of(os.getpid())
+    namespaces = {name for process in found for name in namespaces_of(process.pid)} - own
+    interfaces = {name for process in found if namespaces_of(process.pid) - own for name in _interfaces(process.pid)}
+    return Family(tuple(found), frozenset(namespaces), frozenset(interfaces - {"lo"}))
+
+
+def processes() -> list[Process]:
+    """Every process that is not a zombie."""
+    found = (read_process(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit())
+    return [process for process in found if process is not None]
+
+
+def read_process(pid: int) -> Process | None:
+    """A process by its number; None when it is gone or a zombie."""
+    _, _, rest = _text(PROC / str(pid) / "stat").rpartition(")")
+    words = rest.split()
+    if len(words) < 20 or words[0] in "ZX":
+        return None
+    argv = _bytes(PROC / str(pid) / "cmdline").split(b"\0")
+    return Process(pid, int(words[19]), int(words[1]), tuple(word.decode(errors="replace") for word in argv))
+
+
+def namespaces_of(pid: int) -> frozenset[str]:
+    """The names of a process's namespaces, such as ``net:[4026531840]``."""
+    found = set()
+    for kind in _KINDS:
+        with contextlib.suppress(OSError):
+            found.add(str((PROC / str(pid) / "ns" / kind).readlink()))
+    return frozenset(found)
+
+
+def left_of(gone: Family, token: str) -> list[str]:
+    """What is still there of a family: its processes, others with its token or in its namespaces or cgroups."""
+    left = []
+    known = {(process.pid, process.started_ticks) for process in gone.processes}
+    for process in processes():
+        inside = namespaces_of(process.pid) & gone.namespaces
+        marked = f"{TOKEN}={token}".encode() in _bytes(PROC / str(process.pid) / "environ").split(b"\0")
+        if (process.pid, process.started_ticks) in known or inside or marked:
+            left.append(f"process {process.pid} {' '.join(process.argv)[:120]} {sorted(inside)}")
+    mounts = _text(PROC / "self" / "mountinfo").splitlines()
+    return left + [f"kept by a mount: {line}" for line in mounts if any(name in line for name in gone.namespaces)]
+
+
+def labs_of_others(token: str) -> set[str]:
+    """The ids of labs that live now and were not started with this token: this machine has other users."""
+    found = set()
+    for process in processes():
+        settings = _bytes(PROC / str(process.pid) / "environ").decode(errors="replace").split("\0")
+        if f"{TOKEN}={token}" not in settings:
+            found |= {value.partition("=")[2] for value in settings if value.startswith("VIRTOLL_LAB=")}
+    return found
+
+
+def files_below(folders: Iterable[Path]) -> set[str]:
+    """Every file and folder below these."""
+    return {str(Path(current) / name) for top in folders for current, ds, fs in os.walk(top) for name in (*ds, *fs)}
+
+
+def sockets_outside(of: Family) -> list[str]:
+    """Sockets of the host's own network (TCP, UDP, raw, packet, listening UNIX) that a family holds."""
+    inodes = set()
+    for process in of.processes:
+        with contextlib.suppress(OSError):
+            for descriptor in (PROC / str(process.pid) / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    inodes.add(descriptor.readlink().name.removeprefix("socket:[").removesuffix("]"))
+    found = []
+    for table, column in (("tcp", 9), ("tcp6", 9), ("udp", 9), ("udp6", 9), ("raw", 9), ("raw6", 9), ("packet", 8)):
+        rows = [line.split() for line in _text(PROC / "net" / table).splitlines()[1:]]
+        found += [f"{table} {row}" for row in rows if len(row) > column and row[column] in inodes]
+    for line in _text(PROC / "net" / "unix").splitlines()[1:]:
+        row = line.split()
+        if int(row[3], 16) & 0x10000 and row[6] in inodes:
+            found.append(f"unix {row}")
+    return found
+
+
+def poll_until_empty(look: Callable[[], list[str]], deadline_seconds: float = 30.0) -> tuple[list[str], float]:
+    """Look until nothing is found or the deadline has passed: what is left, and how long it took in seconds."""
+    started = time.monotonic()
+    while (left := look()) and time.monotonic() - started < deadline_seconds:
+        time.sleep(0.02)
+    return left, time.monotonic() - started
+
+
+def _interfaces(pid: int) -> set[str]:
+    return {line.partition(":")[0].strip() for line in _text(PROC / str(pid) / "net" / "dev").splitlines()[2:]}
+
+
+def _text(path: Path) -> str:
+    return _bytes(path).decode(errors="replace")
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

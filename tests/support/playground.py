@@ -1,0 +1,207 @@
+"""A place where ``virtoll`` is started as somebody, with a /tmp, /run and /dev/shm that a test can look into.
+
+The three folders are bind mounts, in a mount namespace that only the started process has, of folders that the test
+made: so whatever is left in them was left by Virtoll. As an ordinary user (uid 12345) the process also has a
+/dev/net/tun that everybody may open, as Debian has it, whatever this host's own says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.support import machine
+from tests.support.commands import REPOSITORY, VIRTOLL, environment
+
+USER = 12345
+TUN = os.makedev(10, 200)
+DEADLINE_SECONDS = 120.0
+_COVERED = {"tmp": "/tmp", "run": "/run", "shm": "/dev/shm"}
+
+
+@dataclass
+class Running:
+    """A ``virtoll`` that runs: ``said`` is its output so far."""
+
+    process: subprocess.Popen[bytes]
+    token: str
+    output: int
+    said: str = ""
+
+    def wait_for(self, text: str, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+        """Read its output until it holds ``text``; fails when it ends before."""
+        deadline = time.monotonic() + deadline_seconds
+        while text not in self.said:
+            if not self._read(deadline - time.monotonic()):
+                pytest.fail(f"{text!r} was not said, but: {self.said}")
+
+    def listen(self, seconds: float) -> None:
+        """Read its output for so long."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and self._read(left):
+            continue
+
+    def end(self, deadline_seconds: float = DEADLINE_SECONDS) -> int:
+        """Read its output to the end and wait for its exit code."""
+        deadline = time.monotonic() + deadline_seconds
+        while self._read(deadline - time.monotonic()):
+            continue
+        return self.process.wait(max(0.1, deadline - time.monotonic()))
+
+    def _read(self, seconds: float) -> bool:
+        """False when nothing came in time, or never will."""
+        readable, _, _ = select.select([self.output], [], [], max(0.0, seconds))
+        if not readable:
+            return False
+        try:
+            chunk = os.read(self.output, 65536)
+        except OSError:
+            return False
+        self.said += chunk.decode(errors="replace").replace("\r\n", "\n")
+        return bool(chunk)
+
+
+@dataclass
+class Playground:
+    """The folders of one somebody; ``start`` runs ``virtoll`` there."""
+
+    base: Path
+    root: bool
+    before: machine.Snapshot = field(default_factory=machine.snapshot)
+
+    @property
+    def runs(self) -> Path:
+        """The runs folder."""
+        return self.base / "runs"
+
+    @property
+    def covered(self) -> list[Path]:
+        """What the process sees as /tmp, /run and /dev/shm."""
+        return [self.base / name for name in _COVERED]
+
+    @contextlib.contextmanager
+    def start(self, *arguments: str | Path, terminal: bool = False) -> Iterator[Running]:
+        """Start ``virtoll ARGUMENTS``; killed at the end if it still runs."""
+        token = uuid.uuid4().hex
+        if terminal:
+            output, theirs = os.openpty()
+        else:
+            output, theirs = os.pipe()
+        command = self.command([*VIRTOLL, *map(str, arguments)], token)
+        process = subprocess.Popen(
+            ["setsid", "--ctty", *command] if terminal else command,
+            stdin=theirs if terminal else subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=not terminal,
+            cwd=REPOSITORY,
+        )
+        os.close(theirs)
+        try:
+            yield Running(process, token, output)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(output)
+
+    def run(self, *arguments: str | Path) -> Running:
+        """Run ``virtoll ARGUMENTS`` to its end."""
+        with self.start(*arguments) as running:
+            running.end()
+        return running
+
+    def command(self, argv: Sequence[str], token: str) -> list[str]:
+        """The command line that starts ``argv`` as this somebody in this place."""
+        inherited = environment() if self.root else {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "COLUMNS": "200"}
+        cache = {key: value for key, value in os.environ.items() if key == "VIRTOLL_CACHE"}
+        variables = {
+            **inherited, **cache, machine.TOKEN: token, "VIRTOLL_RUNS": str(self.runs), "TERM": "xterm",
+            "PYTHONPATH": str(REPOSITORY / "src"), **({} if self.root else {"HOME": str(self.base / "home")}),
+        }  # fmt: skip
+        keep = self.base / "keep"
+        mounts = [f"mount --bind {REPOSITORY} {keep}"]
+        mounts += [f"mount --bind {self.base / name} {target}" for name, target in _COVERED.items()]
+        if REPOSITORY.is_relative_to("/tmp"):
+            mounts += [f"mkdir -p {REPOSITORY}", f"mount --bind {keep} {REPOSITORY}"]
+        if not self.root:
+            mounts.append(f"mount --bind {self.base / 'tun'} /dev/net/tun")
+        somebody = [] if self.root else ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"]
+        script = " && ".join([*mounts, 'exec "$@"'])
+        settings = [f"{key}={value}" for key, value in variables.items()]
+        private = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh"]
+        return [*private, *somebody, "env", "--ignore-environment", *settings, *argv]
+
+    def new_on_host(self) -> list[str]:
+        """Interfaces, mounts and cgroup folders that were not there when the playground was made."""
+        return machine.snapshot().new_since(self.before)
+
+    def settle(self, gone: machine.Family, token: str) -> tuple[list[str], float]:
+        """Wait until nothing of a run is left: what is left at the deadline, and how long it took in seconds."""
+
+        def look() -> list[str]:
+            kept = {str(self.base / "run" / "mount"), *(str(self.base / "tmp" / part) for part in _kept_parts())}
+            files = machine.files_below(self.covered) - kept
+            others = machine.labs_of_others(token)
+            new = [name for name in self.new_on_host() if not any(lab in name for lab in others)]
+            return [*machine.left_of(gone, token), *new, *(f"file {name}" for name in sorted(files))]
+
+        return machine.poll_until_empty(look)
+
+    def check_clean(self, gone: machine.Family, token: str) -> float:
+        """As ``settle``, and nothing may be left; gives how long it took in seconds."""
+        left, seconds = self.settle(gone, token)
+        assert left == []
+        return seconds
+
+
+@contextlib.contextmanager
+def playground(*, root: bool) -> Iterator[Playground]:
+    """Make the folders; skips where somebody else than root cannot even start Virtoll from here."""
+    base = Path(tempfile.mkdtemp(prefix="virtoll-playground-", dir="/var/tmp"))
+    try:
+        base.chmod(0o755)
+        for name in (*_COVERED, "home", "runs", "keep"):
+            (base / name).mkdir()
+            (base / name).chmod(0o1777)
+        (base / "run" / "mount").mkdir()  # libmount's own, there on every host that has booted
+        os.mknod(base / "tun", 0o020666, TUN)
+        (base / "tun").chmod(0o666)
+        place = Playground(base, root)
+        if not root:
+            _skip_unless_startable(place)
+        yield place
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _skip_unless_startable(place: Playground) -> None:
+    for argv in ([sys.executable, "-c", "import virtoll.cli"], ["unshare", "--user", "--map-root-user", "true"]):
+        finished = subprocess.run(place.command(argv, "probe"), capture_output=True, text=True, check=False)
+        if finished.returncode != 0:
+            said = (finished.stderr.splitlines() or ["no message"])[-1]
+            pytest.skip(f"an ordinary user cannot run {argv[0]} here: {said}")
+
+
+def _kept_parts() -> list[str]:
+    """The folders that hold a clone below /tmp in its place."""
+    parts = REPOSITORY.relative_to("/tmp").parts if REPOSITORY.is_relative_to("/tmp") else ()
+    return [str(Path(*parts[: count + 1])) for count in range(len(parts))]
+
+
+def kill_all(processes: Sequence[machine.Process]) -> None:
+    """kill -9, one after the other; one that has ended already is passed over."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)

@@ -1,0 +1,281 @@
+"""The whole path with the seeded model as the platform: what is injected is found, what fails is stored and named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments
+from tests.support.experiments import fake
+
+from virtoll import jsonlines
+from virtoll.errors import StorageError, UsageError
+from virtoll.experiment import find_experiment, load_experiment
+from virtoll.plan import Trial
+from virtoll.progress import SilentProgress
+from virtoll.report.build import load
+from virtoll.run import catalogue, measure, resume
+from virtoll.samples import RunFolder
+from virtoll.stats.analysis import Analysis, analyse
+from virtoll.stats.compare import Verdict
+
+JOBS = [{"workload": "superpi", "digits": 1000}, {"workload": "forkwait", "processes": 500}]
+FORWARD = {"workload": "forward", "frame_size_bytes": [64, 1500]}
+
+
+class StopAfter(SilentProgress):
+    """Ends the run the hard way once so many trials are stored."""
+
+    def __init__(self, trials: int) -> None:
+        self.left = trials
+
+    def trial_ends(self, trial: Trial, record: Mapping[str, Any]) -> None:  # noqa: ARG002 - the seam's signature
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def run(into: Path, progress: SilentProgress | None = None, **changed: Any) -> RunFolder:
+    """Measure an experiment of models."""
+    changed = {"baseline": "model", "workloads": JOBS, "blocks": 2, **changed}
+    measure(experiments.parsed(**changed), into, ["virtoll"], progress or SilentProgress())
+    return RunFolder.open(into)
+
+
+def statuses(folder: RunFolder, label: str) -> list[str]:
+    return [trial.status for trial in folder.latest_trials() if trial.platform == label]
+
+
+@pytest.fixture(scope="module")
+def self_test(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    """The experiment ``self-test``, measured and analysed."""
+    into = tmp_path_factory.mktemp("self-test") / "run"
+    measure(load_experiment(find_experiment("self-test"), catalogue()), into, ["virtoll"], SilentProgress())
+    return analyse(load(into))
+
+
+def test_the_self_test_is_whole(self_test: Analysis) -> None:
+    assert self_test.data.state.state == "complete"
+    assert {trial.status for trial in self_test.data.trials} == {"ok"}
+    assert len(self_test.data.trials) == len(self_test.data.manifest.plan.trials)
+    assert self_test.gaps == ()
+
+
+def test_the_injected_cost_is_found(self_test: Analysis) -> None:
+    for task in self_test.tasks:
+        found = self_test.comparison("model-cost-25", task)
+        assert found is not None
+        assert found.verdict == Verdict.SLOWER, task.label
+        assert found.share == pytest.approx(1 / 1.25, rel=0.02)
+        assert found.interval is not None
+        assert found.interval.low <= 1 / 1.25 <= found.interval.high
+
+
+def test_where_nothing_was_injected_nothing_is_found(self_test: Analysis) -> None:
+    assert self_test.rejected_controls == ()
+    for platform in ("model-again", "model-clock-2"):
+        for task in self_test.tasks:
+            found = self_test.comparison(platform, task)
+            assert found is not None
+            assert found.verdict == Verdict.NONE, (platform, task.label)
+
+
+def test_the_injected_clock_error_is_found(self_test: Analysis) -> None:
+    errors = {error.platform: error for error in self_test.clocks}
+    assert errors["model-clock-2"].median == pytest.approx(0.02, abs=0.002)
+    assert errors["model-clock-2"].within == 0
+    for label in ("model", "model-again", "model-cost-25"):
+        assert errors[label].within == len(errors[label].readings)
+
+
+def test_the_injected_loss_is_found(self_test: Analysis) -> None:
+    for curve in self_test.curves:
+        lowest = curve.points[0]
+        expected = 0.01 if curve.platform == "model-loss-1" else 0.0
+        assert lowest.loss.median == pytest.approx(expected, abs=0.002), curve.platform
+
+
+def test_the_same_seeds_give_the_same_results(tmp_path: Path) -> None:
+    def results(into: Path) -> list[tuple[int, object]]:
+        found = run(into, platforms=[fake("model"), fake("other", cost=2.0)], workloads=[*JOBS, FORWARD])
+        return [(t.trial, t.points and t.points[-1].sink.per_source[0].forwarded_frames) for t in found.latest_trials()]
+
+    assert results(tmp_path / "one") == results(tmp_path / "other")
+
+
+def test_an_unavailable_platform_keeps_its_row(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", platforms=[fake("model"), fake("absent", failure="unavailable")])
+    entry = next(entry for entry in folder.manifest.platforms if entry.label == "absent")
+    assert not entry.available
+    assert entry.reason == "the model was told to be unavailable; set 'failure: none'"
+    skipped = [trial for trial in folder.latest_trials() if trial.platform == "absent"]
+    assert [trial.status for trial in skipped] == ["skipped"] * 4
+    assert {trial.reason for trial in skipped} == {entry.reason}
+    assert {trial.boot for trial in skipped} == {None}
+    assert {boot.platform for boot in folder.boots()} == {"model"}
+    assert statuses(folder, "model") == ["ok"] * 4
+    assert folder.state().state == "complete"
+
+
+def test_a_guest_that_is_never_ready_costs_its_own_trials_only(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", platforms=[fake("model"), fake("dumb", failure="never-ready")])
+    assert statuses(folder, "model") == ["ok"] * 4
+    skipped = [trial for trial in folder.latest_trials() if trial.platform == "dumb"]
+    assert {trial.status for trial in skipped} == {"skipped"}
+    assert all("could not be started: " in str(trial.reason) for trial in skipped)
+    boots = [boot for boot in folder.boots() if boot.platform == "dumb"]
+    assert {boot.status for boot in boots} == {"failed"}
+    assert len({boot.boot for boot in boots}) == len(boots) == 6, "three starts a block, each with a name of its own"
+    for boot in boots:
+        assert boot.reason is not None
+        assert "was not ready" in boot.reason
+        assert [(folder.path / path).read_text() for path in boot.evidence] == ["fake: never ready\n"]
+
+
+def test_a_guest_that_dies_is_started_anew_and_the_others_go_on(tmp_path: Path) -> None:
+    folder = run(
+        tmp_path / "run",
+        platforms=[fake("model"), fake("frail", failure="dies", dies_at_job=2)],
+        workloads=[{"workload": "superpi", "digits": [100, 200, 300, 400]}],
+        blocks=1,
+    )
+    assert statuses(folder, "model") == ["ok"] * 4
+    frail = [trial for trial in folder.trials() if trial.platform == "frail"]
+    assert [trial.status for trial in frail] == ["ok", "failed", "ok", "failed"]
+    assert [trial.boot for trial in frail] == ["frail/0", "frail/0", "frail/0/2", "frail/0/2"]
+    for trial in frail[1::2]:
+        assert trial.reason == "the fake guest died, as its model was told to"
+        assert trial.clock is None
+        assert len(trial.evidence) == 1
+        assert "fake guest: " in (folder.path / trial.evidence[0]).read_text()
+
+
+def test_a_guest_that_always_dies_is_started_three_times_a_block(tmp_path: Path) -> None:
+    folder = run(
+        tmp_path / "run",
+        platforms=[fake("model"), fake("frail", failure="dies", dies_at_job=1)],
+        workloads=[{"workload": "superpi", "digits": [100, 200, 300, 400, 500]}],
+        blocks=1,
+    )
+    frail = [trial for trial in folder.trials() if trial.platform == "frail"]
+    assert [trial.status for trial in frail] == ["failed", "failed", "failed", "skipped", "skipped"]
+    assert "its guest was lost and not started again: " in str(frail[-1].reason)
+
+
+@pytest.mark.parametrize(
+    ("failure", "workloads", "reason"),
+    [
+        ("wrong-check", JOBS, "the check value is wrong: 'wrong' instead of "),
+        ("loses-marks", JOBS, "a mark of the job's start or end did not reach the timekeeper"),
+        ("unbalanced-books", [FORWARD], "source 0: forwarded + lost is not offered"),
+    ],
+)
+def test_what_cannot_be_believed_is_kept_and_not_summarised(
+    tmp_path: Path, failure: str, workloads: list[dict[str, Any]], reason: str
+) -> None:
+    folder = run(tmp_path / "run", platforms=[fake("model"), fake("liar", failure=failure)], workloads=workloads)
+    liar = [trial for trial in folder.latest_trials() if trial.platform == "liar"]
+    assert {trial.status for trial in liar} == {"invalid"}
+    assert all(str(trial.reason).startswith(reason) for trial in liar)
+    assert all(trial.clock is not None or trial.points is not None for trial in liar), "the raw values are kept"
+    analysis = analyse(load(folder.path))
+    assert {platform for platform, _ in analysis.cells} == {"model"}
+    for task in analysis.tasks:
+        comparison = analysis.comparison("liar", task)
+        assert comparison is not None
+        assert comparison.verdict == Verdict.NOT_MEASURED
+        assert reason in comparison.reason
+
+
+class BreaksEvidence(SilentProgress):
+    """Puts a file where the folder of evidence stands, before the first guest starts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, done: int, total: int, estimated_seconds: float) -> None:  # noqa: ARG002 - the seam's signature
+        (self.folder / "evidence").rmdir()
+        (self.folder / "evidence").write_text("")
+
+
+def test_evidence_that_cannot_be_stored_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"cannot write .*/evidence/dumb-0/console\.txt: .*What was stored before"):
+        run(
+            tmp_path / "run",
+            BreaksEvidence(tmp_path / "run"),
+            platforms=[fake("model"), fake("dumb", failure="never-ready")],
+        )
+
+
+THREE: dict[str, Any] = {
+    "platforms": [fake("model"), fake("other"), fake("absent", failure="unavailable")],
+    "blocks": 3,
+}
+
+
+@pytest.mark.parametrize("stored", [1, 2, 5, 6, 7, 11])
+def test_an_interrupted_run_is_resumed_with_each_trial_exactly_once(tmp_path: Path, stored: int) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", StopAfter(stored), **THREE)
+    before = RunFolder.open(tmp_path / "run")
+    kept = before.trials()
+    resume(tmp_path / "run", SilentProgress())
+    folder = RunFolder.open(tmp_path / "run")
+    assert folder.manifest == before.manifest
+    assert folder.state().state == "complete"
+    trials = folder.trials()
+    assert trials[: len(kept)] == kept
+    assert sorted(trial.trial for trial in trials) == list(range(18))
+    assert {trial.attempt for trial in trials} == {1}
+    planned = {(p.trial, p.block, p.platform, p.workload, str(p.parameters)) for p in folder.manifest.plan.trials}
+    assert {(t.trial, t.block, t.platform, t.workload, str(t.parameters)) for t in trials} == planned
+    boots = [boot.boot for boot in folder.boots()]
+    assert len(set(boots)) == len(boots)
+
+
+def test_a_complete_run_has_nothing_to_resume(tmp_path: Path) -> None:
+    before = run(tmp_path / "run", **THREE).trials()
+    resume(tmp_path / "run", SilentProgress())
+    assert RunFolder.open(tmp_path / "run").trials() == before
+
+
+def test_a_torn_last_line_is_measured_again(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", StopAfter(5), **THREE)
+    file = tmp_path / "run" / "trials.jsonl"
+    whole = RunFolder.open(tmp_path / "run").trials()
+    file.write_bytes(file.read_bytes()[:-20])
+    assert RunFolder.open(tmp_path / "run").trials() == whole[:-1]
+    resume(tmp_path / "run", SilentProgress())
+    numbers = [trial.trial for trial in RunFolder.open(tmp_path / "run").trials()]
+    assert sorted(numbers) == list(range(18))
+    assert all(json.loads(line) for _, line in jsonlines.read(file))
+
+
+def change_manifest(folder: Path, **changed: Any) -> None:
+    document = json.loads((folder / "manifest.json").read_text())
+    for key, value in changed.items():
+        document[key] = {**document[key], **value} if isinstance(document[key], dict) else value
+    (folder / "manifest.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"host": {"fingerprint": "0" * 64}}, "was begun on another host or kernel .*resume it there, or start a new"),
+        ({"agent": {"sha256": "0" * 64}}, "was begun with another build of the agent; start a new run of example"),
+        ({"experiment": {"text": experiments.text(platforms=[fake("model")], baseline="model")}}, "plans other trials"),
+    ],
+    ids=["host", "agent", "plan"],
+)
+def test_what_is_not_comparable_is_not_resumed(tmp_path: Path, changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", StopAfter(3), **THREE)
+    change_manifest(tmp_path / "run", **changed)
+    before = (tmp_path / "run" / "trials.jsonl").read_bytes()
+    with pytest.raises(UsageError, match=words):
+        resume(tmp_path / "run", SilentProgress())
+    assert (tmp_path / "run" / "trials.jsonl").read_bytes() == before
