@@ -213,7 +213,7 @@ def wire(context: typer.Context) -> None:
     if not agent.is_file():
         raise UsageError(f"the agent {agent} is missing; run 'make agent'")
     console.file.flush()
-    os.execv(agent, [str(agent), "wire", *context.args])
+    os.execv(agent, [str(agent), "wire", *context.args])  # noqa: S606 - the agent becomes this process
 
 
 @listing.command("platforms")
