@@ -33,13 +33,16 @@ ALLOWED: dict[str, frozenset[str]] = {
         "host": "errors units",
         "lab": "errors",
         "agent": "errors",
-        "experiment": "errors",
+        "testbed": "",
+        "experiment": "errors testbed",
+        "hosts": "errors testbed",
         "plan": "experiment",
         "progress": "plan",
         # measuring
         "timekeeper": "agent lab",
         "hops": "agent errors lab",
-        "platforms": "agent errors experiment image lab pi",
+        "farpeer": "agent errors hosts lab testbed",
+        "platforms": "agent errors experiment farpeer image lab pi",
         "workloads": "agent errors experiment hops lab pi timekeeper",
         "peer": "agent lab platforms",
         "probes": "experiment image platforms",
@@ -47,13 +50,14 @@ ALLOWED: dict[str, frozenset[str]] = {
         "fleet": "agent errors experiment hops lab plan platforms progress samples timekeeper workloads",
         "calibration": "errors experiment fleet hops lab platforms samples workloads",
         "manifest": "agent errors experiment fleet host plan platforms samples workloads",
-        "ground": "errors fleet image lab peer platforms progress samples",
+        "ground": "errors farpeer fleet image lab peer platforms progress samples testbed",
         "run": "calibration errors experiment fleet ground host manifest plan platforms probes progress samples "
         "workloads",
         # what a person starts
         "doctor": "errors experiment fleet ground lab platforms probes progress run",
         "shell": "agent errors experiment fleet ground lab platforms progress run",
-        "cli": "doctor errors experiment image lab manifest plan platforms progress report run samples shell workloads",
+        "cli": "doctor errors experiment hosts image lab manifest plan platforms progress report run samples shell "
+        "workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()

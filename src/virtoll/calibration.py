@@ -77,6 +77,8 @@ class Calibrator:
             })  # fmt: skip
 
     def _measure(self, shape: FrameParameters) -> list[dict[str, Any]]:
+        if self.site.far is not None:
+            raise GuestError("generator and sink are on another host; measure them there with 'virtoll wire calibrate'")
         peer = self.site.require_peer()
         stream = self._stream(shape.sources)
         histograms = knows_counters(peer)

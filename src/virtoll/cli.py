@@ -105,7 +105,7 @@ def run(
     else:
         _prepare_outside("tiny")
         _check_lab()
-        _leave_unless_done(run_in_lab(["in-lab-run", str(checked.file.absolute()), str(folder)]))
+        _leave_unless_done(_in_lab(checked, ["in-lab-run", str(checked.file.absolute()), str(folder)]))
     _report(folder, headline=True)
 
 
@@ -122,7 +122,7 @@ def resume(run: RunArgument = "latest") -> None:
     else:
         _prepare_outside("tiny")
         _check_lab()
-        _leave_unless_done(run_in_lab(["in-lab-resume", str(folder)]))
+        _leave_unless_done(_in_lab(experiment, ["in-lab-resume", str(folder)]))
     _report(folder, headline=True)
 
 
@@ -405,6 +405,15 @@ def _prepare_outside(image: str) -> None:
     from virtoll.image import prepare_image
 
     prepare_image(image, progress=lambda text: console.print(text, highlight=False, markup=False))
+
+
+def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
+    """Enter the lab; the agents of a testbed's hosts are started before, because the way to them is outside."""
+    from virtoll.hosts.session import open_session
+    from virtoll.image.guest import built_agent
+
+    with open_session(experiment.testbed, built_agent()) as (variables, descriptors):
+        return run_in_lab(arguments, variables, descriptors)
 
 
 def _check_lab() -> None:

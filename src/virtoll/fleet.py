@@ -64,6 +64,7 @@ class LiveGuest:
     network: GuestNetwork
     timekeeper: Timekeeper
     hops: HopReader
+    wire: Caller
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -76,7 +77,7 @@ class LiveGuest:
         """What a workload is given."""
         return Bench(
             self.guest.agent,
-            self.guest.peer,
+            self.wire,
             self.timekeeper,
             self.network,
             pinning.generator_cpu,
@@ -174,7 +175,7 @@ class Fleet:
             record["facts"] = guest.agent.call("facts")
             record["mismatches"] = mismatches(request, record["facts"])
             guest.park()
-            self._live[choice.label] = LiveGuest(boot, guest, request.network, timekeeper, hops)
+            self._live[choice.label] = LiveGuest(boot, guest, request.network, timekeeper, hops, self._wire(guest))
         except GuestError as error:
             found = error.evidence if isinstance(error, GuestStartError) else guest.evidence() if guest else {}
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
@@ -190,6 +191,8 @@ class Fleet:
         mtu = max([_STANDARD_MTU_BYTES, *(size - _ETHERNET_HEADER_BYTES for size in sizes)])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
+        if self.site and self.site.far:
+            network = self.site.far.reach(network)
         return GuestRequest(boot, self.experiment.vcpus, self.experiment.memory_bytes, self.pinning.guest_cpus, network)
 
     def _frame_parameters(self, key: str) -> list[int]:
@@ -199,17 +202,25 @@ class Fleet:
 
     def _connect(self, guest: Guest, network: GuestNetwork) -> tuple[Timekeeper, HopReader]:
         """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""
-        guest.peer.call("network", **peer_request(network))
+        marks = tuple(one for one in network.links if one.trunk is None)
+        guest.peer.call("network", **peer_request(GuestNetwork(marks)))
+        wire = self._wire(guest)
+        if len(marks) < len(network.links):
+            wire.call("network", **peer_request(GuestNetwork(tuple(one for one in network.links if one.trunk))))
         answer: Answer = guest.agent.call("network", **network_request(network))
         names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
         link = network.marks
         for each in network.links:
-            await_path(guest.peer, each)
+            await_path(wire if each.trunk else guest.peer, each)
         identifier = (os.getpid() + self.boots.total()) % 2**16
         timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
         lab = self.site.counters if self.site else None
         ports = self.site.network.ports(network) if self.site and self.site.network else {}
-        return timekeeper, HopReader(guest.peer, guest.agent, lab, network, names, ports)
+        return timekeeper, HopReader(wire, guest.agent, lab, network, names, ports)
+
+    def _wire(self, guest: Guest) -> Caller:
+        """Who generates and counts for a guest: its peer, or the testbed's other host."""
+        return self.site.far.agent if self.site and self.site.far else guest.peer
 
     def _keep(self, name: str, found: Mapping[str, bytes]) -> list[str]:
         """Store evidence files; returns their paths relative to the run folder."""

@@ -78,6 +78,7 @@ class Manifest:
     image: dict[str, Any] | None
     agent: dict[str, Any] | None
     pinning: dict[str, Any] | None
+    testbed: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -183,7 +184,9 @@ def open_site(experiment: Experiment, progress: Progress) -> Iterator[Ground]:
     if not needs_lab(experiment):
         yield bare_ground(pinning)
         return
-    with open_ground(pinning, progress) as ground:
+    if experiment.testbed is not None and not experiment.testbed.this_machine:
+        pinning = replace(pinning, generator_cpu=None, sink_cpu=None)
+    with open_ground(pinning, progress, testbed=experiment.testbed) as ground:
         yield ground
 
 

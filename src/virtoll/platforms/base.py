@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Protocol
 from virtoll.agent import AgentClient, Caller
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
+from virtoll.farpeer import FarPeer
 from virtoll.image import GuestImage
 from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import GuestNetwork, Network
@@ -65,7 +66,7 @@ class GuestRequest:
 class Site:
     """Where guests are started; the network exists once the peer has been started.
 
-    ``counters`` is an agent in the lab's own namespace.
+    ``counters`` is an agent in the lab's own namespace; ``far`` generator and sink on another host, None without.
     """
 
     lab: Lab
@@ -73,6 +74,7 @@ class Site:
     peer: Caller | None = None
     network: Network | None = None
     counters: Caller | None = None
+    far: FarPeer | None = None
 
     def require_peer(self) -> Caller:
         """The network peer; a ``GuestError`` says that it is not there yet."""
