@@ -9,9 +9,9 @@ from tests.support import inside
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:  # noqa: ARG001 - the hook's signature
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """A test of a module that runs in a lab is replaced by its report from there."""
-    return True if inside.replay(item) else None
+    return True if inside.replay(item, nextitem) else None
 
 
 @pytest.hookimpl(trylast=True)

@@ -68,9 +68,14 @@ class LiveGuest:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Let the guest run for the length of the context; parked again after an orderly end only."""
+        """Let the guest run for the length of the context; parked again after an orderly end only.
+
+        It must answer at both ends: frames that a dead guest did not forward are not frames that were lost.
+        """
         self.guest.resume()
+        self.guest.agent.call("clocks")
         yield
+        self.guest.agent.call("clocks")
         self.guest.park()
 
     def bench(self, pinning: Pinning, tags: Iterator[int]) -> Bench:

@@ -20,6 +20,7 @@ from virtoll.agent import Answer, Caller, ChannelMark
 from virtoll.lab.network import Link
 
 PATH_DELAY_SAMPLES = 10
+_ECHO_TIMEOUT_NS = 1_000_000_000
 _MARK_DEADLINE_NS = 2_000_000_000
 
 
@@ -59,8 +60,9 @@ class Timekeeper:
             return [self._channel_round_trip_ns() for _ in range(PATH_DELAY_SAMPLES)]
         answer = self._peer.call(
             "path-delay",
+            deadline_seconds=PATH_DELAY_SAMPLES * _ECHO_TIMEOUT_NS / 1e9 + 5,
             count=PATH_DELAY_SAMPLES,
-            timeout_ns=1_000_000_000,
+            timeout_ns=_ECHO_TIMEOUT_NS,
             **echo_request(self._link),
         )
         return [int(value) for value in answer["round_trip_ns"]]

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from tests.support.commands import REPOSITORY, environment
 
+from virtoll.image import IMAGES, prepare_image
 from virtoll.lab import residue
 from virtoll.lab.init import prepare_mounts
 from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab, probe_namespaces
@@ -35,7 +36,7 @@ def belongs_inside(item: pytest.Item) -> bool:
     return bool(getattr(getattr(item, "module", None), "INSIDE_LAB", False))
 
 
-def replay(item: pytest.Item) -> bool:
+def replay(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Outside: report what the test did inside. False where the test is to run as it is."""
     if not belongs_inside(item) or inside_lab() is not None:
         return False
@@ -47,6 +48,7 @@ def replay(item: pytest.Item) -> bool:
         report = item.config.hook.pytest_report_from_serializable(config=item.config, data=stored)
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    item.session._setupstate.teardown_exact(nextitem)  # folders that the test before had in common with this one
     return True
 
 
@@ -62,6 +64,8 @@ def _run_inside(nodeids: list[str], config: pytest.Config) -> dict[str, list[dic
     reason = probe_namespaces()
     if reason is not None:
         pytest.skip(reason)
+    for name in IMAGES:
+        prepare_image(name)  # there is no way to a package mirror from inside
     with _lab() as lab_id, tempfile.NamedTemporaryFile(suffix=".jsonl", dir="/var/tmp") as file:
         variables = environment(**{LAB_VARIABLE: lab_id, REPORTS_VARIABLE: file.name})
         # The runner stands in the place of ``virtoll.lab.init``, and is known by that name: see ``inside_lab``.

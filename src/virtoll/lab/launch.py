@@ -34,8 +34,13 @@ _LAB_END_SECONDS = 60.0
 
 
 def inside_lab() -> str | None:
-    """The lab's id when this process runs inside one, else None."""
-    return os.environ.get(LAB_VARIABLE)
+    """The lab's id when this process runs inside one, else None.
+
+    The variable alone is not believed: guests and bridges that were made outside a lab would be the host's own.
+    """
+    lab_id = os.environ.get(LAB_VARIABLE)
+    first_process = Path("/proc/1/cmdline").read_bytes().split(b"\0")
+    return lab_id if b"virtoll.lab.init" in first_process else None
 
 
 def sweep_dead_labs() -> list[str]:
@@ -54,7 +59,8 @@ def run_in_lab(
 
     ``variables`` are added to its environment; ``descriptors`` are open in it under the same numbers.
     """
-    _require_tools()
+    if (missing := _missing_tools()) is not None:
+        raise UsageError(missing)
     sweep_dead_labs()
     record, lock = residue.create_record()
     ours, theirs = socket.socketpair()
@@ -88,6 +94,8 @@ def _namespace_command() -> list[str]:
 
 def probe_namespaces() -> str | None:
     """Why a lab cannot be made here, or None when it can: found out by making one."""
+    if (missing := _missing_tools()) is not None:
+        return missing
     command = [*_namespace_command(), "ip", "link", "set", "lo", "up"]
     try:
         finished = subprocess.run(
@@ -107,12 +115,11 @@ def probe_namespaces() -> str | None:
     return f"the namespaces of the lab could not be made ({detail}); {remedy}"
 
 
-def _require_tools() -> None:
+def _missing_tools() -> str | None:
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
-    if missing:
-        raise UsageError(
-            f"{', '.join(missing)}: not found on this host; install them: apt-get install util-linux mount iproute2"
-        )
+    if not missing:
+        return None
+    return f"{', '.join(missing)}: not found on this host; install them: apt-get install util-linux mount iproute2"
 
 
 def _start_janitor(record: residue.LabRecord, pipe: int, told: int, lock: int) -> subprocess.Popen[bytes]:

@@ -154,7 +154,10 @@ class Platform(Protocol):
 
 @dataclass
 class AgentGuest:
-    """A guest whose agent is reached over a pair of file descriptors; ``cleanup`` runs last, in reverse order."""
+    """A guest whose agent is reached over a pair of file descriptors; ``cleanup`` runs last, in reverse order.
+
+    ``inner_group`` is the process group of what runs inside, where it is not the started process's own.
+    """
 
     agent: AgentClient
     peer: Caller
@@ -163,6 +166,7 @@ class AgentGuest:
     console_file: Path
     spawned_monotonic_ns: int
     ready_monotonic_ns: int = 0
+    inner_group: int | None = None
     cleanup: list[Callable[[], object]] = field(default_factory=list)
 
     def wait_ready(self, deadline_seconds: float) -> None:
@@ -205,8 +209,10 @@ class AgentGuest:
 
     def _signal(self, number: int) -> None:
         if self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, number)
+            for group in (self.process.pid, self.inner_group):
+                with contextlib.suppress(ProcessLookupError):
+                    if group is not None:
+                        os.killpg(group, number)
 
 
 def require_site(site: Site | None) -> Site:

@@ -79,8 +79,9 @@ class OciPlatform:
         ]
         guest = start_namespaced(request, place, command, "bridge", cleanup)
         wait_until(pid_file.exists, 5.0, f"{self.runtime}'s pid file of {request.name}")
+        guest.inner_group = int(pid_file.read_text())  # a runtime gives its container a session of its own
         for link in request.network.links:
-            network.namespace_port(link, int(pid_file.read_text()))
+            network.namespace_port(link, guest.inner_group)
         return guest
 
     def _command(self, site: Site) -> list[str]:

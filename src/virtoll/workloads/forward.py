@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from virtoll.experiment import Parameters
-from virtoll.hops import Reading, surroundings
+from virtoll.hops import surroundings
 from virtoll.workloads.base import Bench, Measurement, Metric
 from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
 
@@ -47,31 +47,25 @@ class Forward:
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """The sweep; every point is kept as the agent answered it."""
         wanted = _forward(parameters)
-        stream = _stream(bench, wanted)
         points: list[dict[str, Any]] = []
         rate = wanted.first_rate_frames_per_second
-        reading = bench.hops.read()
         while len(points) < _MAXIMUM_POINTS:
-            point, reading = _point(bench, stream, wanted, rate, reading)
-            points.append(point)
-            if _saturated(point, wanted.stop_below_share):
+            points.append(self._point(bench, wanted, rate))
+            if _saturated(points[-1], wanted.stop_below_share):
                 break
             rate *= wanted.rate_factor
-        points.append(_point(bench, stream, wanted, None, reading)[0])
+        points.append(self._point(bench, wanted, None))
         return Measurement(points=points, problem=unbalanced(points))
 
-
-def _point(
-    bench: Bench, stream: Stream, wanted: ForwardParameters, rate: float | None, before: Reading
-) -> tuple[dict[str, Any], Reading]:
-    """One point with its hops; what was read after it is what the next point begins with."""
-    duration_ns = wanted.point_milliseconds * 1_000_000
-    histograms = before.answers["peer"] is not None
-    point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=histograms)
-    after = bench.hops.read()
-    point["hops"] = bench.hops.hops(before, after, wanted.sources)
-    point["surroundings"] = surroundings(before, after)
-    return point, after
+    def _point(self, bench: Bench, wanted: ForwardParameters, rate: float | None) -> dict[str, Any]:
+        """One point between two readings of its hops. An agent of before ``counters`` knows no histograms either."""
+        duration_ns = wanted.point_milliseconds * 1_000_000
+        before = bench.hops.read()
+        known = before.answers["peer"] is not None
+        point = send(bench.peer, _stream(bench, wanted), wanted, bench.next_tag(), duration_ns, rate, histograms=known)
+        after = bench.hops.read()
+        hops = bench.hops.hops(before, after, wanted.sources)
+        return {**point, "hops": hops, "surroundings": surroundings(before, after)}
 
 
 def _stream(bench: Bench, wanted: ForwardParameters) -> Stream:

@@ -1,0 +1,103 @@
+"""Whole campaigns with real guests: two blocks without a flaw, and guests that are killed in the middle of a trial."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments, machine
+from tests.support.commands import virtoll
+from tests.support.playground import kill_all, playground
+
+from virtoll.plan import Trial, make_plan
+from virtoll.samples import RunFolder
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+
+def test_two_blocks_with_every_kind_of_guest_are_ok(tmp_path: Path) -> None:
+    """Interfaces of the second block have the names and addresses of the first one's."""
+    file = experiments.write(
+        tmp_path,
+        platforms=["native", "native-again", "netns", "runc", {"platform": "qemu-tcg", "nic": ["virtio-net", "e1000"]}],
+        blocks=2,
+        guest={"memory": "128MiB"},
+        workloads=[
+            {"workload": "forward", "frame_size_bytes": 64, "first_rate_frames_per_second": 2000, "rate_factor": 8,
+             "point_milliseconds": 50},
+            {"workload": "forkwait", "processes": 50},
+        ],
+    )  # fmt: skip
+    finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    folder = RunFolder.open(tmp_path / "run")
+    assert [(trial.platform, trial.workload, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
+    assert len(folder.trials()) == 24
+    boots = folder.boots()
+    assert {boot.status for boot in boots} == {"ok"}
+    assert len(boots) == len({boot.boot for boot in boots}) == 12
+    assert {len({b.facts["agent_sha256"] for b in boots if b.facts}), len(boots)} == {1, 12}
+    assert folder.state().state == "complete"
+    roles = {command.role for command in folder.commands()}
+    assert {"network peer", "probe", "guest runc/1", "guest qemu-tcg-e1000/0"} <= roles
+
+
+def long_trial_in_the_middle(label: str, workload: dict[str, Any]) -> tuple[str, Trial]:
+    """An experiment and the long trial of a platform, with trials of that platform and of the other one after it."""
+    for seed in itertools.count():
+        changed: dict[str, Any] = {
+            "platforms": ["native", label],
+            "blocks": 1,
+            "seed": seed,
+            "guest": {"memory": "128MiB"},
+            "workloads": [{"workload": "forkwait", "processes": [10, 20]}, workload],
+        }
+        trials = make_plan(experiments.parsed(**changed)).trials
+        long = next(t for t in trials if t.platform.label == label and t.workload.workload == workload["workload"])
+        if long.number > 0 and {t.platform.label for t in trials[long.number + 1 :]} == {"native", label}:
+            return experiments.text(**changed), long
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("label", "words", "workload"),
+    [
+        ("qemu-tcg", ["-kernel"], {"workload": "superpi", "digits": 200_000}),
+        ("netns", ["/init", "guest"], {"workload": "forward", "point_milliseconds": 1000}),
+    ],
+)
+def test_a_guest_that_dies_in_a_trial_costs_that_trial_only(
+    label: str, words: list[str], workload: dict[str, Any]
+) -> None:
+    """Also one that forwards: frames that a dead guest did not forward are no result."""
+    text, long = long_trial_in_the_middle(label, workload)
+    with playground(root=True) as place:
+        file = place.base / "dies.yaml"
+        file.write_text(text)
+        with place.start("run", file) as running:
+            running.wait_for(f"{long.number}/6 ")
+            seen = machine.family(running.process.pid)
+            victim = seen.find(*words, inner_pid=None if label == "qemu-tcg" else 1)
+            assert victim is not None
+            kill_all([victim])
+            assert running.end() == 0, running.said
+            place.check_clean(seen, running.token)
+        (path,) = place.runs.iterdir()
+        check_death(RunFolder.open(path), label, long)
+
+
+def check_death(folder: RunFolder, label: str, long: Trial) -> None:
+    """One failed trial with its evidence, a second boot for what came after it, and a complete run."""
+    failed = [trial for trial in folder.trials() if trial.status != "ok"]
+    assert [(trial.trial, trial.status) for trial in failed] == [(long.number, "failed")]
+    assert failed[0].boot == f"{label}/0"
+    assert failed[0].reason is not None
+    assert failed[0].reason.startswith(f"{label}/0")
+    assert "console.txt" in {Path(name).name for name in failed[0].evidence}
+    assert all((folder.path / name).is_file() for name in failed[0].evidence)
+    later = [trial for trial in folder.trials() if trial.platform == label and trial.trial > long.number]
+    assert {trial.boot for trial in later} == {f"{label}/0/2"}
+    assert [boot.boot for boot in folder.boots() if boot.platform == label] == [f"{label}/0", f"{label}/0/2"]
+    assert folder.state().state == "complete"

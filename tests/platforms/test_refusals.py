@@ -1,0 +1,118 @@
+"""Platforms that cannot be used here, and guests that never become ready: one sentence, and the evidence kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support import guests
+
+from virtoll.ground import Ground
+from virtoll.platforms.base import GuestStartError, Site
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with guests.ground() as made:
+        yield made
+
+
+@pytest.fixture
+def site(ground: Ground) -> Site:
+    assert ground.site is not None
+    return ground.site
+
+
+def links() -> set[str]:
+    return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("runc", "runc: not found on this host; install it: apt-get install runc"),
+        ("qemu-tcg", ": not found; apt-get install qemu-system-x86 (or qemu-system-arm)"),
+        ("qemu-kvm", ": not found; apt-get install qemu-system-x86 (or qemu-system-arm)"),
+        ("netns", "unshare: not found on this host; install it; allow namespaces for this user or run as root"),
+    ],
+)
+def test_a_missing_program_is_named_with_its_remedy(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, reason: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = guests.driver(kind).probe(site)
+    assert not found.available
+    assert found.reason is not None
+    assert found.reason.endswith(reason)
+
+
+@pytest.mark.parametrize("kind", ["native", "native-again", "netns", "runc", "qemu-tcg"])
+def test_what_starts_here_is_found_usable(site: Site, kind: str) -> None:
+    found = guests.driver(kind).probe(site)
+    assert found.available, found.reason
+    assert found.reason is None
+    assert found.version
+    assert found.version.split()[0] in ("Linux", "runc", "QEMU")
+
+
+def test_kvm_is_tried_by_booting_a_guest(site: Site) -> None:
+    """Usable, or not with a reason: a device file alone says nothing."""
+    found = guests.driver("qemu-kvm").probe(site)
+    assert found.version is not None
+    assert found.available == (found.reason is None)
+    if found.reason is not None:
+        assert found.reason.startswith("no guest boots with kvm here: ")
+        assert "\n" not in found.reason
+
+
+def test_without_its_folder_of_devices_a_broken_root_is_evidence(ground: Ground, site: Site, tmp_path: Path) -> None:
+    del ground
+    before = links()
+    broken = dataclasses.replace(site, image=dataclasses.replace(site.image, root=tmp_path))
+    with pytest.raises(GuestStartError, match="ended while it was needed") as raised:
+        guests.driver("netns").start(guests.request("netns"), broken)
+    assert b"virtoll: mount -t proc" in raised.value.evidence["console.txt"]
+    assert links() == before
+
+
+def test_a_machine_without_a_kernel_says_what_qemu_said(site: Site, tmp_path: Path) -> None:
+    before = links()
+    kernel = tmp_path / "vmlinuz"
+    kernel.write_bytes(b"not a kernel")
+    image = dataclasses.replace(site.image, kernel=dataclasses.replace(site.image.kernel, vmlinux=None, vmlinuz=kernel))
+    with pytest.raises(GuestStartError, match="QEMU said: ") as raised:
+        guests.driver("qemu-tcg").start(guests.request("qemu-tcg"), dataclasses.replace(site, image=image))
+    assert raised.value.evidence["qemu.txt"]
+    assert links() == before
+
+
+def test_a_machine_that_is_never_ready_keeps_its_console(site: Site, tmp_path: Path) -> None:
+    """A kernel without an initramfs: it boots, panics or waits, and says so on the console."""
+    before = links()
+    empty = tmp_path / "initramfs"
+    empty.write_bytes(b"")
+    image = dataclasses.replace(site.image, initramfs=empty)
+    with pytest.raises(GuestStartError) as raised:
+        guests.driver("qemu-tcg").start(guests.request("qemu-tcg", 30.0), dataclasses.replace(site, image=image))
+    assert b"Kernel panic" in raised.value.evidence["console.txt"]
+    assert links() == before
+
+
+@pytest.mark.parametrize("kind", ["netns", "qemu-tcg"])
+def test_a_deadline_that_is_too_short_is_said(site: Site, kind: str) -> None:
+    before = links()
+    with pytest.raises(GuestStartError, match=rf"{kind}/\d+ was not ready within 0\.001 s") as raised:
+        guests.driver(kind).start(guests.request(kind, 0.001), site)
+    assert "console.txt" in raised.value.evidence
+    assert links() == before
+
+
+def test_a_platform_outside_a_lab_is_refused() -> None:
+    for kind in guests.KINDS:
+        with pytest.raises(Exception, match="this platform needs a lab"):
+            guests.driver(kind).start(guests.request(kind), None)

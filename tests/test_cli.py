@@ -1,0 +1,251 @@
+"""The command line as a person or a program uses it: lists, plans, reports, diagnosis, a shell, and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments, machine
+from tests.support.commands import virtoll
+from tests.support.experiments import fake
+from tests.support.playground import Playground, playground
+
+from virtoll import __version__
+from virtoll.platforms import PLATFORMS
+from virtoll.report.figures import FIGURES
+from virtoll.workloads import WORKLOADS
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A runs folder with one run of models, made by the command line."""
+    folder = tmp_path_factory.mktemp("cli")
+    file = experiments.write(
+        folder,
+        platforms=[fake("model"), fake("model-again", seed=2), fake("slow", cost=1.5, seed=3)],
+        baseline="model",
+        control="model-again",
+        blocks=4,
+    )
+    finished = virtoll("run", file, runs=folder / "runs")
+    assert finished.returncode == 0, finished.stderr
+    return folder / "runs"
+
+
+@pytest.fixture
+def place() -> Iterator[Playground]:
+    with playground(root=True) as made:
+        yield made
+
+
+def as_json(*arguments: str, runs: Path | None = None) -> Any:
+    finished = virtoll(*arguments, "--json", runs=runs)
+    assert finished.returncode == 0, finished.stderr
+    return json.loads(finished.stdout)
+
+
+@pytest.mark.parametrize(
+    ("what", "names"),
+    [
+        ("platforms", list(PLATFORMS)),
+        ("workloads", list(WORKLOADS)),
+        ("figures", list(FIGURES)),
+        ("experiments", ["quick", "self-test"]),
+    ],
+)
+def test_lists_for_people_and_for_programs(what: str, names: list[str]) -> None:
+    rows = as_json("list", what)
+    assert [row["name"] for row in rows] == names
+    assert all(len(row) > 1 and all(value not in (None, "") for value in row.values()) for row in rows)
+    finished = virtoll("list", what)
+    assert finished.returncode == 0
+    for name in names:
+        assert name in finished.stdout
+
+
+def test_the_parameters_of_a_platform_are_listed_with_what_is_allowed() -> None:
+    rows = {row["name"]: row for row in as_json("list", "platforms")}
+    assert rows["qemu-tcg"]["parameters"]["nic"] == "virtio-net | e1000 (default virtio-net)"
+
+
+def test_runs_are_listed_with_their_state(runs: Path, tmp_path: Path) -> None:
+    (row,) = as_json("list", "runs", runs=runs)
+    assert (row["experiment"], row["state"], row["trials"]) == ("example", "complete", "12 of 12")
+    assert as_json("list", "runs", runs=tmp_path) == []
+    assert virtoll("list", "runs", runs=tmp_path).stdout == "none\n"
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "manifest.json").write_text("{")
+    (row,) = as_json("list", "runs", runs=tmp_path)
+    assert row["run"] == "damaged"
+    assert "damaged" in row["state"]
+
+
+def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
+    document = as_json("plan", "quick", runs=tmp_path / "runs")
+    assert document["experiment"] == "quick"
+    assert [trial["trial"] for trial in document["trials"]] == list(range(len(document["trials"])))
+    assert 0 < document["estimated_seconds"] <= 420
+    finished = virtoll("plan", "quick", runs=tmp_path / "runs")
+    lines = finished.stdout.splitlines()
+    assert len(lines) == len(document["trials"]) + 1
+    assert lines[-1].startswith(f"{len(document['trials'])} trials in 3 randomised blocks, seed 20080407, about ")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_versions_agree() -> None:
+    finished = virtoll("--version")
+    assert (finished.returncode, finished.stdout) == (0, f"virtoll {__version__}\n")
+
+
+def test_without_arguments_there_is_help() -> None:
+    finished = virtoll()
+    for command in ("run", "resume", "report", "list", "doctor", "plan", "clean", "shell"):
+        assert re.search(rf"^\s+{command}\b", finished.stdout + finished.stderr, re.MULTILINE)
+    assert "in-lab" not in finished.stdout + finished.stderr
+
+
+@pytest.mark.parametrize("command", ["resume", "report"])
+@pytest.mark.parametrize("run", ["latest", "20260101T000000Z-no-0000"])
+def test_an_unknown_run_exits_with_2(tmp_path: Path, command: str, run: str) -> None:
+    finished = virtoll(command, run, runs=tmp_path)
+    assert finished.returncode == 2
+    assert finished.stderr == (
+        f"virtoll: no run '{run}' in {tmp_path}; see 'virtoll list runs', or give the path of a run's folder\n"
+    )
+
+
+def test_a_folder_that_holds_a_run_is_not_written_over(runs: Path, tmp_path: Path) -> None:
+    (path,) = runs.iterdir()
+    before = (path / "trials.jsonl").read_bytes()
+    finished = virtoll("run", "self-test", "--into", path, runs=tmp_path)
+    assert finished.returncode == 2
+    assert "holds a run already" in finished.stderr
+    assert (path / "trials.jsonl").read_bytes() == before
+
+
+def test_a_report_is_made_anew_from_a_run(runs: Path) -> None:
+    (path,) = runs.iterdir()
+    document = as_json("report", "latest", runs=runs)
+    assert document["run"] == str(path)
+    assert Path(document["report"]) == path / "report" / "index.html"
+    assert Path(document["report"]).is_file()
+    cells = {row["platform"]: row["cells"][0] for row in document["headline"]}
+    assert cells["slow"]["share"] == pytest.approx(1 / 1.5, rel=0.05)
+    by_path = virtoll("report", path)
+    assert by_path.returncode == 0
+    assert f"report: {path}/report/index.html" in by_path.stdout
+
+
+def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
+    file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
+    finished = virtoll("run", file, runs=tmp_path / "runs")
+    assert "\x1b" not in finished.stdout
+    lines = finished.stdout.splitlines()
+    assert lines[0] == "example: Is it so?"
+    trials = [
+        line for line in lines if re.match(r"\d/4 block [12] (model|other) superpi.*: [0-9.]+ ms \(.* left\)$", line)
+    ]
+    assert len(trials) == 4
+
+
+@pytest.mark.root
+def test_a_live_display_on_a_terminal(place: Playground) -> None:
+    file = place.base / "example.yaml"
+    file.write_text(experiments.text(platforms=[fake("model"), fake("other")], baseline="model", blocks=2))
+    with place.start("run", file, terminal=True) as running:
+        assert running.end() == 0, running.said
+    assert "\x1b[" in running.said
+    assert "4/4" in running.said
+    assert "report: " in running.said
+
+
+def test_there_is_nothing_to_clean(tmp_path: Path) -> None:
+    finished = virtoll("clean", changed={"VIRTOLL_STATE": str(tmp_path), "VIRTOLL_CACHE": str(tmp_path / "cache")})
+    assert (finished.returncode, finished.stdout) == (0, "nothing to remove\n")
+
+
+def test_what_a_killed_run_left_is_cleaned(tmp_path: Path) -> None:
+    left = tmp_path / "labs" / "virtoll-0123456789ab"
+    left.mkdir(parents=True)
+    (left / "lock").touch()
+    cache = str(tmp_path / "cache")
+    finished = virtoll("clean", changed={"VIRTOLL_STATE": str(tmp_path), "VIRTOLL_CACHE": cache})
+    assert (finished.returncode, finished.stdout) == (0, f"removed {left}\n")
+    assert not left.exists()
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+def test_the_doctor_says_what_works_here() -> None:
+    """Every platform is tried anew, so this takes as long as the slowest of them."""
+    document = as_json("doctor")
+    platforms = {row["platform"]: row for row in document["platforms"]}
+    assert list(platforms) == list(PLATFORMS)
+    assert platforms["native"]["available"]
+    for row in platforms.values():
+        assert row["available"] == (row["reason"] is None), row
+    checks = {row["check"]: row for row in document["host"]}
+    assert {"user", "tools", "kernel", "CPUs", "cgroups", "/dev/kvm"} <= set(checks)
+    for row in checks.values():
+        assert row["good"] or row["remedy"], row
+
+
+def test_the_doctor_exits_with_1_where_nothing_can_be_measured(tmp_path: Path) -> None:
+    """A host without the tools: said with the remedy, and nothing is tried."""
+    finished = virtoll("doctor", "--json", changed={"PATH": str(tmp_path)})
+    assert finished.returncode == 1, finished.stderr
+    checks = {row["check"]: row for row in json.loads(finished.stdout)["host"]}
+    assert not checks["tools"]["good"]
+    assert "apt-get install util-linux" in checks["tools"]["remedy"]
+    measured = virtoll("run", "quick", "--into", tmp_path / "run", changed={"PATH": str(tmp_path)})
+    assert measured.returncode == 2
+    assert "apt-get install" in measured.stderr
+    assert "Traceback" not in measured.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.lab
+@pytest.mark.root
+@pytest.mark.parametrize("platform", ["netns", "qemu-tcg:nic=e1000"])
+def test_a_shell_takes_commands_and_gives_its_status(platform: str) -> None:
+    finished = virtoll("shell", platform, stdin=b"echo $((20+3)) apples; ls /proc/1/exe\nexit 7\n")
+    assert finished.returncode == 7, finished.stderr
+    assert "23 apples" in finished.stdout
+
+
+@pytest.mark.parametrize(
+    ("platform", "words"),
+    [("nativ", "platform 'nativ' is not known; allowed: native, "), ("qemu-tcg:nic=ne2k", "'virtio-net' or 'e1000'")],
+)
+def test_a_shell_in_an_unknown_platform_exits_with_2(platform: str, words: str) -> None:
+    finished = virtoll("shell", platform)
+    assert finished.returncode == 2
+    assert words in finished.stderr
+
+
+@pytest.mark.lab
+@pytest.mark.root
+def test_a_shell_on_a_terminal(place: Playground) -> None:
+    with place.start("shell", "netns", terminal=True) as running:
+        running.wait_for("/ # ")
+        seen = machine.family(running.process.pid)
+        os.write(running.output, b"echo $((20+3)) plums\r")
+        running.wait_for("23 plums")
+        os.write(running.output, b"exit 3\r")
+        assert running.end() == 3
+        place.check_clean(seen, running.token)
+
+
+@pytest.mark.parametrize("command", ["in-lab-run", "in-lab-resume", "in-lab-shell"])
+def test_what_belongs_into_a_lab_is_refused_outside(tmp_path: Path, command: str) -> None:
+    """Even where the environment claims a lab: guests made here would be on the host's own network."""
+    arguments = {"in-lab-run": ["quick", str(tmp_path / "run")], "in-lab-resume": ["x"], "in-lab-shell": ["netns"]}
+    finished = virtoll(command, *arguments[command], changed={"VIRTOLL_LAB": "virtoll-0123456789ab"})
+    assert finished.returncode == 2
+    assert "runs inside a lab only" in finished.stderr
+    assert not (tmp_path / "run").exists()
