@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.points import CalibrationRecord
+from virtoll.report.drawing import render
+from virtoll.report.figures import FIGURES
+from virtoll.report.headline import bound_line, headline_rows, headline_table
+from virtoll.report.page import render_page
 from virtoll.samples import parse_record
 from virtoll.stats.analysis import Analysis, RunData, analyse
 from virtoll.stats.cautions import Caution, shared_cores
@@ -53,6 +59,22 @@ def test_a_cell_near_the_ceiling_is_generator_bound_and_one_far_from_it_is_not(w
         assert found.generator_bound("native", task) is bound, factor
         assert not found.generator_bound("qemu-tcg-e1000", task)
         assert ("native" in (of(found, Caution.GENERATOR_BOUND) or "")) is bound
+
+
+def test_generator_bound_is_said_wherever_the_number_stands(wired: Analysis) -> None:
+    task = next(task for task in wired.tasks if task.workload == "forward")
+    rate = wired.cells["native", task].median * 1.05
+    found = with_ceiling(wired.data, rate)
+    assert bound_line(found).startswith("Generator-bound: native (64 B")
+    row = next(row for row in headline_rows(found) if row.platform == "netns")
+    assert row.cells[0].generator_bound
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(headline_table(found))
+    assert "g generator-bound" in console.export_text()
+    page = render_page(found, {name: render(name, spec, found) for name, spec in FIGURES.items()})
+    assert "native (64 B" in page
+    assert page.count("generator-bound") > 5
+    assert not bound_line(wired)
 
 
 def test_the_lower_of_two_calibrations_counts(wired: Analysis) -> None:

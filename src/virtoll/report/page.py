@@ -77,6 +77,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "words": headline.platform_words(analysis),
         "control_line": headline.control_line(analysis),
         "host_line": headline.host_line(analysis),
+        "bound_line": headline.bound_line(analysis),
         "brand_class": headline.brand_class(analysis.fitness.brand),
         "compared": compared,
         "left_out": _left_out(analysis, compared),

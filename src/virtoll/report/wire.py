@@ -38,6 +38,7 @@ def wire_context(analysis: Analysis) -> dict[str, Any]:
 
     return {
         "cautions": analysis.cautions,
+        "testbed": _testbed(analysis.data.manifest.testbed),
         "located": [_loss_row(row) for row in ordered(analysis.losses) if row.lost_frames],
         "lossless_rows": sum(not row.lost_frames for row in analysis.losses),
         "summary": _loss_summary(analysis.losses),
@@ -190,6 +191,18 @@ def _cores(pinning: Mapping[str, Any]) -> str:
         f"Cores: guests {guests}, generator {pinning.get('generator_cpu')}, sink {pinning.get('sink_cpu')}. A veth's "
         "receiving side runs where the sender runs: for native, namespaces and containers the router's work is done "
         "on the generator's core and is in the generator's time; for machines it is on the guest's."
+    )
+
+
+def _testbed(testbed: Mapping[str, Any] | None) -> str:
+    """Where generator and sink were, in one sentence; empty without a testbed."""
+    if testbed is None:
+        return ""
+    far, ends = testbed["generator"]["host"], {role: ", ".join(testbed[role]["interfaces"]) for role in testbed}
+    where = f"ssh {far['ssh']}" if far["ssh"] is not None else f"netns {far['netns']}"
+    return (
+        f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on {where}, reached by {ends['hypervisor']} "
+        "of this machine. Both ends of a delay were read from that host's clock."
     )
 
 
