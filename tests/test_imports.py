@@ -21,42 +21,52 @@ ALLOWED: dict[str, frozenset[str]] = {
         "errors": "",
         "units": "",
         "pi": "",
-        "records": "",
+        "points": "",
+        "records": "points",
         # the run folder and what comes after it
         "jsonlines": "errors",
-        "samples": "errors jsonlines records",
-        "stats": "errors records units",
-        "report": "errors samples stats units",
+        "samples": "errors jsonlines points records",
+        "stats": "errors points records units",
+        "report": "errors points samples stats units",
         # what stands by itself
         "image": "errors units",
         "host": "errors units",
         "lab": "errors",
         "agent": "errors",
-        "experiment": "errors",
+        "testbed": "",
+        "experiment": "errors testbed",
+        "hosts": "errors testbed",
         "plan": "experiment",
         "progress": "plan",
         # measuring
         "timekeeper": "agent lab",
-        "platforms": "agent errors experiment image lab pi",
-        "workloads": "agent errors experiment lab pi timekeeper",
+        "hops": "agent errors lab",
+        "farpeer": "agent errors hosts lab testbed",
+        "platforms": "agent errors experiment farpeer image lab pi",
+        "workloads": "agent errors experiment hops lab pi timekeeper",
         "peer": "agent lab platforms",
         "probes": "experiment image platforms",
         # what sees platforms and workloads together
-        "fleet": "agent errors experiment lab plan platforms progress samples timekeeper workloads",
+        "fleet": "agent errors experiment hops lab plan platforms progress samples timekeeper workloads",
+        "calibration": "errors experiment fleet hops lab platforms samples workloads",
         "manifest": "agent errors experiment fleet host plan platforms samples workloads",
-        "ground": "errors fleet image lab peer platforms progress samples",
-        "run": "errors experiment fleet ground host manifest plan platforms probes progress samples workloads",
+        "ground": "errors farpeer fleet image lab peer platforms progress samples testbed",
+        "run": "calibration errors experiment fleet ground host manifest plan platforms probes progress samples "
+        "workloads",
         # what a person starts
         "doctor": "errors experiment fleet ground lab platforms probes progress run",
         "shell": "agent errors experiment fleet ground lab platforms progress run",
-        "cli": "doctor errors experiment image lab manifest plan platforms progress report run samples shell workloads",
+        "cli": "doctor errors experiment hosts image lab manifest plan platforms progress report run samples shell "
+        "workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()
 }
-AFTER_THE_BORDER = frozenset({"samples", "records", "jsonlines", "stats", "report", "units"})
-SEES_PLATFORMS = frozenset({"run", "manifest", "doctor", "shell", "fleet", "ground", "peer", "probes", "cli"})
-SEES_WORKLOADS = frozenset({"run", "manifest", "fleet", "cli"})
+AFTER_THE_BORDER = frozenset({"samples", "records", "points", "jsonlines", "stats", "report", "units"})
+SEES_PLATFORMS = frozenset(
+    {"run", "manifest", "doctor", "shell", "fleet", "ground", "peer", "probes", "calibration", "cli"}
+)
+SEES_WORKLOADS = frozenset({"run", "manifest", "fleet", "calibration", "cli"})
 
 
 def module_name(path: Path, source: Path) -> str:

@@ -105,7 +105,7 @@ def run(
     else:
         _prepare_outside("tiny")
         _check_lab()
-        _leave_unless_done(run_in_lab(["in-lab-run", str(checked.file.absolute()), str(folder)]))
+        _leave_unless_done(_in_lab(checked, ["in-lab-run", str(checked.file.absolute()), str(folder)]))
     _report(folder, headline=True)
 
 
@@ -122,7 +122,7 @@ def resume(run: RunArgument = "latest") -> None:
     else:
         _prepare_outside("tiny")
         _check_lab()
-        _leave_unless_done(run_in_lab(["in-lab-resume", str(folder)]))
+        _leave_unless_done(_in_lab(experiment, ["in-lab-resume", str(folder)]))
     _report(folder, headline=True)
 
 
@@ -199,6 +199,21 @@ def shell(
 
     parse_platform(platform)
     sys.exit(run_in_lab(["in-lab-shell", platform]))
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def wire(context: typer.Context) -> None:
+    """Generator and sink alone: send, receive, calibrate.
+
+    All arguments go to the agent's own command line: see 'virtoll wire --help'.
+    """
+    from virtoll.image.guest import built_agent
+
+    agent = built_agent()
+    if not agent.is_file():
+        raise UsageError(f"the agent {agent} is missing; run 'make agent'")
+    console.file.flush()
+    os.execv(agent, [str(agent), "wire", *context.args])  # noqa: S606 - the agent becomes this process
 
 
 @listing.command("platforms")
@@ -390,6 +405,15 @@ def _prepare_outside(image: str) -> None:
     from virtoll.image import prepare_image
 
     prepare_image(image, progress=lambda text: console.print(text, highlight=False, markup=False))
+
+
+def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
+    """Enter the lab; the agents of a testbed's hosts are started before, because the way to them is outside."""
+    from virtoll.hosts.session import open_session
+    from virtoll.image.guest import built_agent
+
+    with open_session(experiment.testbed, built_agent()) as (variables, descriptors):
+        return run_in_lab(arguments, variables, descriptors)
 
 
 def _check_lab() -> None:

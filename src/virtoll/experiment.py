@@ -22,6 +22,7 @@ import yaml
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints, ValidationError
 
 from virtoll.errors import UsageError
+from virtoll.testbed import Testbed
 
 EXPERIMENTS_DIRECTORY = Path(__file__).resolve().parents[2] / "experiments"
 
@@ -60,6 +61,7 @@ class ExperimentFile(Parameters):
     guest: GuestSize = GuestSize()
     blocks: int = Field(default=3, ge=1, le=1000)
     seed: int = Field(default=1, ge=0, lt=2**63)
+    testbed: Testbed | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class Experiment:
     marks: str
     blocks: int
     seed: int
+    testbed: Testbed | None = None
 
 
 def find_experiment(name: str) -> Path:
@@ -169,6 +172,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
         marks=parsed.guest.marks,
         blocks=parsed.blocks,
         seed=parsed.seed,
+        testbed=parsed.testbed,
     )
 
 

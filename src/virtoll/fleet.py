@@ -19,6 +19,7 @@ from typing import Any, Self
 from virtoll.agent import Answer, Caller
 from virtoll.errors import GuestError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
+from virtoll.hops import HopReader
 from virtoll.lab.network import GuestNetwork, Link, plan_links
 from virtoll.plan import Trial
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Site, network_request, peer_request
@@ -62,6 +63,8 @@ class LiveGuest:
     guest: Guest
     network: GuestNetwork
     timekeeper: Timekeeper
+    hops: HopReader
+    wire: Caller
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -79,12 +82,13 @@ class LiveGuest:
         """What a workload is given."""
         return Bench(
             self.guest.agent,
-            self.guest.peer,
+            self.wire,
             self.timekeeper,
             self.network,
             pinning.generator_cpu,
             pinning.sink_cpu,
             tags,
+            self.hops,
         )
 
 
@@ -172,11 +176,11 @@ class Fleet:
                 spawn_monotonic_ns=guest.spawned_monotonic_ns,
                 ready_monotonic_ns=guest.ready_monotonic_ns,
             )
-            timekeeper = self._connect(guest, request.network)
+            timekeeper, hops = self._connect(guest, request.network)
             record["facts"] = guest.agent.call("facts")
             record["mismatches"] = mismatches(request, record["facts"])
             guest.park()
-            self._live[choice.label] = LiveGuest(boot, guest, request.network, timekeeper)
+            self._live[choice.label] = LiveGuest(boot, guest, request.network, timekeeper, hops, self._wire(guest))
         except GuestError as error:
             found = error.evidence if isinstance(error, GuestStartError) else guest.evidence() if guest else {}
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
@@ -188,10 +192,12 @@ class Fleet:
 
     def _request(self, choice: PlatformChoice, boot: str) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
-        sizes = self._frame_parameters("frame_size_bytes")
+        sizes = self._frame_parameters("largest_frame_bytes")
         mtu = max([_STANDARD_MTU_BYTES, *(size - _ETHERNET_HEADER_BYTES for size in sizes)])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
+        if self.site and self.site.far:
+            network = self.site.far.reach(network)
         return GuestRequest(boot, self.experiment.vcpus, self.experiment.memory_bytes, self.pinning.guest_cpus, network)
 
     def _frame_parameters(self, key: str) -> list[int]:
@@ -199,16 +205,27 @@ class Fleet:
         values = [getattr(choice.parameters, key, None) for choice in self.experiment.workloads]
         return [int(value) for value in values if value is not None]
 
-    def _connect(self, guest: Guest, network: GuestNetwork) -> Timekeeper:
+    def _connect(self, guest: Guest, network: GuestNetwork) -> tuple[Timekeeper, HopReader]:
         """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""
-        guest.peer.call("network", **peer_request(network))
+        marks = tuple(one for one in network.links if one.trunk is None)
+        guest.peer.call("network", **peer_request(GuestNetwork(marks)))
+        wire = self._wire(guest)
+        if len(marks) < len(network.links):
+            wire.call("network", **peer_request(GuestNetwork(tuple(one for one in network.links if one.trunk))))
         answer: Answer = guest.agent.call("network", **network_request(network))
         names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
         link = network.marks
         for each in network.links:
-            await_path(guest.peer, each)
+            await_path(wire if each.trunk else guest.peer, each)
         identifier = (os.getpid() + self.boots.total()) % 2**16
-        return Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
+        timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
+        lab = self.site.counters if self.site else None
+        ports = self.site.network.ports(network) if self.site and self.site.network else {}
+        return timekeeper, HopReader(wire, guest.agent, lab, network, names, ports)
+
+    def _wire(self, guest: Guest) -> Caller:
+        """Who generates and counts for a guest: its peer, or the testbed's other host."""
+        return self.site.far.agent if self.site and self.site.far else guest.peer
 
     def _keep(self, name: str, found: Mapping[str, bytes]) -> list[str]:
         """Store evidence files; returns their paths relative to the run folder."""

@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtoll.errors import GuestError, LabError
+from virtoll.farpeer import far_peer
 from virtoll.fleet import Pinning
 from virtoll.image import prepare_image
 from virtoll.lab.inside import this_lab
-from virtoll.peer import network_peer
+from virtoll.peer import lab_agent, network_peer
 from virtoll.platforms.base import Site
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
+from virtoll.testbed import Testbed
 
 
 @dataclass
@@ -63,13 +65,18 @@ class Ground:
 
 
 @contextlib.contextmanager
-def open_ground(pinning: Pinning, progress: Progress, image: str = "tiny") -> Iterator[Ground]:
-    """Lab, image and network peer. The image was made before the lab was entered: there is no way out of here."""
+def open_ground(
+    pinning: Pinning, progress: Progress, image: str = "tiny", testbed: Testbed | None = None
+) -> Iterator[Ground]:
+    """Lab, image, network peer, and the testbed's other host.
+
+    The image was made, and the other host's agent started, before the lab was entered: there is no way out of here.
+    """
     ground = Ground(None, pinning, itertools.count(1), [])
     lab = this_lab(ground.record)
     site = Site(lab, prepare_image(image, offline=True, progress=progress.message))
-    with network_peer(site) as (peer, network):
-        ground.site = Site(lab, site.image, peer, network)
+    with network_peer(site) as (peer, network), lab_agent(site) as counters, far_peer(testbed, network) as far:
+        ground.site = Site(lab, site.image, peer, network, counters, far)
         yield ground
 
 

@@ -64,6 +64,7 @@ def build(
         "image": _image(site),
         "agent": _agent(site),
         "pinning": asdict(pinning),
+        "testbed": experiment.testbed.model_dump(mode="json") if experiment.testbed else None,
     }
 
 

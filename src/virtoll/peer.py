@@ -1,4 +1,4 @@
-"""The network peer: generator, sink and timekeeper, as one agent in a network namespace of its own."""
+"""The network peer: generator, sink and timekeeper, as one agent in a network namespace of its own; the lab's agent."""
 
 from __future__ import annotations
 
@@ -29,4 +29,18 @@ def network_peer(site: Site) -> Iterator[tuple[AgentClient, Network]]:
         if network is not None:
             network.close()
         peer.close()
+        end_process(process)
+
+
+@contextlib.contextmanager
+def lab_agent(site: Site) -> Iterator[AgentClient]:
+    """An agent in the lab's own namespace, which reads the counters of its bridges, veth pairs and taps."""
+    command = [str(site.image.agent), "--seat", "host", "--channel", "stdio"]
+    process = site.lab.spawn(command, "the lab's counters", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    agent = connect_stdio(process, "the lab's agent")
+    try:
+        agent.wait_ready(_READY_SECONDS)
+        yield agent
+    finally:
+        agent.close()
         end_process(process)

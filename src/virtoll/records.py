@@ -7,6 +7,8 @@ writing and checking are in `samples`, which also hands these names on.
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from virtoll.points import Point
+
 Status = Literal["ok", "invalid", "failed", "skipped"]
 RunState = Literal["running", "interrupted", "complete"]
 
@@ -76,6 +78,7 @@ class Manifest:
     image: dict[str, Any] | None
     agent: dict[str, Any] | None
     pinning: dict[str, Any] | None
+    testbed: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -119,54 +122,6 @@ class Check:
     value: Any
     expected: Any
     ok: bool
-
-
-@dataclass(frozen=True)
-class SourceCounts:
-    """Frames of one traffic source; `offered + unsent == intended`."""
-
-    source: int
-    intended_frames: int
-    offered_frames: int
-    unsent_frames: int
-    start_monotonic_ns: int
-    end_monotonic_ns: int
-
-
-@dataclass(frozen=True)
-class SinkCounts:
-    """Frames of one source at the sink; `forwarded + lost == offered`."""
-
-    source: int
-    forwarded_frames: int
-    duplicate_frames: int
-    reordered_frames: int
-    lost_frames: int
-    first_received_monotonic_ns: int | None
-    last_received_monotonic_ns: int | None
-
-
-@dataclass(frozen=True)
-class Sink:
-    """What the sink saw in one traffic trial."""
-
-    per_source: tuple[SinkCounts, ...]
-    foreign_frames: int
-    late_trial_frames: int
-    kernel_dropped_frames: int | None
-    drained: bool
-
-
-@dataclass(frozen=True)
-class Point:
-    """One point of a rate sweep; an intended rate of None is flat out."""
-
-    intended_rate_frames_per_second: float | None
-    duration_ns: int
-    frame_size_bytes: int
-    backend: str
-    sources: tuple[SourceCounts, ...]
-    sink: Sink
 
 
 @dataclass(frozen=True)

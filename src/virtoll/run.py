@@ -10,10 +10,12 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from virtoll import manifest, probes
+from virtoll import calibration, manifest, probes
+from virtoll.calibration import Calibrator
 from virtoll.errors import GuestError, UsageError
 from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
 from virtoll.fleet import Fleet, LiveGuest, choose_pinning
@@ -51,7 +53,9 @@ def estimate(plan: Plan) -> float:
             return 0.0  # a model's time is simulated
         return WORKLOADS[trial.workload.workload].estimate_seconds(trial.workload.parameters, platform.slowdown)
 
-    return estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
+    real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
+    trials = estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
+    return trials + calibration.estimate_seconds(real)
 
 
 def measure(experiment: Experiment, into: Path, command: list[str], progress: Progress) -> None:
@@ -101,6 +105,8 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
     progress.begin(len(plan.trials) - len(todo), len(plan.trials), estimate(Plan(plan.seed, tuple(todo))))
     sampler = FitnessSampler()
     folder.append_fitness(sampler.sample(None))
+    calibrator = Calibrator(experiment, ground.site, folder, ground.pinning, ground.tags) if ground.site else None
+    _calibrate(calibrator, "start" if todo else None, progress)
     for block in Plan(plan.seed, tuple(todo)).blocks():
         with Fleet(experiment, block, folder, ground.site, ground.pinning, PLATFORMS, progress, ground.boots) as fleet:
             for trial in block:
@@ -109,7 +115,17 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
                 folder.append_trial(record)
                 folder.append_fitness(sampler.sample(trial.number))
                 progress.trial_ends(trial, record)
+                if calibrator is not None:
+                    calibrator.note(record)
+    _calibrate(calibrator, "end" if todo else None, progress)
     folder.set_state("complete", None)
+
+
+def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | None, progress: Progress) -> None:
+    """Generator and sink back to back; nothing where all platforms are models or no trial is left."""
+    if calibrator is not None and when is not None:
+        progress.message(f"calibrating generator and sink ({when})")
+        calibrator.run(when)
 
 
 def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]:
@@ -168,7 +184,9 @@ def open_site(experiment: Experiment, progress: Progress) -> Iterator[Ground]:
     if not needs_lab(experiment):
         yield bare_ground(pinning)
         return
-    with open_ground(pinning, progress) as ground:
+    if experiment.testbed is not None and not experiment.testbed.this_machine:
+        pinning = replace(pinning, generator_cpu=None, sink_cpu=None)
+    with open_ground(pinning, progress, testbed=experiment.testbed) as ground:
         yield ground
 
 

@@ -1,7 +1,7 @@
 """The run folder: the border between measuring and analysing (format in docs/run-folder.md).
 
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
-`BootRecord`, `CommandRecord`, `FitnessRecord`, `State`.
+`BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `State`.
 
 **Appends take plain dicts, reads give frozen dataclasses.** A dict is checked against its dataclass before it is
 written (a missing key or a wrong type raises `RunFolderError`, nothing is written), so that a folder that could be
@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from virtoll import jsonlines
 from virtoll.errors import RunFolderError
+from virtoll.points import CalibrationRecord, Point, Sink, SinkCounts, SourceCounts
 from virtoll.records import (
     BootRecord,
     Check,
@@ -31,12 +32,8 @@ from virtoll.records import (
     Plan,
     PlannedTrial,
     PlatformEntry,
-    Point,
     Pressure,
     RunState,
-    Sink,
-    SinkCounts,
-    SourceCounts,
     State,
     Status,
     TrialRecord,
@@ -45,6 +42,7 @@ from virtoll.records import (
 __all__ = [
     "FORMAT",
     "BootRecord",
+    "CalibrationRecord",
     "Check",
     "Clock",
     "CommandRecord",
@@ -76,7 +74,7 @@ JsonObject = Mapping[str, Any]
 FINISHED: frozenset[str] = frozenset({"ok", "invalid", "failed", "skipped"})
 
 
-Record = TypeVar("Record", Manifest, TrialRecord, BootRecord, CommandRecord, FitnessRecord, State)
+Record = TypeVar("Record", Manifest, TrialRecord, BootRecord, CommandRecord, FitnessRecord, CalibrationRecord, State)
 
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}  # made at first use: building one takes milliseconds
@@ -160,6 +158,10 @@ class RunFolder:
         """Store one sample of the host's state; errors as `append_trial`."""
         self._append("fitness.jsonl", FitnessRecord, record)
 
+    def append_calibration(self, record: JsonObject) -> None:
+        """Store one measurement of generator and sink back to back; errors as `append_trial`."""
+        self._append("calibration.jsonl", CalibrationRecord, record)
+
     def set_state(self, state: RunState, reason: str | None) -> None:
         """Replace state.json atomically."""
         jsonlines.replace(self.path / "state.json", {"state": state, "reason": reason})
@@ -193,13 +195,17 @@ class RunFolder:
         """Every sample of the host's state, in the order written."""
         return self._read("fitness.jsonl", FitnessRecord)
 
+    def calibrations(self) -> tuple[CalibrationRecord, ...]:
+        """Every calibration, in the order written; none in a run without traffic or of an older Virtoll."""
+        return self._read("calibration.jsonl", CalibrationRecord)
+
     def finished_trials(self) -> frozenset[int]:
         """Numbers of the trials that `resume` need not run: those whose latest record has any of the four statuses."""
         return frozenset(record.trial for record in self.latest_trials() if record.status in FINISHED)
 
     def repair(self) -> dict[str, int]:
         """Cut torn last lines off before appending again; gives the bytes cut by file name, only where any were."""
-        names = ("trials.jsonl", "boots.jsonl", "commands.jsonl", "fitness.jsonl")
+        names = ("trials.jsonl", "boots.jsonl", "commands.jsonl", "fitness.jsonl", "calibration.jsonl")
         cut = {name: jsonlines.repair(self.path / name) for name in names}
         return {name: count for name, count in cut.items() if count}
 

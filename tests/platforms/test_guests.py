@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 from tests.support import guests, machine
 from tests.support.guests import KINDS, Connected
 
@@ -19,6 +20,8 @@ from virtoll.errors import GuestDied, GuestError
 from virtoll.ground import Ground
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
+from virtoll.points import Point
+from virtoll.stats.hops import CHATTER_FRAMES, Owner, locate
 from virtoll.timekeeper import Timekeeper
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward, ForwardParameters
@@ -85,6 +88,35 @@ def test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live: Connec
         assert sink["lost_frames"] == sink["duplicate_frames"] == sink["reordered_frames"] == 0
         assert point["sink"]["late_trial_frames"] == 0
         assert point["sink"]["drained"]
+
+
+def test_every_frame_is_counted_at_every_hop(live: Connected) -> None:
+    """Without loss each interface on the way counts the trial's frames, and hardly any other."""
+    wanted = ForwardParameters(frame_size_bytes=500, point_milliseconds=200)
+    point = Forward()._point(live.bench, wanted, 1000.0)
+    if point["hops"] is None:
+        pytest.skip("the agent was built before 'counters'")
+    roles = [hop["role"] for hop in point["hops"]]
+    inner = [] if live.kind.startswith("native") else ["entry", "port-in"]
+    outer = [] if live.kind.startswith("native") else ["guest-out", "port-out"]
+    assert roles == ["generator", *inner, "guest-in", *outer, "exit", "sink"]
+    forwarded = point["sink"]["per_source"][0]["forwarded_frames"]
+    assert forwarded == point["sources"][0]["offered_frames"] > 0
+    for hop in point["hops"]:
+        counter = "tx_packets" if hop["direction"] == "out" else "rx_packets"
+        grown = hop["after"][counter] - hop["before"].get(counter, 0)
+        assert forwarded <= grown <= forwarded + CHATTER_FRAMES, hop["role"]
+
+
+def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Connected) -> None:
+    """Flat out: whatever is lost is located, to the frame."""
+    point = Forward()._point(live.bench, ForwardParameters(point_milliseconds=200), None)
+    if point["hops"] is None:
+        pytest.skip("the agent was built before 'counters'")
+    read = TypeAdapter(Point).validate_python(point)
+    losses = locate(read)
+    assert sum(loss.frames for loss in losses) == read.sink.per_source[0].lost_frames
+    assert Owner.UNLOCATED not in {loss.owner for loss in losses}
 
 
 def test_a_job_is_timed_from_outside(live: Connected) -> None:

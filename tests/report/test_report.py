@@ -33,6 +33,7 @@ RUNS = {
     "no baseline": Truth(REALISTIC, baseline=None, control=None),
     "no control": Truth({"native": {}, "runc": {}}, control=None),
     "control differs": Truth({"native": {}, "native-again": {"cpu": 1.5}, "runc": {}}, noise=0.005),
+    "wired": Truth(REALISTIC, wired=True),
     "one platform": Truth({"native": {}}, control=None, frame_sizes=(64,)),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from tests.support import machine
 from virtoll.experiment import PlatformChoice
 from virtoll.fleet import await_path, choose_pinning
 from virtoll.ground import Ground, open_ground
+from virtoll.hops import HopReader
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
@@ -104,7 +105,10 @@ def start(kind: str, on: Ground) -> Connected:
     names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
     timekeeper = Timekeeper(guest.agent, guest.peer, marks, names[marks.guest_mac], next(_numbers))
     pinning = on.pinning
+    ports = on.site.require_network().ports(wanted.network)
+    hops = HopReader(guest.peer, guest.agent, on.site.counters, wanted.network, names, ports)
     bench = Bench(
-        guest.agent, guest.peer, timekeeper, wanted.network, pinning.generator_cpu, pinning.sink_cpu, itertools.count(1)
-    )
+        guest.agent, guest.peer, timekeeper, wanted.network, pinning.generator_cpu, pinning.sink_cpu,
+        itertools.count(1), hops,
+    )  # fmt: skip
     return Connected(kind, guest, bench, on.site)

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.synthetic_wire import add_wire, calibrated
+
+from virtoll.points import CalibrationRecord
 from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.samples import RunFolder, parse_record
 from virtoll.stats.analysis import RunData
@@ -32,7 +35,8 @@ class Truth:
     """What is injected. `costs`: platform -> factor by resource (2 = takes twice as long); `noise`: SD of log values.
 
     `drift`: how much slower the run's end is than its beginning; `failures`: (platform, workload, block) -> status;
-    `unavailable`: platform -> reason; `stop_after`: trials written (None: all); `clock_error`: platform -> relative.
+    `unavailable`: platform -> reason; `stop_after`: trials written (None: all); `clock_error`: platform -> relative;
+    `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
 
     costs: Mapping[str, Mapping[str, float]]
@@ -51,6 +55,7 @@ class Truth:
     all_fail: bool = False
     frame_sizes: tuple[int, ...] = FRAME_SIZES
     outlier: tuple[str, str, int] | None = None
+    wired: bool = False
 
 
 REALISTIC: dict[str, dict[str, float]] = {
@@ -93,7 +98,9 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
     commands = [{"realtime_ns": EPOCH_NS, "role": f"guest {boot['boot']}",
                  "argv": ["qemu-system-x86_64", "-append", "console=ttyS0 <quiet> & more"], "exit": 0}
                 for boot in boots]  # fmt: skip
-    return manifest, {"trials": trials, "boots": boots, "fitness": fitness, "commands": commands}
+    calibration = [calibrated(size, when) for when in ("start", "end") for size in truth.frame_sizes]
+    return manifest, {"trials": trials, "boots": boots, "fitness": fitness, "commands": commands,
+                      "calibration": calibration if truth.wired else []}  # fmt: skip
 
 
 def write(path: Path, truth: Truth) -> Path:
@@ -116,6 +123,7 @@ def run_data(truth: Truth) -> RunData:
         tuple(parse_record(BootRecord, line) for line in lines["boots"]),
         tuple(parse_record(CommandRecord, line) for line in lines["commands"]),
         tuple(parse_record(FitnessRecord, line) for line in lines["fitness"]),
+        tuple(parse_record(CalibrationRecord, line) for line in lines["calibration"]),
     )
 
 
@@ -199,15 +207,15 @@ def _sweep(label: str, size: int, factor: float, truth: Truth, dice: random.Rand
     capacity = 480e3 * (1 - size / 6000) / truth.costs[label].get("packet path", 1.0) / factor
     rate, points = 4000.0, []
     while True:
-        points.append(_point(rate, size, capacity, dice))
+        points.append(_point(rate, size, capacity, truth, dice))
         if min(capacity, GENERATOR_LIMIT[size]) < 0.7 * rate:
             break
         rate *= 2
-    points.append(_point(None, size, capacity, dice))
+    points.append(_point(None, size, capacity, truth, dice))
     return points
 
 
-def _point(rate: float | None, size: int, capacity: float, dice: random.Random) -> dict[str, Any]:
+def _point(rate: float | None, size: int, capacity: float, truth: Truth, dice: random.Random) -> dict[str, Any]:
     duration, limit = 150_000_000, GENERATOR_LIMIT[size] * dice.uniform(0.97, 1.0)
     offered_rate = min(rate, limit) if rate is not None else limit
     intended = int((rate if rate is not None else limit) * duration / 1e9)
@@ -219,7 +227,7 @@ def _point(rate: float | None, size: int, capacity: float, dice: random.Random) 
         forwarded = offered
     span = int((forwarded - 1) * 1e9 / through) if forwarded > 1 else 0
     received = {"first_received_monotonic_ns": 1_000_000, "last_received_monotonic_ns": 1_000_000 + span}
-    return {
+    told = {
         "intended_rate_frames_per_second": rate, "duration_ns": duration, "frame_size_bytes": size,
         "backend": "af-packet",
         "sources": [{"source": 0, "intended_frames": intended, "offered_frames": offered,
@@ -230,6 +238,7 @@ def _point(rate: float | None, size: int, capacity: float, dice: random.Random) 
                  "foreign_frames": 0, "late_trial_frames": 0, "kernel_dropped_frames": 0, "drained": True},
         "cpu": {"generator_user_ns": 1, "generator_system_ns": 1, "sink_user_ns": 1, "sink_system_ns": 1},
     }  # fmt: skip
+    return add_wire(told) if truth.wired else told
 
 
 def _boot(label: str, block: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -52,8 +52,13 @@ def sweep_dead_labs() -> list[str]:
     return removed
 
 
-def run_in_lab(arguments: Sequence[str]) -> int:
-    """Run ``virtoll ARGUMENTS`` inside a fresh lab and return its exit code (137 when it was killed)."""
+def run_in_lab(
+    arguments: Sequence[str], variables: Mapping[str, str] | None = None, descriptors: Sequence[int] = ()
+) -> int:
+    """Run ``virtoll ARGUMENTS`` inside a fresh lab and return its exit code (137 when it was killed).
+
+    ``variables`` are added to its environment; ``descriptors`` are open in it under the same numbers.
+    """
     if (missing := _missing_tools()) is not None:
         raise UsageError(missing)
     sweep_dead_labs()
@@ -64,11 +69,12 @@ def run_in_lab(arguments: Sequence[str]) -> int:
     janitor = _start_janitor(record, janitor_read, told.fileno(), lock)
     os.close(janitor_read)
     told.close()
-    environment = {**os.environ, LAB_VARIABLE: record.lab_id}
+    environment = {**os.environ, **(variables or {}), LAB_VARIABLE: record.lab_id}
     ends = (theirs.fileno(), teller.fileno())
+    kept = (*ends, lock, *descriptors)
     command = [*_namespace_command(), sys.executable, "-m", "virtoll.lab.init", *map(str, ends), *arguments]
     try:
-        process = subprocess.Popen(command, pass_fds=(*ends, lock), env=environment, start_new_session=True)
+        process = subprocess.Popen(command, pass_fds=kept, env=environment, start_new_session=True)
         theirs.close()
         teller.close()
         return _supervise(process, ours)

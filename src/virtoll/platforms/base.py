@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Protocol
 from virtoll.agent import AgentClient, Caller
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
+from virtoll.farpeer import FarPeer
 from virtoll.image import GuestImage
 from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import GuestNetwork, Network
@@ -63,12 +64,17 @@ class GuestRequest:
 
 @dataclass
 class Site:
-    """Where guests are started; the network exists once the peer has been started."""
+    """Where guests are started; the network exists once the peer has been started.
+
+    ``counters`` is an agent in the lab's own namespace; ``far`` generator and sink on another host, None without.
+    """
 
     lab: Lab
     image: GuestImage
     peer: Caller | None = None
     network: Network | None = None
+    counters: Caller | None = None
+    far: FarPeer | None = None
 
     def require_peer(self) -> Caller:
         """The network peer; a ``GuestError`` says that it is not there yet."""

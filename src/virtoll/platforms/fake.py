@@ -22,20 +22,22 @@ from virtoll.errors import AgentError, GuestDied, GuestNotReady
 from virtoll.experiment import Parameters
 from virtoll.pi import pi_sha256
 from virtoll.platforms.base import GuestRequest, GuestStartError, Probe, Site
+from virtoll.platforms.fake_traffic import LINK_DELAY_NS, FakeWire, LostAt
 
 _JOB_NANOSECONDS = {"superpi": 9_000.0, "masr": 0.6, "forkwait": 120_000.0, "idle": 1.0}
 _JOB_SIZE_KEY = {"superpi": "digits", "masr": "size_bytes", "forkwait": "processes", "idle": "duration_ns"}
-_FRAME_NANOSECONDS, _BYTE_NANOSECONDS = 900.0, 0.2
-_GENERATOR_FRAMES_PER_SECOND = 2_000_000.0
-_LINK_DELAY_NS = 20_000
 
 
 class FakeParameters(Parameters):
-    """The model: ``cost`` multiplies durations and divides rates; ``jitter`` is the relative spread (log-normal)."""
+    """The model: ``cost`` multiplies durations and divides rates; ``jitter`` is the relative spread (log-normal).
+
+    ``loss`` is a share of the frames; ``lost_at`` is where those and the ones that come too fast are lost.
+    """
 
     cost: float = Field(default=1.0, gt=0)
     jitter: float = Field(default=0.01, ge=0, le=1)
     loss: float = Field(default=0.0, ge=0, lt=1)
+    lost_at: LostAt = "guest"
     clock_error: float = Field(default=0.0, gt=-1)
     failure: Literal["none", "unavailable", "never-ready", "dies", "wrong-check", "loses-marks", "unbalanced-books"] = (
         "none"
@@ -53,6 +55,12 @@ class FakeWorld:
     now_ns: int = field(default_factory=time.time_ns)
     jobs: int = 0
     marks: deque[dict[str, int]] = field(default_factory=deque)
+    wire: FakeWire = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The packet path has its own model."""
+        model = self.parameters
+        self.wire = FakeWire(model.cost, model.loss, model.lost_at, model.failure == "unbalanced-books")
 
     def spread(self) -> float:
         """One factor of the platform's jitter, median 1."""
@@ -73,8 +81,11 @@ class FakeAgent:
             return self._run(fields)
         if op == "facts":
             return _facts(self.world.parameters)
+        if op == "counters" and self.world.parameters.lost_at != "unlocated":
+            return self.world.wire.counters("guest", fields["interfaces"])
         if op == "network":
-            return {"interfaces": [{"name": f"eth{n}", **entry} for n, entry in enumerate(fields["interfaces"])]}
+            self.world.wire.learn(fields["interfaces"])
+            return {"interfaces": [{**entry, "name": f"eth{n}"} for n, entry in enumerate(fields["interfaces"])]}
         if op == "clocks":
             return dict.fromkeys(("realtime_ns", "monotonic_ns", "monotonic_raw_ns", "boottime_ns"), self.world.now_ns)
         if op in ("hello", "shutdown"):
@@ -99,7 +110,7 @@ class FakeAgent:
             self.channel_marks += (ChannelMark("start", start, start), ChannelMark("end", end, end))
         if marks is not None and model.failure != "loses-marks":
             for sequence, at in ((0, start), (1, end)):
-                arrival = at + int(_LINK_DELAY_NS * (0.5 + world.noise.random()))
+                arrival = at + int(LINK_DELAY_NS * (0.5 + world.noise.random()))
                 world.marks.append(
                     {"identifier": marks["identifier"], "sequence": marks["first_sequence"] + sequence, "at": arrival}
                 )
@@ -130,7 +141,7 @@ class FakePeer:
         if op in ("timekeeper-start", "network"):
             return {}
         if op == "path-delay":
-            delays = [int(_LINK_DELAY_NS * (1.5 + self.world.noise.random())) for _ in range(fields["count"])]
+            delays = [int(LINK_DELAY_NS * (1.5 + self.world.noise.random())) for _ in range(fields["count"])]
             return {"round_trip_ns": delays, "lost": 0}
         if op == "marks":
             taken = [
@@ -144,8 +155,12 @@ class FakePeer:
             ]
             self.world.marks.clear()
             return {"marks": taken, "missing": max(0, fields["wait_for"] - len(taken))}
+        if op == "counters":
+            return self.world.wire.counters("peer", fields["interfaces"])
         if op == "traffic":
-            return _traffic(self.world, fields)
+            answer = self.world.wire.traffic(fields, self.world.now_ns, self.world.spread())
+            self.world.now_ns += fields["duration_ns"]
+            return answer
         raise AgentError("unsupported", f"the fake peer's model has no '{op}'")
 
     def close(self) -> None:
@@ -235,42 +250,4 @@ def _facts(model: FakeParameters) -> Answer:
         "interfaces": [],
         "sysctls": {},
         "model_cost": model.cost,
-    }
-
-
-def _traffic(world: FakeWorld, fields: dict[str, Any]) -> Answer:
-    """Each frame costs a + b x size nanoseconds; what comes faster than that is lost."""
-    model = world.parameters
-    size, duration = fields["frame_size_bytes"], fields["duration_ns"]
-    capacity = 1e9 / ((_FRAME_NANOSECONDS + _BYTE_NANOSECONDS * size) * model.cost * world.spread())
-    sources, sinks = [], []
-    share = len(fields["sources"])
-    for number, source in enumerate(fields["sources"]):
-        wanted = source["rate_frames_per_second"]
-        flat_out = _GENERATOR_FRAMES_PER_SECOND / share * duration / 1e9
-        intended = int(flat_out if wanted is None else wanted * duration / 1e9)
-        offered = min(intended, int(flat_out))
-        forwarded = int(min(offered, capacity / share * duration / 1e9) * (1 - model.loss))
-        start = world.now_ns
-        sources.append({
-            "source": number, "intended_frames": intended, "offered_frames": offered,
-            "unsent_frames": intended - offered,
-            "start_monotonic_ns": start, "end_monotonic_ns": start + duration, "late_ns_max": 0, "batch_frames": 1,
-        })  # fmt: skip
-        lost = offered - forwarded + (1 if model.failure == "unbalanced-books" else 0)
-        sinks.append({
-            "source": number, "forwarded_frames": forwarded, "lost_frames": lost, "duplicate_frames": 0,
-            "reordered_frames": 0,
-            "first_received_monotonic_ns": start + _LINK_DELAY_NS if forwarded else None,
-            "last_received_monotonic_ns": start + _LINK_DELAY_NS + duration if forwarded else None, "delay_ns": None,
-        })  # fmt: skip
-    world.now_ns += duration
-    books = {"foreign_frames": 0, "late_trial_frames": 0, "kernel_dropped_frames": 0, "drained": True}
-    cpu = dict.fromkeys(("generator_user_ns", "generator_system_ns", "sink_user_ns", "sink_system_ns"), 0)
-    return {
-        "backend": "model",
-        "frame_size_bytes": size,
-        "sources": sources,
-        "sink": {"per_source": sinks, **books},
-        "cpu": cpu,
     }

@@ -49,8 +49,9 @@ class Native:
         network = place.require_network()
         for link in request.network.links:
             network.host_port(link)
+        attachment = "bridge" if any(link.trunk for link in request.network.links) else "veth"
         command = ["unshare", "--mount", "--propagation", "private", "--"]
-        guest = start_namespaced(request, place, [*command, *confined(place, "host")], "veth")
+        guest = start_namespaced(request, place, [*command, *confined(place, "host")], attachment)
         guest.cleanup.append(lambda: network.remove(request.network))
         return guest
 

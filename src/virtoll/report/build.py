@@ -28,7 +28,13 @@ def load(run_directory: Path) -> RunData:
     """Everything a run folder holds, partial or whole; RunFolderError where it cannot be read."""
     folder = RunFolder.open(run_directory)
     return RunData(
-        folder.manifest, folder.state(), folder.latest_trials(), folder.boots(), folder.commands(), folder.fitness()
+        folder.manifest,
+        folder.state(),
+        folder.latest_trials(),
+        folder.boots(),
+        folder.commands(),
+        folder.fitness(),
+        folder.calibrations(),
     )
 
 

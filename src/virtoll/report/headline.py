@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.cautions import Caution
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.fitness import Brand
 from virtoll.stats.values import Task
@@ -21,15 +22,20 @@ DECIDED = (Verdict.SLOWER, Verdict.FASTER)
 # A terminal has no room for the words in every cell; the legend stands below the table.
 SIGNS: Mapping[str, str] = {Verdict.NONE: "=", Verdict.UNDECIDED: "?", Verdict.NOT_MEASURED: "–"}
 LEGEND = "= no difference detectable   ? not decided   – not measured"
+BOUND_SIGN = "g"
 
 
 @dataclass(frozen=True)
 class HeadlineCell:
-    """One task of one platform: the share of the baseline's performance (None: not known) and the verdict's words."""
+    """One task of one platform: the share of the baseline's performance (None: not known) and the verdict's words.
+
+    `generator_bound`: it, or the baseline, came within 10 % of the instrument's own ceiling.
+    """
 
     task: str
     share: float | None
     words: str
+    generator_bound: bool = False
 
     @property
     def share_text(self) -> str:
@@ -71,11 +77,12 @@ def headline_rows(analysis: Analysis) -> tuple[HeadlineRow, ...]:
 
 def _cell(analysis: Analysis, platform: str, task: Task) -> HeadlineCell:
     comparison = analysis.comparison(platform, task)
+    bound = any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or platform))
     if comparison is not None and (comparison.share is not None or analysis.baseline is not None):
-        return HeadlineCell(task.short, comparison.share, str(comparison.verdict))
+        return HeadlineCell(task.short, comparison.share, str(comparison.verdict), bound)
     cell = analysis.cells.get((platform, task))
     words = str(Verdict.NOT_MEASURED) if cell is None else units.value(cell.median, task.metric.unit)
-    return HeadlineCell(task.short, None, words)
+    return HeadlineCell(task.short, None, words, bound)
 
 
 def headline_table(analysis: Analysis) -> "Table":
@@ -87,17 +94,21 @@ def headline_table(analysis: Analysis) -> "Table":
     title = (
         f"Performance as a share of {baseline} (100 % = as fast)" if baseline else "Medians (no baseline: no shares)"
     )
-    caption = "\n".join((LEGEND, control_line(analysis), host_line(analysis)))
+    rows = headline_rows(analysis)
+    marked = any(cell.generator_bound for row in rows for cell in row.cells)
+    legend = f"{LEGEND}   {BOUND_SIGN} generator-bound" if marked else LEGEND
+    caption = "\n".join(filter(None, (legend, bound_line(analysis), control_line(analysis), host_line(analysis))))
     table = Table(title=title, caption=caption, caption_justify="left")
     table.add_column("platform", no_wrap=True)
     for task in headline_tasks(analysis):
         table.add_column(task.short, justify="right")
     colours = {Verdict.SLOWER: "red", Verdict.FASTER: "green"}
-    for row in headline_rows(analysis):
+    for row in rows:
         cells = []
         for cell in row.cells:
             sign = SIGNS.get(cell.words, cell.words)
             text = sign if cell.share is None else f"{cell.share_text} {sign}"
+            text += f" {BOUND_SIGN}" if cell.generator_bound else ""
             style = next((colour for verdict, colour in colours.items() if verdict == cell.words), "dim")
             cells.append(Text(text, style=style if baseline else ""))
         table.add_row(row.platform, *cells)
@@ -126,6 +137,14 @@ def control_line(analysis: Analysis) -> str:
         f"A/A: {control} reaches {_range(shares)} of {baseline}, no difference detectable in {decided} "
         f"comparisons. Smallest difference that this run can see: {limits}."
     )
+
+
+def bound_line(analysis: Analysis) -> str:
+    """What is generator-bound, in one sentence; empty where nothing is."""
+    found = next((one for one in analysis.cautions if one.caution is Caution.GENERATOR_BOUND), None)
+    if found is None:
+        return ""
+    return f"{found.caution.title.capitalize()}: {found.concerns}: {found.caution.meaning}."
 
 
 def host_line(analysis: Analysis) -> str:

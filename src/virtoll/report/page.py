@@ -8,7 +8,7 @@ import itertools
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from virtoll import units
 from virtoll.report import headline
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
+from virtoll.report.rows import Shown, TableRow
+from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.equivalence import Equivalence
@@ -31,26 +33,6 @@ _VERDICT_CLASS = {
     Verdict.UNDECIDED: "same",
     Verdict.NOT_MEASURED: "missing",
 }
-
-
-@dataclass(frozen=True)
-class Shown:
-    """One cell of a table: what stands big, what small below it, its class, and what a pointer shows."""
-
-    main: str
-    small: str = ""
-    kind: str = ""
-    hint: str = ""
-    but: str = ""
-    span: int = 1
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """A row's head and cells."""
-
-    head: str
-    cells: tuple[Shown, ...]
 
 
 @dataclass(frozen=True)
@@ -95,6 +77,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "words": headline.platform_words(analysis),
         "control_line": headline.control_line(analysis),
         "host_line": headline.host_line(analysis),
+        "bound_line": headline.bound_line(analysis),
         "brand_class": headline.brand_class(analysis.fitness.brand),
         "compared": compared,
         "left_out": _left_out(analysis, compared),
@@ -116,7 +99,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "point_lengths": " and ".join(
             units.nanoseconds(one) for one in sorted({p.duration_ns for p in analysis.points})
         ),
-        "generator_bound": _generator_bound(analysis),
+        "wire": wire_context(analysis),
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
     }
@@ -169,33 +152,25 @@ def _different_facts(report: Equivalence) -> list[TableRow]:
     return rows
 
 
-def _generator_bound(analysis: Analysis) -> str:
-    """'native (64 B, 1500 B); netns (64 B)': where flat out hardly a frame was lost."""
-    sizes: dict[str, list[int]] = {}
-    for curve in analysis.curves:
-        if curve.generator_bound:
-            sizes.setdefault(curve.platform, []).append(curve.frame_size_bytes)
-    ordered = [(platform, sorted(sizes[platform])) for platform in analysis.platforms if platform in sizes]
-    return "; ".join(f"{platform} ({', '.join(f'{size} B' for size in own)})" for platform, own in ordered)
-
-
 def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableRow:
     base = analysis.cells.get((analysis.baseline or "", task))
     first = (
         Shown(units.value(base.median, task.metric.unit), _blocks(base.blocks)) if base else Shown("–", "not measured")
     )
-    return TableRow(task.label, (first, *(_cost_cell(analysis.comparison(one, task)) for one in compared)))
+    if analysis.generator_bound(analysis.baseline or "", task):
+        first = replace(first, small=f"{first.small}, generator-bound")
+    cells = (_cost_cell(analysis.comparison(one, task), analysis.generator_bound(one, task)) for one in compared)
+    return TableRow(task.label, (first, *cells))
 
 
-def _cost_cell(comparison: Comparison | None) -> Shown:
+def _cost_cell(comparison: Comparison | None, generator_bound: bool) -> Shown:
     if comparison is None or comparison.share is None:
         return Shown("–", str(Verdict.NOT_MEASURED), "missing", comparison.reason if comparison else "")
     interval = comparison.interval
     small = _between(interval.low, interval.high) if interval else _blocks(1)
     main = units.percent(comparison.share)
-    return Shown(
-        main, small, _VERDICT_CLASS[comparison.verdict], f"{comparison.verdict}|{comparison.reason}", _but(comparison)
-    )
+    but = ", ".join(filter(None, (_but(comparison), "generator-bound" if generator_bound else "")))
+    return Shown(main, small, _VERDICT_CLASS[comparison.verdict], f"{comparison.verdict}|{comparison.reason}", but)
 
 
 def _but(comparison: Comparison) -> str:
@@ -254,17 +229,18 @@ def _clock_row(analysis: Analysis, index: int) -> TableRow:
 
 
 def _loss_rows(analysis: Analysis, curve: Curve) -> Iterable[TableRow]:
+    sizes = {task.parameters: task.size for task in analysis.tasks}
     for point in curve.points:
         own = [
             one
             for one in analysis.points
-            if (one.platform, one.frame_size_bytes, one.intended_rate)
-            == (curve.platform, curve.frame_size_bytes, point.intended_rate)
+            if (one.platform, one.parameters, one.intended_rate)
+            == (curve.platform, curve.parameters, point.intended_rate)
         ]
         yield TableRow(
             curve.platform,
             (
-                Shown(f"{curve.frame_size_bytes} B"),
+                Shown(sizes.get(curve.parameters, f"{curve.frame_size_bytes} B")),
                 Shown(_rate_name(point)),
                 Shown(_spread(point.offered)),
                 Shown(_spread(point.forwarded)),

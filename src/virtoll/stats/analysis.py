@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from virtoll.points import CalibrationRecord
 from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
+from virtoll.stats.cautions import Warned, cautions
+from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
 from virtoll.stats.compare import (
@@ -28,6 +31,7 @@ from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, observations_of, tasks_of
+from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_rows, pace_rows
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class RunData:
     boots: tuple[BootRecord, ...]
     commands: tuple[CommandRecord, ...]
     fitness: tuple[FitnessRecord, ...]
+    calibrations: tuple[CalibrationRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,12 @@ class Analysis:
     fitness: HostFitness
     equivalence: Equivalence
     statuses: Mapping[str, Mapping[str, int]]
+    ceilings: tuple[Ceiling, ...]
+    headrooms: Mapping[tuple[str, Task], Headroom]
+    losses: tuple[LossRow, ...]
+    paces: tuple[PaceRow, ...]
+    backends: tuple[BackendUse, ...]
+    cautions: tuple[Warned, ...]
 
     @property
     def baseline(self) -> str | None:
@@ -94,11 +105,15 @@ class Analysis:
         both = (*self.comparisons, *self.control)
         return next((one for one in both if one.platform == platform and one.task == task), None)
 
-    def curve(self, platform: str, frame_size_bytes: int) -> Curve | None:
-        """The sweep of a platform at a frame size."""
-        return next(
-            (one for one in self.curves if (one.platform, one.frame_size_bytes) == (platform, frame_size_bytes)), None
-        )
+    def curve(self, platform: str, task: Task) -> Curve | None:
+        """The sweep of a platform for a task."""
+        wanted = (platform, task.parameters)
+        return next((one for one in self.curves if (one.platform, one.parameters) == wanted), None)
+
+    def generator_bound(self, platform: str, task: Task) -> bool:
+        """Whether a cell is within 10 % of what generator and sink reach with nothing between."""
+        headroom = self.headrooms.get((platform, task))
+        return headroom is not None and headroom.generator_bound
 
 
 def analyse(data: RunData) -> Analysis:
@@ -114,6 +129,10 @@ def analyse(data: RunData) -> Analysis:
     detectable = smallest_detectable(control, comparisons, prior)
     points = point_values(data.trials)
     order = ordered_values(cells.values())
+    limits, sweeps = ceilings(data.calibrations), curves(points)
+    headroom = headrooms(limits, cells, data.trials)
+    losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
+    backends = backend_uses(tasks, data.trials)
     return Analysis(
         data=data,
         platforms=platforms,
@@ -125,13 +144,21 @@ def analyse(data: RunData) -> Analysis:
         control=tuple(judge(one, None, len(control)) for one in control),
         detectable=detectable,
         points=points,
-        curves=curves(points),
+        curves=sweeps,
         clocks=clock_errors(clock_readings(data.trials), platforms),
         order=order,
         drift=drift(order),
         fitness=host_fitness(data.fitness, data.manifest.host),
         equivalence=equivalence(data.boots, platforms, data.manifest.baseline),
         statuses=_statuses(data, platforms),
+        ceilings=limits,
+        headrooms=headroom,
+        losses=losses,
+        paces=paces,
+        backends=backends,
+        cautions=cautions(
+            headroom, sweeps, losses, paces, backends, tasks, data.manifest.pinning, calibrated=bool(data.calibrations)
+        ),
     )
 
 

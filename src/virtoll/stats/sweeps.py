@@ -4,8 +4,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from virtoll.records import Point, TrialRecord
-from virtoll.stats.values import forwarded_rate, offered_rate
+from virtoll.points import Point
+from virtoll.records import TrialRecord
+from virtoll.stats.values import canonical, forwarded_rate, offered_rate
 
 LOSSLESS_SHARE = 0.005  # loss at flat out up to which the generator, not the guest, may be what set the rate
 BURST_FACTOR = 1.05  # forwarded above offered by more than this: a queue drained in a burst
@@ -18,6 +19,7 @@ class PointValue:
     trial: int
     block: int
     platform: str
+    parameters: str
     frame_size_bytes: int
     index: int
     intended_rate: float | None
@@ -75,12 +77,16 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Curve:
-    """One platform's sweep at one frame size, by intended rate; flat out last. `generator_bound`: see `curves`."""
+    """One platform's sweep with one set of parameters (canonical JSON), by intended rate; flat out last.
+
+    `lossless`: see `curves`.
+    """
 
     platform: str
+    parameters: str
     frame_size_bytes: int
     points: tuple[CurvePoint, ...]
-    generator_bound: bool
+    lossless: bool
 
 
 def point_values(trials: Sequence[TrialRecord]) -> tuple[PointValue, ...]:
@@ -99,6 +105,7 @@ def _point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
         trial=trial.trial,
         block=trial.block,
         platform=trial.platform,
+        parameters=canonical(trial.parameters),
         frame_size_bytes=point.frame_size_bytes,
         index=index,
         intended_rate=point.intended_rate_frames_per_second,
@@ -119,27 +126,27 @@ def _point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
 
 
 def curves(points: Sequence[PointValue]) -> tuple[Curve, ...]:
-    """One curve for each platform and frame size, in order of first appearance.
+    """One curve for each platform and set of parameters, in order of first appearance.
 
-    *Generator-bound*: at flat out the guest lost at most 0.5 % of what was offered (median over blocks), so the largest
+    *Lossless*: at flat out the guest lost at most 0.5 % of what was offered (median over blocks), so the largest
     rate seen is what generator and path could offer; the platform's own maximum is at least that.
     """
-    groups: dict[tuple[str, int], list[PointValue]] = {}
+    groups: dict[tuple[str, str], list[PointValue]] = {}
     for point in points:
         if point.offered_rate is not None and point.forwarded_rate is not None and point.loss is not None:
-            groups.setdefault((point.platform, point.frame_size_bytes), []).append(point)
-    return tuple(_curve(platform, size, own) for (platform, size), own in groups.items())
+            groups.setdefault((point.platform, point.parameters), []).append(point)
+    return tuple(_curve(platform, parameters, own) for (platform, parameters), own in groups.items())
 
 
-def _curve(platform: str, size: int, own: list[PointValue]) -> Curve:
+def _curve(platform: str, parameters: str, own: list[PointValue]) -> Curve:
     rates: dict[float | None, list[PointValue]] = {}
     for point in own:
         rates.setdefault(point.intended_rate, []).append(point)
     ordered = sorted(rates, key=lambda rate: (rate is None, rate or 0.0))
     points = tuple(_curve_point(rate, rates[rate]) for rate in ordered)
     last = points[-1]
-    bound = last.intended_rate is None and last.loss.median <= LOSSLESS_SHARE
-    return Curve(platform, size, points, bound)
+    lossless = last.intended_rate is None and last.loss.median <= LOSSLESS_SHARE
+    return Curve(platform, parameters, own[0].frame_size_bytes, points, lossless)
 
 
 def _curve_point(rate: float | None, own: list[PointValue]) -> CurvePoint:

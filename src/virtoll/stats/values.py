@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll import units
-from virtoll.records import Clock, Manifest, Metric, Point, TrialRecord
+from virtoll.points import Point
+from virtoll.records import Clock, Manifest, Metric, TrialRecord
 
 Parameters = Mapping[str, Any]
 
@@ -87,13 +88,17 @@ def forwarded_rate(point: Point) -> float | None:
 
 
 def offered_rate(point: Point) -> float | None:
-    """Frames/s that left the generator, summed over sources: `(offered - 1) / (end - start)`, the sink's form.
+    """Frames/s that left the generator, summed over sources: `(offered - 1) / (last sent - first sent)`.
 
-    None where a source offered fewer than two frames or took no time.
+    Where an older agent did not tell when those were sent, start and end of the sending thread stand for them. None
+    where a source offered fewer than two frames or took no time.
     """
     total = 0.0
     for source in point.sources:
-        passed = source.end_monotonic_ns - source.start_monotonic_ns
+        first, last = source.first_sent_monotonic_ns, source.last_sent_monotonic_ns
+        if first is None or last is None:
+            first, last = source.start_monotonic_ns, source.end_monotonic_ns
+        passed = last - first
         if source.offered_frames < 2 or passed <= 0:
             return None
         total += (source.offered_frames - 1) * 1e9 / passed

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from virtoll.agent import Caller
 from virtoll.experiment import Parameters
+from virtoll.hops import HopReader
 from virtoll.lab.network import GuestNetwork
 from virtoll.timekeeper import Timekeeper
 
@@ -42,6 +43,7 @@ class Bench:
     generator_cpu: int | None
     sink_cpu: int | None
     tags: Iterator[int]
+    hops: HopReader
 
     def next_tag(self) -> int:
         """A 16-bit number that tells this traffic trial's frames from any earlier one's."""

@@ -36,6 +36,9 @@ def draw(analysis: Analysis) -> "Figure":
             if comparison is not None and comparison.share is not None:
                 height = row + (place - (len(platforms) - 1) / 2) * step
                 _dot(panel, comparison, height, styles[platform], limits)
+                if any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or "")):
+                    panel.annotate("generator-bound", (comparison.share * 100, height), (0, 3.5), ha="center",
+                                   textcoords="offset points", fontsize=5.5, color=MUTED)  # fmt: skip
     panel.axvline(100, color=INK, linewidth=0.8)
     _axes(panel, analysis, tasks, limits)
     _legend(figure, platforms, styles, bool(analysis.detectable))

@@ -7,33 +7,36 @@ from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
 from virtoll.report.figures.style import MUTED, PlatformStyle, nice_log_ticks, platform_styles, whole
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.sweeps import Curve, CurvePoint
+from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-def _sizes(analysis: Analysis) -> list[int]:
-    return sorted({curve.frame_size_bytes for curve in analysis.curves})
+def _tasks(analysis: Analysis) -> list[Task]:
+    swept = {curve.parameters for curve in analysis.curves}
+    return [task for task in analysis.tasks if task.metric.source == "points" and task.parameters in swept]
 
 
 def draw(analysis: Analysis) -> "Figure":
     """Log-log, in frames/s on both axes; each panel's title says what 100 kframes/s are on the wire."""
-    sizes = _sizes(analysis)
-    columns = 1 if len(sizes) == 1 else 2
-    rows = (len(sizes) + columns - 1) // columns
+    tasks = _tasks(analysis)
+    columns = 1 if len(tasks) == 1 else 2
+    rows = (len(tasks) + columns - 1) // columns
     figure = new_figure(0.75 + 2.75 * rows)
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     styles = platform_styles(analysis.platforms)
     low, high = _limits(analysis)
-    for panel, size in zip(panels, sizes, strict=False):
-        _panel(panel, size, [curve for curve in analysis.curves if curve.frame_size_bytes == size], styles, (low, high))
-    for panel in panels[len(sizes) :]:
+    for panel, task in zip(panels, tasks, strict=False):
+        own = [curve for curve in analysis.curves if curve.parameters == task.parameters]
+        _panel(panel, task, own, styles, (low, high))
+    for panel in panels[len(tasks) :]:
         panel.set_visible(False)
-    for panel in panels[max(0, len(sizes) - columns) : len(sizes)]:
+    for panel in panels[max(0, len(tasks) - columns) : len(tasks)]:
         panel.set_xlabel("offered, frames/s")
         panel.tick_params(axis="x", labelbottom=True)
-    for panel in panels[: len(sizes) : columns]:
+    for panel in panels[: len(tasks) : columns]:
         panel.set_ylabel("forwarded, frames/s")
     _legend(figure, analysis, styles)
     return figure
@@ -51,12 +54,12 @@ def _limits(analysis: Analysis) -> tuple[float, float]:
 
 
 def _panel(
-    panel: "Axes", size: int, curves: list[Curve], styles: dict[str, PlatformStyle], limits: tuple[float, float]
+    panel: "Axes", task: Task, curves: list[Curve], styles: dict[str, PlatformStyle], limits: tuple[float, float]
 ) -> None:
     from matplotlib.ticker import NullLocator
 
-    wire = units.wire_rate_bits_per_second(1e5, size) / 1e6
-    panel.set_title(f"{size} B frames")
+    wire = units.wire_rate_bits_per_second(1e5, curves[0].frame_size_bytes) / 1e6
+    panel.set_title(f"{task.size} frames" if task.size.endswith(" B") else task.size)
     told = f"100 k = {units.significant(wire)} Mbit/s on the wire"
     panel.set_title(told, loc="right", fontsize=7, color=MUTED, fontweight="normal")
     panel.set(xscale="log", yscale="log", xlim=limits, ylim=limits)
@@ -133,7 +136,7 @@ def caption(analysis: Analysis) -> str:
 
 def why_not(analysis: Analysis) -> str | None:
     """A sweep with a rate is needed."""
-    return None if _sizes(analysis) else "no sweep has a point with a rate"
+    return None if _tasks(analysis) else "no sweep has a point with a rate"
 
 
 FORWARDING = FigureSpec("Offered against forwarded", caption, draw, why_not)

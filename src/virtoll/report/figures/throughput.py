@@ -74,16 +74,17 @@ def _whisker(panel: "Axes", place: int, low: float, high: float) -> None:
 def _text(analysis: Analysis, platform: str, task: Task) -> str:
     """'412 k (86 %)'; '≥' in front where the generator, not the platform, set the limit."""
     cell = analysis.cells[platform, task]
-    bound = "≥ " if _generator_bound(analysis, platform, task) else ""
+    bound = "≥ " if _at_least(analysis, platform, task) else ""
     comparison = analysis.comparison(platform, task)
     share = f" ({units.percent(comparison.share)})" if comparison and comparison.share is not None else ""
-    return f"{bound}{units.count(cell.median)}{share}"
+    marked = ", generator-bound" if analysis.generator_bound(platform, task) else ""
+    return f"{bound}{units.count(cell.median)}{share}{marked}"
 
 
-def _generator_bound(analysis: Analysis, platform: str, task: Task) -> bool:
-    trials = {observation.trial for observation in analysis.cells[platform, task].observations}
-    sizes = {point.frame_size_bytes for point in analysis.points if point.trial in trials}
-    return any(curve.generator_bound for size in sizes if (curve := analysis.curve(platform, size)))
+def _at_least(analysis: Analysis, platform: str, task: Task) -> bool:
+    """Whether the platform's own maximum may be higher than the rate that was seen."""
+    curve = analysis.curve(platform, task)
+    return analysis.generator_bound(platform, task) or (curve is not None and curve.lossless)
 
 
 def caption(analysis: Analysis) -> str:
@@ -93,9 +94,11 @@ def caption(analysis: Analysis) -> str:
     bound = (
         " ≥: flat out hardly a frame was lost, so generator and path together set the limit; the "
         "platform's own may be higher."
-        if any(curve.generator_bound for curve in analysis.curves)
+        if any(curve.lossless for curve in analysis.curves)
         else ""
     )
+    if any(headroom.generator_bound for headroom in analysis.headrooms.values()):
+        bound += " Generator-bound: within 10 % of what generator and sink reach with nothing between."
     return (
         f"Bars are medians over {blocks_text(analysis)} with {interval_text(analysis)}. Beside each bar is its "
         f"value{share}.{line}{bound} The largest rate need not be at the largest offered one, and some "

@@ -1,0 +1,113 @@
+"""The instrument against itself: generator and sink with nothing between, before the first block and at the end.
+
+Main type: ``Calibrator``. For each shape of frames that the experiment asks for it stores one point flat out (the
+ceiling: a router that comes near it is not what set the rate) and one paced (the floor of the latency), over veth pairs
+inside the peer's own namespace, with the same back end, sink and CPUs. It interprets nothing: ``stats/ceilings.py``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtoll.errors import GuestError
+from virtoll.experiment import Experiment, WorkloadChoice
+from virtoll.fleet import Pinning
+from virtoll.hops import knows_counters
+from virtoll.platforms.base import Site
+from virtoll.samples import RunFolder
+from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, Stream, send, unbalanced
+
+POINT_NS = 200_000_000
+FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
+_ETHERNET_HEADER_BYTES, _STANDARD_MTU_BYTES = 14, 1500
+# RFC 2544, C.2.2: addresses for benchmarks of network devices.
+_SOURCE_ADDRESS, _SINK_ADDRESS = "198.18.0.1", "198.18.0.2"
+
+
+def shapes(workloads: Iterable[WorkloadChoice]) -> tuple[FrameParameters, ...]:
+    """The shapes of frames that workloads send, each once, in order."""
+    parameters = (choice.parameters for choice in workloads)
+    return tuple(dict.fromkeys(one.shape() for one in parameters if isinstance(one, FrameParameters)))
+
+
+def estimate_seconds(workloads: Iterable[WorkloadChoice]) -> float:
+    """How long both calibrations take, in seconds."""
+    return 2 * len(shapes(workloads)) * 2 * (POINT_NS / 1e9 + 0.1)
+
+
+@dataclass
+class Calibrator:
+    """Calibrates one run. ``note`` remembers what trials really used, so that the end calibrates that too."""
+
+    experiment: Experiment
+    site: Site
+    folder: RunFolder
+    pinning: Pinning
+    tags: Iterator[int]
+    _pairs: int = 0
+    _used: dict[FrameParameters, None] = field(default_factory=dict)
+    _done: set[FrameParameters] = field(default_factory=set)
+
+    def note(self, record: dict[str, Any]) -> None:
+        """Remember the back ends of a trial's points."""
+        asked = {key: value for key, value in record["parameters"].items() if key in FrameParameters.model_fields}
+        for point in record["points"] or ():
+            if point["backend"] in BACKENDS:
+                self._used[FrameParameters(**{**asked, "backend": point["backend"]})] = None
+
+    def run(self, when: str) -> None:
+        """Measure every shape and store a line for each; a failure is stored with its reason and costs nothing else."""
+        wanted = list(shapes(self.experiment.workloads))
+        wanted += [shape for shape in self._used if when == "end" and shape not in self._done]
+        for shape in wanted:
+            points: list[dict[str, Any]] = []
+            reason: str | None = None
+            try:
+                points = self._measure(shape)
+                reason = unbalanced(points)
+                self._done.update(shape.model_copy(update={"backend": point["backend"]}) for point in points)
+            except GuestError as error:
+                reason = str(error)
+            self.folder.append_calibration({
+                "when": when, "realtime_ns": time.time_ns(), "parameters": shape.model_dump(mode="json"),
+                "status": "failed" if reason else "ok", "reason": reason, "points": points,
+            })  # fmt: skip
+
+    def _measure(self, shape: FrameParameters) -> list[dict[str, Any]]:
+        if self.site.far is not None:
+            raise GuestError("generator and sink are on another host; measure them there with 'virtoll wire calibrate'")
+        peer = self.site.require_peer()
+        stream = self._stream(shape.sources)
+        histograms = knows_counters(peer)
+        return [
+            send(peer, stream, shape, next(self.tags) % 2**16, POINT_NS, rate, histograms=histograms)
+            for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
+        ]
+
+    def _stream(self, sources: int) -> Stream:
+        """As many pairs as there are sources, made at first use and kept: they end with the peer's namespace."""
+        frames = max(shape.largest_frame_bytes for shape in shapes(self.experiment.workloads))
+        mtu = max(_STANDARD_MTU_BYTES, frames - _ETHERNET_HEADER_BYTES)
+        for number in range(self._pairs, sources):
+            names, macs = _names(number), _macs(number)
+            self.site.require_network().back_to_back(names, macs, mtu)
+            ends: list[dict[str, Any]] = [{"mac": mac, "name": None, "mtu": mtu, "address": None, "neighbours": []}
+                                          for mac in macs]  # fmt: skip
+            self.site.require_peer().call("network", interfaces=ends, routes=[], ip_forward=None)
+            self._pairs = number + 1
+        lanes = tuple(
+            Lane(_names(number)[0], *_macs(number), _SOURCE_ADDRESS, _SINK_ADDRESS) for number in range(sources)
+        )
+        sinks = tuple(_names(number)[1] for number in range(sources))
+        return Stream(lanes, sinks, self.pinning.generator_cpu, self.pinning.sink_cpu)
+
+
+def _names(number: int) -> tuple[str, str]:
+    return f"cal{number}out", f"cal{number}in"
+
+
+def _macs(number: int) -> tuple[str, str]:
+    return f"02:76:74:03:00:{2 * number:02x}", f"02:76:74:03:00:{2 * number + 1:02x}"

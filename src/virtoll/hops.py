@@ -1,0 +1,153 @@
+"""Counters of every interface on a frame's way, read around each traffic point, so that a loss can be located.
+
+Main types: ``HopReader`` (reads them all at one moment, through the agents that stand where the interfaces are) and
+``Reading`` (what it read). The way: the peer's interface, the lab's veth, its bridge's port, the guest's NICs, and back
+to the sink. Nothing is subtracted or interpreted here: that is ``stats/hops.py``.
+
+An agent that does not know the operation, or a guest that cannot tell, leaves None, not zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtoll.agent import Answer, Caller
+from virtoll.errors import AgentError
+from virtoll.lab.network import GuestNetwork, Link
+
+Counters = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One interface on the way: its role (``docs/run-folder.md``), whose agent reads it, and its name there."""
+
+    role: str
+    where: str
+    interface: str
+    direction: str
+    source: int | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One answer of ``counters`` from each of ``peer``, ``lab`` and ``guest``; None where there was none."""
+
+    answers: Mapping[str, Answer | None]
+
+    def counters(self, place: Place) -> Counters | None:
+        """The interface's counters with its driver's own and its queues' drops, or None."""
+        answer = self.answers.get(place.where)
+        if answer is None:
+            return None
+        found = next((one for one in answer["interfaces"] if one["name"] == place.interface), None)
+        if found is None:
+            return None
+        queues: dict[str, int] = {}
+        for queue in found.get("queue_disciplines") or []:
+            for name in ("dropped", "overlimits", "backlog"):
+                key = f"qdisc_{queue['kind']}_{name}"
+                queues[key] = queues.get(key, 0) + queue[name]
+        driver = {f"driver_{name}": count for name, count in (found.get("driver_statistics") or {}).items()}
+        return {**found["statistics"], **driver, **queues}
+
+
+@dataclass
+class HopReader:
+    """Reads the hops of one guest.
+
+    ``guest_names`` maps the guest's MAC addresses to its interface names; ``ports`` a link's name to the port of its
+    bridge that faces the guest, which ``lab`` reads: both empty where the guest's links end in the guest itself.
+    """
+
+    peer: Caller
+    guest: Caller
+    lab: Caller | None
+    network: GuestNetwork
+    guest_names: Mapping[str, str]
+    ports: Mapping[str, str] = field(default_factory=dict)
+    _unable: set[str] = field(default_factory=set)
+
+    def read(self) -> Reading:
+        """Everything, at about one moment; whoever once could not answer is not asked again."""
+        links = [*self.network.sources, self.network.sink]
+        asked: dict[str, tuple[Caller, list[str]]] = {
+            "peer": (self.peer, [link.peer_interface for link in links]),
+            "guest": (self.guest, [name for link in links if (name := self.guest_names.get(link.guest_mac))]),
+        }
+        if self.lab is not None and self.ports:
+            asked["lab"] = (self.lab, [one for link in links for one in (link.lab_interface, self.ports[link.name])])
+        return Reading({where: self._ask(where, *who) for where, who in asked.items()})
+
+    def hops(self, before: Reading, after: Reading, sources: int) -> list[dict[str, Any]] | None:
+        """The way's interfaces in order, with both readings; None where nobody could read anything."""
+        if not any(before.answers.values()) or not any(after.answers.values()):
+            return None
+        found = []
+        for place in self._way(sources):
+            first, then = _both(before.counters(place), after.counters(place))
+            found.append({
+                "role": place.role, "where": place.where, "interface": place.interface, "direction": place.direction,
+                "source": place.source, "before": first, "after": then,
+            })  # fmt: skip
+        return found
+
+    def _way(self, sources: int) -> list[Place]:
+        way = []
+        for number, link in enumerate(self.network.sources[:sources]):
+            way.append(Place("generator", "peer", link.peer_interface, "out", number))
+            if self.ports:
+                way.append(Place("entry", "lab", link.lab_interface, "in", number))
+                way.append(Place("port-in", "lab", self.ports[link.name], "out", number))
+            way.append(Place("guest-in", "guest", self._name(link), "in", number))
+        sink = self.network.sink
+        if self.ports:
+            way.append(Place("guest-out", "guest", self._name(sink), "out", None))
+            way.append(Place("port-out", "lab", self.ports[sink.name], "in", None))
+            way.append(Place("exit", "lab", sink.lab_interface, "out", None))
+        else:
+            way.append(Place("exit", "guest", self._name(sink), "out", None))
+        return [*way, Place("sink", "peer", sink.peer_interface, "in", None)]
+
+    def _name(self, link: Link) -> str:
+        return self.guest_names.get(link.guest_mac, "")
+
+    def _ask(self, where: str, who: Caller, interfaces: list[str]) -> Answer | None:
+        if where in self._unable:
+            return None
+        try:
+            return who.call("counters", interfaces=interfaces)
+        except AgentError:
+            self._unable.add(where)
+            return None
+
+
+def knows_counters(agent: Caller) -> bool:
+    """True where an agent knows the operation ``counters``, and so what came to the protocol together with it."""
+    try:
+        agent.call("counters", interfaces=["lo"])
+    except AgentError:
+        return False
+    return True
+
+
+def surroundings(before: Reading, after: Reading) -> dict[str, Any] | None:
+    """What belongs to no interface, of the host (softnet is the whole machine's) and of the guest, both readings."""
+    told: dict[str, Any] = {}
+    for name, where, keys in (("host", "peer", ("softnet",)), ("guest", "guest", ("softnet", "snmp", "processors"))):
+        first, then = before.answers.get(where), after.answers.get(where)
+        told[name] = None if first is None or then is None else {
+            "before": {key: first.get(key) for key in keys}, "after": {key: then.get(key) for key in keys}
+        }  # fmt: skip
+    return told if any(told.values()) else None
+
+
+def _both(before: Counters | None, after: Counters | None) -> tuple[Counters | None, Counters | None]:
+    """Both readings without the counters that are 0 in both."""
+    if before is None or after is None:
+        return before, after
+    names = [name for name in {**before, **after} if before.get(name) or after.get(name)]
+    return ({name: before[name] for name in names if name in before},
+            {name: after[name] for name in names if name in after})  # fmt: skip

@@ -1,0 +1,180 @@
+"""Records of traffic: one point of a sweep with the counters of every hop, and calibrations, as frozen dataclasses.
+
+Field by field as docs/run-folder.md gives them. What an older agent did not tell is None, never zero; keys that are
+not known here are stored and, on reading, ignored. No behaviour lives here.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Times in ns; `coefficient_of_variation` (gaps only) is standard deviation over mean.
+
+    `histogram`: the buckets that are not empty, as (largest value in it, count).
+    """
+
+    count: int
+    minimum: int | None = None
+    maximum: int | None = None
+    mean: float | None = None
+    p1: int | None = None
+    p50: int | None = None
+    p90: int | None = None
+    p99: int | None = None
+    p999: int | None = None
+    coefficient_of_variation: float | None = None
+    histogram: tuple[tuple[int, int], ...] | None = None
+
+
+@dataclass(frozen=True)
+class DelayVariation:
+    """Delay above the smallest one, ns (RFC 5481, PDV)."""
+
+    p50: int | None = None
+    p90: int | None = None
+    p99: int | None = None
+    p999: int | None = None
+    maximum: int | None = None
+
+
+@dataclass(frozen=True)
+class SourceCounts:
+    """Frames of one traffic source; `offered + unsent == intended`."""
+
+    source: int
+    intended_frames: int
+    offered_frames: int
+    unsent_frames: int
+    start_monotonic_ns: int
+    end_monotonic_ns: int
+    refused_frames: int | None = None
+    skipped_frames: int | None = None
+    late_frames: int | None = None
+    late_ns_max: int | None = None
+    batch_frames: int | None = None
+    first_sent_monotonic_ns: int | None = None
+    last_sent_monotonic_ns: int | None = None
+    gap_ns: Distribution | None = None
+    cpu_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class SinkCounts:
+    """Frames of one source at the sink; `forwarded + lost == offered`."""
+
+    source: int
+    forwarded_frames: int
+    duplicate_frames: int
+    reordered_frames: int
+    lost_frames: int
+    first_received_monotonic_ns: int | None
+    last_received_monotonic_ns: int | None
+    delay_ns: Distribution | None = None
+    packet_delay_variation_ns: DelayVariation | None = None
+
+
+@dataclass(frozen=True)
+class Sink:
+    """What the sink saw in one traffic trial; `seen_frames`: all frames that it read, its own or not."""
+
+    per_source: tuple[SinkCounts, ...]
+    foreign_frames: int
+    late_trial_frames: int
+    kernel_dropped_frames: int | None
+    drained: bool
+    backend: str | None = None
+    backend_reason: str | None = None
+    seen_frames: int | None = None
+
+
+@dataclass(frozen=True)
+class Processor:
+    """What one host CPU did during a point, ns, to 10 ms."""
+
+    cpu: int
+    user_ns: int
+    nice_ns: int
+    system_ns: int
+    idle_ns: int
+    iowait_ns: int
+    irq_ns: int
+    softirq_ns: int
+    steal_ns: int
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """CPU time of generator and sink, and what the host's CPUs did meanwhile."""
+
+    generator_user_ns: int
+    generator_system_ns: int
+    sink_user_ns: int
+    sink_system_ns: int
+    generator_cpu_ns: int | None = None
+    generator_cores: tuple[int | None, ...] | None = None
+    sink_cpu_ns: int | None = None
+    sink_core: int | None = None
+    sink_ran_on: tuple[int, ...] | None = None
+    processors: tuple[Processor, ...] | None = None
+
+
+HopRole = Literal["generator", "entry", "port-in", "guest-in", "guest-out", "port-out", "exit", "sink"]
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One interface on the way, with its counters before and after the point.
+
+    `source` is None for what all sources share; `direction` is `out` where traffic leaves the hop's namespace by this
+    interface. A counter that was 0 in both readings is left out; `before` or `after` None: it could not be read.
+    """
+
+    role: HopRole
+    where: Literal["peer", "lab", "guest"]
+    interface: str | None
+    direction: Literal["in", "out"]
+    source: int | None
+    before: dict[str, int] | None
+    after: dict[str, int] | None
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Counters that belong to no interface, before and after a point: softnet of the host; softnet, IP of the guest."""
+
+    host: dict[str, Any] | None
+    guest: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a rate sweep; an intended rate of None is flat out. `hops` is in the order of the path."""
+
+    intended_rate_frames_per_second: float | None
+    duration_ns: int
+    frame_size_bytes: int
+    backend: str
+    sources: tuple[SourceCounts, ...]
+    sink: Sink
+    backend_reason: str | None = None
+    sizes_bytes: tuple[int, ...] | None = None
+    cpu: Cpu | None = None
+    hops: tuple[Hop, ...] | None = None
+    surroundings: Surroundings | None = None
+
+
+@dataclass(frozen=True)
+class CalibrationRecord:
+    """Generator and sink back to back: `points` holds one flat out (the ceiling) and one paced (the latency's floor).
+
+    `parameters` are those of the forward workload that shape its frames; `status` failed has a reason and no points.
+    """
+
+    when: Literal["start", "end"]
+    realtime_ns: int
+    parameters: dict[str, Any]
+    status: Literal["ok", "failed"]
+    reason: str | None
+    points: tuple[Point, ...]

@@ -1,0 +1,211 @@
+"""The page's part on the packet path: losses by place, delay, pace, fairness, CPU time, back ends, as rows of text.
+
+No numbers are computed here: they come from ``stats/wire.py``, ``stats/ceilings.py`` and ``stats/cautions.py``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from virtoll import units
+from virtoll.report.rows import Shown, TableRow
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.ceilings import Ceiling
+from virtoll.stats.hops import Owner
+from virtoll.stats.wire import (
+    BackendUse,
+    CpuRow,
+    DelayRow,
+    FairRow,
+    LossRow,
+    PaceRow,
+    cpu_rows,
+    delay_rows,
+    fair_rows,
+)
+
+Row = TypeVar("Row", LossRow, DelayRow, FairRow, CpuRow)
+_UNKNOWN = Shown("–", kind="missing")
+
+
+def wire_context(analysis: Analysis) -> dict[str, Any]:
+    """What ``wire.html.j2`` prints."""
+    trials, tasks = analysis.data.trials, analysis.tasks
+    pinning = analysis.data.manifest.pinning or {}
+
+    def ordered(rows: Iterable[Row]) -> list[Row]:
+        """By task and platform, as in every other table; a cell's own rows stay as they are."""
+        return sorted(rows, key=lambda row: (tasks.index(row.task), analysis.platforms.index(row.platform)))
+
+    return {
+        "cautions": analysis.cautions,
+        "testbed": _testbed(analysis.data.manifest.testbed),
+        "located": [_loss_row(row) for row in ordered(analysis.losses) if row.lost_frames],
+        "lossless_rows": sum(not row.lost_frames for row in analysis.losses),
+        "summary": _loss_summary(analysis.losses),
+        "delays": [_delay_row(row) for row in ordered(delay_rows(tasks, trials))],
+        "floors": [_floor_row(one) for one in analysis.ceilings if one.floor],
+        "ceilings": [_ceiling_row(one) for one in analysis.ceilings],
+        "failed_calibrations": [one for one in analysis.data.calibrations if one.status != "ok"],
+        "paces": [_pace_row(row) for row in analysis.paces],
+        "pace_line": _pace_line(analysis.paces),
+        "fair": [_fair_row(row) for row in ordered(fair_rows(tasks, trials))],
+        "cpu": [_cpu_row(row) for row in ordered(cpu_rows(tasks, trials, pinning.get("guest_cpus") or ()))],
+        "cores": _cores(pinning),
+        "backends": [_backend_row(use) for use in analysis.backends],
+    }
+
+
+def _share(part: int, whole: int) -> str:
+    return units.percent(part / whole) if whole else "–"
+
+
+def _loss_row(row: LossRow) -> TableRow:
+    places = "; ".join(f"{place}: {count}" for place, count in sorted(row.by_place.items(), key=lambda item: -item[1]))
+    told = "; ".join(row.evidence.values())
+    cells = [
+        Shown(row.task.size, "flat out" if row.flat_out else "paced, all rates"),
+        Shown(str(row.offered_frames)),
+        Shown(str(row.lost_frames), _share(row.lost_frames, row.offered_frames)),
+    ]
+    for owner in Owner:
+        frames = row.by_owner.get(owner, 0)
+        kind = "warn" if frames and owner is not Owner.PLATFORM else ""
+        cells.append(Shown(str(frames), _share(frames, row.offered_frames) if frames else "", kind))
+    return TableRow(row.platform, (*cells, Shown(places, hint=told)))
+
+
+def _loss_summary(rows: Sequence[LossRow]) -> str:
+    """One sentence over all paced points: whose the losses were."""
+    paced = [row for row in rows if not row.flat_out]
+    lost, offered = sum(row.lost_frames for row in paced), sum(row.offered_frames for row in paced)
+    if not offered:
+        return ""
+    owners = {owner: sum(row.by_owner.get(owner, 0) for row in paced) for owner in Owner}
+    told = ", ".join(f"{_share(frames, lost)} {owner}" for owner, frames in owners.items() if frames)
+    shares = f": {told}" if lost else ""
+    return f"At paced rates {lost} of {offered} frames were lost ({_share(lost, offered)}){shares}."
+
+
+def _delay_row(row: DelayRow) -> TableRow:
+    ns = units.nanoseconds
+    return TableRow(
+        row.platform,
+        (
+            Shown(row.task.size),
+            Shown(units.count(row.target_rate), row.what),
+            Shown(ns(row.minimum_ns)),
+            Shown(ns(row.p50_ns)),
+            Shown(ns(row.p90_ns)),
+            Shown(ns(row.p99_ns)),
+            Shown(ns(row.maximum_ns)),
+            Shown(ns(row.variation_ns)),
+            Shown(str(row.samples)),
+        ),
+    )
+
+
+def _named(one: Ceiling) -> str:
+    size = "IMIX" if one.mix == "imix" else f"{one.frame_size_bytes} B"
+    return size if one.sources == 1 else f"{size}, {one.sources} sources"
+
+
+def _floor_row(one: Ceiling) -> TableRow:
+    floor, ns = one.floor, units.nanoseconds
+    if floor is None:
+        return TableRow(_named(one), ())
+    return TableRow(
+        "instrument alone",
+        (
+            Shown(_named(one)),
+            Shown(units.count(floor.rate), f"{one.backend}, {one.sink or 'sink not told'}"),
+            Shown(ns(floor.minimum_ns)),
+            Shown(ns(floor.p50_ns)),
+            _UNKNOWN,
+            Shown(ns(floor.p99_ns)),
+            Shown(ns(floor.maximum_ns)),
+            Shown(ns(floor.p99_ns - floor.minimum_ns)),
+            _UNKNOWN,
+        ),
+    )
+
+
+def _ceiling_row(one: Ceiling) -> TableRow:
+    measured = " and ".join(units.count(rate) for rate in one.rates)
+    return TableRow(
+        _named(one),
+        (Shown(one.backend), Shown(one.sink or "not told"), Shown(units.frame_rate(one.rate)), Shown(measured)),
+    )
+
+
+def _pace_row(row: PaceRow) -> TableRow:
+    return TableRow(
+        row.task.size,
+        (
+            Shown(row.backend, f"batch {row.batch_frames}" if row.batch_frames is not None else ""),
+            Shown(units.count(row.target_rate)),
+            _UNKNOWN if row.median_rate is None else Shown(f"{row.median_rate:.1f}"),
+            _UNKNOWN if row.median_error is None else Shown(_signed(row.median_error)),
+            _UNKNOWN if row.worst_error is None else Shown(_signed(row.worst_error)),
+            _UNKNOWN if row.gap_variation is None else Shown(units.significant(row.gap_variation)),
+            _UNKNOWN if row.longest_gap_ns is None else Shown(units.nanoseconds(row.longest_gap_ns)),
+            Shown(f"{row.held} of {row.held + row.missed}"),
+            Shown(units.percent(row.unsent_share) if row.unsent_share else "0"),
+        ),
+    )
+
+
+def _signed(error: float) -> str:
+    """A relative error in percent with sign and four decimals: 0.01 % is what is asked for."""
+    return f"{error * 100:+.4f} %".replace("-", "−")
+
+
+def _pace_line(rows: Sequence[PaceRow]) -> str:
+    known = [row for row in rows if row.median_error is not None]
+    if not known:
+        return ""
+    worst = max(known, key=lambda row: abs(row.median_error or 0.0))
+    return (
+        f"{len(known)} target rates were held by at least one source; the largest median error is "
+        f"{_signed(worst.median_error or 0.0)} ({worst.task.size} at {units.frame_rate(worst.target_rate)})."
+    )
+
+
+def _fair_row(row: FairRow) -> TableRow:
+    rates = ", ".join(map(units.count, row.rates))
+    return TableRow(row.platform, (Shown(row.task.size), Shown(rates), Shown(f"{row.jain:.4f}")))
+
+
+def _cpu_row(row: CpuRow) -> TableRow:
+    values = (row.generator_ns, row.sink_ns, row.guest_cores_ns)
+    return TableRow(
+        row.platform,
+        (Shown(row.task.size), *(_UNKNOWN if value is None else Shown(units.nanoseconds(value)) for value in values)),
+    )
+
+
+def _cores(pinning: Mapping[str, Any]) -> str:
+    if not pinning.get("guest_cpus"):
+        return "Nothing was pinned: there are too few CPUs, or the run is of models."
+    guests = ", ".join(map(str, pinning["guest_cpus"]))
+    return (
+        f"Cores: guests {guests}, generator {pinning.get('generator_cpu')}, sink {pinning.get('sink_cpu')}. A veth's "
+        "receiving side runs where the sender runs: for native, namespaces and containers the router's work is done "
+        "on the generator's core and is in the generator's time; for machines it is on the guest's."
+    )
+
+
+def _testbed(testbed: Mapping[str, Any] | None) -> str:
+    """Where generator and sink were, in one sentence; empty without a testbed."""
+    if testbed is None:
+        return ""
+    far, ends = testbed["generator"]["host"], {role: ", ".join(testbed[role]["interfaces"]) for role in testbed}
+    where = f"ssh {far['ssh']}" if far["ssh"] is not None else f"netns {far['netns']}"
+    return (
+        f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on {where}, reached by {ends['hypervisor']} "
+        "of this machine. Both ends of a delay were read from that host's clock."
+    )
+
+
+def _backend_row(use: BackendUse) -> TableRow:
+    why = use.reason or "the first choice, or the one that was asked for"
+    return TableRow(use.kind, (Shown(use.name), Shown(str(use.points)), Shown(", ".join(use.platforms)), Shown(why)))

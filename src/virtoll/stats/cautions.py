@@ -1,0 +1,165 @@
+"""What a reader of forwarding results must be warned of: a closed list, each kind with its advice. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from virtoll.stats.ceilings import Headroom
+from virtoll.stats.hops import Owner
+from virtoll.stats.sweeps import Curve
+from virtoll.stats.values import Task
+from virtoll.stats.wire import BackendUse, Cell, LossRow, PaceRow
+
+HOST_LOSS_SHARE = 0.001
+PACE_ERROR = 1e-4
+
+
+class Caution(Enum):
+    """Each kind: its name, what it means, and what to do about it."""
+
+    GENERATOR_BOUND = (
+        "generator-bound",
+        "within 10 % of what generator and sink reach with nothing between: the instrument's limit, not the platform's",
+        "take the rate as a lower limit, shares of such a baseline as upper limits; use a faster back end or more CPUs",
+    )
+    LOSSLESS = (
+        "no loss flat out",
+        "hardly a frame was lost: on virtual links the sender may do the forwarding itself; the rate is both's",
+        "take the rate as a lower limit; give generator and router CPUs of their own (threaded NAPI) to part them",
+    )
+    UNCALIBRATED = (
+        "no ceiling known",
+        "what these cells used was not calibrated, so it is not known whether they are generator-bound",
+        "run again with this version; look into calibration.jsonl for why it failed",
+    )
+    HOST_LOSS = (
+        "the host's own loss",
+        "more than 0.1 % was lost at paced rates outside the platform: in generator, sink or the sink's ring",
+        "do not book it on the platform; use more CPUs, or lower rates",
+    )
+    UNLOCATED = (
+        "loss not located",
+        "counters on the way could not be read, so it is not known who lost these frames",
+        "use an agent that knows 'counters' in every guest",
+    )
+    PACE_MISSED = (
+        "pace missed",
+        "a rate below the ceiling was missed by more than 0.01 % although every frame was sent",
+        "look at the pacing table; leave the generator a core of its own",
+    )
+    MIXED_BACKENDS = (
+        "several back ends",
+        "cells of one workload were measured with different back ends or sinks: their rates are not comparable",
+        "name one back end in the experiment that works on all platforms",
+    )
+    FALLBACK = (
+        "not the fastest back end",
+        "the host refused the fastest back end or sink",
+        "run as root on Linux 5.18 or later, or accept the lower ceiling",
+    )
+    SHARED_CORE = (
+        "a core is shared",
+        "generator, sink or guest run on the same core and take time from each other",
+        "give the host more CPUs, or the guest fewer",
+    )
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return self.value[0]
+
+    @property
+    def meaning(self) -> str:
+        """What it means."""
+        return self.value[1]
+
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return self.value[2]
+
+
+@dataclass(frozen=True)
+class Warned:
+    """One caution of a run, and what it concerns."""
+
+    caution: Caution
+    concerns: str
+
+
+def cautions(
+    headrooms: Mapping[Cell, Headroom],
+    curves: Sequence[Curve],
+    losses: Sequence[LossRow],
+    paces: Sequence[PaceRow],
+    uses: Sequence[BackendUse],
+    tasks: Sequence[Task],
+    pinning: Mapping[str, Any] | None,
+    *,
+    calibrated: bool,
+) -> tuple[Warned, ...]:
+    """Every caution that a run's forwarding results need, in the list's order; none without traffic.
+
+    `calibrated`: whether the run tried to calibrate at all; runs of models and of older versions do not.
+    """
+    if not headrooms:
+        return ()
+    sizes = {task.parameters: task.size for task in tasks}
+    bound = [cell for cell, one in headrooms.items() if one.generator_bound]
+    lossless = [
+        (one.platform, sizes.get(one.parameters, ""))
+        for one in curves
+        if one.lossless and not any((one.platform, one.parameters) == (p, t.parameters) for p, t in bound)
+    ]
+    unknown = [(platform, task.size) for (platform, task), one in headrooms.items() if one.share is None and calibrated]
+    paced = [row for row in losses if not row.flat_out]
+    host = [(row.platform, row.task.size) for row in paced
+            if row.by_owner.get(Owner.HOST, 0) > HOST_LOSS_SHARE * row.offered_frames]  # fmt: skip
+    lost = dict.fromkeys((row.platform, row.task.size) for row in losses if row.by_owner.get(Owner.UNLOCATED))
+    missed = [f"{row.task.size} at {row.target_rate:.0f} frames/s" for row in paces
+              if row.median_error is not None and abs(row.median_error) > PACE_ERROR]  # fmt: skip
+    found = {
+        Caution.GENERATOR_BOUND: _cells(
+            [(platform, task.size) for platform, task in headrooms if (platform, task) in bound]
+        ),
+        Caution.LOSSLESS: _cells(lossless),
+        Caution.UNCALIBRATED: _cells(unknown),
+        Caution.HOST_LOSS: _cells(host),
+        Caution.UNLOCATED: _cells(list(lost)),
+        Caution.PACE_MISSED: ", ".join(missed),
+        Caution.MIXED_BACKENDS: _mixed(uses),
+        Caution.FALLBACK: "; ".join(f"{use.name} as {use.kind}: {use.reason}" for use in uses if use.reason),
+        Caution.SHARED_CORE: shared_cores(pinning),
+    }
+    return tuple(Warned(caution, concerns) for caution, concerns in found.items() if concerns)
+
+
+def _cells(cells: Sequence[tuple[str, str]]) -> str:
+    """'native (64 B, 1500 B); netns (64 B)'."""
+    gathered: dict[str, list[str]] = {}
+    for platform, size in cells:
+        gathered.setdefault(platform, []).append(size)
+    return "; ".join(f"{platform} ({', '.join(sizes)})" for platform, sizes in gathered.items())
+
+
+def _mixed(uses: Sequence[BackendUse]) -> str:
+    told = []
+    for kind in ("generator", "sink"):
+        own = dict.fromkeys(use.name for use in uses if use.kind == kind)
+        if len(own) > 1:
+            told.append(f"{kind}: " + ", ".join(own))
+    return "; ".join(told)
+
+
+def shared_cores(pinning: Mapping[str, Any] | None) -> str:
+    """'generator and sink share core 1'; empty where nobody shares, or nothing is pinned."""
+    if not pinning:
+        return ""
+    users: dict[int, list[str]] = {}
+    for name, cores in (("guest", pinning.get("guest_cpus") or []), ("generator", [pinning.get("generator_cpu")]),
+                        ("sink", [pinning.get("sink_cpu")])):  # fmt: skip
+        for core in cores:
+            if core is not None:
+                users.setdefault(core, []).append(name)
+    return "; ".join(f"{' and '.join(own)} share core {core}" for core, own in users.items() if len(own) > 1)

@@ -1,0 +1,201 @@
+"""Where frames were lost: from the counters of every hop to the place where each source's frames vanished. Pure.
+
+The way is a chain of *stations*, each a count of frames that passed it: the generator's own count, each interface's
+(docs/run-folder.md, `hops`), the sink's own. What is missing between two neighbours was lost between them. Rules:
+
+- Frames do not come out of nothing: a station that counts fewer frames than a later one (beyond the chatter of a link)
+  does not count all of them, and is left out, as one that could not be read is.
+- Counts are held between what was offered and what was forwarded, so the losses add up to the books' own loss exactly.
+- What an interface says it dropped on sending is believed before the difference of two counts.
+- Where a station is left out, the loss lies somewhere between its neighbours; if those places have not all the same
+  owner, it is *unlocated*.
+- From where sources share the way, a loss is divided among them by what they had left, to whole frames.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from virtoll.points import Hop, Point
+
+CHATTER_FRAMES = 16  # neighbour discovery, multicast reports, a generator's probe: frames of nobody's trial in a point
+_DROP_WORDS = ("drop", "error", "missed", "fifo", "no_buffer")
+
+
+class Owner(StrEnum):
+    """On whose account a loss is booked."""
+
+    PLATFORM = "the platform"
+    HOST = "the host's own"
+    UNLOCATED = "unlocated"
+
+
+class Place(StrEnum):
+    """The places between two stations, in the order of the path."""
+
+    GENERATOR = "generator's interface"
+    ENTRY_RING = "ring into the lab"
+    BRIDGE_IN = "bridge, inward"
+    PORT = "queue towards the guest"
+    GUEST_NIC = "guest's NIC, inward"
+    GUEST = "inside the guest"
+    GUEST_QUEUE = "guest's NIC, outward"
+    BRIDGE_OUT = "bridge, outward"
+    SINK_RING = "ring of the sink's interface"
+    SINK = "sink"
+
+
+HOSTS_OWN = frozenset({Place.GENERATOR, Place.SINK_RING, Place.SINK})
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Frames of one source that vanished at one place, or between the first and the last of several.
+
+    `evidence`: the drop counters that grew there, as `interface counter +n`.
+    """
+
+    source: int
+    places: tuple[Place, ...]
+    frames: int
+    evidence: tuple[str, ...]
+
+    @property
+    def owner(self) -> Owner:
+        """The host's own, the platform's, or unlocated where the places are not all the same one's."""
+        owners = {Owner.HOST if place in HOSTS_OWN else Owner.PLATFORM for place in self.places}
+        return owners.pop() if len(owners) == 1 else Owner.UNLOCATED
+
+    @property
+    def words(self) -> str:
+        """The place in words."""
+        return self.places[0] if len(self.places) == 1 else f"{self.places[0]} to {self.places[-1]}"
+
+
+@dataclass(frozen=True)
+class _Station:
+    """A count of frames at the end of a place; `dropped`: what the interface itself says was lost in that place."""
+
+    place: Place
+    frames: int | None
+    dropped: int | None = None
+    hop: Hop | None = None
+
+
+def locate(point: Point) -> tuple[Loss, ...]:
+    """Every loss of a point, by source and in the order of the path; empty where nothing was lost.
+
+    The frames of a source add up to its `lost_frames`.
+    """
+    arrived = {one.source: one for one in point.sink.per_source}
+    hops, noise = point.hops or (), _noise(point)
+    losses: list[Loss] = []
+    left: dict[int, int] = {}
+    pending: list[Place] = []
+    for source in point.sources:
+        own = [station for hop in hops if hop.source == source.source for station in _stations(hop, 0)]
+        low = arrived[source.source].forwarded_frames
+        found, rest, pending = _walk(own, source.offered_frames, low, [low])
+        losses += [Loss(source.source, places, frames, told) for places, frames, told in found]
+        left[source.source] = rest
+    shared = [station for hop in hops if hop.source is None for station in _stations(hop, noise)]
+    shared.append(_Station(Place.SINK, sum(one.forwarded_frames for one in point.sink.per_source)))
+    total = sum(one.forwarded_frames for one in point.sink.per_source)
+    if not hops:
+        pending = list(Place)
+        shared = [shared[-1]]
+    found, _, _ = _walk(shared, sum(left.values()), total, [], pending)
+    dropped = point.sink.kernel_dropped_frames
+    if dropped:
+        found = [(places, frames, (*told, f"sink's socket dropped +{dropped}") if Place.SINK in places else told)
+                 for places, frames, told in found]  # fmt: skip
+    forwarded = {number: arrived[number].forwarded_frames for number in left}
+    for places, frames, told in found:
+        for number, share in _divide(frames, left, forwarded).items():
+            left[number] -= share
+            if share:
+                losses.append(Loss(number, places, share, told))
+    return tuple(losses)
+
+
+def _noise(point: Point) -> int:
+    """Frames that reached the sink and are in no source's forwarded count: they passed its ring and interface too."""
+    again = sum(one.duplicate_frames for one in point.sink.per_source)
+    return point.sink.foreign_frames + point.sink.late_trial_frames + again
+
+
+_INWARD = {"entry": Place.ENTRY_RING, "guest-in": Place.GUEST_NIC, "port-out": Place.GUEST_QUEUE,
+           "sink": Place.SINK_RING}  # fmt: skip
+_OUTWARD = {"generator": (Place.GENERATOR, Place.ENTRY_RING), "port-in": (Place.BRIDGE_IN, Place.PORT),
+            "guest-out": (Place.GUEST, Place.GUEST_QUEUE), "exit": (Place.BRIDGE_OUT, Place.SINK_RING)}  # fmt: skip
+
+
+def _stations(hop: Hop, noise: int) -> list[_Station]:
+    """One station where frames come in; two where they go out: handed to the interface, and taken by its far end."""
+    noise = noise if hop.role in ("exit", "sink") else 0
+    if hop.direction == "in":
+        count = growth(hop, "rx_packets")
+        return [_Station(_INWARD[hop.role], None if count is None else count - noise, None, hop)]
+    sent, dropped = growth(hop, "tx_packets"), growth(hop, "tx_dropped")
+    before, after = _OUTWARD[hop.role]
+    if hop.role == "exit" and hop.where == "guest":
+        before = Place.GUEST
+    if sent is None or dropped is None:
+        return [_Station(before, None, None, hop), _Station(after, None, None, hop)]
+    return [_Station(before, sent + dropped - noise, None, hop), _Station(after, sent - noise, dropped, hop)]
+
+
+def growth(hop: Hop, counter: str) -> int | None:
+    """How much a counter grew over the point; one that is in neither reading was 0 in both. None: not read."""
+    if hop.before is None or hop.after is None:
+        return None
+    return hop.after.get(counter, 0) - hop.before.get(counter, 0)
+
+
+_Found = tuple[tuple[Place, ...], int, tuple[str, ...]]
+
+
+def _walk(
+    stations: Sequence[_Station], offered: int, forwarded: int, later: Sequence[int], pending: Sequence[Place] = ()
+) -> tuple[list[_Found], int, list[Place]]:
+    """Losses between neighbours, what is left at the last station, and the places after the last that was counted."""
+    counts = [one.frames for one in stations]
+    after = [max([*(count for count in counts[place + 1 :] if count is not None), *later], default=0)
+             for place in range(len(counts))]  # fmt: skip
+    running, waiting, hops, found = offered, list(pending), list[Hop](), list[_Found]()
+    for station, largest_later in zip(stations, after, strict=True):
+        if station.place not in waiting:
+            waiting.append(station.place)
+        if station.hop is not None:
+            hops.append(station.hop)
+        if station.frames is None or station.frames + CHATTER_FRAMES < min(largest_later, offered):
+            continue
+        reached = station.frames if station.dropped is None else running - station.dropped
+        reached = max(min(reached, running), forwarded)
+        if reached < running:
+            found.append((tuple(waiting), running - reached, _evidence(hops)))
+        running, waiting, hops = reached, [], hops[-1:]
+    return found, running, waiting
+
+
+def _evidence(hops: Sequence[Hop]) -> tuple[str, ...]:
+    told: dict[str, None] = {}
+    for hop in hops:
+        for counter in hop.after or {}:
+            grown = growth(hop, counter) or 0
+            if grown > 0 and any(word in counter for word in _DROP_WORDS) and "xdp_drops" not in counter:
+                told[f"{hop.interface} {counter} +{grown}"] = None
+    return tuple(told)
+
+
+def _divide(frames: int, left: dict[int, int], forwarded: dict[int, int]) -> dict[int, int]:
+    """A loss on the shared way by source, in proportion to what each has yet to lose; whole frames, exact in sum."""
+    open_frames = {number: left[number] - forwarded[number] for number in left}
+    total = sum(open_frames.values())
+    shares = {number: frames * own // total if total else 0 for number, own in open_frames.items()}
+    rest = frames - sum(shares.values())
+    for number in sorted(open_frames, key=lambda one: (shares[one] - open_frames[one], one)):
+        more = min(rest, open_frames[number] - shares[number])
+        shares[number] += more
+        rest -= more
+    return shares

@@ -1,0 +1,296 @@
+"""The instrument's account of itself over a run: losses by place, pace, delay, fairness, CPU time, back ends. Pure.
+
+Each function takes the trials of a run and gives rows; nothing is known of text or colour here. Medians are over trials
+(and sources), counts are sums.
+"""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from virtoll.points import Cpu, Distribution, Point, SourceCounts
+from virtoll.records import TrialRecord
+from virtoll.stats.hops import Owner, locate
+from virtoll.stats.sweeps import LOSSLESS_SHARE
+from virtoll.stats.values import Task
+
+Cell = tuple[str, Task]
+
+
+@dataclass(frozen=True)
+class LossRow:
+    """One cell's points, paced or flat out, all together: frames by owner and by place (with evidence of one point)."""
+
+    platform: str
+    task: Task
+    flat_out: bool
+    offered_frames: int
+    by_owner: dict[Owner, int]
+    by_place: dict[str, int]
+    evidence: dict[str, str]
+
+    @property
+    def lost_frames(self) -> int:
+        """All of them."""
+        return sum(self.by_owner.values())
+
+
+@dataclass(frozen=True)
+class PaceRow:
+    """One target rate of one task with one back end: relative errors of the sources that sent all they should.
+
+    `held` and `missed` count sources; `longest_gap_ns` and `worst_error` are the worst of those held; None: not told.
+    """
+
+    task: Task
+    backend: str
+    target_rate: float
+    held: int
+    missed: int
+    unsent_share: float
+    median_rate: float | None
+    median_error: float | None
+    worst_error: float | None
+    gap_variation: float | None
+    longest_gap_ns: int | None
+    batch_frames: int | None
+
+
+@dataclass(frozen=True)
+class DelayRow:
+    """One-way delay of one cell at one target rate, ns: smallest, medians over trials and sources, largest."""
+
+    platform: str
+    task: Task
+    target_rate: float
+    what: str
+    samples: int
+    minimum_ns: int
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    maximum_ns: int
+
+    @property
+    def variation_ns(self) -> float:
+        """Delay variation, RFC 5481 PDV at the 99th percentile: above the smallest."""
+        return self.p99_ns - self.minimum_ns
+
+
+@dataclass(frozen=True)
+class FairRow:
+    """Several sources flat out: each one's median forwarded rate, and Jain's index over them (1: equal shares)."""
+
+    platform: str
+    task: Task
+    rates: tuple[float, ...]
+    jain: float
+
+
+@dataclass(frozen=True)
+class CpuRow:
+    """CPU time per million frames flat out, ns: generator by offered, sink and guest's cores by forwarded frames."""
+
+    platform: str
+    task: Task
+    generator_ns: float | None
+    sink_ns: float | None
+    guest_cores_ns: float | None
+
+
+@dataclass(frozen=True)
+class BackendUse:
+    """How many points used a back end (or sink) on which platforms, and why nothing better was taken."""
+
+    kind: str
+    name: str
+    points: int
+    platforms: tuple[str, ...]
+    reason: str | None
+
+
+def points_of(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> Iterator[tuple[Task, TrialRecord, Point]]:
+    """Every point of every `ok` trial with its task."""
+    rated = [task for task in tasks if task.metric.source == "points"]
+    for trial in trials:
+        task = next((one for one in rated if one.is_of(trial)), None)
+        if trial.status == "ok" and task is not None:
+            for point in trial.points or ():
+                yield task, trial, point
+
+
+def loss_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[LossRow, ...]:
+    """Losses by place, for each cell its paced points and its point flat out."""
+    rows: dict[tuple[str, Task, bool], LossRow] = {}
+    for task, trial, point in points_of(tasks, trials):
+        key = (trial.platform, task, point.intended_rate_frames_per_second is None)
+        row = rows.get(key) or LossRow(*key, 0, {}, {}, {})
+        for loss in locate(point):
+            row.by_owner[loss.owner] = row.by_owner.get(loss.owner, 0) + loss.frames
+            row.by_place[loss.words] = row.by_place.get(loss.words, 0) + loss.frames
+            if loss.evidence:
+                row.evidence.setdefault(loss.words, ", ".join(loss.evidence))
+        offered = row.offered_frames + sum(source.offered_frames for source in point.sources)
+        rows[key] = LossRow(*key, offered, row.by_owner, row.by_place, row.evidence)
+    return tuple(rows[key] for key in sorted(rows, key=lambda key: (tasks.index(key[1]), key[2])))
+
+
+def pace_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[PaceRow, ...]:
+    """Target against achieved rate, over all platforms: the pace is the generator's own."""
+    groups: dict[tuple[Task, str, float], list[SourceCounts]] = {}
+    for task, _, point in points_of(tasks, trials):
+        if point.intended_rate_frames_per_second is not None:
+            key = (task, point.backend, point.intended_rate_frames_per_second)
+            groups.setdefault(key, []).extend(point.sources)
+    ordered = sorted(groups, key=lambda key: (tasks.index(key[0]), key[1], key[2]))
+    return tuple(_pace_row(*key, groups[key]) for key in ordered)
+
+
+def _pace_row(task: Task, backend: str, target: float, own: Sequence[SourceCounts]) -> PaceRow:
+    held = [source for source in own if source.unsent_frames == 0]
+    rates = [rate for rate in map(achieved_rate, held) if rate is not None]
+    errors = [rate / target - 1 for rate in rates]
+    gaps = [source.gap_ns for source in held if source.gap_ns is not None]
+    uneven = [gap.coefficient_of_variation for gap in gaps if gap.coefficient_of_variation is not None]
+    intended = sum(source.intended_frames for source in own)
+    return PaceRow(
+        task=task,
+        backend=backend,
+        target_rate=target,
+        held=len(held),
+        missed=len(own) - len(held),
+        unsent_share=sum(source.unsent_frames for source in own) / intended if intended else 0.0,
+        median_rate=statistics.median(rates) if rates else None,
+        median_error=statistics.median(errors) if errors else None,
+        worst_error=max(errors, key=abs) if errors else None,
+        gap_variation=statistics.median(uneven) if uneven else None,
+        longest_gap_ns=max((gap.maximum for gap in gaps if gap.maximum is not None), default=None),
+        batch_frames=max((one.batch_frames for one in held if one.batch_frames is not None), default=None),
+    )
+
+
+def achieved_rate(source: SourceCounts) -> float | None:
+    """Frames/s between the first and the last frame sent; None where the agent did not tell when that was."""
+    first, last = source.first_sent_monotonic_ns, source.last_sent_monotonic_ns
+    if first is None or last is None or last <= first or source.offered_frames < 2:
+        return None
+    return (source.offered_frames - 1) * 1e9 / (last - first)
+
+
+def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[DelayRow, ...]:
+    """For each cell its lowest rate and the highest at which (median over trials) at most 0.5 % were lost or unsent."""
+    groups: dict[Cell, dict[float, list[Point]]] = {}
+    for task, trial, point in points_of(tasks, trials):
+        if point.intended_rate_frames_per_second is not None:
+            rates = groups.setdefault((trial.platform, task), {})
+            rates.setdefault(point.intended_rate_frames_per_second, []).append(point)
+    rows = []
+    for (platform, task), rates in sorted(groups.items(), key=lambda item: tasks.index(item[0][1])):
+        clean = [rate for rate, points in rates.items() if statistics.median(map(_missing, points)) <= LOSSLESS_SHARE]
+        chosen = {min(rates): "lowest rate"} | ({max(clean): "highest without loss"} if clean else {})
+        for rate, what in chosen.items():
+            told = [one.delay_ns for point in rates[rate] for one in point.sink.per_source if one.delay_ns is not None]
+            row = _delay_row(platform, task, rate, what, told)
+            rows += [row] if row else []
+    return tuple(rows)
+
+
+def _missing(point: Point) -> float:
+    """Lost or unsent, as a share of what was intended."""
+    intended = sum(source.intended_frames for source in point.sources)
+    missing = intended - sum(one.forwarded_frames for one in point.sink.per_source)
+    return missing / intended if intended else 1.0
+
+
+def _delay_row(platform: str, task: Task, rate: float, what: str, told: Sequence[Distribution]) -> DelayRow | None:
+    full = [
+        (one.minimum, one.p50, one.p90, one.p99, one.maximum)
+        for one in told
+        if None not in (one.minimum, one.p50, one.p90, one.p99, one.maximum)
+    ]
+    if not full:
+        return None
+    least, p50, p90, p99, most = (
+        [value for value in column if value is not None] for column in zip(*full, strict=True)
+    )
+    middle = statistics.median
+    return DelayRow(platform, task, rate, what, sum(one.count for one in told), min(least), middle(p50), middle(p90),
+                    middle(p99), max(most))  # fmt: skip
+
+
+def fair_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[FairRow, ...]:
+    """Cells with several sources, flat out."""
+    groups: dict[Cell, list[list[float]]] = {}
+    for task, trial, point in points_of(tasks, trials):
+        if point.intended_rate_frames_per_second is None and len(point.sources) > 1:
+            rates = [_source_rate(point, one.source) for one in point.sink.per_source]
+            groups.setdefault((trial.platform, task), []).append(rates)
+    rows = []
+    for (platform, task), own in sorted(groups.items(), key=lambda item: tasks.index(item[0][1])):
+        medians = tuple(statistics.median(column) for column in zip(*own, strict=True))
+        rows.append(FairRow(platform, task, medians, statistics.median(map(jain, own))))
+    return tuple(rows)
+
+
+def _source_rate(point: Point, number: int) -> float:
+    """One source's frames/s over the point's own length: comparable between sources of one point."""
+    own = next(one for one in point.sink.per_source if one.source == number)
+    return own.forwarded_frames * 1e9 / point.duration_ns
+
+
+def jain(rates: Sequence[float]) -> float:
+    """Jain's fairness index, (sum x)^2 / (n sum x^2): 1 for equal shares, 1/n where one has all; 1 where none has."""
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else 1.0
+
+
+def cpu_rows(
+    tasks: Sequence[Task], trials: Sequence[TrialRecord], guest_cpus: Sequence[int]
+) -> tuple[CpuRow, ...]:  # fmt: skip
+    """CPU time per million frames of each cell flat out, over all its trials; `guest_cpus`: the guests' own cores."""
+    groups: dict[Cell, list[Point]] = {}
+    for task, trial, point in points_of(tasks, trials):
+        if point.intended_rate_frames_per_second is None and point.cpu is not None:
+            groups.setdefault((trial.platform, task), []).append(point)
+    rows = []
+    for (platform, task), own in sorted(groups.items(), key=lambda item: tasks.index(item[0][1])):
+        offered = sum(source.offered_frames for point in own for source in point.sources)
+        forwarded = sum(one.forwarded_frames for point in own for one in point.sink.per_source)
+        used = [point.cpu for point in own if point.cpu is not None]
+        guest = [busy for cpu in used if (busy := _busy_ns(cpu, guest_cpus)) is not None]
+        rows.append(CpuRow(
+            platform, task,
+            sum(map(_generator_ns, used)) * 1e6 / offered if offered else None,
+            sum(map(_sink_ns, used)) * 1e6 / forwarded if forwarded else None,
+            sum(guest) * 1e6 / forwarded if forwarded and len(guest) == len(own) else None,
+        ))  # fmt: skip
+    return tuple(rows)
+
+
+def _generator_ns(cpu: Cpu) -> int:
+    return cpu.generator_user_ns + cpu.generator_system_ns if cpu.generator_cpu_ns is None else cpu.generator_cpu_ns
+
+
+def _sink_ns(cpu: Cpu) -> int:
+    return cpu.sink_user_ns + cpu.sink_system_ns if cpu.sink_cpu_ns is None else cpu.sink_cpu_ns
+
+
+def _busy_ns(cpu: Cpu, cores: Sequence[int]) -> int | None:
+    own = [one for one in cpu.processors or () if one.cpu in cores]
+    if not own:
+        return None
+    return sum(one.user_ns + one.nice_ns + one.system_ns + one.irq_ns + one.softirq_ns for one in own)
+
+
+def backend_uses(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[BackendUse, ...]:
+    """Every back end and sink that was used, with why nothing better was taken, most used first."""
+    counts: Counter[tuple[str, str, str | None]] = Counter()
+    where: dict[tuple[str, str, str | None], dict[str, None]] = {}
+    for _, trial, point in points_of(tasks, trials):
+        for key in (("generator", point.backend, point.backend_reason),
+                    ("sink", point.sink.backend or "not told", point.sink.backend_reason)):  # fmt: skip
+            counts[key] += 1
+            where.setdefault(key, {})[trial.platform] = None
+    return tuple(BackendUse(kind, name, count, tuple(where[kind, name, reason]), reason)
+                 for (kind, name, reason), count in counts.most_common())  # fmt: skip

@@ -1,0 +1,76 @@
+"""The ``testbed`` section of an experiment: which host and which of its NICs generates, sinks, and holds the guests.
+
+Main types: ``Testbed``, ``Role``, ``HostAddress``. Plain, checked data: nothing here reaches a host.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HostAddress(_Model):
+    """A host that is not this one: ``ssh`` (user@host), or for tests ``netns`` (a name or a process's number)."""
+
+    ssh: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$")
+    netns: str | int | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.ssh is None) == (self.netns is None):
+            raise ValueError("give 'ssh' or 'netns', one of them")
+        return self
+
+    @property
+    def words(self) -> str:
+        """``ssh user@host`` or ``netns name``."""
+        return f"ssh {self.ssh}" if self.ssh is not None else f"netns {self.netns}"
+
+
+class Role(_Model):
+    """Who plays a part: a host, and its NICs for it in order."""
+
+    host: Literal["local"] | HostAddress = "local"
+    interfaces: list[str] = Field(min_length=1, max_length=4)
+
+
+class Testbed(_Model):
+    """``generator`` has a NIC a source; ``sink`` one; ``hypervisor`` (this machine) those that face them, sink's last.
+
+    The hypervisor's NICs are moved into the lab for the run; physical ones come back when it ends.
+    """
+
+    generator: Role
+    sink: Role
+    hypervisor: Role
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.hypervisor.host != "local":
+            raise ValueError("hypervisor: only 'local' yet: run Virtoll on the machine that holds the guests")
+        if len(self.sink.interfaces) != 1 or len(self.generator.interfaces) > 3:
+            raise ValueError("the sink has one interface, the generator one a source, at most 3")
+        if len(self.hypervisor.interfaces) != len(self.generator.interfaces) + 1:
+            raise ValueError("hypervisor.interfaces: one that faces each of the generator's, then the sink's")
+        if self.generator.host == "local":
+            raise ValueError("generator: a host that is not this one; leave 'testbed' out to use this one")
+        if self.generator.host != self.sink.host:
+            raise ValueError("generator and sink: the same host yet, since one agent keeps both sides of the books")
+        return self
+
+    @property
+    def far(self) -> HostAddress:
+        """The host of generator and sink; both read its clock, so that one-way delays are of one clock."""
+        if not isinstance(self.generator.host, HostAddress):
+            raise TypeError("checked when the experiment was read")
+        return self.generator.host
+
+    @property
+    def this_machine(self) -> bool:
+        """Generator and sink run on this machine's CPUs (a namespace), so its pinning holds for them."""
+        return self.far.netns is not None

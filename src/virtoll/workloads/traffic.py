@@ -1,0 +1,126 @@
+"""What shapes a stream of frames, and how it is asked of the agent: shared by ``forward`` and the calibration.
+
+Main types: ``FrameParameters`` (the part of the parameters that the instrument's own ceiling depends on) and ``Lane``
+(where one source's frames leave and what is written into them). It must not know what the frames are sent through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from pydantic import Field
+
+from virtoll.agent import Answer, Caller
+from virtoll.experiment import Parameters
+
+Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
+BACKENDS: tuple[str, ...] = get_args(Backend)[1:]
+QUIET_NS, DRAIN_LIMIT_NS = 20_000_000, 2_000_000_000
+# The usual simple IMIX, sizes without FCS as everywhere here: 64, 594 and 1518 bytes with it, weights 7 : 4 : 1.
+IMIX = ({"frame_size_bytes": 64, "weight": 7}, {"frame_size_bytes": 590, "weight": 4},
+        {"frame_size_bytes": 1514, "weight": 1})  # fmt: skip
+_SOURCE_PORT, _DESTINATION_PORT = 1024, 9
+
+
+class FrameParameters(Parameters):
+    """Frame size without FCS, or a mix; sources; what sends and what counts (``auto``: the best that the host allows).
+
+    ``batch_frames``: frames handed to the kernel at once by live frames; 0 is the smallest that holds the rate.
+    """
+
+    frame_size_bytes: int = Field(default=64, ge=64, le=1518)
+    sources: int = Field(default=1, ge=1, le=3)
+    mix: Literal["none", "imix"] = "none"
+    backend: Backend = "auto"
+    sink: Literal["auto", "xdp", "tpacket"] = "auto"
+    batch_frames: int = Field(default=0, ge=0, le=256)
+
+    @property
+    def largest_frame_bytes(self) -> int:
+        """What the links' MTU must let pass."""
+        return self.frame_size_bytes if self.mix == "none" else max(part["frame_size_bytes"] for part in IMIX)
+
+    def shape(self) -> FrameParameters:
+        """These fields alone: equal for all parameters that one calibration serves."""
+        return FrameParameters(**{key: getattr(self, key) for key in FrameParameters.model_fields})
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One source: its interface, the link addresses of this hop, and the IP addresses of both ends, as text."""
+
+    interface: str
+    source_mac: str
+    destination_mac: str
+    source_address: str
+    destination_address: str
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Where traffic of any rate goes: lanes, the sink's interfaces, and the CPUs of generator and sink."""
+
+    lanes: tuple[Lane, ...]
+    sink_interfaces: tuple[str, ...]
+    generator_cpu: int | None
+    sink_cpu: int | None
+
+    def request(self, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
+        """The ``traffic`` request; fields that are as they were in the protocol's first form are left out."""
+        sources = [
+            {
+                "interface": lane.interface,
+                "source_mac": lane.source_mac,
+                "destination_mac": lane.destination_mac,
+                "source_address": lane.source_address,
+                "destination_address": lane.destination_address,
+                "source_port": _SOURCE_PORT + number,
+                "destination_port": _DESTINATION_PORT,
+                "rate_frames_per_second": rate,
+                "cpu": self.generator_cpu,
+            }
+            for number, lane in enumerate(self.lanes)
+        ]
+        sink: Answer = {"interfaces": list(self.sink_interfaces), "cpu": self.sink_cpu}
+        request: Answer = {"trial": tag, "frame_size_bytes": wanted.frame_size_bytes, "duration_ns": duration_ns,
+                           "backend": wanted.backend, "sources": sources, "sink": sink,
+                           "quiet_ns": QUIET_NS, "drain_limit_ns": DRAIN_LIMIT_NS}  # fmt: skip
+        if wanted.sink != "auto":
+            sink["backend"] = wanted.sink
+        if wanted.batch_frames:
+            request["batch_frames"] = wanted.batch_frames
+        if wanted.mix != "none":
+            request["mix"] = list(IMIX)
+        return request
+
+
+def send(
+    peer: Caller, stream: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None,
+    *, histograms: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """One point as the run folder stores it: the answer as it came, with what was intended."""
+    request = stream.request(wanted, tag, duration_ns, rate)
+    if histograms:
+        request["histograms"] = True
+    answer = peer.call("traffic", deadline_seconds=30 + 2 * duration_ns / 1e9, **request)
+    return {"intended_rate_frames_per_second": rate, "duration_ns": duration_ns, **answer}
+
+
+def unbalanced(points: Sequence[dict[str, Any]]) -> str | None:
+    """Why the books of a point do not balance, or None when all do: integers, so exactly."""
+    return next(filter(None, map(_unbalanced, points)), None)
+
+
+def _unbalanced(point: dict[str, Any]) -> str | None:
+    sinks = {sink["source"]: sink for sink in point["sink"]["per_source"]}
+    for source in point["sources"]:
+        sink = sinks.get(source["source"])
+        if sink is None:
+            return f"source {source['source']} is not in the sink's books"
+        if source["offered_frames"] + source["unsent_frames"] != source["intended_frames"]:
+            return f"source {source['source']}: offered + unsent is not intended"
+        if sink["forwarded_frames"] + sink["lost_frames"] != source["offered_frames"]:
+            return f"source {source['source']}: forwarded + lost is not offered"
+    return None if point["sink"]["drained"] else "frames still arrived when the drain's deadline had passed"

@@ -1,0 +1,90 @@
+"""The model loses frames at a place that it is told: the run folder, read back, names that place and nobody else."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support import experiments
+from tests.support.experiments import fake
+
+from virtoll.agent import Answer
+from virtoll.errors import AgentError, GuestDied
+from virtoll.hops import HopReader, knows_counters
+from virtoll.lab.network import plan_links
+from virtoll.platforms.fake import FakeAgent
+from virtoll.progress import SilentProgress
+from virtoll.report import build_report
+from virtoll.run import measure
+from virtoll.samples import RunFolder
+from virtoll.stats.hops import Owner, locate
+
+PLACES = {"guest": Owner.PLATFORM, "generator": Owner.HOST, "sink-ring": Owner.HOST, "sink": Owner.HOST,
+          "unlocated": Owner.UNLOCATED}  # fmt: skip
+
+
+class Deaf(FakeAgent):
+    """An agent of before ``counters``, or one that dies when asked."""
+
+    dies = False
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: object) -> Answer:  # noqa: ARG002 - the seam's
+        self.asked += 1
+        if self.dies:
+            raise GuestDied("gone")
+        raise AgentError("bad-request", f"{op}: no such operation in this protocol version")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    into = tmp_path_factory.mktemp("hops") / "run"
+    platforms = [fake(f"at-{place}", loss=0.05, lost_at=place) for place in PLACES]
+    forward = {"workload": "forward", "frame_size_bytes": 500, "sources": [1, 3]}
+    asked = experiments.parsed(platforms=platforms, baseline="at-guest", workloads=[forward], blocks=2)
+    measure(asked, into, ["virtoll"], SilentProgress())
+    return RunFolder.open(into)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_place_is_found_to_the_frame(folder: RunFolder, place: str) -> None:
+    points = [point for trial in folder.latest_trials() if trial.platform == f"at-{place}"
+              for point in trial.points or ()]  # fmt: skip
+    assert {len(point.sources) for point in points} == {1, 3}
+    for point in points:
+        losses = locate(point)
+        assert {loss.owner for loss in losses} == {PLACES[place]}
+        for sink in point.sink.per_source:
+            assert sum(loss.frames for loss in losses if loss.source == sink.source) == sink.lost_frames > 0
+
+
+def test_hops_are_in_the_order_of_the_path(folder: RunFolder) -> None:
+    for trial in folder.latest_trials():
+        for point in trial.points or ():
+            sources = len(point.sources)
+            roles = [hop.role for hop in point.hops or ()]
+            assert roles == ["generator", "guest-in"] * sources + ["exit", "sink"]
+
+
+def test_the_report_says_whose_the_losses_are(folder: RunFolder) -> None:
+    text = build_report(folder.path).path.read_text(encoding="utf-8")
+    assert "Where frames were lost" in text
+    assert "the host&#39;s own loss" in text
+    assert "loss not located" in text
+    assert "Jain" in text
+
+
+def test_an_older_agent_leaves_null_and_is_asked_once() -> None:
+    deaf = Deaf()
+    reader = HopReader(deaf, deaf, None, plan_links(0), {})
+    before, after = reader.read(), reader.read()
+    assert deaf.asked == 2
+    assert reader.hops(before, after, 1) is None
+    assert not knows_counters(deaf)
+
+
+def test_a_guest_that_dies_at_a_reading_is_a_dead_guest() -> None:
+    deaf = Deaf()
+    deaf.dies = True
+    with pytest.raises(GuestDied):
+        HopReader(deaf, deaf, None, plan_links(0), {}).read()
