@@ -7,7 +7,7 @@ BIN := .venv/bin
 CARGO_FLAGS := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test lint format test-rust test-python agent image fuzz bench clean
+.PHONY: help setup setup-dev demo test lint format test-rust test-python agent image fuzz bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (10)
 
 bench: ## the project's own benchmarks
 	cargo bench $(CARGO_FLAGS) --workspace
+
+bench-wire: agent ## generator and sink against their peers, and their exactness (root; installs the peers by apt)
+	@$(PYTHON) benches/wire/bench.py
 
 clean: ## removes what was built (runs/ and the image cache stay; see `virtoll clean`)
 	rm -rf build target fuzz/target .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

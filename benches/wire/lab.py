@@ -1,3 +1,4 @@
+# ruff: noqa: INP001
 """Namespaces of the bench: generator (g0) - (u0) router (u1) - (s0) sink, by veth pairs; and counters read in them."""
 
 import contextlib
@@ -44,11 +45,17 @@ def namespaces() -> Iterator[None]:
             f"ip link add s0 netns {SINK} mtu 1600 address 02:00:00:00:02:01 "
             f"type veth peer name u1 netns {ROUTER} mtu 1600 address 02:00:00:00:02:02"
         )
-        for name, device, address in ((GENERATOR, "g0", SOURCE), (ROUTER, "u0", NEAR), (ROUTER, "u1", "10.99.2.2"), (SINK, "s0", FAR)):
+        for name, device, address in (
+            (GENERATOR, "g0", SOURCE),
+            (ROUTER, "u0", NEAR),
+            (ROUTER, "u1", "10.99.2.2"),
+            (SINK, "s0", FAR),
+        ):
             sh(f"ip -n {name} addr add {address}/24 dev {device}")
             sh(f"ip -n {name} link set {device} up")
             sh(f"ip netns exec {name} ethtool -K {device} tx off tso off gso off gro off")
-        sh(f"ip netns exec {ROUTER} sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.u0.rp_filter=0")
+        settings = "net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.u0.rp_filter=0"
+        sh(f"ip netns exec {ROUTER} sysctl -qw {settings}")
         sh(f"ip -n {ROUTER} neigh replace {FAR} lladdr 02:00:00:00:02:01 dev u1 nud permanent")
         sh(f"ip -n {ROUTER} neigh replace {SOURCE} lladdr {GENERATOR_MAC} dev u0 nud permanent")
         sh(f"ip -n {GENERATOR} neigh replace {NEAR} lladdr {ROUTER_MAC} dev g0 nud permanent")
@@ -67,16 +74,14 @@ def remove() -> None:
             subprocess.run(["ip", "netns", "del", name], check=False)
 
 
-def place(own_core: bool) -> None:
+def place(own_core: bool, gro: bool) -> None:
     """Lets the receiving side of u0 run in the sender's softirq, or in a thread on a core of its own.
 
-    The sink's XDP program must be attached or GRO on for the thread to exist; GRO is on only with it.
+    That thread, and the way for redirected frames, exist with GRO on or an XDP program attached.
     """
-    sh(f"ip netns exec {ROUTER} ethtool -K u0 gro {'on' if own_core else 'off'}")
-    flag = "1" if own_core else "0"
-    subprocess.run(
-        inside(ROUTER, ["sh", "-c", f"echo {flag} > /sys/class/net/u0/threaded"]), check=False, stderr=subprocess.DEVNULL
-    )
+    sh(f"ip netns exec {ROUTER} ethtool -K u0 gro {'on' if gro else 'off'}")
+    threaded = f"echo {int(own_core)} > /sys/class/net/u0/threaded"
+    subprocess.run(inside(ROUTER, ["sh", "-c", threaded]), check=False, stderr=subprocess.DEVNULL)
     if own_core:
         pin_receiver()
 

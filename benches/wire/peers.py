@@ -1,3 +1,4 @@
+# ruff: noqa: INP001
 """The generators that are measured: their Debian packages, what they are called with, and what they send."""
 
 import struct
@@ -46,6 +47,7 @@ class Peer:
     routed: bool = True
     ours: bool = False
     stops_itself: bool = False
+    books: bool = False  # into the sink that keeps books of each sequence number, not the one that only counts
 
 
 def _macs() -> bytes:
@@ -53,7 +55,7 @@ def _macs() -> bytes:
 
 
 def _checksum(header: bytes) -> int:
-    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
+    total = sum(int.from_bytes(header[at : at + 2], "big") for at in range(0, len(header), 2))
     total = (total & 0xFFFF) + (total >> 16)
     return ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
 
@@ -105,6 +107,15 @@ def _xdp_trafficgen(_: Run) -> list[str]:
     return ["xdp-trafficgen", "udp", *addresses, "-t", "1", "g0"]
 
 
+def _tcpreplay(run: Run) -> list[str]:
+    return ["tcpreplay", "-i", "g0", "--preload-pcap", "--topspeed", "--loop=100000000", _pcap(run)]
+
+
+def _iperf2(run: Run) -> list[str]:
+    what = ["-l", str(PAYLOAD_BYTES), "-b", "100g", "-t", str(int(run.seconds) + 1)]
+    return ["iperf", "-u", "-c", run.target, *what]
+
+
 def _iperf3(run: Run) -> list[str]:
     what = ["-l", str(PAYLOAD_BYTES), "-b", "0", "-t", str(run.seconds)]
     return ["iperf3", "-u", "-c", run.target, *what]
@@ -112,12 +123,13 @@ def _iperf3(run: Run) -> list[str]:
 
 PEERS = (
     Peer("ours: live-frames", _ours("live-frames"), ours=True, stops_itself=True),
+    Peer("ours: live, full books", _ours("live-frames"), ours=True, stops_itself=True, books=True),
     Peer("ours: af-xdp", _ours("af-xdp"), ours=True, stops_itself=True),
     Peer("ours: af-packet", _ours("af-packet"), ours=True, stops_itself=True),
     Peer("xdp-trafficgen", _xdp_trafficgen, routed=False),
     Peer("trafgen", _trafgen),
     Peer("dpdk-testpmd", _testpmd),
-    Peer("tcpreplay", lambda run: ["tcpreplay", "-i", "g0", "--preload-pcap", "--topspeed", "--loop=100000000", _pcap(run)]),
-    Peer("iperf2", lambda run: ["iperf", "-u", "-c", run.target, "-l", str(PAYLOAD_BYTES), "-b", "100g", "-t", str(int(run.seconds) + 1)]),
+    Peer("tcpreplay", _tcpreplay),
+    Peer("iperf2", _iperf2),
     Peer("iperf3", _iperf3, stops_itself=True),
 )

@@ -21,6 +21,9 @@ pub const NAME: &str = "af-packet";
 /// The sink's name in results.
 pub const SINK_NAME: &str = "tpacket";
 
+/// Flat out, so many frames are on the path at most.
+const FLAT_OUT_ON_THE_WAY_FRAMES: usize = 64;
+
 struct Sender {
     socket: OwnedFd,
     batch: sys::SendBatch,
@@ -54,8 +57,9 @@ impl Generator {
         let composer = plan.composer()?;
         let link = check_link(&plan.interface, &composer)?;
         let socket = packet_socket(0, link.index)?;
-        sys::prepare_for_bulk_sending(socket.as_fd())?;
         let bytes = composer.largest_bytes();
+        let few = plan.frames_per_second.is_none().then_some(FLAT_OUT_ON_THE_WAY_FRAMES);
+        sys::prepare_for_bulk_sending(socket.as_fd(), bytes, few)?;
         let mut batch = sys::SendBatch::new(BATCH_FRAMES, bytes);
         for index in 0..BATCH_FRAMES {
             composer.prepare(batch.frame(index, bytes));

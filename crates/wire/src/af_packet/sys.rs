@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_void};
+use virtoll_clock::monotonic_ns;
 
 use crate::sink::Captured;
 use crate::sys::{
@@ -23,14 +24,24 @@ const BLOCK_TIMEOUT_MS: u32 = 1;
 const KEPT_BYTES: u32 = 96;
 /// The same when frames are captured.
 const WHOLE_FRAME_BYTES: u32 = 1536;
-/// A send call that waits longer than this for room gives up.
-const SEND_TIMEOUT_MICROSECONDS: libc::suseconds_t = 100_000;
+/// What the kernel books for a frame besides its bytes.
+const FRAME_OVERHEAD_BYTES: usize = 704;
+/// A frame that has had no room for so long is refused.
+const SEND_TIMEOUT_NS: u64 = 100_000_000;
 
-/// Sets what bulk sending wants: past the queueing discipline, and no wait without end.
-pub(crate) fn prepare_for_bulk_sending(socket: BorrowedFd<'_>) -> io::Result<()> {
+/// Sets what bulk sending wants: past the queueing discipline. With `few_on_the_way` the kernel takes about that many
+/// frames of `frame_bytes` before the first of them has left the path: a sender that is faster than the path then waits
+/// instead of filling queues, which costs the path more than the frames themselves.
+pub(crate) fn prepare_for_bulk_sending(
+    socket: BorrowedFd<'_>,
+    frame_bytes: usize,
+    few_on_the_way: Option<usize>,
+) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-    let timeout = libc::timeval { tv_sec: 0, tv_usec: SEND_TIMEOUT_MICROSECONDS };
-    set_option(socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &timeout)
+    let Some(frames) = few_on_the_way else { return Ok(()) };
+    // The kernel doubles what is asked for.
+    let bytes = frames * (frame_bytes + FRAME_OVERHEAD_BYTES) / 2;
+    set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &(bytes as c_int))
 }
 
 /// Frames of one size and the headers that `sendmmsg` wants, all allocated once.
@@ -76,22 +87,31 @@ impl SendBatch {
     #[inline]
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
         let headers = &mut self.headers[..count];
-        let (mut next, mut accepted) = (0, 0);
+        let (mut next, mut accepted, mut full_since_ns) = (0, 0, None);
         while next < count {
             let rest = &mut headers[next..];
             // SAFETY: the headers point to parts and frames that the batch owns; the kernel only reads the frames.
             let sent = unsafe {
-                libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), rest.len() as libc::c_uint, 0)
+                let (count, flags) = (rest.len() as libc::c_uint, libc::MSG_DONTWAIT);
+                libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), count, flags)
             };
             if sent >= 0 {
                 next += sent as usize;
                 accepted += sent as usize;
+                full_since_ns = None;
                 continue;
             }
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 Some(libc::EINTR) => {}
-                Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM) => next += 1,
+                // So many frames are on their way that the socket's buffer is full: they will leave it.
+                Some(libc::EAGAIN) => {
+                    let now = monotonic_ns();
+                    if now - *full_since_ns.get_or_insert(now) > SEND_TIMEOUT_NS {
+                        (next, full_since_ns) = (next + 1, None);
+                    }
+                }
+                Some(libc::ENOBUFS | libc::ENOMEM) => next += 1,
                 _ => return Err(error),
             }
         }
