@@ -190,6 +190,14 @@ def test_what_cannot_be_believed_is_kept_and_not_summarised(
         assert reason in comparison.reason
 
 
+def test_guests_without_a_link_of_their_own_are_timed_over_the_channel(tmp_path: Path) -> None:
+    platforms = [fake("model"), fake("liar", failure="loses-marks")]
+    folder = run(tmp_path / "run", platforms=platforms, guest={"marks": "channel"})
+    assert statuses(folder, "model") == ["ok"] * 4
+    assert statuses(folder, "liar") == ["invalid"] * 4
+    assert {trial.clock.method for trial in folder.trials() if trial.clock} == {"channel"}
+
+
 class BreaksEvidence(SilentProgress):
     """Puts a file where the folder of evidence stands, before the first guest starts."""
 

@@ -104,11 +104,10 @@ class AgentClient:
         self._write(line)
         return number
 
-    def pump(self, timeout_seconds: float) -> None:
-        """Read for at most so long, keeping events: for whoever waits for events and not for an answer."""
+    def pump(self, timeout_seconds: float) -> bool:
+        """Take one event, waiting for at most so long: for whoever waits for events and not for an answer."""
         message = self._next_message(time.monotonic() + timeout_seconds)
-        if message is not None:
-            self._take_event(message)
+        return message is not None and self._take_event(message)
 
     @property
     def ended(self) -> bool:

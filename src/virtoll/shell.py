@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 import os
 import select
@@ -12,11 +11,11 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from virtoll.agent import AgentClient
-from virtoll.errors import UsageError
+from virtoll.errors import AgentError, UsageError
 from virtoll.experiment import PlatformChoice, parse_experiment
 from virtoll.fleet import choose_pinning
 from virtoll.ground import open_ground
@@ -27,6 +26,7 @@ from virtoll.run import catalogue, make_platform
 
 _MEMORY_BYTES = 256 * 2**20
 _END_OF_TRANSMISSION = b"\x04"
+_TELL_AGAIN_SECONDS = 0.2
 _SHELL = ["/bin/busybox", "sh", "-i"]
 
 
@@ -70,21 +70,30 @@ def _session(agent: AgentClient) -> int:
     agent.call("terminal", argv=_SHELL, rows=rows, columns=columns)
     with _raw_terminal():
         keyboard_open = True
-        for _ in itertools.count():
+        while True:
+            while agent.pump(0.0):
+                continue
             while agent.terminal_events:
                 event = agent.terminal_events.popleft()
                 if event["event"] == "terminal-exit":
                     return int(event["status"] if event["status"] is not None else 128 + event["signal"])
                 os.write(sys.stdout.fileno(), base64.b64decode(event["data"]))
             watched = [agent.reader] + ([sys.stdin.fileno()] if keyboard_open else [])
-            readable, _, _ = select.select(watched, [], [])
+            # A shell that is busy swallows the end of its input: it is told again until it leaves.
+            readable, _, _ = select.select(watched, [], [], None if keyboard_open else _TELL_AGAIN_SECONDS)
             if sys.stdin.fileno() in readable:
                 typed = os.read(sys.stdin.fileno(), 4096)
                 keyboard_open = bool(typed)
-                agent.call("terminal-input", data=base64.b64encode(typed or _END_OF_TRANSMISSION).decode())
-            if agent.reader in readable:
-                agent.pump(0.0)
-    return 0
+                if typed:
+                    _type(agent, typed)
+            if not keyboard_open and agent.reader not in readable:
+                _type(agent, _END_OF_TRANSMISSION)
+
+
+def _type(agent: AgentClient, keys: bytes) -> None:
+    """Send keys to the shell; refused only where it has just left, and then its exit is the next event."""
+    with suppress(AgentError):
+        agent.call("terminal-input", data=base64.b64encode(keys).decode())
 
 
 @contextmanager

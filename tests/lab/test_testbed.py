@@ -40,7 +40,7 @@ def far() -> Iterator[int]:
             process.kill()
 
 
-def testbed(far: int, sources: int) -> dict[str, object]:
+def section(far: int, sources: int) -> dict[str, object]:
     host = {"netns": far}
     return {
         "generator": {"host": host, "interfaces": [end for _, end in PAIRS[:sources]]},
@@ -56,7 +56,7 @@ def test_traffic_goes_through_the_interfaces(far: int, sources: int, tmp_path: P
         platforms=["native", "netns", "qemu-tcg"],
         blocks=2,
         guest={"memory": "128MiB"},
-        testbed=testbed(far, sources),
+        testbed=section(far, sources),
         workloads=[
             {"workload": "forward", "frame_size_bytes": 500, "sources": sources, "rate_factor": 8,
              "first_rate_frames_per_second": 1000, "point_milliseconds": 50},
@@ -86,7 +86,7 @@ def test_traffic_goes_through_the_interfaces(far: int, sources: int, tmp_path: P
 
 
 def test_an_interface_that_is_not_there_is_named(far: int, tmp_path: Path) -> None:
-    wanted = testbed(far, 1)
+    wanted = section(far, 1)
     wanted["hypervisor"] = {"host": "local", "interfaces": ["vtnone", "vtnear2"]}
     file = experiments.write(tmp_path, platforms=["native"], testbed=wanted, workloads=[{"workload": "forward"}])
     finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)

@@ -22,6 +22,7 @@ from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
 from virtoll.points import Point
 from virtoll.stats.hops import CHATTER_FRAMES, Owner, locate
+from virtoll.timekeeper import Timekeeper
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward, ForwardParameters
 
@@ -136,6 +137,15 @@ def test_a_job_is_timed_from_outside(live: Connected) -> None:
         assert channel > 0
         within += abs(outside - guest) <= clock["error_bound_ns"]
     assert within > 0 or not live.kind.startswith("native")
+
+
+def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
+    keeper = Timekeeper(live.guest.agent, live.guest.peer, None, "", 0)
+    timed = keeper.time_job("idle", {"duration_ns": 50_000_000}, 60)
+    assert timed.problem is None
+    assert timed.clock["method"] == "channel"
+    assert timed.clock["marks"]["end_ns"] > timed.clock["marks"]["start_ns"]
+    assert timed.clock["error_bound_ns"] > 0
 
 
 @pytest.mark.parametrize("name", ["superpi", "masr", "forkwait"])

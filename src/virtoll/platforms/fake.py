@@ -106,6 +106,8 @@ class FakeAgent:
         start, end = world.now_ns, world.now_ns + duration
         world.now_ns = end + 1_000_000
         marks = fields["marks"]
+        if model.failure != "loses-marks":
+            self.channel_marks += (ChannelMark("start", start, start), ChannelMark("end", end, end))
         if marks is not None and model.failure != "loses-marks":
             for sequence, at in ((0, start), (1, end)):
                 arrival = at + int(LINK_DELAY_NS * (0.5 + world.noise.random()))

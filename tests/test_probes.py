@@ -1,0 +1,109 @@
+"""Slow probes are remembered for as long as nothing changes that they depend on; quick ones are always made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from virtoll import probes
+from virtoll.experiment import PlatformChoice
+from virtoll.image import GuestImage, GuestKernel
+from virtoll.lab.inside import Lab
+from virtoll.platforms.base import Probe, Site
+from virtoll.platforms.fake import Fake, FakeParameters
+
+
+class Counting(Fake):
+    """A model that counts how often it is tried, and whose outcome depends on something."""
+
+    def __init__(self, depends: str | None, outcome: Probe) -> None:
+        super().__init__(FakeParameters())
+        self.depends, self.outcome, self.tried = depends, outcome, 0
+
+    def probe(self, site: Site | None) -> Probe:  # noqa: ARG002 - the seam's signature
+        self.tried += 1
+        return self.outcome
+
+    def depends_on(self) -> str | None:
+        return self.depends
+
+
+GOOD, BAD = Probe(True, "QEMU 7.2", None), Probe(False, "QEMU 7.2", "no guest boots")
+
+
+@pytest.fixture(autouse=True)
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "probes"
+
+
+def site(digest: str = "sha256:23") -> Site:
+    kernel: Any = GuestKernel.__new__(GuestKernel)
+    return Site(Lab("virtoll-0123456789ab"), GuestImage("tiny", digest, Path(), Path(), kernel, Path(), ""))
+
+
+def ask(driver: Counting, *, label: str = "x", digest: str = "sha256:23", anew: bool = False, cost: float = 1) -> Probe:
+    choice = PlatformChoice(label, "fake", FakeParameters(cost=cost))
+    return probes.probe(driver, choice, site(digest), anew=anew)
+
+
+def test_a_quick_probe_is_made_every_time(memory: Path) -> None:
+    driver = Counting(None, GOOD)
+    assert [ask(driver), ask(driver)] == [GOOD, GOOD]
+    assert driver.tried == 2
+    assert not memory.exists()
+
+
+def test_a_slow_probe_is_remembered(memory: Path) -> None:
+    driver = Counting("/dev/kvm", GOOD)
+    assert [ask(driver), ask(driver), ask(driver, label="another")] == [GOOD] * 3
+    assert driver.tried == 1
+    assert len(list(memory.iterdir())) == 1
+
+
+def test_a_remembered_no_says_since_when_and_how_to_try_again() -> None:
+    driver = Counting("/dev/kvm", BAD)
+    assert ask(driver) == BAD
+    remembered = ask(driver)
+    assert driver.tried == 1
+    assert not remembered.available
+    assert remembered.reason is not None
+    assert remembered.reason.startswith("no guest boots (tried 20")
+    assert remembered.reason.endswith("; 'virtoll doctor' tries again)")
+
+
+def test_the_doctor_tries_anew_and_what_it_finds_is_remembered() -> None:
+    ask(Counting("/dev/kvm", BAD))
+    driver = Counting("/dev/kvm", GOOD)
+    assert ask(driver, anew=True) == GOOD
+    assert ask(driver) == GOOD
+    assert driver.tried == 1
+
+
+@pytest.mark.parametrize("changed", [{"digest": "sha256:5"}, {"cost": 2.0}])
+def test_another_image_or_parameter_is_tried(changed: dict[str, Any]) -> None:
+    driver = Counting("/dev/kvm", GOOD)
+    ask(driver)
+    ask(driver, **changed)
+    assert driver.tried == 2
+
+
+def test_another_device_is_tried() -> None:
+    ask(Counting("/dev/kvm 10,232", BAD))
+    driver = Counting("/dev/kvm 10,232 and a group", GOOD)
+    assert ask(driver) == GOOD
+    assert driver.tried == 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"available": true}'])
+def test_a_damaged_memory_is_no_memory(memory: Path, content: str) -> None:
+    driver = Counting("/dev/kvm", GOOD)
+    ask(driver)
+    (file,) = memory.iterdir()
+    file.write_text(content)
+    assert ask(driver) == GOOD
+    assert driver.tried == 2
+    assert ask(driver) == GOOD
+    assert driver.tried == 2

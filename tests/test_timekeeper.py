@@ -1,0 +1,159 @@
+"""The timekeeper against callers that answer from a script: what it stores, and what it says when a mark is missing."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from virtoll.agent import Answer, ChannelMark
+from virtoll.lab.network import plan_links
+from virtoll.timekeeper import Timekeeper
+
+IDENTIFIER = 23
+MARKS = plan_links(0).marks
+
+
+@dataclass
+class Script:
+    """Answers operations by functions, and keeps what it was asked."""
+
+    answers: dict[str, Callable[[dict[str, Any]], Answer]]
+    channel_marks: deque[ChannelMark] = field(default_factory=deque)
+    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    ended: bool = False
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
+        assert deadline_seconds > 0
+        self.asked.append((op, fields))
+        return self.answers[op](fields)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def guest(edges: tuple[str, ...] = ("start", "end"), step_ns: int = 0) -> Script:
+    """A guest whose job takes 1 s by its own clock; its marks arrive over the channel 1.5 s apart."""
+    script = Script({})
+
+    def run(_fields: dict[str, Any]) -> Answer:
+        for number, edge in enumerate(edges):
+            script.channel_marks.append(
+                ChannelMark(edge, 10**18 + number * (1_500_000_000 + step_ns), 10**9 + number * 1_500_000_000)
+            )
+        clock = {"start_monotonic_ns": 5, "end_monotonic_ns": 1_000_000_005}
+        return {"guest": clock, "result": {"digits": 3}, "check": 23}
+
+    script.answers = {"run": run, "clocks": lambda _: {}}
+    return script
+
+
+def peer(lost: int = 0, step_ns: int = 0, round_trips: tuple[list[int], list[int]] = ([20, 30], [25, 40])) -> Script:
+    """A peer that has seen both marks 2 s apart, or fewer; with these round trips before and after."""
+    delays = iter(round_trips)
+    script = Script({})
+
+    def marks(_fields: dict[str, Any]) -> Answer:
+        first = next(f["marks"]["first_sequence"] for op, f in reversed(GUESTS[-1].asked) if op == "run")
+        seen = [
+            {"sequence": first, "received_realtime_ns": 100, "realtime_minus_monotonic_ns": 7},
+            {"sequence": first + 1, "received_realtime_ns": 2_000_000_100 + step_ns,
+             "realtime_minus_monotonic_ns": 7 + step_ns},
+        ]  # fmt: skip
+        return {"marks": seen[: 2 - lost], "missing": lost}
+
+    script.answers = {
+        "timekeeper-start": lambda _: {},
+        "path-delay": lambda _: {"round_trip_ns": next(delays), "lost": 0},
+        "marks": marks,
+    }
+    return script
+
+
+GUESTS: list[Script] = []
+
+
+def timed(of: Script, by: Script, *, link: bool = True) -> Any:
+    GUESTS.append(of)
+    keeper = Timekeeper(of, by, MARKS if link else None, "eth2", IDENTIFIER)
+    return keeper.time_job("superpi", {"digits": 3}, 10.0)
+
+
+def test_marks_on_the_link_are_what_counts() -> None:
+    by = peer()
+    found = timed(guest(), by)
+    assert found.problem is None
+    assert found.clock["method"] == "icmp"
+    assert found.clock["marks"] == {"start_ns": 100, "end_ns": 2_000_000_100}
+    assert found.clock["channel_marks"]["end_ns"] - found.clock["channel_marks"]["start_ns"] == 1_500_000_000
+    assert found.clock["realtime_step_ns"] == 0
+    assert found.clock["path_delay_before_ns"] == [20, 30]
+    assert found.clock["path_delay_after_ns"] == [25, 40]
+    assert found.clock["error_bound_ns"] == 40
+    assert found.clock["guest"]["end_monotonic_ns"] == 1_000_000_005
+    assert (found.result, found.check) == ({"digits": 3}, "23")
+    assert [op for op, _ in by.asked] == ["timekeeper-start", "path-delay", "marks", "path-delay"]
+
+
+def test_a_mark_names_its_link_and_each_job_has_sequences_of_its_own() -> None:
+    of = guest()
+    GUESTS.append(of)
+    keeper = Timekeeper(of, peer(round_trips=([1], [1])), MARKS, "eth2", IDENTIFIER)
+    keeper._peer.answers["path-delay"] = lambda _: {"round_trip_ns": [1]}  # type: ignore[attr-defined]
+    seen = set()
+    for _ in range(40_000):
+        assert keeper.time_job("idle", {}, 1.0).problem is None
+        marks = of.asked[-1][1]["marks"]
+        assert 0 <= marks["first_sequence"] <= 0xFFFD
+        seen.add(marks["first_sequence"])
+        of.asked.clear()
+    assert len(seen) > 30_000
+    assert MARKS is not None
+    assert (marks["interface"], marks["identifier"]) == ("eth2", IDENTIFIER)
+    assert (marks["source"], marks["target"]) == (MARKS.guest_address, MARKS.peer_address)
+    assert marks["target_mac"] == MARKS.peer_mac
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_lost_mark_is_a_problem_and_no_duration(lost: int) -> None:
+    found = timed(guest(), peer(lost=lost))
+    assert found.clock["marks"] is None
+    assert "did not reach the timekeeper" in found.problem
+
+
+@pytest.mark.parametrize("round_trips", [([], [1]), ([1], []), ([], [])])
+def test_a_path_that_does_not_answer_is_a_problem(round_trips: tuple[list[int], list[int]]) -> None:
+    found = timed(guest(), peer(round_trips=round_trips))
+    assert "no error bound" in found.problem
+    assert found.clock["error_bound_ns"] == max([*round_trips[0], *round_trips[1]], default=None)
+
+
+@pytest.mark.parametrize(("step", "stored"), [(0, 0), (999_999, 0), (1_000_000, 1_000_000), (-(10**9), -(10**9))])
+def test_a_step_of_the_outside_clock_is_stored(step: int, stored: int) -> None:
+    assert timed(guest(), peer(step_ns=step)).clock["realtime_step_ns"] == stored
+    assert timed(guest(step_ns=step), peer(), link=False).clock["realtime_step_ns"] == stored
+
+
+def test_without_a_link_the_channel_does() -> None:
+    by = peer()
+    before = time.monotonic_ns()
+    found = timed(guest(), by, link=False)
+    assert found.problem is None
+    assert found.clock["method"] == "channel"
+    assert found.clock["marks"] == found.clock["channel_marks"]
+    assert found.clock["marks"]["end_ns"] - found.clock["marks"]["start_ns"] == 1_500_000_000
+    delays = found.clock["path_delay_before_ns"] + found.clock["path_delay_after_ns"]
+    assert all(0 < delay <= time.monotonic_ns() - before for delay in delays)
+    assert found.clock["error_bound_ns"] == max(delays)
+    assert by.asked == []
+
+
+@pytest.mark.parametrize("edges", [(), ("start",), ("end",)])
+def test_without_both_marks_on_the_channel_there_is_no_duration(edges: tuple[str, ...]) -> None:
+    found = timed(guest(edges=edges), peer(), link=False)
+    assert found.clock["marks"] is None
+    assert "did not reach the timekeeper" in found.problem
