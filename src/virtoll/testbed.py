@@ -5,7 +5,7 @@ Main types: ``Testbed``, ``Role``, ``HostAddress``. Plain, checked data: nothing
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -15,27 +15,33 @@ class _Model(BaseModel):
 
 
 class HostAddress(_Model):
-    """A host that is not this one: ``ssh`` (user@host), or for tests ``netns`` (a name or a process's number)."""
+    """A host: ``local`` (this one), ``ssh`` (user@host), or for tests ``netns`` (a name or a process's number)."""
 
+    local: bool = False
     ssh: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$")
     netns: str | int | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, given: Any) -> Any:
+        return {"local": True} if given == "local" else given
+
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if (self.ssh is None) == (self.netns is None):
-            raise ValueError("give 'ssh' or 'netns', one of them")
+        if [self.local, self.ssh is not None, self.netns is not None].count(True) != 1:
+            raise ValueError("one of 'local', {ssh: user@host} and {netns: name} is allowed")
         return self
 
     @property
     def words(self) -> str:
-        """``ssh user@host`` or ``netns name``."""
-        return f"ssh {self.ssh}" if self.ssh is not None else f"netns {self.netns}"
+        """``local``, ``ssh user@host`` or ``netns name``."""
+        return "local" if self.local else f"ssh {self.ssh}" if self.ssh is not None else f"netns {self.netns}"
 
 
 class Role(_Model):
     """Who plays a part: a host, and its NICs for it in order."""
 
-    host: Literal["local"] | HostAddress = "local"
+    host: HostAddress
     interfaces: list[str] = Field(min_length=1, max_length=4)
 
 
@@ -51,13 +57,13 @@ class Testbed(_Model):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.hypervisor.host != "local":
+        if not self.hypervisor.host.local:
             raise ValueError("hypervisor: only 'local' yet: run Virtoll on the machine that holds the guests")
         if len(self.sink.interfaces) != 1 or len(self.generator.interfaces) > 3:
             raise ValueError("the sink has one interface, the generator one a source, at most 3")
         if len(self.hypervisor.interfaces) != len(self.generator.interfaces) + 1:
             raise ValueError("hypervisor.interfaces: one that faces each of the generator's, then the sink's")
-        if self.generator.host == "local":
+        if self.generator.host.local:
             raise ValueError("generator: a host that is not this one; leave 'testbed' out to use this one")
         if self.generator.host != self.sink.host:
             raise ValueError("generator and sink: the same host yet, since one agent keeps both sides of the books")
@@ -66,8 +72,6 @@ class Testbed(_Model):
     @property
     def far(self) -> HostAddress:
         """The host of generator and sink; both read its clock, so that one-way delays are of one clock."""
-        if not isinstance(self.generator.host, HostAddress):
-            raise TypeError("checked when the experiment was read")
         return self.generator.host
 
     @property

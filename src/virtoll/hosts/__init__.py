@@ -4,6 +4,7 @@
 network is; what goes into the lab are the byte streams of the agents (``session``).
 """
 
+from virtoll.errors import UsageError
 from virtoll.hosts.base import Host
 from virtoll.hosts.local import NamespaceHost
 from virtoll.hosts.ssh import SshHost
@@ -16,4 +17,6 @@ def open_host(address: HostAddress) -> Host:
     """The host of an address; nothing is started yet."""
     if address.ssh is not None:
         return SshHost(address.ssh)
-    return NamespaceHost(str(address.netns))
+    if address.netns is not None:
+        return NamespaceHost(str(address.netns))
+    raise UsageError("testbed: 'local' is this machine, not another host; give 'ssh' or 'netns'")
