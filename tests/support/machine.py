@@ -79,6 +79,7 @@ class Snapshot:
 def snapshot() -> Snapshot:
     """The host now."""
     mounts = {line.split()[4] for line in _text(PROC / "self" / "mountinfo").splitlines()}
+    mounts -= {name for name in mounts if name.startswith("/run/netns/")}  # made by 'ip netns', which is not used here
     folders = {current for current, _, _ in os.walk(CGROUPS)} if CGROUPS.is_dir() else set()
     return Snapshot(frozenset(_interfaces(os.getpid())), frozenset(mounts), frozenset(folders))
 
@@ -126,16 +127,20 @@ def namespaces_of(pid: int) -> frozenset[str]:
 
 
 def left_of(gone: Family, token: str) -> list[str]:
-    """What is still there of a family: its processes, others with its token or in its namespaces or cgroups."""
+    """What is still there of a family: its processes, others with its token, orphans in its namespaces.
+
+    The kernel gives a namespace's number anew once it is free, so a process whose parents live is somebody else's:
+    what a family leaves has lost them, and hangs below process 1.
+    """
     left = []
     known = {(process.pid, process.started_ticks) for process in gone.processes}
     for process in processes():
-        inside = namespaces_of(process.pid) & gone.namespaces
+        orphaned = process.parent in {1, *(pid for pid, _ in known)}
+        inside = namespaces_of(process.pid) & gone.namespaces if orphaned else frozenset()
         marked = f"{TOKEN}={token}".encode() in _bytes(PROC / str(process.pid) / "environ").split(b"\0")
         if (process.pid, process.started_ticks) in known or inside or marked:
             left.append(f"process {process.pid} {' '.join(process.argv)[:120]} {sorted(inside)}")
-    mounts = _text(PROC / "self" / "mountinfo").splitlines()
-    return left + [f"kept by a mount: {line}" for line in mounts if any(name in line for name in gone.namespaces)]
+    return left
 
 
 def labs_of_others(token: str) -> set[str]:

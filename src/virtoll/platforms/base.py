@@ -188,8 +188,9 @@ class AgentGuest:
         self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Ask the agent to leave, then end the process, then undo what the start did."""
-        self.resume()
+        """Ask the agent to leave, then end the process, then undo what the start did, whatever state it is in."""
+        with contextlib.suppress(GuestError):
+            self.resume()
         if self.process.poll() is None and not self.agent.ended:
             with contextlib.suppress(GuestError, subprocess.TimeoutExpired):
                 self.agent.call("shutdown", deadline_seconds=2.0)
