@@ -36,7 +36,7 @@ def namespaces() -> Iterator[None]:
         for name in NAMES:
             sh(f"ip netns add {name}")
             sh(f"ip -n {name} link set lo up")
-            sh(f"ip netns exec {name} sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1")
+            sh(f"ip netns exec {name} sysctl -qw net.ipv6.conf.default.disable_ipv6=1")
         sh(
             f"ip link add g0 netns {GENERATOR} mtu 1600 address {GENERATOR_MAC} "
             f"type veth peer name u0 netns {ROUTER} mtu 1600 address {ROUTER_MAC}"
@@ -65,6 +65,16 @@ def namespaces() -> Iterator[None]:
         yield
     finally:
         remove()
+
+
+def add_ipv6() -> None:
+    """Addresses and routes for the generator that sends IPv6 alone."""
+    ends = ((GENERATOR, "g0", "fd99:1::1"), (ROUTER, "u0", "fd99:1::2"), (ROUTER, "u1", "fd99:2::2"))
+    for name, device, address in (*ends, (SINK, "s0", "fd99:2::1")):
+        sh(f"ip netns exec {name} sysctl -qw net.ipv6.conf.{device}.disable_ipv6=0 net.ipv6.conf.{device}.accept_dad=0")
+        sh(f"ip -n {name} addr add {address}/64 dev {device} nodad")
+    sh(f"ip netns exec {ROUTER} sysctl -qw net.ipv6.conf.all.forwarding=1")
+    sh(f"ip -n {ROUTER} neigh replace fd99:2::1 lladdr 02:00:00:00:02:01 dev u1 nud permanent")
 
 
 def remove() -> None:

@@ -1,6 +1,11 @@
 # ruff: noqa: INP001
-"""The generators that are measured: their Debian packages, what they are called with, and what they send."""
+"""The generators that are measured: their Debian packages, what they are called with, and what they send.
 
+xdp-trafficgen sends IPv6 alone. Linux 6.18 wants its version 1.6, Debian 12 has 1.3: XDP_TRAFFICGEN names another
+program.
+"""
+
+import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,13 +45,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Peer:
-    """A generator by name; `routed` is false where its frames cannot be forwarded."""
+    """A generator by name."""
 
     name: str
     command: Callable[[Run], list[str]]
-    routed: bool = True
     ours: bool = False
     stops_itself: bool = False
+    warm_seconds: float = 0.6
     books: bool = False  # into the sink that keeps books of each sequence number, not the one that only counts
 
 
@@ -102,9 +107,11 @@ def _ours(backend: str) -> Callable[[Run], list[str]]:
     return command
 
 
-def _xdp_trafficgen(_: Run) -> list[str]:
-    addresses = ["-m", ROUTER_MAC, "-M", GENERATOR_MAC, "-a", "fd99:1::2", "-A", "fd99:1::1", "-p", "9", "-P", "1024"]
-    return ["xdp-trafficgen", "udp", *addresses, "-t", "1", "g0"]
+def _xdp_trafficgen(run: Run) -> list[str]:
+    program = os.environ.get("XDP_TRAFFICGEN", "xdp-trafficgen")
+    target = "fd99:2::1" if run.target == FAR else "fd99:1::2"
+    addresses = ["-m", ROUTER_MAC, "-M", GENERATOR_MAC, "-a", target, "-A", "fd99:1::1", "-p", "9", "-P", "1024"]
+    return [program, "udp", *addresses, *(["-l", "64"] if run.target == FAR else []), "-t", "1", "g0"]
 
 
 def _tcpreplay(run: Run) -> list[str]:
@@ -126,9 +133,9 @@ PEERS = (
     Peer("ours: live, full books", _ours("live-frames"), ours=True, stops_itself=True, books=True),
     Peer("ours: af-xdp", _ours("af-xdp"), ours=True, stops_itself=True),
     Peer("ours: af-packet", _ours("af-packet"), ours=True, stops_itself=True),
-    Peer("xdp-trafficgen", _xdp_trafficgen, routed=False),
+    Peer("xdp-trafficgen", _xdp_trafficgen),
     Peer("trafgen", _trafgen),
-    Peer("dpdk-testpmd", _testpmd),
+    Peer("dpdk-testpmd", _testpmd, warm_seconds=2.5),
     Peer("tcpreplay", _tcpreplay),
     Peer("iperf2", _iperf2),
     Peer("iperf3", _iperf3, stops_itself=True),

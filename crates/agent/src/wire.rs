@@ -16,10 +16,11 @@ use virtoll_wire::xdp_sink::{self, Mode};
 use virtoll_wire::{choice, live_frames};
 
 use crate::traffic::{self, answer};
-use arguments::{Arguments, HELP};
+use arguments::Arguments;
 
 mod arguments;
 mod calibrate;
+mod help;
 mod report;
 mod sys;
 
@@ -37,19 +38,19 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         None => ("--help", &[][..]),
         Some((command, rest)) => (command.as_str(), rest),
     };
-    let help = |text: &str| {
+    let print_help = |text: &str| {
         print!("{text}");
         Ok(())
     };
     let wants_help = rest.iter().any(|one| one == "--help" || one == "-h");
     match command {
-        "send" if wants_help => help(arguments::HELP_SEND),
-        "receive" if wants_help => help(arguments::HELP_RECEIVE),
-        "calibrate" if wants_help => help(arguments::HELP_CALIBRATE),
+        "send" if wants_help => print_help(help::HELP_SEND),
+        "receive" if wants_help => print_help(help::HELP_RECEIVE),
+        "calibrate" if wants_help => print_help(help::HELP_CALIBRATE),
         "send" => send(&Arguments::parse(rest)?),
         "receive" => receive(&Arguments::parse(rest)?),
         "calibrate" => calibrate::run(&Arguments::parse(rest)?),
-        "--help" | "-h" | "help" => help(HELP),
+        "--help" | "-h" | "help" => print_help(help::HELP),
         other => Err(format!("wire {other:?} is not send, receive or calibrate; see wire --help")),
     }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::Agent;
@@ -139,7 +139,7 @@ fn flat_out_loses_nothing_between_the_kernels_counter_and_the_sinks() {
 }
 
 /// tshark on a capture: how many frames, and those whose checksums it does not find right.
-fn inspect(path: &PathBuf) -> Option<(usize, String)> {
+fn inspect(path: &Path) -> Option<(usize, String)> {
     let fields =
         ["frame.len", "ip.checksum.status", "udp.checksum.status", "udp.srcport", "vlan.id"];
     let output = Command::new("tshark")

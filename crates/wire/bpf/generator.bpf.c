@@ -37,7 +37,6 @@ struct generator {
     u32 slot;
     u32 flow;
     // Counts.
-    u64 redirected_frames;
     u64 failed_frames;
     u64 skipped_frames;
     u64 late_frames;
@@ -117,7 +116,6 @@ INLINE int send(struct context *context, u32 udp, u64 sequence, u64 sent_ns, u32
         own->failed_frames++;
         return DROP;
     }
-    own->redirected_frames++;
     return redirect_by_map(&devices, 0, 0);
 }
 
@@ -147,7 +145,7 @@ INLINE int flat_out(struct context *context, u32 udp)
 
 INLINE void count_gap(struct generator *own, u64 now)
 {
-    if (own->redirected_frames == 0) {
+    if (own->last_sent_ns == 0) {
         own->first_sent_ns = now;
         return;
     }

@@ -83,6 +83,18 @@ pub struct Quiet {
     pub limit_ns: u64,
 }
 
+impl Quiet {
+    /// Whether the wait is over: none if not yet, else whether quiet came before the limit. `last_ns` is when the last
+    /// frame of the trial was seen.
+    pub fn came(&self, stopped_ns: Option<u64>, last_ns: u64, now_ns: u64) -> Option<bool> {
+        let stopped_ns = stopped_ns?;
+        if now_ns >= stopped_ns.max(last_ns) + self.quiet_ns {
+            return Some(true);
+        }
+        (now_ns >= stopped_ns + self.limit_ns).then_some(false)
+    }
+}
+
 /// What the sink counted.
 #[derive(Debug)]
 pub struct SinkCounts {

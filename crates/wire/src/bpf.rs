@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 pub(crate) use sys::{Plain, Shared, attach_xdp, run_live, run_once, set_device};
 
+mod attributes;
 mod sys;
 
 /// How a program is attached to an interface.

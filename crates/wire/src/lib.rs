@@ -24,6 +24,7 @@ pub mod netlink;
 pub mod pacing;
 pub mod pcap;
 pub mod priority;
+pub mod schedule;
 pub mod sink;
 pub mod socket;
 pub mod trial;

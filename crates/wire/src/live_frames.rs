@@ -29,7 +29,7 @@ mod sys;
 /// The back end's name in results.
 pub const NAME: &str = "live-frames";
 /// Flat out, the clock is read for one frame of so many: they leave the kernel's queue in groups of 16 anyway.
-const TIME_EVERY_FRAMES: u64 = 8;
+const TIME_EVERY_FRAMES: u64 = 16;
 const FLAT_OUT_BATCH: u32 = 64;
 /// The largest batch that the kernel takes.
 pub const LARGEST_BATCH: u32 = 256;

@@ -70,7 +70,8 @@ pub fn collect(
             let received_ns = (frame.received_realtime_ns as i64 - offset_ns) as u64;
             let arrival = books.enter(frame.bytes, frame.frame_bytes, received_ns);
             of_trial |= arrival == Arrival::Test;
-            if captured.len() < captured.capacity() && arrival != Arrival::Probe {
+            // Copies are made only for a capture, which is not for trials that count.
+            if captured.len() < capture_frames as usize && arrival != Arrival::Probe {
                 captured.push(frame.packet(received_ns));
             }
         })?;
@@ -78,28 +79,34 @@ pub fn collect(
         if of_trial {
             last_seen_ns = monotonic_ns();
         }
-        if let Some(stopped_ns) = stopped {
-            if !of_trial && now_ns >= stopped_ns.max(last_seen_ns) + quiet.quiet_ns {
-                break true;
-            }
-            if now_ns >= stopped_ns + quiet.limit_ns {
-                break false;
-            }
+        if let Some(drained) = quiet.came(stopped, last_seen_ns, now_ns) {
+            break drained;
         }
         if received == 0 {
             receiver.wait(if stopped.is_some() { DRAINING_WAIT_MS } else { RUNNING_WAIT_MS })?;
         }
     };
-    Ok(SinkCounts {
+    let kernel_dropped_frames = receiver.kernel_dropped_frames()?;
+    Ok(counts(books, seen_frames, kernel_dropped_frames, captured, drained))
+}
+
+fn counts(
+    books: Books,
+    seen_frames: u64,
+    kernel_dropped_frames: u64,
+    captured: Vec<CapturedPacket>,
+    drained: bool,
+) -> SinkCounts {
+    SinkCounts {
         seen_frames,
         foreign_frames: books.foreign_frames(),
         late_trial_frames: books.late_trial_frames(),
         sources: books.into_sources(),
-        kernel_dropped_frames: receiver.kernel_dropped_frames()?,
+        kernel_dropped_frames,
         processors: Vec::new(),
         captured,
         drained,
-    })
+    }
 }
 
 impl Captured<'_> {

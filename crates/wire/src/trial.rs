@@ -1,19 +1,18 @@
 //! One traffic trial: sources and sink on threads of their own, then the books.
 
-use std::fmt;
 use std::io;
 use std::thread;
 
-use virtoll_clock::{CpuTime, thread_cpu, thread_cpu_ns};
-
 use crate::backend::{Collect, Generate, Quiet, SinkCounts, SourcePlan, Start, Stop};
-use crate::books::{Expectation, Ports, SourceArrivals};
+use crate::books::{Expectation, Ports};
 use crate::choice::{self, Chosen, Refused};
 use crate::netlink::{LinkStatistics, Netlink};
 use crate::pacing::{SourceCounts, intended_frames};
-use crate::pcap::CapturedPacket;
 use crate::priority::{SessionPriority, prefer_this_thread};
 use crate::sys;
+pub use result::{InterfaceChange, Names, SourceResult, ThreadCost, TrialCounts, TrialError};
+
+mod result;
 
 /// The largest rate that a flat-out source is given room for in the sink's books.
 const FLAT_OUT_LIMIT_FRAMES_PER_SECOND: f64 = 20e6;
@@ -40,113 +39,6 @@ pub struct TrialPlan {
     /// How many frames the sink keeps.
     pub capture_frames: u32,
 }
-
-/// CPU time of one thread.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ThreadCost {
-    /// As the kernel divides it.
-    pub cpu: CpuTime,
-    /// The whole, exactly.
-    pub cpu_ns: u64,
-}
-
-impl ThreadCost {
-    /// The calling thread's so far.
-    pub fn begin() -> Self {
-        Self { cpu: thread_cpu(), cpu_ns: thread_cpu_ns() }
-    }
-
-    /// What the calling thread used since.
-    #[must_use]
-    pub fn end(self) -> Self {
-        Self {
-            cpu: thread_cpu().since(self.cpu),
-            cpu_ns: thread_cpu_ns().saturating_sub(self.cpu_ns),
-        }
-    }
-}
-
-/// A source's side and the sink's side of its books.
-#[derive(Clone, Debug)]
-pub struct SourceResult {
-    /// What was sent.
-    pub sent: SourceCounts,
-    /// What arrived.
-    pub arrived: SourceArrivals,
-    /// Offered and not arrived.
-    pub lost_frames: u64,
-    /// What sending cost.
-    pub cost: ThreadCost,
-}
-
-/// Change of an interface's counters over the trial.
-#[derive(Clone, Debug)]
-pub struct InterfaceChange {
-    /// Its name.
-    pub interface: String,
-    /// Before the first frame, and after the last.
-    pub statistics: (LinkStatistics, LinkStatistics),
-}
-
-/// The trial's outcome.
-#[derive(Debug)]
-pub struct TrialCounts {
-    /// The back end and the sink, and why nothing better was taken.
-    pub names: Names,
-    /// By source.
-    pub sources: Vec<SourceResult>,
-    /// All frames that the sink saw.
-    pub seen_frames: u64,
-    /// Frames of no trial.
-    pub foreign_frames: u64,
-    /// Frames of another trial.
-    pub late_trial_frames: u64,
-    /// Frames that the kernel dropped before the sink read them.
-    pub kernel_dropped_frames: u64,
-    /// Processors that the sink ran on, where it knows.
-    pub sink_processors: Vec<u32>,
-    /// The first frames, if that was asked for.
-    pub captured: Vec<CapturedPacket>,
-    /// Whether quiet came in time.
-    pub drained: bool,
-    /// What the sink's thread cost.
-    pub sink_cost: ThreadCost,
-    /// The interfaces of sources and sink.
-    pub interfaces: Vec<InterfaceChange>,
-}
-
-/// What was chosen.
-#[derive(Clone, Debug)]
-pub struct Names {
-    /// The back end.
-    pub backend: &'static str,
-    /// Why no better one.
-    pub backend_reason: Option<String>,
-    /// The sink.
-    pub sink: &'static str,
-    /// Why no better one.
-    pub sink_reason: Option<String>,
-}
-
-/// Why a trial has no result.
-#[derive(Debug)]
-pub enum TrialError {
-    /// A system call failed, on what.
-    System(String, io::Error),
-    /// The books do not balance: the trial is worth nothing.
-    Books(String),
-}
-
-impl fmt::Display for TrialError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System(what, cause) => write!(formatter, "{what}: {cause}"),
-            Self::Books(sentence) => formatter.write_str(sentence),
-        }
-    }
-}
-
-impl std::error::Error for TrialError {}
 
 /// The most frames that a source may send.
 pub fn limit_frames(frames_per_second: Option<f64>, duration_ns: u64) -> u64 {

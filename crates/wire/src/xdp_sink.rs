@@ -201,13 +201,8 @@ impl Collect for Collector {
             if present != count {
                 (count, changed_ns) = (present, now_ns);
             }
-            if let Some(stopped_ns) = stopped {
-                if now_ns >= stopped_ns.max(changed_ns) + self.quiet.quiet_ns {
-                    break true;
-                }
-                if now_ns >= stopped_ns + self.quiet.limit_ns {
-                    break false;
-                }
+            if let Some(drained) = self.quiet.came(stopped, changed_ns, now_ns) {
+                break drained;
             }
             thread::sleep(if stopped.is_some() { WAIT } else { WAIT * 10 });
         };

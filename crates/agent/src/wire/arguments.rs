@@ -4,79 +4,6 @@ use serde_json::{Value, json};
 use virtoll_proto::request::{Traffic, read};
 use virtoll_wire::choice::Sink;
 
-/// Of `wire`.
-pub const HELP: &str = "\
-virtoll-agent wire: a traffic generator and a counting sink for test frames
-
-  wire send       sends UDP test frames at an exact rate or as fast as possible
-  wire receive    counts test frames: loss, duplicates, reordering, one-way delay
-  wire calibrate  measures generator and sink with nothing between them
-
-Each has --help. Loss is exact: every frame carries a sequence number. One-way delay needs sender
-and receiver on one machine (one clock). Run as root for the fast back ends (live-frames, xdp);
-af-xdp, af-packet and tpacket work with CAP_NET_RAW alone.
-";
-
-/// Of `wire send`.
-pub const HELP_SEND: &str = "\
-virtoll-agent wire send --interface IF --destination-mac MAC --source IP --destination IP [options]
-
-  --rate-mbit N       frame bits per second / 10^6, without preamble, gap and FCS
-  --rate-frames N     frames per second (neither: flat out, as fast as possible)
-  --size BYTES        frame size, Ethernet header to payload's end, 64..1518 (64)
-  --mix S:W,S:W,...   several sizes with weights; --imix is 64:7,594:4,1518:1
-  --duration SECONDS  (1)
-  --source-mac MAC    (the interface's own)
-  --ports S:D         UDP ports (5000:6000)        --flows N   source ports from S on (1)
-  --vlan ID           one VLAN tag                 --trial N   number in every frame (1)
-  --backend NAME      auto, live-frames, af-xdp, af-packet (auto: the first that works)
-  --batch N           frames of a batch of live-frames (the smallest that holds the rate)
-  --catch-up MS       a frame that is later than this is not sent (20)
-  --cpu N             core of the sending thread
-  --pcap FILE         writes the first frames as the XDP program builds them (--pcap-frames N, 100)
-  --json              prints all counters as JSON
-
-IPv6 addresses give IPv6 frames. What could not be sent is counted as unsent; the rate is never
-stretched. live-frames into a veth pair needs an XDP program or GRO at its other end
-(ethtool -K PEER gro on). Example, 100 Mbit/s for 10 s:
-
-  virtoll-agent wire send --interface eth1 --destination-mac 02:00:00:00:00:02 \\
-    --source 10.1.0.1 --destination 10.2.0.1 --rate-mbit 100 --duration 10
-";
-
-/// Of `wire receive`.
-pub const HELP_RECEIVE: &str = "\
-virtoll-agent wire receive --interface IF [options]
-
-  --duration SECONDS  how long (1)
-  --ports S:D         the sender's (5000:6000)     --trial N  the sender's (1)
-  --sink NAME         auto, xdp, tpacket (auto: xdp where it loads)
-  --any               counts every frame of any kind, and lets it fall (xdp only)
-  --pcap FILE         keeps the first frames (--pcap-frames N, 100)
-  --json              prints all counters as JSON
-
-With xdp, test frames go no further than the sink; all others reach the stack as usual.
-Lost is counted up to the largest sequence number that arrived: frames that are lost at the
-very end are not known here. Compare with the sender's offered frames.
-";
-
-/// Of `wire calibrate`.
-pub const HELP_CALIBRATE: &str = "\
-virtoll-agent wire calibrate [options]
-
-Sends over a veth pair in a network namespace of its own, which is gone afterwards, straight
-into the sink, flat out and at a rate, for each size and back end: the ceiling, the exactness of
-the rate, the evenness of the gaps and the instrument's own delay.
-
-  --sizes A,B,...     frame sizes (64,500,1000,1500)
-  --rates A,B,...     Mbit/s (10,100,300,1000)
-  --flat-out          no rates, only as fast as possible
-  --duration SECONDS  of each trial (1)
-  --backend NAME      one back end alone (all that work)
-  --cpu N             core of the sending thread
-  --json              prints one JSON object a line
-";
-
 /// What was asked for.
 #[derive(Clone, Debug)]
 pub struct Arguments {
@@ -232,11 +159,21 @@ impl Arguments {
                 return Err(format!("{name} is missing; see --help"));
             }
         }
+        let Value::Object(fields) = self.fields(&self.source_mac()?) else {
+            return Err("no request".to_owned());
+        };
+        read(fields)
+    }
+
+    fn source_mac(&self) -> Result<String, String> {
         let own_mac = || virtoll_wire::interface_mac(&self.interface).map(|mac| mac.to_string());
         let source_mac = self.source_mac.clone().map_or_else(own_mac, Ok);
-        let source_mac = source_mac.map_err(|cause| format!("{}: {cause}", self.interface))?;
+        source_mac.map_err(|cause| format!("{}: {cause}", self.interface))
+    }
+
+    fn fields(&self, source_mac: &str) -> Value {
         let mix = |size: &(u32, u32)| json!({"frame_size_bytes": size.0, "weight": size.1});
-        let request = json!({
+        json!({
             "trial": self.trial,
             "frame_size_bytes": self.sizes[0].0,
             "mix": self.sizes.iter().map(mix).collect::<Vec<_>>(),
@@ -260,9 +197,7 @@ impl Arguments {
             "sink": {"interfaces": [self.interface]},
             "quiet_ns": 50_000_000,
             "drain_limit_ns": 2_000_000_000_u64,
-        });
-        let Value::Object(fields) = request else { return Err("no request".to_owned()) };
-        read(fields)
+        })
     }
 }
 

@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::c_long;
 
+use super::attributes::{
+    LinkAttributes, LoadAttributes, MapAttributes, RunAttributes, UpdateAttributes,
+};
 use super::{AttachMode, refused};
 
 const MAP_CREATE: c_long = 0;
@@ -49,74 +52,6 @@ unsafe impl Plain for crate::xdp_sink::Arrivals {}
 unsafe impl Plain for crate::xdp_sink::Queue {}
 // SAFETY: integers and arrays of them.
 unsafe impl Plain for crate::xdp_sink::CapturedFrame {}
-
-#[repr(C)]
-#[derive(Default)]
-struct MapAttributes {
-    kind: u32,
-    key_bytes: u32,
-    value_bytes: u32,
-    entries: u32,
-    flags: u32,
-    inner: u32,
-    node: u32,
-    name: [u8; 16],
-}
-
-#[repr(C)]
-#[derive(Default)]
-struct UpdateAttributes {
-    map: u32,
-    _padding: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
-}
-
-#[repr(C)]
-#[derive(Default)]
-struct LoadAttributes {
-    kind: u32,
-    instruction_count: u32,
-    instructions: u64,
-    licence: u64,
-    log_level: u32,
-    log_bytes: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-    name: [u8; 16],
-}
-
-#[repr(C)]
-#[derive(Default)]
-struct RunAttributes {
-    program: u32,
-    result: u32,
-    in_bytes: u32,
-    out_bytes: u32,
-    data_in: u64,
-    data_out: u64,
-    repeat: u32,
-    duration: u32,
-    context_in_bytes: u32,
-    context_out_bytes: u32,
-    context_in: u64,
-    context_out: u64,
-    flags: u32,
-    cpu: u32,
-    batch: u32,
-    _padding: u32,
-}
-
-#[repr(C)]
-#[derive(Default)]
-struct LinkAttributes {
-    program: u32,
-    interface: u32,
-    kind: u32,
-    flags: u32,
-}
 
 fn bpf<T>(command: c_long, attributes: &mut T) -> io::Result<c_long> {
     // SAFETY: `attributes` is a valid, zero-extended beginning of the kernel's union for `command`; the addresses in

@@ -47,7 +47,6 @@ pub(crate) struct Data {
     now_ns: u64,
     slot: u32,
     flow: u32,
-    redirected_frames: u64,
     failed_frames: u64,
     skipped_frames: u64,
     late_frames: u64,
@@ -84,7 +83,6 @@ const EMPTY: Data = Data {
     now_ns: 0,
     slot: 0,
     flow: 0,
-    redirected_frames: 0,
     failed_frames: 0,
     skipped_frames: 0,
     late_frames: 0,
@@ -188,13 +186,13 @@ impl State {
     /// What was sent, but for what only the trial knows.
     pub(crate) fn counts(&self) -> SourceCounts {
         let data = self.0.get(0);
-        let sent = data.redirected_frames > 0;
+        let redirected = data.sequence - data.failed_frames - data.skipped_frames;
         SourceCounts {
-            offered_frames: data.redirected_frames,
+            offered_frames: redirected,
             skipped_frames: data.skipped_frames,
             late_frames: data.late_frames,
             late_ns_max: data.late_max_ns,
-            sent_between_ns: sent.then_some((data.first_sent_ns, data.last_sent_ns)),
+            sent_between_ns: (redirected > 0).then_some((data.first_sent_ns, data.last_sent_ns)),
             ..SourceCounts::default()
         }
     }

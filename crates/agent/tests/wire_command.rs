@@ -1,0 +1,53 @@
+//! `virtoll-agent wire` as a person calls it.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn wire(arguments: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_virtoll-agent"))
+        .arg("wire")
+        .args(arguments.split_whitespace())
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn help_is_given_and_mistakes_are_named() {
+    for (command, wanted) in [
+        ("", "calibrate"),
+        ("send --help", "--rate-mbit"),
+        ("receive --help", "--duration"),
+        ("calibrate --help", "--sizes"),
+    ] {
+        let output = wire(command);
+        assert!(output.status.success() && text(&output).contains(wanted), "{command}");
+    }
+    for (command, wanted) in [
+        ("dance", "dance"),
+        ("send", "--interface"),
+        ("send --colour red", "--colour"),
+        ("send --size many", "many"),
+        ("receive --interface nowhere-0", "nowhere-0"),
+    ] {
+        let output = wire(command);
+        let sentence = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && sentence.contains(wanted), "{command}: {sentence}");
+    }
+}
+
+#[test]
+fn calibration_needs_nothing_but_the_right_to_make_namespaces() {
+    let output = wire("calibrate --json --sizes 64,500 --rates 10 --duration 0.1 --backend af-xdp");
+    let lines: Vec<Value> =
+        text(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() >= 4, "{}", String::from_utf8_lossy(&output.stderr));
+    for line in lines {
+        assert_eq!(line["backend"], "af-xdp");
+        assert!(line["sources"][0]["offered_frames"].as_u64().unwrap() > 0, "{line}");
+    }
+}

@@ -1,0 +1,76 @@
+//! When each frame of a source is due.
+
+/// Due times of the frames of one source.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// `CLOCK_MONOTONIC` of frame 0.
+    pub start_ns: u64,
+    /// Target rate.
+    pub frames_per_second: f64,
+    /// Length of the trial.
+    pub duration_ns: u64,
+    /// A frame that is later than this is not sent.
+    pub catch_up_ns: u64,
+}
+
+impl Schedule {
+    /// floor(rate * duration): how many frames are due within the trial.
+    pub fn intended_frames(&self) -> u64 {
+        intended_frames(self.frames_per_second, self.duration_ns)
+    }
+
+    /// When frame `sequence` is due.
+    #[inline]
+    pub fn due_ns(&self, sequence: u64) -> u64 {
+        self.start_ns + (sequence as f64 * 1e9 / self.frames_per_second) as u64
+    }
+
+    /// How many frames are due at `now_ns`.
+    #[inline]
+    pub fn due_frames(&self, now_ns: u64) -> u64 {
+        now_ns
+            .checked_sub(self.start_ns)
+            .map_or(0, |passed| (passed as f64 * self.frames_per_second / 1e9) as u64 + 1)
+    }
+
+    /// The gap between two frames as nanoseconds and a 2^32nd part of one: exact to 10^-10 ns a frame.
+    pub fn gap(&self) -> (u64, u64) {
+        let gap = 1e9 / self.frames_per_second;
+        let fraction = ((gap - gap.floor()) * 4_294_967_296.0).round() as u64;
+        (gap as u64 + (fraction >> 32), fraction & 0xffff_ffff)
+    }
+}
+
+/// floor(rate * `duration_ns` / 10^9), in double precision.
+pub fn intended_frames(frames_per_second: f64, duration_ns: u64) -> u64 {
+    (frames_per_second * duration_ns as f64 / 1e9) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_exact_gap_adds_up_to_the_due_times(rate in 1.0_f64..5e6, frames in 1_u64..10_000_000) {
+            let schedule = Schedule { start_ns: 0, frames_per_second: rate, duration_ns: 1, catch_up_ns: 1 };
+            let (gap_ns, fraction) = schedule.gap();
+            let sum = u128::from(frames) * (u128::from(gap_ns) << 32 | u128::from(fraction));
+            prop_assert!(((sum >> 32) as u64).abs_diff(schedule.due_ns(frames)) <= 2 + frames / 1_000_000_000 + (frames as f64 / rate * 1e-6) as u64);
+        }
+
+        #[test]
+        fn a_frame_is_due_at_its_due_time_and_not_long_before(
+            rate in 0.5_f64..5e6, sequence in 0_u64..10_000_000, start_ns in 0_u64..(1 << 50),
+        ) {
+            let schedule = Schedule { start_ns, frames_per_second: rate, duration_ns: 1, catch_up_ns: 1 };
+            let due_ns = schedule.due_ns(sequence);
+            prop_assert!(schedule.due_frames(due_ns + 2) > sequence);
+            prop_assert!(schedule.due_frames(due_ns.saturating_sub(2)) <= sequence + 1);
+            if start_ns > 0 {
+                prop_assert_eq!(schedule.due_frames(start_ns - 1), 0);
+            }
+        }
+    }
+}
