@@ -20,9 +20,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from peers import FAR, NEAR, PACKAGES, PEERS, Peer, Run
+
 import lab
 from lab import GENERATOR, ROUTER, SINK, Counters, inside
-from peers import FAR, NEAR, PACKAGES, PEERS, Peer, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENT = ROOT / "build" / "virtoll-agent"
