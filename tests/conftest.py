@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.support import inside
+
+pytest.register_assert_rewrite("tests.support")
+
+from tests.support import inside  # noqa: E402 - its assertions are rewritten as it is imported
 
 
 @pytest.hookimpl(tryfirst=True)
