@@ -71,7 +71,7 @@ def measure(peer: Peer, routed: bool, own_core: bool, folder: Path, agent: Path)
         server = subprocess.Popen(inside(where[0], ["iperf3", "-s", "-1"]), stdout=subprocess.DEVNULL)
         sink = None
     else:
-        sink = _receive(agent, where, seconds + 0.8, peer.books)
+        sink = _receive(agent, where, seconds + 0.4, peer.books)
         _wait_attached(*where)
     lab.place(own_core, gro=own_core or routed)
     nice = ["nice", "-n", "-20"] if peer.ours else ["nice", "-n", "-20", "taskset", "-c", "0"]

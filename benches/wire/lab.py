@@ -58,13 +58,19 @@ def namespaces() -> Iterator[None]:
         sh(f"ip netns exec {ROUTER} sysctl -qw {settings}")
         sh(f"ip -n {ROUTER} neigh replace {FAR} lladdr 02:00:00:00:02:01 dev u1 nud permanent")
         sh(f"ip -n {ROUTER} neigh replace {SOURCE} lladdr {GENERATOR_MAC} dev u0 nud permanent")
-        sh(f"ip -n {GENERATOR} neigh replace {NEAR} lladdr {ROUTER_MAC} dev g0 nud permanent")
-        sh(f"ip -n {GENERATOR} route add default via {NEAR}")
+        lead_away()
         sh(f"ip -n {SINK} neigh replace 10.99.2.2 lladdr 02:00:00:00:02:02 dev s0 nud permanent")
         sh(f"ip -n {SINK} route add default via 10.99.2.2")
         yield
     finally:
         remove()
+
+
+def lead_away() -> None:
+    """The generator's neighbour and route, which testpmd leaves behind deleted: it switches the interface off."""
+    sh(f"ip -n {GENERATOR} link set g0 up")
+    sh(f"ip -n {GENERATOR} neigh replace {NEAR} lladdr {ROUTER_MAC} dev g0 nud permanent")
+    sh(f"ip -n {GENERATOR} route replace default via {NEAR}")
 
 
 def add_ipv6() -> None:
@@ -89,6 +95,7 @@ def place(own_core: bool, gro: bool) -> None:
 
     That thread, and the way for redirected frames, exist with GRO on or an XDP program attached.
     """
+    lead_away()
     sh(f"ip netns exec {ROUTER} ethtool -K u0 gro {'on' if gro else 'off'}")
     threaded = f"echo {int(own_core)} > /sys/class/net/u0/threaded"
     subprocess.run(inside(ROUTER, ["sh", "-c", threaded]), check=False, stderr=subprocess.DEVNULL)

@@ -2,7 +2,7 @@
 """The generators that are measured: their Debian packages, what they are called with, and what they send.
 
 xdp-trafficgen sends IPv6 alone. Linux 6.18 wants its version 1.6, Debian 12 has 1.3: XDP_TRAFFICGEN names another
-program.
+program. Its frames cannot be routed: it does not write again what a router changed in a recycled page.
 """
 
 import os

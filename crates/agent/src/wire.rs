@@ -85,7 +85,7 @@ fn send(arguments: &Arguments) -> Result<(), String> {
         .value
         .iter()
         .enumerate()
-        .map(|(number, (counts, cost))| answer::sent(number, counts, cost, &plan, false))
+        .map(|(number, sent)| answer::sent(number, sent, &plan, false))
         .collect();
     let value = json!({
         "backend": sent.name,

@@ -37,8 +37,9 @@ fn flat_out_traffic_balances() {
     let (intended, _, forwarded) = books(&answer)[0];
     println!("flat out, 64 bytes: {} frames/s offered", intended * 2);
     assert!(forwarded > 1_000, "{answer}");
-    // What is lost here was lost before the sink's own ring, or the ring says so.
-    assert_eq!(answer["sink"]["kernel_dropped_frames"], 0, "{answer}");
+    // What the ring had no room for, it says: part of what is lost.
+    let lost = number(&answer["sink"]["per_source"][0]["lost_frames"]);
+    assert!(number(&answer["sink"]["kernel_dropped_frames"]) <= lost, "{answer}");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // The generator: run on frames that live in the kernel, it writes each frame anew and sends it out by redirect.
-// One instance a source; crates/wire/src/live_frames.rs fills the configuration in and reads the counts.
+// Sources that share a core share one loop: each turn looks at the next of them. crates/wire/src/live_frames.rs fills the
+// configuration in and reads the counts.
 #include "common.h"
 
+#define TOGETHER 4
 #define SHAPES 16
 #define SLOTS 128
 #define HEADER_WORDS 9
@@ -14,7 +16,7 @@ struct shape {
     u32 frame_bytes;
 };
 
-struct generator {
+struct source {
     // Configuration. The gap is gap_ns + gap_fraction / 2^32 nanoseconds.
     u64 limit_frames;
     u64 end_ns;
@@ -53,6 +55,12 @@ struct generator {
     u8 shape_of_slot[SLOTS];
 };
 
+struct generator {
+    u64 sources; // how many take turns, at least 1
+    u64 turn;
+    struct source source[TOGETHER];
+};
+
 struct generator generator;
 struct { u32 unused; } devices SECTION("maps");
 
@@ -68,9 +76,8 @@ INLINE u16 fold(u64 sum)
 }
 
 // Writes headers, numbers, time and checksum. The frame's page may have been through a router, so all of it is anew.
-INLINE int write_frame(struct context *context, u32 udp, u64 sequence, u64 sent_ns, u32 flags)
+INLINE int write_frame(struct context *context, struct source *own, u32 udp, u64 sequence, u64 sent_ns, u32 flags)
 {
-    struct generator *own = &generator;
     u32 index = 0;
     if (own->slots > 1) {
         index = BOUNDED(own->shape_of_slot[BOUNDED(own->slot, SLOTS - 1)], SHAPES - 1);
@@ -108,21 +115,32 @@ INLINE int write_frame(struct context *context, u32 udp, u64 sequence, u64 sent_
     return 0;
 }
 
-INLINE int send(struct context *context, u32 udp, u64 sequence, u64 sent_ns, u32 flags)
+INLINE int send(struct context *context, u32 place, u32 udp, u64 sequence, u64 sent_ns, u32 flags)
 {
-    struct generator *own = &generator;
+    struct source *own = &generator.source[BOUNDED(place, TOGETHER - 1)];
     own->sequence = sequence + 1;
-    if (UNLIKELY(write_frame(context, udp, sequence, sent_ns, flags))) {
+    if (UNLIKELY(write_frame(context, own, udp, sequence, sent_ns, flags))) {
         own->failed_frames++;
         return DROP;
     }
-    return redirect_by_map(&devices, 0, 0);
+    return redirect_by_map(&devices, place, 0);
+}
+
+// Whose turn it is.
+INLINE u32 take_turn(void)
+{
+    if (generator.sources <= 1)
+        return 0;
+    u32 place = generator.turn;
+    generator.turn = place + 1 < generator.sources ? place + 1 : 0;
+    return place;
 }
 
 // As fast as it goes; the clock is read for one frame of time_every.
 INLINE int flat_out(struct context *context, u32 udp)
 {
-    struct generator *own = &generator;
+    u32 place = take_turn();
+    struct source *own = &generator.source[BOUNDED(place, TOGETHER - 1)];
     u64 sequence = own->sequence;
     if (UNLIKELY(sequence == 0 && monotonic_ns() < own->due_ns)) {
         own->idle_turns++;
@@ -140,10 +158,10 @@ INLINE int flat_out(struct context *context, u32 udp)
         own->now_ns = own->last_sent_ns = now;
         flags = 0;
     }
-    return send(context, udp, sequence, own->now_ns, flags);
+    return send(context, place, udp, sequence, own->now_ns, flags);
 }
 
-INLINE void count_gap(struct generator *own, u64 now)
+INLINE void count_gap(struct source *own, u64 now)
 {
     if (own->last_sent_ns == 0) {
         own->first_sent_ns = now;
@@ -164,7 +182,7 @@ INLINE void count_gap(struct generator *own, u64 now)
         own->gaps[bucket]++;
 }
 
-INLINE void advance(struct generator *own, u64 frames)
+INLINE void advance(struct source *own, u64 frames)
 {
     u64 fraction = own->due_fraction + frames * own->gap_fraction;
     own->due_ns += frames * own->gap_ns + (fraction >> 32);
@@ -172,7 +190,7 @@ INLINE void advance(struct generator *own, u64 frames)
 }
 
 // The sender was away for longer than it may catch up: the frames that are too late are never sent.
-INLINE void skip(struct generator *own, u64 late_ns)
+INLINE void skip(struct source *own, u64 late_ns)
 {
     u64 frames = (late_ns - own->catch_up_ns) / (own->gap_ns + 1) + 1;
     u64 left = own->limit_frames - own->sequence;
@@ -190,7 +208,8 @@ INLINE void skip(struct generator *own, u64 late_ns)
 // Each frame at its own due time; a turn that comes before it gives the frame back.
 INLINE int paced(struct context *context, u32 udp)
 {
-    struct generator *own = &generator;
+    u32 place = take_turn();
+    struct source *own = &generator.source[BOUNDED(place, TOGETHER - 1)];
     u64 now = monotonic_ns();
     if (now < own->due_ns || now - own->last_sent_ns < own->shortest_gap_ns) {
         own->idle_turns++;
@@ -210,7 +229,7 @@ INLINE int paced(struct context *context, u32 udp)
     count_gap(own, now);
     own->last_sent_ns = now;
     advance(own, 1);
-    return send(context, udp, own->sequence, now, 0);
+    return send(context, place, udp, own->sequence, now, 0);
 }
 
 #define VARIANT(name, udp)                                                                     \

@@ -36,7 +36,7 @@ impl Generator {
 }
 
 impl Generate for Generator {
-    fn generate(&mut self, start: &Start) -> io::Result<SourceCounts> {
-        send(&mut self.sender, &self.composer, &self.plan, start.wait())
+    fn generate(&mut self, start: &Start) -> io::Result<Vec<SourceCounts>> {
+        send(&mut self.sender, &self.composer, &self.plan, start.wait()).map(|counts| vec![counts])
     }
 }

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use crate::backend::{Collect, SinkCounts, SourcePlan, Start, Stop};
 use crate::choice::{self, Chosen, Refused};
-use crate::pacing::SourceCounts;
-use crate::priority::{SessionPriority, prefer_this_thread};
-use crate::sys;
-use crate::trial::ThreadCost;
+use crate::priority::SessionPriority;
+use crate::senders::{self, Sent};
 
 /// The longest that frames may take from a source's interface into its counters.
 const SETTLING: Duration = Duration::from_millis(20);
@@ -18,38 +16,19 @@ const SETTLING: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// What failed while opening or sending.
-pub fn send(
-    wanted: choice::Generator,
-    plans: &[SourcePlan],
-) -> Result<Chosen<Vec<(SourceCounts, ThreadCost)>>, Refused> {
-    let mut sources = choice::open_sources(wanted, plans)?;
-    let start = Start::new(plans.len());
+pub fn send(wanted: choice::Generator, plans: &[SourcePlan]) -> Result<Chosen<Vec<Sent>>, Refused> {
+    let mut senders = choice::open_sources(wanted, plans)?;
+    let count = senders.value.len();
+    let (start, stop) = (Start::new(count), Stop::new(count));
     let priority = SessionPriority::raise();
     let results: Vec<_> = thread::scope(|scope| {
-        let threads = sources.value.iter_mut().zip(plans).map(|(source, plan)| {
-            let start = &start;
-            scope.spawn(move || {
-                let pinned = plan.cpu.map_or(Ok(()), sys::pin_thread);
-                prefer_this_thread();
-                let cost = ThreadCost::begin();
-                let counts = source.generate(start);
-                let cost = cost.end();
-                thread::sleep(SETTLING);
-                let mut counts = pinned.and(counts)?;
-                source.settle(&mut counts).map(|()| (counts, cost))
-            })
-        });
-        let threads: Vec<_> = threads.collect();
+        let threads = senders::spawn(scope, &mut senders.value, plans, &start, &stop);
         threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
     });
     drop(priority);
-    let mut value = Vec::new();
-    for (result, plan) in results.into_iter().zip(plans) {
-        let result = result.unwrap_or_else(|_| Err(io::Error::other("a traffic thread panicked")));
-        let refused = |cause| Refused { on: plan.interface.clone(), cause };
-        value.push(result.map_err(refused)?);
-    }
-    Ok(Chosen { value, name: sources.name, reason: sources.reason })
+    thread::sleep(SETTLING);
+    let value = senders::gather(results, &mut senders.value, plans)?;
+    Ok(Chosen { value, name: senders.name, reason: senders.reason })
 }
 
 /// Counts for `duration`, and then until quiet came.

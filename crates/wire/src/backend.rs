@@ -1,4 +1,4 @@
-//! The seam for back ends: a way to generate one source's frames, and a way to collect what arrives.
+//! The seam for back ends: a way to generate the frames of sources, and a way to collect what arrives.
 //!
 //! The two traits are coarse on purpose: a back end that sends or counts inside the kernel (live XDP frames, an XDP
 //! sink) has no loop in user space. Back ends whose loop is here share [`crate::pacing`] and [`crate::sink`].
@@ -116,19 +116,20 @@ pub struct SinkCounts {
     pub drained: bool,
 }
 
-/// Sends the frames of one source. Made on the trial's main thread, with everything allocated.
+/// Sends the frames of one source, or of several that share a core. Made on the trial's main thread, with everything
+/// allocated.
 pub trait Generate: Send {
-    /// Waits for `start`, then sends.
+    /// Waits for `start`, then sends; the counts of each source.
     ///
     /// # Errors
     /// What made sending impossible.
-    fn generate(&mut self, start: &Start) -> io::Result<SourceCounts>;
+    fn generate(&mut self, start: &Start) -> io::Result<Vec<SourceCounts>>;
 
     /// Completes the counts when the path is empty again.
     ///
     /// # Errors
     /// What made reading a counter impossible.
-    fn settle(&mut self, _counts: &mut SourceCounts) -> io::Result<()> {
+    fn settle(&mut self, _counts: &mut [SourceCounts]) -> io::Result<()> {
         Ok(())
     }
 }

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-pub(crate) use sys::{Plain, Shared, attach_xdp, run_live, run_once, set_device};
+pub(crate) use sys::{Plain, Shared, attach_xdp, devices, run_live, run_once};
 
 mod attributes;
 mod sys;

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::backend::{Collect, Generate, Quiet, SourcePlan};
 use crate::books::Expectation;
+use crate::senders::Sender;
 use crate::xdp_sink::{self, Mode};
 use crate::{AttachMode, af_packet, af_xdp, live_frames};
 
@@ -43,7 +44,7 @@ pub struct Chosen<T> {
     pub reason: Option<String>,
 }
 
-type Sources = Vec<Box<dyn Generate>>;
+type Senders = Vec<Sender>;
 
 /// A failure, and on what.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ pub struct Refused {
 ///
 /// # Errors
 /// The refusal of the back end that was asked for, or of the last one.
-pub fn open_sources(wanted: Generator, plans: &[SourcePlan]) -> Result<Chosen<Sources>, Refused> {
+pub fn open_sources(wanted: Generator, plans: &[SourcePlan]) -> Result<Chosen<Senders>, Refused> {
     let candidates = match wanted {
         Generator::Auto => &[Generator::LiveFrames, Generator::AfXdp, Generator::AfPacket][..],
         Generator::LiveFrames => &[Generator::LiveFrames],
@@ -94,26 +95,32 @@ fn name_of(generator: Generator) -> &'static str {
     }
 }
 
-fn open_all(generator: Generator, plans: &[SourcePlan]) -> Result<Sources, Refused> {
-    let mut sources: Sources = Vec::new();
-    for (number, plan) in plans.iter().enumerate() {
-        let refused = |cause| Refused { on: plan.interface.clone(), cause };
-        let shared = plans[..number].iter().any(|other| other.interface == plan.interface);
-        if shared && generator != Generator::AfPacket {
-            let sentence = "several sources share one interface";
-            return Err(refused(io::Error::new(io::ErrorKind::Unsupported, sentence)));
-        }
-        let plan = plan.clone();
-        let source: io::Result<Box<dyn Generate>> = match generator {
-            Generator::LiveFrames => {
-                live_frames::Generator::open(plan).map(|one| Box::new(one) as _)
-            }
-            Generator::AfXdp => af_xdp::Generator::open(plan).map(|one| Box::new(one) as _),
-            _ => af_packet::Generator::open(plan).map(|one| Box::new(one) as _),
-        };
-        sources.push(source.map_err(refused)?);
+fn open_all(generator: Generator, plans: &[SourcePlan]) -> Result<Senders, Refused> {
+    let refused =
+        |(place, cause): (usize, io::Error)| Refused { on: plans[place].interface.clone(), cause };
+    let shared = |place: &usize| {
+        plans[..*place].iter().any(|other| other.interface == plans[*place].interface)
+    };
+    if let Some(place) = (0..plans.len()).find(shared)
+        && generator != Generator::AfPacket
+    {
+        let sentence = "several sources share one interface";
+        return Err(refused((place, io::Error::new(io::ErrorKind::Unsupported, sentence))));
     }
-    Ok(sources)
+    if generator == Generator::LiveFrames {
+        return live_frames::open_all(plans).map_err(refused);
+    }
+    let open = |(place, plan): (usize, &SourcePlan)| {
+        let plan = plan.clone();
+        let generator: io::Result<Box<dyn Generate>> = if generator == Generator::AfXdp {
+            af_xdp::Generator::open(plan).map(|one| Box::new(one) as _)
+        } else {
+            af_packet::Generator::open(plan).map(|one| Box::new(one) as _)
+        };
+        let generator = generator.map_err(|cause| refused((place, cause)))?;
+        Ok(Sender { generator, sources: vec![place] })
+    };
+    plans.iter().enumerate().map(open).collect()
 }
 
 /// Opens the sink on its interfaces; it counts from here on.

@@ -1,6 +1,6 @@
 //! Traffic generator and sink.
 //!
-//! The road of a trial: a [`trial::TrialPlan`] opens one [`backend::Generate`] for each source and one
+//! The road of a trial: a [`trial::TrialPlan`] opens a [`backend::Generate`] for the sources of each core and one
 //! [`backend::Collect`] for the sink, runs them on threads of their own, and ends with a [`trial::TrialCounts`]
 //! whose books balance. Wire formats are a cheap view over bytes beside a plain value ([`frame`], [`icmp`]).
 //! The send and receive loops hold no allocation, lock, log line or system call but the one that they are for.
@@ -25,6 +25,7 @@ pub mod pacing;
 pub mod pcap;
 pub mod priority;
 pub mod schedule;
+pub mod senders;
 pub mod sink;
 pub mod socket;
 pub mod trial;

@@ -2,7 +2,7 @@
 //! frames, Linux 5.18 and later), which writes each frame anew and sends it out by redirect.
 //!
 //! Needs root in the first user namespace, and at the other end of a veth pair an XDP program or GRO, without which the
-//! kernel lets every redirected frame fall: [`Generator::open`] asks with a probe frame before the trial.
+//! kernel lets every redirected frame fall: [`open_all`] asks with a probe frame before the trial.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,9 +17,10 @@ use crate::bpf::{self, Object, named, run_live, run_once};
 use crate::frame::{Composer, ETHERTYPE_PROBE, Layout, MAXIMUM_FRAME_BYTES};
 use crate::netlink::{LinkStatistics, Netlink};
 use crate::pacing::{SourceCounts, intended_frames};
+use crate::senders::Sender;
 use crate::socket::interface_index;
-pub(crate) use state::Data;
-use state::State;
+pub(crate) use state::{Data, SourceData};
+use state::{State, TOGETHER};
 use sys::Interruptible;
 
 mod batch;
@@ -41,58 +42,113 @@ const PROBE_TRIES: u32 = 50;
 
 const GENERATOR: &Object = &bpf::GENERATOR;
 
-/// One source in the kernel.
-pub struct Generator {
+/// A source and its interface.
+struct Source {
     plan: SourcePlan,
     composer: Composer,
     interface: u32,
-    program: OwnedFd,
-    state: State,
-    batch: u32,
     before: LinkStatistics,
 }
 
-impl Generator {
-    /// Loads the program, asks whether frames pass, and chooses the batch.
-    ///
-    /// # Errors
-    /// No such interface, one that is down or too narrow, a kernel that refuses, or a peer that takes no frames.
-    pub fn open(plan: SourcePlan) -> io::Result<Self> {
+/// Sources that take turns in one loop in the kernel, on one core.
+pub struct Generator {
+    sources: Vec<Source>,
+    program: OwnedFd,
+    state: State,
+    batch: u32,
+}
+
+/// Whether two sources can share a loop: the same core, the same program.
+fn together(first: &SourcePlan, second: &SourcePlan) -> bool {
+    first.cpu == second.cpu
+        && first.frame.layout() == second.frame.layout()
+        && first.frames_per_second.is_some() == second.frames_per_second.is_some()
+        && first.sizes == second.sizes
+}
+
+/// Opens loops for all sources; each with the places of its sources in `plans`.
+///
+/// # Errors
+/// No such interface, one that is down or too narrow, a kernel that refuses, or a peer that takes no frames; with the
+/// place of the source.
+pub fn open_all(plans: &[SourcePlan]) -> Result<Vec<Sender>, (usize, io::Error)> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (place, plan) in plans.iter().enumerate() {
+        let fits =
+            |group: &&mut Vec<usize>| group.len() < TOGETHER && together(&plans[group[0]], plan);
+        match groups.iter_mut().find(fits) {
+            Some(group) => group.push(place),
+            None => groups.push(vec![place]),
+        }
+    }
+    groups
+        .into_iter()
+        .map(|group| {
+            let plans = group.iter().map(|place| plans[*place].clone()).collect();
+            let generator = Generator::open(plans).map_err(|(at, cause)| (group[at], cause))?;
+            Ok(Sender { generator: Box::new(generator), sources: group })
+        })
+        .collect()
+}
+
+impl Source {
+    fn open(plan: SourcePlan) -> io::Result<Self> {
         let composer = plan.composer()?;
-        let link = check_link(&plan.interface, &composer)?;
-        let interface = link.index;
-        let devices = bpf::set_device(interface)?;
-        let state = State::create(GENERATOR, &composer)?;
-        let maps = [named("devices", &devices)];
-        let kind = if plan.frames_per_second.is_some() { "paced" } else { "flat" };
-        let name = format!("{kind}_{}", variant(composer.layout()));
-        let program = GENERATOR.load(&name, state.descriptor(), &maps)?;
-        let plain = GENERATOR.load("plain", state.descriptor(), &maps)?;
+        let interface = check_link(&plan.interface, &composer)?.index;
+        let devices = bpf::devices(&[interface])?;
+        let state = State::idle(GENERATOR)?;
+        let plain = GENERATOR.load("plain", state.descriptor(), &[named("devices", &devices)])?;
         probe(&plan, interface, &plain)?;
-        let batch = match (plan.batch_frames, plan.frames_per_second) {
+        Ok(Self { plan, composer, interface, before: LinkStatistics::default() })
+    }
+}
+
+impl Generator {
+    /// Loads the program, asks whether frames pass, and chooses the batch. The sources fit [`together`].
+    fn open(plans: Vec<SourcePlan>) -> Result<Self, (usize, io::Error)> {
+        let open = |(at, plan)| Source::open(plan).map_err(|cause| (at, cause));
+        let sources: Vec<Source> =
+            plans.into_iter().enumerate().map(open).collect::<Result<_, _>>()?;
+        Self::load(sources).map_err(|cause| (0, cause))
+    }
+
+    fn load(sources: Vec<Source>) -> io::Result<Self> {
+        let interfaces: Vec<u32> = sources.iter().map(|source| source.interface).collect();
+        let composers: Vec<&Composer> = sources.iter().map(|source| &source.composer).collect();
+        let first = &sources[0].plan;
+        let devices = bpf::devices(&interfaces)?;
+        let state = State::create(GENERATOR, &composers)?;
+        let kind = if first.frames_per_second.is_some() { "paced" } else { "flat" };
+        let name = format!("{kind}_{}", variant(first.frame.layout()));
+        let program = GENERATOR.load(&name, state.descriptor(), &[named("devices", &devices)])?;
+        let rates: Option<Vec<f64>> =
+            sources.iter().map(|source| source.plan.frames_per_second).collect();
+        let batch = match (first.batch_frames, rates) {
             (Some(batch), _) => batch.clamp(1, LARGEST_BATCH),
             (None, None) => FLAT_OUT_BATCH,
-            (None, Some(rate)) => batch::smallest_that_holds(rate)?,
+            (None, Some(rates)) => batch::smallest_that_holds(rates.iter().sum())?,
         };
-        let before = LinkStatistics::default();
-        Ok(Self { plan, composer, interface, program, state, batch, before })
+        Ok(Self { sources, program, state, batch })
     }
 
     /// Runs the kernel's loop. Entering it takes tens of milliseconds (the kernel waits for a grace period of RCU), so
-    /// all sources enter before the common start is announced, and a helper writes the start into the shared data.
+    /// all loops are entered before the common start is announced, and a helper writes the start into the shared data.
     fn run(&mut self, start: &Start) -> io::Result<u64> {
-        let frame = self.composer.shapes().last().map_or(&[][..], |(bytes, _)| bytes);
+        let sources = &self.sources;
+        let frame = sources[0].composer.shapes().last().map_or(&[][..], |(bytes, _)| bytes);
         let worker = Interruptible::this_thread()?;
-        let (over, plan, batch) = (AtomicBool::new(false), &self.plan, self.batch);
+        let (over, batch) = (AtomicBool::new(false), self.batch);
         let (program, state) = (self.program.as_fd(), &mut self.state);
         thread::scope(|scope| {
             let helper = scope.spawn(|| {
-                sys::leave_core(plan.cpu);
+                sys::leave_core(sources[0].plan.cpu);
                 while !state.is_running() && !over.load(Ordering::Acquire) {
                     thread::sleep(POLL);
                 }
                 let start_ns = start.wait();
-                let end_ns = state.set_start(start_ns, plan);
+                let set =
+                    |(at, source): (usize, &Source)| state.set_start(at, start_ns, &source.plan);
+                let end_ns = sources.iter().enumerate().map(set).max().unwrap_or(start_ns);
                 sleep_until_monotonic(start_ns);
                 while !state.is_done() && monotonic_ns() < end_ns {
                     thread::sleep(POLL * 10);
@@ -116,34 +172,42 @@ impl Generator {
             result.map(|()| start_ns)
         })
     }
+
+    fn counts(&self, at: usize, start_ns: u64, end_ns: u64) -> SourceCounts {
+        let plan = &self.sources[at].plan;
+        let mut counts = self.state.counts(at);
+        if let Some(rate) = plan.frames_per_second {
+            counts.intended_frames = intended_frames(rate, plan.duration_ns);
+        }
+        counts.start_monotonic_ns = start_ns;
+        counts.end_monotonic_ns = end_ns;
+        counts.batch_frames = u64::from(self.batch);
+        counts.unsent_frames = counts.intended_frames - counts.offered_frames;
+        counts
+    }
 }
 
 impl Generate for Generator {
-    fn generate(&mut self, start: &Start) -> io::Result<SourceCounts> {
-        let before = statistics(self.interface);
+    fn generate(&mut self, start: &Start) -> io::Result<Vec<SourceCounts>> {
+        let before: io::Result<Vec<LinkStatistics>> =
+            self.sources.iter().map(|source| statistics(source.interface)).collect();
         let start_ns = self.run(start)?;
-        self.before = before?;
-        let mut counts = self.state.counts();
-        if let Some(rate) = self.plan.frames_per_second {
-            counts.intended_frames = intended_frames(rate, self.plan.duration_ns);
-            counts.gaps = self.state.gaps();
-        } else {
-            counts.intended_frames = self.state.next_sequence();
+        for (source, before) in self.sources.iter_mut().zip(before?) {
+            source.before = before;
         }
-        counts.start_monotonic_ns = start_ns;
-        counts.end_monotonic_ns = monotonic_ns();
-        counts.batch_frames = u64::from(self.batch);
-        counts.unsent_frames = counts.intended_frames - counts.offered_frames;
-        Ok(counts)
+        let end_ns = monotonic_ns();
+        Ok((0..self.sources.len()).map(|at| self.counts(at, start_ns, end_ns)).collect())
     }
 
-    /// What the interface refused is known by its own counter alone: of redirected frames the kernel tells nothing.
-    fn settle(&mut self, counts: &mut SourceCounts) -> io::Result<()> {
-        let dropped = statistics(self.interface)?.tx_dropped - self.before.tx_dropped;
-        let refused = dropped.min(counts.offered_frames);
-        counts.refused_frames = refused;
-        counts.offered_frames -= refused;
-        counts.unsent_frames += refused;
+    /// What an interface refused is known by its own counter alone: of redirected frames the kernel tells nothing.
+    fn settle(&mut self, counts: &mut [SourceCounts]) -> io::Result<()> {
+        for (source, counts) in self.sources.iter().zip(counts) {
+            let dropped = statistics(source.interface)?.tx_dropped - source.before.tx_dropped;
+            let refused = dropped.min(counts.offered_frames);
+            counts.refused_frames = refused;
+            counts.offered_frames -= refused;
+            counts.unsent_frames += refused;
+        }
         Ok(())
     }
 }
@@ -188,11 +252,11 @@ fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<()> {
 /// The first `count` frames as the program writes them, without sending them: for inspection and tests.
 ///
 /// # Errors
-/// As [`Generator::open`], but for the probe.
+/// As [`open_all`], but for the probe.
 pub fn written_frames(plan: &SourcePlan, count: u64) -> io::Result<Vec<Vec<u8>>> {
     let composer = plan.composer()?;
-    let devices = bpf::set_device(interface_index(&plan.interface)?)?;
-    let mut state = State::create(GENERATOR, &composer)?;
+    let devices = bpf::devices(&[interface_index(&plan.interface)?])?;
+    let mut state = State::create(GENERATOR, &[&composer])?;
     state.set_once(count);
     let name = format!("flat_{}", variant(composer.layout()));
     let program = GENERATOR.load(&name, state.descriptor(), &[named("devices", &devices)])?;

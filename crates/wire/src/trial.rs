@@ -3,14 +3,15 @@
 use std::io;
 use std::thread;
 
-use crate::backend::{Collect, Generate, Quiet, SinkCounts, SourcePlan, Start, Stop};
+use crate::backend::{Collect, Quiet, SinkCounts, SourcePlan, Start, Stop};
 use crate::books::{Expectation, Ports};
 use crate::choice::{self, Chosen, Refused};
 use crate::netlink::{LinkStatistics, Netlink};
-use crate::pacing::{SourceCounts, intended_frames};
-use crate::priority::{SessionPriority, prefer_this_thread};
-use crate::sys;
-pub use result::{InterfaceChange, Names, SourceResult, ThreadCost, TrialCounts, TrialError};
+use crate::pacing::intended_frames;
+use crate::priority::SessionPriority;
+pub use crate::senders::ThreadCost;
+use crate::senders::{self, Sender, Sent, on_core};
+pub use result::{InterfaceChange, Names, SourceResult, TrialCounts, TrialError};
 
 mod result;
 
@@ -123,60 +124,27 @@ fn failed(what: &str, on: &str, cause: io::Error) -> TrialError {
     TrialError::System(format!("{what} {on}"), cause)
 }
 
-/// Runs `work` on the calling thread, pinned, and tells what it cost.
-fn on_core<T>(
-    cpu: Option<u32>,
-    work: impl FnOnce() -> io::Result<T>,
-) -> io::Result<(T, ThreadCost)> {
-    let pinned = cpu.map_or(Ok(()), sys::pin_thread);
-    prefer_this_thread();
-    let cost = ThreadCost::begin();
-    let result = work();
-    let cost = cost.end();
-    pinned.and(result).map(|value| (value, cost))
-}
-
-type Sent = (SourceCounts, ThreadCost);
-
 fn run_threads(
     plan: &TrialPlan,
-    mut sources: Chosen<Vec<Box<dyn Generate>>>,
+    mut senders: Chosen<Vec<Sender>>,
     sink: Chosen<Box<dyn Collect>>,
     names: Names,
 ) -> Result<TrialCounts, TrialError> {
-    let start = Start::new(sources.value.len() + 1);
-    let stop = Stop::new(sources.value.len());
+    let count = senders.value.len();
+    let (start, stop) = (Start::new(count + 1), Stop::new(count));
     let (sent, received) = thread::scope(|scope| {
-        let (start, stop) = (&start, &stop);
-        let sink = scope.spawn(move || on_core(plan.sink_cpu, || sink.value.collect(start, stop)));
-        let threads: Vec<_> = sources
-            .value
-            .iter_mut()
-            .zip(&plan.sources)
-            .map(|(generator, source)| {
-                scope.spawn(move || {
-                    let sent = on_core(source.cpu, || generator.generate(start));
-                    stop.one_stopped();
-                    sent
-                })
-            })
-            .collect();
+        let receive = || on_core(plan.sink_cpu, || sink.value.collect(&start, &stop));
+        let sink = scope.spawn(receive);
+        let threads = senders::spawn(scope, &mut senders.value, &plan.sources, &start, &stop);
         let sent: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
         (sent, sink.join())
     });
-    let panicked = || TrialError::Books("a traffic thread panicked".to_owned());
-    let mut all: Vec<Sent> = Vec::new();
-    for ((result, source), generator) in sent.into_iter().zip(&plan.sources).zip(&mut sources.value)
-    {
-        let on_source = |cause| failed("send on", &source.interface, cause);
-        let (mut counts, cost) = result.map_err(|_| panicked())?.map_err(on_source)?;
-        generator.settle(&mut counts).map_err(on_source)?;
-        all.push((counts, cost));
-    }
+    let sent = senders::gather(sent, &mut senders.value, &plan.sources)
+        .map_err(|refused| failed("send on", &refused.on, refused.cause))?;
     let (sink, sink_cost) = received
-        .map_err(|_| panicked())?
+        .map_err(|_| TrialError::Books("the sink's thread panicked".to_owned()))?
         .map_err(|cause| failed("receive on", &plan.sink_interfaces.join(", "), cause))?;
-    close_books(all, sink, sink_cost, names)
+    close_books(sent, sink, sink_cost, names)
 }
 
 fn close_books(
@@ -186,7 +154,8 @@ fn close_books(
     names: Names,
 ) -> Result<TrialCounts, TrialError> {
     let mut results = Vec::new();
-    for (number, ((sent, cost), book)) in sources.into_iter().zip(&sink.sources).enumerate() {
+    for (number, (source, book)) in sources.into_iter().zip(&sink.sources).enumerate() {
+        let (sent, thread, cost) = (source.counts, source.thread, source.cost);
         let arrived = book.arrivals();
         let forged = book.arrived_from(sent.intended_frames);
         let balanced =
@@ -202,7 +171,7 @@ fn close_books(
                 arrived.forwarded_frames
             )));
         };
-        results.push(SourceResult { sent, arrived, lost_frames, cost });
+        results.push(SourceResult { sent, arrived, lost_frames, thread, cost });
     }
     Ok(TrialCounts {
         names,

@@ -6,16 +6,15 @@ use virtoll_wire::books::SourceArrivals;
 use virtoll_wire::gaps::GapSummary;
 use virtoll_wire::histogram::Distribution;
 use virtoll_wire::netlink::LinkStatistics;
-use virtoll_wire::pacing::SourceCounts;
-use virtoll_wire::trial::{InterfaceChange, ThreadCost, TrialCounts, TrialPlan};
+use virtoll_wire::senders::Sent;
+use virtoll_wire::trial::{InterfaceChange, TrialCounts, TrialPlan};
 
 /// The answer to `traffic`; `busy` is what the processors did meanwhile.
 pub fn answer(request: &Traffic, plan: &TrialPlan, counts: &TrialCounts, busy: &Value) -> Value {
     let numbered = || counts.sources.iter().enumerate();
     let histograms = request.histograms;
-    let sent: Vec<Value> = numbered()
-        .map(|(number, one)| sent(number, &one.sent, &one.cost, plan, histograms))
-        .collect();
+    let sent: Vec<Value> =
+        numbered().map(|(number, one)| sent(number, &one.as_sent(), plan, histograms)).collect();
     let arrived: Vec<Value> = numbered()
         .map(|(number, one)| arrived(number, &one.arrived, one.lost_frames, histograms))
         .collect();
@@ -42,7 +41,11 @@ pub fn answer(request: &Traffic, plan: &TrialPlan, counts: &TrialCounts, busy: &
 }
 
 fn cpu(plan: &TrialPlan, counts: &TrialCounts, busy: &Value) -> Value {
-    let generators = || counts.sources.iter().map(|source| source.cost);
+    // Sources that share a thread are told its cost together.
+    let first =
+        |at: usize| counts.sources[..at].iter().all(|one| one.thread != counts.sources[at].thread);
+    let generators =
+        || (0..counts.sources.len()).filter(|at| first(*at)).map(|at| counts.sources[at].cost);
     json!({
         "generator_user_ns": generators().map(|cost| cost.cpu.user_ns).sum::<u64>(),
         "generator_system_ns": generators().map(|cost| cost.cpu.system_ns).sum::<u64>(),
@@ -58,13 +61,8 @@ fn cpu(plan: &TrialPlan, counts: &TrialCounts, busy: &Value) -> Value {
 }
 
 /// A source's side.
-pub fn sent(
-    number: usize,
-    sent: &SourceCounts,
-    cost: &ThreadCost,
-    plan: &TrialPlan,
-    histograms: bool,
-) -> Value {
+pub fn sent(number: usize, source: &Sent, plan: &TrialPlan, histograms: bool) -> Value {
+    let sent = &source.counts;
     let between = sent.sent_between_ns;
     json!({
         "source": number,
@@ -82,7 +80,8 @@ pub fn sent(
         "late_ns_max": sent.late_ns_max,
         "batch_frames": sent.batch_frames,
         "gap_ns": sent.gaps.as_ref().map(|gaps| gap(gaps, histograms)),
-        "cpu_ns": cost.cpu_ns,
+        "thread": source.thread,
+        "cpu_ns": source.cost.cpu_ns,
     })
 }
 

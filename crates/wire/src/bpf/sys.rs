@@ -45,6 +45,8 @@ unsafe impl Plain for u64 {}
 // SAFETY: integers and arrays of them.
 unsafe impl Plain for crate::live_frames::Data {}
 // SAFETY: integers and arrays of them.
+unsafe impl Plain for crate::live_frames::SourceData {}
+// SAFETY: integers and arrays of them.
 unsafe impl Plain for crate::xdp_sink::Configuration {}
 // SAFETY: integers.
 unsafe impl Plain for crate::xdp_sink::Arrivals {}
@@ -80,18 +82,19 @@ fn create_map(kind: u32, value_bytes: usize, entries: u32, flags: u32) -> io::Re
         .map_err(|cause| refused("make a BPF map", &cause, ""))
 }
 
-/// A map of devices to redirect to, with `interface` at 0.
-pub(crate) fn set_device(interface: u32) -> io::Result<OwnedFd> {
-    let map = create_map(map_kinds::DEVICES, 4, 1, 0)?;
-    let (key, value) = (0_u32, interface);
-    let mut attributes = UpdateAttributes {
-        map: map.as_raw_fd() as u32,
-        key: ptr::from_ref(&key) as u64,
-        value: ptr::from_ref(&value) as u64,
-        ..UpdateAttributes::default()
-    };
-    bpf(MAP_UPDATE, &mut attributes)
-        .map_err(|cause| refused("redirect to the interface", &cause, ""))?;
+/// A map of the devices to redirect to, from 0 on.
+pub(crate) fn devices(interfaces: &[u32]) -> io::Result<OwnedFd> {
+    let map = create_map(map_kinds::DEVICES, 4, interfaces.len() as u32, 0)?;
+    for (key, value) in (0_u32..).zip(interfaces) {
+        let mut attributes = UpdateAttributes {
+            map: map.as_raw_fd() as u32,
+            key: ptr::from_ref(&key) as u64,
+            value: ptr::from_ref(value) as u64,
+            ..UpdateAttributes::default()
+        };
+        bpf(MAP_UPDATE, &mut attributes)
+            .map_err(|cause| refused("redirect to the interface", &cause, ""))?;
+    }
     Ok(map)
 }
 
@@ -155,6 +158,24 @@ impl<T: Plain> Shared<T> {
         assert!(offset.is_multiple_of(8) && offset + 8 <= size_of::<T>());
         // SAFETY: the aligned word lies within the first value, and is shared with the program as an atomic.
         unsafe { AtomicU64::from_ptr(self.memory.add(offset).cast()) }
+    }
+
+    fn part_place<S: Plain>(&self, offset: usize) -> *mut S {
+        assert!(offset.is_multiple_of(8) && offset + size_of::<S>() <= size_of::<T>());
+        // SAFETY: the part lies within the first value.
+        unsafe { self.memory.add(offset).cast() }
+    }
+
+    /// A copy of a part of the first value.
+    pub(crate) fn part<S: Plain>(&self, offset: usize) -> S {
+        // SAFETY: the place lies within the mapping and is aligned to 8 bytes; any pattern of bytes is valid.
+        unsafe { ptr::read_volatile(self.part_place(offset)) }
+    }
+
+    /// Writes a part of the first value.
+    pub(crate) fn set_part<S: Plain>(&mut self, offset: usize, part: &S) {
+        // SAFETY: as in `part`.
+        unsafe { ptr::write_volatile(self.part_place(offset), *part) }
     }
 
     /// One 64-bit field of the first value, while the program runs.

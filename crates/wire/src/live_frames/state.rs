@@ -24,10 +24,22 @@ pub(crate) struct Shape {
     frame_bytes: u32,
 }
 
+/// The most sources of one loop.
+pub(crate) const TOGETHER: usize = 4;
+
 /// The whole of the program's data.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Data {
+    sources: u64,
+    turn: u64,
+    source: [SourceData; TOGETHER],
+}
+
+/// One source.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct SourceData {
     limit_frames: u64,
     end_ns: u64,
     gap_ns: u64,
@@ -63,7 +75,7 @@ pub(crate) struct Data {
     shape_of_slot: [u8; MOST_SLOTS],
 }
 
-const EMPTY: Data = Data {
+const EMPTY: SourceData = SourceData {
     limit_frames: 0,
     end_ns: 0,
     gap_ns: 0,
@@ -100,112 +112,127 @@ const EMPTY: Data = Data {
 };
 
 /// The data that program and process share.
-pub(crate) struct State(Shared<Data>);
+pub(crate) struct State {
+    shared: Shared<Data>,
+    sources: usize,
+}
+
+const fn place_of(source: usize) -> usize {
+    offset_of!(Data, source) + source * size_of::<SourceData>()
+}
+
+/// The place of a field of one source.
+macro_rules! at {
+    ($source:expr, $field:ident) => {
+        place_of($source) + offset_of!(SourceData, $field)
+    };
+}
 
 impl State {
-    /// Data for the frames of `composer`.
-    pub(crate) fn create(object: &Object, composer: &Composer) -> io::Result<Self> {
+    /// Data for sources with these frames, at most [`TOGETHER`].
+    pub(crate) fn create(object: &Object, composers: &[&Composer]) -> io::Result<Self> {
         let mut shared: Shared<Data> = object.data()?;
-        let (first_port, flows) = composer.ports();
-        let mut data = Data {
-            shapes: composer.shapes().len() as u32,
-            slots: composer.slots().len() as u32,
-            largest_bytes: composer.largest_bytes() as u32,
-            first_port,
-            flows,
-            ..EMPTY
-        };
-        for (place, (bytes, sum)) in data.shape.iter_mut().zip(composer.shapes()) {
-            *place = shape(bytes, sum);
+        shared.set_field(offset_of!(Data, sources), composers.len() as u64);
+        for (source, composer) in composers.iter().enumerate() {
+            let (first_port, flows) = composer.ports();
+            let mut data = SourceData {
+                shapes: composer.shapes().len() as u32,
+                slots: composer.slots().len() as u32,
+                largest_bytes: composer.largest_bytes() as u32,
+                first_port,
+                flows,
+                ..EMPTY
+            };
+            for (place, (bytes, sum)) in data.shape.iter_mut().zip(composer.shapes()) {
+                *place = shape(bytes, sum);
+            }
+            data.shape_of_slot[..composer.slots().len()].copy_from_slice(composer.slots());
+            shared.set_part(place_of(source), &data);
         }
-        data.shape_of_slot[..composer.slots().len()].copy_from_slice(composer.slots());
-        shared.set(0, data);
-        Ok(Self(shared))
+        Ok(Self { shared, sources: composers.len() })
     }
 
     /// Data with which no frame is ever due.
     pub(crate) fn idle(object: &Object) -> io::Result<Self> {
         let mut shared: Shared<Data> = object.data()?;
-        shared.set(0, EMPTY);
-        Ok(Self(shared))
+        shared.set_part(place_of(0), &EMPTY);
+        Ok(Self { shared, sources: 1 })
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.shared.as_fd()
     }
 
-    /// Sets the start of a trial while the program already runs; when it ends.
-    pub(crate) fn set_start(&mut self, start_ns: u64, plan: &SourcePlan) -> u64 {
+    /// Sets the start of a source while the program already runs; when it ends.
+    pub(crate) fn set_start(&mut self, source: usize, start_ns: u64, plan: &SourcePlan) -> u64 {
         let end_ns = start_ns + plan.duration_ns;
         let end_ns = if let Some(frames_per_second) = plan.frames_per_second {
             let (duration_ns, catch_up_ns) = (plan.duration_ns, plan.catch_up_ns);
             let schedule = Schedule { start_ns, frames_per_second, duration_ns, catch_up_ns };
             let (gap_ns, gap_fraction) = schedule.gap();
-            self.0.set_field(offset_of!(Data, limit_frames), schedule.intended_frames());
-            self.0.set_field(offset_of!(Data, gap_ns), gap_ns);
-            self.0.set_field(offset_of!(Data, gap_fraction), gap_fraction);
+            self.shared.set_field(at!(source, limit_frames), schedule.intended_frames());
+            self.shared.set_field(at!(source, gap_ns), gap_ns);
+            self.shared.set_field(at!(source, gap_fraction), gap_fraction);
             // After a delay frames follow each other at half their gap at the shortest.
-            self.0.set_field(offset_of!(Data, shortest_gap_ns), gap_ns / 2);
-            self.0.set_field(offset_of!(Data, late_from_ns), LATE_FROM_NS);
-            self.0.set_field(offset_of!(Data, catch_up_ns), catch_up_ns);
+            self.shared.set_field(at!(source, shortest_gap_ns), gap_ns / 2);
+            self.shared.set_field(at!(source, late_from_ns), LATE_FROM_NS);
+            self.shared.set_field(at!(source, catch_up_ns), catch_up_ns);
             end_ns + GRACE_NS
         } else {
-            self.0.set_field(offset_of!(Data, limit_frames), plan.limit_frames);
-            self.0.set_field(offset_of!(Data, time_every), TIME_EVERY_FRAMES);
+            self.shared.set_field(at!(source, limit_frames), plan.limit_frames);
+            self.shared.set_field(at!(source, time_every), TIME_EVERY_FRAMES);
             end_ns
         };
-        self.0.set_field(offset_of!(Data, end_ns), end_ns);
+        self.shared.set_field(at!(source, end_ns), end_ns);
         // Last: the program looks at the rest only once this time has come.
         fence(Ordering::Release);
-        self.0.set_field(offset_of!(Data, due_ns), start_ns);
+        self.shared.set_field(at!(source, due_ns), start_ns);
         end_ns
     }
 
     /// Lets the program send at once, with a send time for each of `frames`.
     pub(crate) fn set_once(&mut self, frames: u64) {
-        self.0.set_field(offset_of!(Data, limit_frames), frames);
-        self.0.set_field(offset_of!(Data, end_ns), u64::MAX);
-        self.0.set_field(offset_of!(Data, due_ns), 0);
+        self.shared.set_field(at!(0, limit_frames), frames);
+        self.shared.set_field(at!(0, end_ns), u64::MAX);
+        self.shared.set_field(at!(0, due_ns), 0);
     }
 
     /// Whether the program has begun to turn.
     pub(crate) fn is_running(&self) -> bool {
-        self.0.field(offset_of!(Data, idle_turns)) > 0
+        self.shared.field(at!(0, idle_turns)) > 0
     }
 
-    /// Whether all frames left or were given up.
+    /// Whether all frames of all sources left or were given up.
     pub(crate) fn is_done(&self) -> bool {
-        self.next_sequence() >= self.0.field(offset_of!(Data, limit_frames))
+        (0..self.sources).all(|source| {
+            self.shared.field(at!(source, sequence)) >= self.shared.field(at!(source, limit_frames))
+        })
     }
 
-    /// One more than the last number that was used.
-    pub(crate) fn next_sequence(&self) -> u64 {
-        self.0.field(offset_of!(Data, sequence))
-    }
-
-    /// What was sent, but for what only the trial knows.
-    pub(crate) fn counts(&self) -> SourceCounts {
-        let data = self.0.get(0);
+    /// What a source sent, but for what only the trial knows. Intended is what was attempted.
+    pub(crate) fn counts(&self, source: usize) -> SourceCounts {
+        let data: SourceData = self.shared.part(place_of(source));
         let redirected = data.sequence - data.failed_frames - data.skipped_frames;
         SourceCounts {
+            intended_frames: data.sequence,
             offered_frames: redirected,
             skipped_frames: data.skipped_frames,
             late_frames: data.late_frames,
             late_ns_max: data.late_max_ns,
             sent_between_ns: (redirected > 0).then_some((data.first_sent_ns, data.last_sent_ns)),
+            gaps: gaps_of(&data),
             ..SourceCounts::default()
         }
     }
+}
 
-    /// The gaps of a paced trial.
-    pub(crate) fn gaps(&self) -> Option<GapSummary> {
-        let data = self.0.get(0);
-        let sum = data.last_sent_ns.saturating_sub(data.first_sent_ns);
-        let squares = u128::from(data.gap_squares_high) << 64 | u128::from(data.gap_squares_low);
-        let mut histogram = Histogram::default();
-        histogram.add(data.gaps.into_iter(), sum, (data.gap_min_ns, data.gap_max_ns));
-        gaps::summary(&histogram, data.gap_ns, squares)
-    }
+/// The gaps of a paced source; none flat out.
+fn gaps_of(data: &SourceData) -> Option<GapSummary> {
+    let sum = data.last_sent_ns.saturating_sub(data.first_sent_ns);
+    let squares = u128::from(data.gap_squares_high) << 64 | u128::from(data.gap_squares_low);
+    let mut histogram = Histogram::default();
+    histogram.add(data.gaps.into_iter(), sum, (data.gap_min_ns, data.gap_max_ns));
+    gaps::summary(&histogram, data.gap_ns, squares)
 }
 
 fn shape(bytes: &[u8], sum: u64) -> Shape {

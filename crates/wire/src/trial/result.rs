@@ -3,37 +3,11 @@
 use std::fmt;
 use std::io;
 
-use virtoll_clock::{CpuTime, thread_cpu, thread_cpu_ns};
-
 use crate::books::SourceArrivals;
 use crate::netlink::LinkStatistics;
 use crate::pacing::SourceCounts;
 use crate::pcap::CapturedPacket;
-
-/// CPU time of one thread.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ThreadCost {
-    /// As the kernel divides it.
-    pub cpu: CpuTime,
-    /// The whole, exactly.
-    pub cpu_ns: u64,
-}
-
-impl ThreadCost {
-    /// The calling thread's so far.
-    pub fn begin() -> Self {
-        Self { cpu: thread_cpu(), cpu_ns: thread_cpu_ns() }
-    }
-
-    /// What the calling thread used since.
-    #[must_use]
-    pub fn end(self) -> Self {
-        Self {
-            cpu: thread_cpu().since(self.cpu),
-            cpu_ns: thread_cpu_ns().saturating_sub(self.cpu_ns),
-        }
-    }
-}
+use crate::senders::{Sent, ThreadCost};
 
 /// A source's side and the sink's side of its books.
 #[derive(Clone, Debug)]
@@ -44,8 +18,17 @@ pub struct SourceResult {
     pub arrived: SourceArrivals,
     /// Offered and not arrived.
     pub lost_frames: u64,
-    /// What sending cost.
+    /// The number of the thread that sent it, perhaps with others.
+    pub thread: usize,
+    /// What that thread cost.
     pub cost: ThreadCost,
+}
+
+impl SourceResult {
+    /// The source's side alone.
+    pub fn as_sent(&self) -> Sent {
+        Sent { counts: self.sent.clone(), thread: self.thread, cost: self.cost }
+    }
 }
 
 /// Change of an interface's counters over the trial.

@@ -1,0 +1,118 @@
+//! The threads that send: one for each generator, which may serve several sources.
+
+use std::io;
+use std::thread::{Scope, ScopedJoinHandle};
+
+use virtoll_clock::{CpuTime, thread_cpu, thread_cpu_ns};
+
+use crate::backend::{Generate, SourcePlan, Start, Stop};
+use crate::choice::Refused;
+use crate::pacing::SourceCounts;
+use crate::priority::prefer_this_thread;
+use crate::sys;
+
+/// A generator, and which of the plans it serves, in its order.
+pub struct Sender {
+    /// What sends.
+    pub generator: Box<dyn Generate>,
+    /// Places of its sources among the plans.
+    pub sources: Vec<usize>,
+}
+
+/// CPU time of one thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadCost {
+    /// As the kernel divides it.
+    pub cpu: CpuTime,
+    /// The whole, exactly.
+    pub cpu_ns: u64,
+}
+
+impl ThreadCost {
+    /// The calling thread's so far.
+    pub fn begin() -> Self {
+        Self { cpu: thread_cpu(), cpu_ns: thread_cpu_ns() }
+    }
+
+    /// What the calling thread used since.
+    #[must_use]
+    pub fn end(self) -> Self {
+        Self {
+            cpu: thread_cpu().since(self.cpu),
+            cpu_ns: thread_cpu_ns().saturating_sub(self.cpu_ns),
+        }
+    }
+}
+
+/// What one source sent.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// Its counts.
+    pub counts: SourceCounts,
+    /// The number of the thread that sent it, perhaps with others.
+    pub thread: usize,
+    /// What that thread cost.
+    pub cost: ThreadCost,
+}
+
+/// Runs `work` on the calling thread, pinned and preferred, and tells what it cost.
+///
+/// # Errors
+/// The work's, or that of pinning.
+pub fn on_core<T>(
+    cpu: Option<u32>,
+    work: impl FnOnce() -> io::Result<T>,
+) -> io::Result<(T, ThreadCost)> {
+    let pinned = cpu.map_or(Ok(()), sys::pin_thread);
+    prefer_this_thread();
+    let cost = ThreadCost::begin();
+    let result = work();
+    let cost = cost.end();
+    pinned.and(result).map(|value| (value, cost))
+}
+
+type Outcome = io::Result<(Vec<SourceCounts>, ThreadCost)>;
+/// A sending thread.
+pub type Thread<'scope> = ScopedJoinHandle<'scope, Outcome>;
+
+/// Starts a thread for each generator; they send once all stand ready.
+pub fn spawn<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    senders: &'env mut [Sender],
+    plans: &'env [SourcePlan],
+    start: &'env Start,
+    stop: &'env Stop,
+) -> Vec<Thread<'scope>> {
+    let spawn = |sender: &'env mut Sender| {
+        let cpu = plans[sender.sources[0]].cpu;
+        scope.spawn(move || {
+            let sent = on_core(cpu, || sender.generator.generate(start));
+            stop.one_stopped();
+            sent
+        })
+    };
+    senders.iter_mut().map(spawn).collect()
+}
+
+/// Completes the counts of threads that have ended, in the order of the plans.
+///
+/// # Errors
+/// What failed while sending, and on which interface.
+pub fn gather(
+    results: Vec<std::thread::Result<Outcome>>,
+    senders: &mut [Sender],
+    plans: &[SourcePlan],
+) -> Result<Vec<Sent>, Refused> {
+    let mut all: Vec<Option<Sent>> = vec![None; plans.len()];
+    for (thread, (result, sender)) in results.into_iter().zip(senders).enumerate() {
+        let on = || plans[sender.sources[0]].interface.clone();
+        let refused = |cause| Refused { on: on(), cause };
+        let panicked = |_| Err(io::Error::other("a traffic thread panicked"));
+        let (mut counts, cost) = result.unwrap_or_else(panicked).map_err(refused)?;
+        sender.generator.settle(&mut counts).map_err(refused)?;
+        for (place, counts) in sender.sources.iter().zip(counts) {
+            all[*place] = Some(Sent { counts, thread, cost });
+        }
+    }
+    Ok(all.into_iter().flatten().collect())
+}
