@@ -11,11 +11,18 @@ fn paced_traffic_is_counted_exactly() {
     let mut peer = Agent::in_namespace("peer");
     pair(&peer, 0);
     for (trial_number, size, rate) in [(1, 64, 23_000.0), (2, 500, 5_000.0), (3, 1_518, 1_000.0)] {
-        let request = trial(trial_number, size, 200, &[source(0, Some(rate))], &["s0"]);
-        let answer = peer.call("traffic", request);
-        let (intended, offered, forwarded) = books(&answer)[0];
-        assert_eq!(intended, (rate / 5.0) as u64);
-        assert!(offered > intended * 9 / 10, "the machine was away: {answer}");
+        // A shared machine may be away for a while; what was not sent is booked, and one try in five is undisturbed.
+        let mut attempts = (0..5).map(|_| {
+            let request = trial(trial_number, size, 200, &[source(0, Some(rate))], &["s0"]);
+            peer.call("traffic", request)
+        });
+        let undisturbed = |answer: &serde_json::Value| {
+            let (intended, offered, _) = books(answer)[0];
+            assert_eq!(intended, (rate / 5.0) as u64);
+            offered > intended * 9 / 10
+        };
+        let answer = attempts.find(undisturbed).expect("five tries, and all of them late");
+        let (_, offered, forwarded) = books(&answer)[0];
         assert_eq!(forwarded, offered, "{answer}");
         let told = &answer["sink"]["per_source"][0];
         assert_eq!((number(&told["duplicate_frames"]), number(&told["reordered_frames"])), (0, 0));
