@@ -29,9 +29,10 @@ mod sys;
 
 /// The back end's name in results.
 pub const NAME: &str = "live-frames";
-/// Flat out, the clock is read for one frame of so many: they leave the kernel's queue in groups of 16 anyway.
-const TIME_EVERY_FRAMES: u64 = 16;
-const FLAT_OUT_BATCH: u32 = 64;
+/// Flat out, the clock is read for one frame of so many: enough for the delay, and they leave in groups anyway.
+const TIME_EVERY_FRAMES: u64 = 64;
+/// Half of a veth ring.
+const FLAT_OUT_BATCH: u32 = 128;
 /// The largest batch that the kernel takes.
 pub const LARGEST_BATCH: u32 = 256;
 /// Turns of one kernel call: it returns to us once in a minute or so.
