@@ -151,8 +151,10 @@ impl Generator {
                     |(at, source): (usize, &Source)| state.set_start(at, start_ns, &source.plan);
                 let end_ns = sources.iter().enumerate().map(set).max().unwrap_or(start_ns);
                 sleep_until_monotonic(start_ns);
+                let nominal_end_ns = start_ns + sources[0].plan.duration_ns;
                 while !state.is_done() && monotonic_ns() < end_ns {
-                    thread::sleep(POLL * 10);
+                    let left_ns = nominal_end_ns.saturating_sub(monotonic_ns());
+                    thread::sleep(Duration::from_nanos(left_ns).clamp(POLL, POLL * 10));
                 }
                 while !over.load(Ordering::Acquire) {
                     worker.interrupt();
