@@ -198,23 +198,30 @@ def _calibrate(options: argparse.Namespace, *words: str) -> list[dict[str, Any]]
 
 
 def pacing(options: argparse.Namespace) -> None:
-    """Rate error between first and last frame, and over the trial's length, for 16 cells."""
-    head = ("bytes", "Mbit/s", "frames/s", "error %", "unsent", "batch", "gap cv", "gap max us", "late max us")
-    print("{:>6} {:>7} {:>11} {:>10} {:>7} {:>6} {:>7} {:>11} {:>12}".format(*head))
+    """Rate error between first and last frame for 16 cells.
+
+    A cell in which the host took the core away for longer than frames may be late (it has skipped frames) is measured
+    again, three times at most, and says so.
+    """
+    head = ("bytes", "Mbit/s", "frames/s", "error %", "unsent", "batch", "gap cv", "gap max us", "late max us", "runs")
+    print("{:>6} {:>7} {:>11} {:>10} {:>7} {:>6} {:>7} {:>11} {:>12} {:>5}".format(*head))
     worst = 0.0
-    for answer in _calibrate(options, "--backend", "live-frames", "--duration", str(options.seconds)):
-        if answer["rate_mbit"] is None:
-            continue
+    for size, rate in ((size, rate) for size in (64, 500, 1000, 1500) for rate in (10, 100, 300, 1000)):
+        words = ("--backend", "live-frames", "--duration", str(options.seconds), "--sizes", str(size))
+        for runs in range(1, 5):
+            answer = _calibrate(options, *words, "--rates", str(rate))[-1]
+            if answer["sources"][0]["skipped_frames"] == 0:
+                break
         source, gap = answer["sources"][0], answer["sources"][0]["gap_ns"]
         seconds = (source["last_sent_monotonic_ns"] - source["first_sent_monotonic_ns"]) / 1e9
-        rate = gap["count"] / seconds
-        error = (rate / answer["rate_frames_per_second"] - 1) * 100
+        reached = gap["count"] / seconds
+        error = (reached / answer["rate_frames_per_second"] - 1) * 100
         worst = max(worst, abs(error), 100 * source["unsent_frames"] / source["intended_frames"])
         late = source["late_ns_max"] / 1e3
         print(
-            f"{answer['frame_size_bytes']:6} {answer['rate_mbit']:7.0f} {rate:11.1f} {error:+10.5f} "
-            f"{source['unsent_frames']:7} {source['batch_frames']:6} {gap['coefficient_of_variation']:7.3f} "
-            f"{gap['maximum'] / 1e3:11.1f} {late:12.1f}"
+            f"{size:6} {rate:7} {reached:11.1f} {error:+10.5f} {source['unsent_frames']:7} {source['batch_frames']:6} "
+            f"{gap['coefficient_of_variation']:7.3f} {gap['maximum'] / 1e3:11.1f} {late:12.1f} {runs:5}",
+            flush=True,
         )
     print(f"worst error or unsent share: {worst:.5f} %  goal 0.01 %  {'met' if worst <= 0.01 else 'MISSED'}")
 

@@ -128,11 +128,10 @@ fn flat_out_loses_nothing_between_the_kernels_counter_and_the_sinks() {
             let dropped = number(&answer["sink"]["kernel_dropped_frames"]);
             // The probe of live frames passed before the counters were read the first time.
             let probes = u64::from(*backend == "live-frames");
-            assert_eq!(
-                seen + dropped,
-                number(&received["rx_packets"]) + probes,
-                "{backend} {sink}: {answer}"
-            );
+            // A driver adds a poll's frames to its counter at the poll's end, which other work may put off.
+            let received = number(&received["rx_packets"]) + probes;
+            let counted = received..=received + 64;
+            assert!(counted.contains(&(seen + dropped)), "{backend} {sink}: {answer}");
             assert!(forwarded + dropped <= seen, "{answer}");
         }
     }

@@ -78,16 +78,15 @@ INLINE u16 fold(u64 sum)
 // Writes headers, numbers, time and checksum. The frame's page may have been through a router, so all of it is anew.
 INLINE int write_frame(struct context *context, struct source *own, u32 udp, u64 sequence, u64 sent_ns, u32 flags)
 {
-    u32 index = 0;
-    if (own->slots > 1) {
-        index = BOUNDED(own->shape_of_slot[BOUNDED(own->slot, SLOTS - 1)], SHAPES - 1);
+    struct shape *shape = &own->shape[0];
+    if (UNLIKELY(own->slots > 1)) {
+        shape = &own->shape[BOUNDED(own->shape_of_slot[BOUNDED(own->slot, SLOTS - 1)], SHAPES - 1)];
         if (++own->slot >= own->slots)
             own->slot = 0;
+        if (shape->frame_bytes != own->largest_bytes
+            && adjust_tail(context, (int)shape->frame_bytes - (int)own->largest_bytes))
+            return -1;
     }
-    struct shape *shape = &own->shape[index];
-    if (shape->frame_bytes != own->largest_bytes
-        && adjust_tail(context, (int)shape->frame_bytes - (int)own->largest_bytes))
-        return -1;
     u8 *frame = (u8 *)(long)context->data;
     u32 payload = udp + UDP_BYTES, prepared = payload + SEQUENCE;
     if (frame + payload + STAMPED_BYTES > (u8 *)(long)context->data_end)
@@ -99,7 +98,7 @@ INLINE int write_frame(struct context *context, struct source *own, u32 udp, u64
     if (prepared % 8)
         *(u32 *)(frame + prepared - 4) = *(u32 *)&shape->words[prepared / 8];
     u16 port = own->first_port;
-    if (own->flows > 1) {
+    if (UNLIKELY(own->flows > 1)) {
         port += own->flow;
         if (++own->flow >= own->flows)
             own->flow = 0;
@@ -115,9 +114,8 @@ INLINE int write_frame(struct context *context, struct source *own, u32 udp, u64
     return 0;
 }
 
-INLINE int send(struct context *context, u32 place, u32 udp, u64 sequence, u64 sent_ns, u32 flags)
+INLINE int send(struct context *context, struct source *own, u32 place, u32 udp, u64 sequence, u64 sent_ns, u32 flags)
 {
-    struct source *own = &generator.source[BOUNDED(place, TOGETHER - 1)];
     own->sequence = sequence + 1;
     if (UNLIKELY(write_frame(context, own, udp, sequence, sent_ns, flags))) {
         own->failed_frames++;
@@ -126,21 +124,17 @@ INLINE int send(struct context *context, u32 place, u32 udp, u64 sequence, u64 s
     return redirect_by_map(&devices, place, 0);
 }
 
-// Whose turn it is.
+// Whose turn it is, of several.
 INLINE u32 take_turn(void)
 {
-    if (generator.sources <= 1)
-        return 0;
     u32 place = generator.turn;
     generator.turn = place + 1 < generator.sources ? place + 1 : 0;
     return place;
 }
 
 // As fast as it goes; the clock is read for one frame of time_every.
-INLINE int flat_out(struct context *context, u32 udp)
+INLINE int flat(struct context *context, struct source *own, u32 place, u32 udp)
 {
-    u32 place = take_turn();
-    struct source *own = &generator.source[BOUNDED(place, TOGETHER - 1)];
     u64 sequence = own->sequence;
     if (UNLIKELY(sequence == 0 && monotonic_ns() < own->due_ns)) {
         own->idle_turns++;
@@ -158,7 +152,7 @@ INLINE int flat_out(struct context *context, u32 udp)
         own->now_ns = own->last_sent_ns = now;
         flags = 0;
     }
-    return send(context, place, udp, sequence, own->now_ns, flags);
+    return send(context, own, place, udp, sequence, own->now_ns, flags);
 }
 
 INLINE void count_gap(struct source *own, u64 now)
@@ -206,10 +200,8 @@ INLINE void skip(struct source *own, u64 late_ns)
 }
 
 // Each frame at its own due time; a turn that comes before it gives the frame back.
-INLINE int paced(struct context *context, u32 udp)
+INLINE int paced(struct context *context, struct source *own, u32 place, u32 udp)
 {
-    u32 place = take_turn();
-    struct source *own = &generator.source[BOUNDED(place, TOGETHER - 1)];
     u64 now = monotonic_ns();
     if (now < own->due_ns || now - own->last_sent_ns < own->shortest_gap_ns) {
         own->idle_turns++;
@@ -229,12 +221,19 @@ INLINE int paced(struct context *context, u32 udp)
     count_gap(own, now);
     own->last_sent_ns = now;
     advance(own, 1);
-    return send(context, place, udp, own->sequence, now, 0);
+    return send(context, own, place, udp, own->sequence, now, 0);
 }
 
-#define VARIANT(name, udp)                                                                     \
-    SECTION("xdp/flat_" #name) int flat_##name(struct context *context) { return flat_out(context, udp); } \
-    SECTION("xdp/paced_" #name) int paced_##name(struct context *context) { return paced(context, udp); }
+// One source alone is at a place that the compiler knows.
+#define PROGRAM(kind, name, udp)                                                          \
+    SECTION("xdp/" #kind "_" #name) int kind##_##name(struct context *context)              \
+    {                                                                                     \
+        if (generator.sources <= 1)                                                       \
+            return kind(context, &generator.source[0], 0, udp);                           \
+        u32 place = BOUNDED(take_turn(), TOGETHER - 1);                                   \
+        return kind(context, &generator.source[place], place, udp);                       \
+    }
+#define VARIANT(name, udp) PROGRAM(flat, name, udp) PROGRAM(paced, name, udp)
 
 VARIANT(4, ETHERNET_BYTES + 20)
 VARIANT(4_tag, ETHERNET_BYTES + TAG_BYTES + 20)

@@ -29,9 +29,10 @@ mod sys;
 
 /// The back end's name in results.
 pub const NAME: &str = "live-frames";
-/// Flat out, the clock is read for one frame of so many: they leave the kernel's queue in groups of 16 anyway.
-const TIME_EVERY_FRAMES: u64 = 16;
-const FLAT_OUT_BATCH: u32 = 64;
+/// Flat out, the clock is read for one frame of so many: enough for the delay, and they leave in groups anyway.
+const TIME_EVERY_FRAMES: u64 = 64;
+/// Half of a veth ring.
+const FLAT_OUT_BATCH: u32 = 128;
 /// The largest batch that the kernel takes.
 pub const LARGEST_BATCH: u32 = 256;
 /// Turns of one kernel call: it returns to us once in a minute or so.
@@ -150,8 +151,10 @@ impl Generator {
                     |(at, source): (usize, &Source)| state.set_start(at, start_ns, &source.plan);
                 let end_ns = sources.iter().enumerate().map(set).max().unwrap_or(start_ns);
                 sleep_until_monotonic(start_ns);
+                let nominal_end_ns = start_ns + sources[0].plan.duration_ns;
                 while !state.is_done() && monotonic_ns() < end_ns {
-                    thread::sleep(POLL * 10);
+                    let left_ns = nominal_end_ns.saturating_sub(monotonic_ns());
+                    thread::sleep(Duration::from_nanos(left_ns).clamp(POLL, POLL * 10));
                 }
                 while !over.load(Ordering::Acquire) {
                     worker.interrupt();

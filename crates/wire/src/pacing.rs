@@ -1,8 +1,8 @@
 //! When each frame is due, and the loops that send by it from user space.
 //!
 //! Each frame has its own due time: `start + sequence / rate`. A sender that was away catches up in batches, never
-//! moves the schedule, never sends a frame that is later than [`Schedule::catch_up_ns`], and gives up [`GRACE_NS`]
-//! after the trial's end: what did not leave is unsent. Live frames keep the same schedule inside the kernel
+//! moves the schedule, and never sends a frame that is later than [`Schedule::catch_up_ns`]: what did not leave is unsent.
+//! Live frames keep the same schedule inside the kernel
 //! (`bpf/generator.bpf.c`), by [`Schedule::gap`].
 
 use std::io;
@@ -16,8 +16,6 @@ pub use crate::schedule::{Schedule, intended_frames};
 
 /// The most frames of one send call.
 pub const BATCH_FRAMES: usize = 64;
-/// How long after the trial's end frames that were due within it may still leave.
-pub const GRACE_NS: u64 = 1_000_000;
 /// A frame that is later than this is never sent, unless the plan says otherwise.
 pub const CATCH_UP_NS: u64 = 20_000_000;
 /// A frame that leaves later than this after its due time is counted as late.
@@ -98,7 +96,6 @@ pub fn send_paced(
     schedule: &Schedule,
 ) -> io::Result<SourceCounts> {
     let intended = schedule.intended_frames();
-    let give_up_ns = schedule.start_ns + schedule.duration_ns + GRACE_NS;
     let mut gaps = Gaps::new(schedule.gap().0);
     let mut counts = SourceCounts {
         intended_frames: intended,
@@ -108,9 +105,6 @@ pub fn send_paced(
     let mut next = 0;
     while next < intended {
         let now = monotonic_ns();
-        if now >= give_up_ns {
-            break;
-        }
         let due = schedule.due_frames(now).min(intended);
         if due <= next {
             wait_until(schedule.due_ns(next), now);

@@ -46,7 +46,7 @@ impl Default for Arguments {
             vlan: None,
             rate_mbit: None,
             rate_frames: None,
-            sizes: vec![(64, 1)],
+            sizes: Vec::new(),
             rates_mbit: vec![10.0, 100.0, 300.0, 1_000.0],
             duration_ns: 1_000_000_000,
             backend: "auto".to_owned(),
@@ -133,10 +133,16 @@ impl Arguments {
         Ok(())
     }
 
+    /// Frame sizes with their weights.
+    pub fn sizes(&self) -> &[(u32, u32)] {
+        if self.sizes.is_empty() { &[(64, 1)] } else { &self.sizes }
+    }
+
     /// Mean frame size of the mix in bytes.
     pub fn mean_bytes(&self) -> f64 {
-        let weights: f64 = self.sizes.iter().map(|size| f64::from(size.1)).sum();
-        let bytes: f64 = self.sizes.iter().map(|size| f64::from(size.0) * f64::from(size.1)).sum();
+        let weights: f64 = self.sizes().iter().map(|size| f64::from(size.1)).sum();
+        let bytes: f64 =
+            self.sizes().iter().map(|size| f64::from(size.0) * f64::from(size.1)).sum();
         bytes / weights
     }
 
@@ -175,8 +181,8 @@ impl Arguments {
         let mix = |size: &(u32, u32)| json!({"frame_size_bytes": size.0, "weight": size.1});
         json!({
             "trial": self.trial,
-            "frame_size_bytes": self.sizes[0].0,
-            "mix": self.sizes.iter().map(mix).collect::<Vec<_>>(),
+            "frame_size_bytes": self.sizes()[0].0,
+            "mix": self.sizes().iter().map(mix).collect::<Vec<_>>(),
             "duration_ns": self.duration_ns,
             "backend": self.backend,
             "batch_frames": self.batch,

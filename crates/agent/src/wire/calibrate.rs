@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     base.destination_mac = mac.to_string();
     "10.1.0.1".clone_into(&mut base.source);
     "10.2.0.1".clone_into(&mut base.destination);
-    let sizes: Vec<u32> = if arguments.sizes == Arguments::default().sizes {
+    let sizes: Vec<u32> = if arguments.sizes.is_empty() {
         SIZES.to_vec()
     } else {
         arguments.sizes.iter().map(|size| size.0).collect()

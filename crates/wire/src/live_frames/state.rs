@@ -11,7 +11,7 @@ use crate::bpf::{Object, Shared};
 use crate::frame::{Composer, MOST_SHAPES, MOST_SLOTS};
 use crate::gaps::{self, GapSummary};
 use crate::histogram::{BUCKETS, Histogram};
-use crate::pacing::{GRACE_NS, LATE_FROM_NS, Schedule, SourceCounts};
+use crate::pacing::{LATE_FROM_NS, Schedule, SourceCounts};
 
 pub(crate) const HEADER_WORDS: usize = 9;
 
@@ -177,7 +177,8 @@ impl State {
             self.shared.set_field(at!(source, shortest_gap_ns), gap_ns / 2);
             self.shared.set_field(at!(source, late_from_ns), LATE_FROM_NS);
             self.shared.set_field(at!(source, catch_up_ns), catch_up_ns);
-            end_ns + GRACE_NS
+            // The last frames may be late too; after that the program would only skip them.
+            end_ns.saturating_add(catch_up_ns).saturating_add(gap_ns)
         } else {
             self.shared.set_field(at!(source, limit_frames), plan.limit_frames);
             self.shared.set_field(at!(source, time_every), TIME_EVERY_FRAMES);
