@@ -39,6 +39,10 @@ COMMON_PACKAGES = (
     "runc",
     "util-linux",  # nsenter, unshare
 )
+DEV_PACKAGES = (
+    "ethtool",  # tests look at interfaces with another program than ours
+    "tshark",  # tests have frames judged by another parser than ours
+)
 # A package that brings the same program and that must not be removed in favour of Debian's own.
 STANDS_IN = {"runc": "containerd.io"}
 RUST_ADVICE = "Rust is missing: install stable Rust (cargo and rustc), for example with rustup, and call this again."
@@ -52,10 +56,10 @@ class SetupError(Exception):
         self.exit_code = exit_code
 
 
-def needed_packages(machine: str) -> tuple[str, ...]:
-    """Debian packages that Virtoll needs on this kind of machine, sorted."""
+def needed_packages(machine: str, *, dev: bool = False) -> tuple[str, ...]:
+    """Debian packages that Virtoll (and with `dev` its tests) needs on this kind of machine, sorted."""
     qemu = QEMU_PACKAGES.get(machine)
-    return tuple(sorted((*COMMON_PACKAGES, qemu) if qemu else COMMON_PACKAGES))
+    return tuple(sorted((*COMMON_PACKAGES, *((qemu,) if qemu else ()), *(DEV_PACKAGES if dev else ()))))
 
 
 def parse_installed(listing: str) -> frozenset[str]:
@@ -85,9 +89,9 @@ def missing_sentence(packages: Sequence[str]) -> str:
     return f"Debian packages are missing, install them with: sudo {shlex.join(install_command(packages))}"
 
 
-def install_packages(machine: str, *, root: bool) -> None:
+def install_packages(machine: str, *, root: bool, dev: bool = False) -> None:
     """Installs what is missing when root, else raises with the exact command."""
-    missing = missing_packages(needed_packages(machine))
+    missing = missing_packages(needed_packages(machine, dev=dev))
     if not missing:
         return
     if not root:
@@ -238,7 +242,7 @@ def set_up(options: argparse.Namespace) -> None:
     """All steps in order, or the one that was asked for."""
     only: str | None = options.only
     if only in {None, "packages"}:
-        install_packages(platform.machine(), root=os.geteuid() == 0)
+        install_packages(platform.machine(), root=os.geteuid() == 0, dev=options.dev)
     if only in {None, "agent"}:
         host_triple()  # before the long steps: a missing compiler is said at once
     python = ROOT / ".venv" / "bin" / "python"
