@@ -51,9 +51,8 @@ class Native:
             network.host_port(link)
         attachment = "bridge" if any(link.trunk for link in request.network.links) else "veth"
         command = ["unshare", "--mount", "--propagation", "private", "--"]
-        guest = start_namespaced(request, place, [*command, *confined(place, "host")], attachment)
-        guest.cleanup.append(lambda: network.remove(request.network))
-        return guest
+        cleanup = [lambda: network.remove(request.network)]
+        return start_namespaced(request, place, [*command, *confined(place, "host")], attachment, cleanup)
 
 
 class NativeAgain(Native):
