@@ -65,6 +65,11 @@ fn two_families_and_wrong_numbers_are_refused() {
     assert_eq!(mixed.emit(&mut [0; 200]), Err(FrameError::WrongAddresses));
     let beyond = TestFrameRepr { vlan: Some(4095), ..repr(200) };
     assert_eq!(beyond.emit(&mut [0; 200]), Err(FrameError::WrongAddresses));
+    let mut tagged_bytes = [0; 200];
+    TestFrameRepr { vlan: Some(5), ..repr(200) }.emit(&mut tagged_bytes).unwrap();
+    tagged_bytes[14..16].copy_from_slice(&[0x0f, 0xff]);
+    let read = TestFrameRepr::parse(&tagged_bytes);
+    assert_eq!(read, Err(FrameError::WrongAddresses), "what cannot be written is not read either");
     let tagged = TestFrameRepr { vlan: Some(5), ..repr(64) };
     assert_eq!(tagged.emit(&mut [0; 64]), Err(FrameError::Truncated));
     let ports = TestFrameRepr { source_port: 65_535, ..repr(64) };

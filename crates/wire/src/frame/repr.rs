@@ -57,6 +57,10 @@ impl TestFrameRepr {
     pub fn parse(bytes: &[u8]) -> Result<Self, FrameError> {
         let frame = TestFrame::new(bytes, bytes.len())?;
         let layout = frame.layout();
+        let vlan = layout.tagged.then(|| u16_at(bytes, 14) & 0x0fff);
+        if vlan.is_some_and(|number| number > LARGEST_VLAN) {
+            return Err(FrameError::WrongAddresses);
+        }
         let link = |offset: usize| {
             let mut mac = [0; 6];
             mac.copy_from_slice(&bytes[offset..offset + 6]);
@@ -67,7 +71,7 @@ impl TestFrameRepr {
         let repr = Self {
             source_mac: link(6),
             destination_mac: link(0),
-            vlan: layout.tagged.then(|| u16_at(bytes, 14) & 0x0fff),
+            vlan,
             source_address,
             destination_address,
             source_port,
