@@ -1,6 +1,7 @@
 """Hosts of a testbed: the section's checks, the way over SSH as argument lists, the agent's start, check and removal.
 
-``ssh`` and ``scp`` are stand-ins on the PATH that do here what the real ones do there; the command lines are real.
+``ssh`` is a stand-in on the PATH that does here what the real one does there; the command lines are real. The real one:
+``tests/lab/test_ssh.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from virtoll.errors import UsageError
 from virtoll.hosts import open_host
 from virtoll.hosts.base import run
 from virtoll.hosts.local import NamespaceHost
-from virtoll.hosts.session import VARIABLE, Stream, inherited, open_session
+from virtoll.hosts.session import VARIABLE, inherited, open_session
 from virtoll.hosts.ssh import SshHost
 from virtoll.image.guest import built_agent
 from virtoll.testbed import HostAddress
@@ -25,7 +26,6 @@ from virtoll.testbed import Testbed as Section
 
 # What follows '--' goes to a shell there, as with the real one.
 SSH = '#!/bin/sh\necho "ssh $*" >>"$LOG"\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec sh -c "$*"\n'
-SCP = '#!/bin/sh\necho "scp $*" >>"$LOG"\nfor to; do from=$last; last=$to; done\ncp "$from" "${to#*:}"\n'
 FAR = {"ssh": "bench@peer"}
 
 
@@ -38,14 +38,22 @@ def section(**changed: object) -> dict[str, object]:
     }
 
 
+def on_lo(sink: dict[str, str] = FAR) -> dict[str, object]:
+    """The same with interfaces that are there, wherever that is."""
+    return section(
+        generator={"host": FAR, "interfaces": ["lo"]},
+        sink={"host": sink, "interfaces": ["lo"]},
+        hypervisor={"host": "local", "interfaces": ["lo", "lo"]},
+    )
+
+
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand-ins for ssh and scp, and the file where they write how they were called."""
-    for name, text in (("ssh", SSH), ("scp", SCP)):
-        program = tmp_path / "bin" / name
-        program.parent.mkdir(exist_ok=True)
-        program.write_text(text, encoding="utf-8")
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    """A stand-in for ssh, and the file where it writes how it was called."""
+    program = tmp_path / "bin" / "ssh"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(SSH, encoding="utf-8")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
     return tmp_path / "log"
@@ -54,16 +62,20 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_right_section_is_read() -> None:
     asked = experiments.parsed(testbed=section())
     assert asked.testbed is not None
-    assert asked.testbed.far == HostAddress(ssh="bench@peer")
+    assert asked.testbed.far == ((HostAddress(ssh="bench@peer"), ("eth1", "eth2")),)
     assert not asked.testbed.this_machine
+    two = experiments.parsed(testbed=section(sink={"host": {"netns": "b"}, "interfaces": ["eth2"]})).testbed
+    assert two is not None
+    assert two.far == ((HostAddress(ssh="bench@peer"), ("eth1",)), (HostAddress(netns="b"), ("eth2",)))
+    assert not two.this_machine
     assert experiments.parsed().testbed is None
 
 
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"generator": {"host": "local", "interfaces": ["eth1"]}}, "testbed.*a host that is not this one"),
-        ({"sink": {"host": {"ssh": "other"}, "interfaces": ["eth2"]}}, "testbed.*the same host yet"),
+        ({"generator": {"host": "local", "interfaces": ["eth1"]}}, "testbed.*hosts that are not this one"),
+        ({"sink": {"host": "local", "interfaces": ["eth2"]}}, "testbed.*hosts that are not this one"),
         ({"sink": {"host": FAR, "interfaces": ["eth2", "eth3"]}}, "testbed.*the sink has one interface"),
         ({"hypervisor": {"host": "local", "interfaces": ["nic0"]}}, "testbed.*one that faces each"),
         ({"hypervisor": {"host": FAR, "interfaces": ["nic0", "nic1"]}}, "testbed.*only 'local' yet"),
@@ -95,31 +107,57 @@ def test_a_program_is_copied_run_and_removed(log: Path) -> None:
     assert run(host, [there]) == ""
     host.drop(there)
     assert not Path(there).exists()
-    assert log.read_text().splitlines()[0].startswith("scp -q -B -o BatchMode=yes")
+    assert "of=/tmp/virtoll-agent-" in log.read_text().splitlines()[0]
 
 
 def test_what_fails_there_is_named_with_its_host(log: Path) -> None:
     del log
     with pytest.raises(UsageError, match=r"ssh bench@peer: .*ended with 3: no room"):
         run(SshHost("bench@peer"), ["sh", "-c", "echo no room >&2; exit 3"])
+    with pytest.raises(UsageError, match=r"ssh bench@peer cannot be reached: no route; see that 'ssh bench@peer true'"):
+        run(SshHost("bench@peer"), ["sh", "-c", "echo no route. >&2; exit 255"])
     with pytest.raises(UsageError, match="netns no-such-one is not there"):
         NamespaceHost("no-such-one")
 
 
 @pytest.mark.root
-def test_the_agent_is_started_checked_and_ended(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    testbed = Section.model_validate(section())
+@pytest.mark.parametrize("sink", [FAR, {"ssh": "bench@other"}])
+def test_the_agents_are_started_checked_and_ended(
+    log: Path, monkeypatch: pytest.MonkeyPatch, sink: dict[str, str]
+) -> None:
+    """One agent for each host; its copy is gone while it runs."""
+    testbed = Section.model_validate(on_lo(sink))
     with open_session(testbed, built_agent()) as (variables, descriptors):
         monkeypatch.setenv(VARIABLE, variables[VARIABLE])
         given = inherited()
-        assert isinstance(given, Stream)
-        assert {given.reader, given.writer, given.outside} == set(descriptors)
-        client = AgentClient(os.dup(given.reader), os.dup(given.writer), "far")
-        assert client.wait_ready(10)["seat"] == "peer"
-        client.close()
-    copies = [line.split()[-1] for line in log.read_text().splitlines() if "rm -f" in line]
-    assert len(copies) == 1
-    assert not Path(copies[0]).exists()
+        assert given is not None
+        assert given.descriptors == descriptors
+        assert len(given.agents) == len(testbed.far)
+        for reader, writer in given.agents:
+            client = AgentClient(os.dup(reader), os.dup(writer), "far")
+            assert client.wait_ready(10)["seat"] == "peer"
+            client.close()
+        copies = {word for word in log.read_text().split() if word.startswith("of=/tmp/virtoll-agent-")}
+        assert len(copies) == len(testbed.far)
+        assert [copy for copy in copies if Path(copy.removeprefix("of=")).exists()] == []
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("role", "host", "complaint"),
+    [
+        ("generator", FAR, "testbed: ssh bench@peer has no interface vtnone; it has: .*lo"),
+        ("hypervisor", "local", "testbed: this machine has no interface vtnone; it has: .*lo"),
+    ],
+)
+def test_an_interface_that_is_not_there_is_named(log: Path, role: str, host: object, complaint: str) -> None:
+    wanted = on_lo()
+    names = ["vtnone"] if role == "generator" else ["lo", "vtnone"]
+    wanted[role] = {"host": host, "interfaces": names}
+    with pytest.raises(UsageError, match=complaint), open_session(Section.model_validate(wanted), built_agent()):
+        pytest.fail("it was started")
+    copies = {word for word in log.read_text().split() if word.startswith("of=")} if log.exists() else set()
+    assert [copy for copy in copies if Path(copy.removeprefix("of=")).exists()] == []
 
 
 @pytest.mark.root
@@ -131,7 +169,7 @@ def test_another_build_there_is_refused(log: Path, tmp_path: Path) -> None:
     agent.chmod(0o755)
     with (
         pytest.raises(UsageError, match=r"ssh bench@peer runs agent .*make agent"),
-        open_session(Section.model_validate(section()), agent),
+        open_session(Section.model_validate(on_lo()), agent),
     ):
         pass
 

@@ -48,7 +48,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "probes": "experiment image platforms",
         # what sees platforms and workloads together
         "fleet": "agent errors experiment hops lab plan platforms progress samples timekeeper workloads",
-        "calibration": "errors experiment fleet hops lab platforms samples workloads",
+        "calibration": "agent errors experiment farpeer fleet hops lab platforms samples workloads",
         "manifest": "agent errors experiment fleet host plan platforms samples workloads",
         "ground": "errors farpeer fleet image lab peer platforms progress samples testbed",
         "run": "calibration errors experiment fleet ground host manifest plan platforms probes progress samples "

@@ -1,7 +1,8 @@
 """Client of the agent: JSON lines over a byte stream, as ``docs/protocol.md`` says.
 
-Main types: ``Caller`` (the seam that the fake platform stands behind too), ``AgentClient`` (a session over two file
-descriptors), ``ChannelMark`` (a mark that came over the channel, stamped on arrival). One thread, no locks: whoever
+Main types: ``Caller`` (the seam that the fake platform stands behind too), ``Ends`` (who generates and who counts),
+``AgentClient`` (a session over two file descriptors), ``ChannelMark`` (a mark that came over the channel, stamped on
+arrival). One thread, no locks: whoever
 waits for an answer reads the stream, and stamps what arrives at the moment when it arrives.
 """
 
@@ -51,6 +52,28 @@ class Caller(Protocol):
     def close(self) -> None:
         """End the session; the agent leaves when its stream ends."""
         ...
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Who generates traffic and who counts it: one agent for both, or one on each of two hosts."""
+
+    generator: Caller
+    sink: Caller
+
+    @classmethod
+    def of_one(cls, agent: Caller) -> Ends:
+        """One agent keeps both sides of the books."""
+        return cls(agent, agent)
+
+    @property
+    def agents(self) -> tuple[Caller, ...]:
+        """One or two."""
+        return (self.generator,) if self.generator is self.sink else (self.generator, self.sink)
+
+    def at(self, role: str) -> Caller:
+        """Whose interface a link of that role ends at: ``sink``, or a source's."""
+        return self.sink if role == "sink" else self.generator
 
 
 @dataclass

@@ -2,18 +2,21 @@
 
 Main type: ``Calibrator``. For each shape of frames that the experiment asks for it stores one point flat out (the
 ceiling: a router that comes near it is not what set the rate) and one paced (the floor of the latency), over veth pairs
-inside the peer's own namespace, with the same back end, sink and CPUs. It interprets nothing: ``stats/ceilings.py``.
+inside the peer's own namespace, or in one of a testbed's host, with the same back end, sink and CPUs. It interprets
+nothing: ``stats/ceilings.py``.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from virtoll.agent import Caller, Ends
 from virtoll.errors import GuestError
 from virtoll.experiment import Experiment, WorkloadChoice
+from virtoll.farpeer import Apart
 from virtoll.fleet import Pinning
 from virtoll.hops import knows_counters
 from virtoll.platforms.base import Site
@@ -74,20 +77,36 @@ class Calibrator:
             self.folder.append_calibration({
                 "when": when, "realtime_ns": time.time_ns(), "parameters": shape.model_dump(mode="json"),
                 "status": "failed" if reason else "ok", "reason": reason, "points": points,
+                "way": "testbed" if self.site.far else "lab",
             })  # fmt: skip
 
     def _measure(self, shape: FrameParameters) -> list[dict[str, Any]]:
-        if self.site.far is not None:
-            raise GuestError("generator and sink are on another host; measure them there with 'virtoll wire calibrate'")
-        peer = self.site.require_peer()
-        stream = self._stream(shape.sources)
+        peer, stream = self._apart(shape.sources) if self.site.far else self._inside(shape.sources)
         histograms = knows_counters(peer)
+        ends = Ends.of_one(peer)
         return [
-            send(peer, stream, shape, next(self.tags) % 2**16, POINT_NS, rate, histograms=histograms)
+            send(ends, stream, shape, next(self.tags) % 2**16, POINT_NS, rate, histograms=histograms)
             for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
         ]
 
-    def _stream(self, sources: int) -> Stream:
+    def _apart(self, sources: int) -> tuple[Caller, Stream]:
+        """The testbed's host, as many pairs in a namespace of its own: what it reaches without any NIC."""
+        far = self.site.far
+        if far is None or len(far.ends.agents) > 1:
+            raise GuestError(
+                "generator and sink are on two hosts, and every way between them leads through this machine; measure "
+                "each of the two with 'virtoll wire calibrate' there"
+            )
+        host = Apart(far.ends.generator, sources)
+        pairs = [host.stream_ends(number) for number in range(sources)]
+        return host, self._stream([(one[0], other[0], one[1], other[1]) for one, other in pairs])
+
+    def _stream(self, pairs: Sequence[tuple[str, str, str, str]]) -> Stream:
+        """From names and MAC addresses of both ends of each pair."""
+        lanes = tuple(Lane(name, mac, other_mac, _SOURCE_ADDRESS, _SINK_ADDRESS) for name, _, mac, other_mac in pairs)
+        return Stream(lanes, tuple(pair[1] for pair in pairs), self.pinning.generator_cpu, self.pinning.sink_cpu)
+
+    def _inside(self, sources: int) -> tuple[Caller, Stream]:
         """As many pairs as there are sources, made at first use and kept: they end with the peer's namespace."""
         frames = max(shape.largest_frame_bytes for shape in shapes(self.experiment.workloads))
         mtu = max(_STANDARD_MTU_BYTES, frames - _ETHERNET_HEADER_BYTES)
@@ -98,11 +117,8 @@ class Calibrator:
                                           for mac in macs]  # fmt: skip
             self.site.require_peer().call("network", interfaces=ends, routes=[], ip_forward=None)
             self._pairs = number + 1
-        lanes = tuple(
-            Lane(_names(number)[0], *_macs(number), _SOURCE_ADDRESS, _SINK_ADDRESS) for number in range(sources)
-        )
-        sinks = tuple(_names(number)[1] for number in range(sources))
-        return Stream(lanes, sinks, self.pinning.generator_cpu, self.pinning.sink_cpu)
+        pairs = [(*_names(number), *_macs(number)) for number in range(sources)]
+        return self.site.require_peer(), self._stream(pairs)
 
 
 def _names(number: int) -> tuple[str, str]:

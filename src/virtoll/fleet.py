@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from virtoll.agent import Answer, Caller
+from virtoll.agent import Answer, Caller, Ends
 from virtoll.errors import GuestError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.hops import HopReader
@@ -64,7 +64,7 @@ class LiveGuest:
     network: GuestNetwork
     timekeeper: Timekeeper
     hops: HopReader
-    wire: Caller
+    wire: Ends
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -210,22 +210,25 @@ class Fleet:
         marks = tuple(one for one in network.links if one.trunk is None)
         guest.peer.call("network", **peer_request(GuestNetwork(marks)))
         wire = self._wire(guest)
-        if len(marks) < len(network.links):
-            wire.call("network", **peer_request(GuestNetwork(tuple(one for one in network.links if one.trunk))))
+        trunked = [one for one in network.links if one.trunk]
+        for agent in wire.agents if trunked else ():
+            own = tuple(one for one in trunked if wire.at(one.role) is agent)
+            agent.call("network", **peer_request(GuestNetwork(own)))
         answer: Answer = guest.agent.call("network", **network_request(network))
         names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
         link = network.marks
         for each in network.links:
-            await_path(wire if each.trunk else guest.peer, each)
+            await_path(wire.at(each.role) if each.trunk else guest.peer, each)
         identifier = (os.getpid() + self.boots.total()) % 2**16
         timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
         lab = self.site.counters if self.site else None
         ports = self.site.network.ports(network) if self.site and self.site.network else {}
-        return timekeeper, HopReader(wire, guest.agent, lab, network, names, ports)
+        sink_host = wire.sink if len(wire.agents) > 1 else None
+        return timekeeper, HopReader(wire.generator, guest.agent, lab, network, names, ports, sink_host)
 
-    def _wire(self, guest: Guest) -> Caller:
-        """Who generates and counts for a guest: its peer, or the testbed's other host."""
-        return self.site.far.agent if self.site and self.site.far else guest.peer
+    def _wire(self, guest: Guest) -> Ends:
+        """Who generates and counts for a guest: its peer, or the testbed's other hosts."""
+        return self.site.far.ends if self.site and self.site.far else Ends.of_one(guest.peer)
 
     def _keep(self, name: str, found: Mapping[str, bytes]) -> list[str]:
         """Store evidence files; returns their paths relative to the run folder."""

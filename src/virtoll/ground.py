@@ -51,10 +51,13 @@ class Ground:
 
     def refuse_dead_peer(self, error: GuestError) -> None:
         """Without the network peer no trial can be measured: that ends the run, and is not booked on a guest."""
-        if self.site is not None and self.site.require_peer().ended:
-            raise LabError(
-                "the network peer ended; what was finished is stored: continue it with 'virtoll resume'"
-            ) from error
+        if self.site is None:
+            return
+        gone = "the network peer" if self.site.require_peer().ended else None
+        if gone is None and self.site.far is not None and self.site.far.ended is not None:
+            gone = f"the agent on {self.site.far.ended}"
+        if gone is not None:
+            raise LabError(f"{gone} ended; what was finished is stored: continue it with 'virtoll resume'") from error
 
     def record_into(self, folder: RunFolder) -> None:
         """From now on commands go to this folder, those held back first."""
@@ -68,9 +71,9 @@ class Ground:
 def open_ground(
     pinning: Pinning, progress: Progress, image: str = "tiny", testbed: Testbed | None = None
 ) -> Iterator[Ground]:
-    """Lab, image, network peer, and the testbed's other host.
+    """Lab, image, network peer, and the testbed's other hosts.
 
-    The image was made, and the other host's agent started, before the lab was entered: there is no way out of here.
+    The image was made, and the other hosts' agents started, before the lab was entered: there is no way out of here.
     """
     ground = Ground(None, pinning, itertools.count(1), [])
     lab = this_lab(ground.record)

@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Reading:
-    """One answer of ``counters`` from each of ``peer``, ``lab`` and ``guest``; None where there was none."""
+    """One answer of ``counters`` from each of ``peer``, ``sink``, ``lab`` and ``guest``; None where there was none."""
 
     answers: Mapping[str, Answer | None]
 
@@ -60,6 +60,7 @@ class HopReader:
 
     ``guest_names`` maps the guest's MAC addresses to its interface names; ``ports`` a link's name to the port of its
     bridge that faces the guest, which ``lab`` reads: both empty where the guest's links end in the guest itself.
+    ``sink_host`` is who counts where that is not the ``peer`` who generates.
     """
 
     peer: Caller
@@ -68,15 +69,18 @@ class HopReader:
     network: GuestNetwork
     guest_names: Mapping[str, str]
     ports: Mapping[str, str] = field(default_factory=dict)
+    sink_host: Caller | None = None
     _unable: set[str] = field(default_factory=set)
 
     def read(self) -> Reading:
         """Everything, at about one moment; whoever once could not answer is not asked again."""
         links = [*self.network.sources, self.network.sink]
         asked: dict[str, tuple[Caller, list[str]]] = {
-            "peer": (self.peer, [link.peer_interface for link in links]),
+            "peer": (self.peer, [link.peer_interface for link in links if self._where(link) == "peer"]),
             "guest": (self.guest, [name for link in links if (name := self.guest_names.get(link.guest_mac))]),
         }
+        if self.sink_host is not None:
+            asked["sink"] = (self.sink_host, [self.network.sink.peer_interface])
         if self.lab is not None and self.ports:
             asked["lab"] = (self.lab, [one for link in links for one in (link.lab_interface, self.ports[link.name])])
         return Reading({where: self._ask(where, *who) for where, who in asked.items()})
@@ -109,7 +113,11 @@ class HopReader:
             way.append(Place("exit", "lab", sink.lab_interface, "out", None))
         else:
             way.append(Place("exit", "guest", self._name(sink), "out", None))
-        return [*way, Place("sink", "peer", sink.peer_interface, "in", None)]
+        return [*way, Place("sink", self._where(sink), sink.peer_interface, "in", None)]
+
+    def _where(self, link: Link) -> str:
+        """Who reads the far end of a link."""
+        return "sink" if self.sink_host is not None and link.role == "sink" else "peer"
 
     def _name(self, link: Link) -> str:
         return self.guest_names.get(link.guest_mac, "")

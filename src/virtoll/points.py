@@ -77,7 +77,10 @@ class SinkCounts:
 
 @dataclass(frozen=True)
 class Sink:
-    """What the sink saw in one traffic trial; `seen_frames`: all frames that it read, its own or not."""
+    """What the sink saw in one traffic trial; `seen_frames`: all frames that it read, its own or not.
+
+    `delay_reason`: why no delay could be told, where that is not for want of frames.
+    """
 
     per_source: tuple[SinkCounts, ...]
     foreign_frames: int
@@ -87,6 +90,7 @@ class Sink:
     backend: str | None = None
     backend_reason: str | None = None
     seen_frames: int | None = None
+    delay_reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,7 @@ class Hop:
     """
 
     role: HopRole
-    where: Literal["peer", "lab", "guest"]
+    where: Literal["peer", "sink", "lab", "guest"]
     interface: str | None
     direction: Literal["in", "out"]
     source: int | None
@@ -170,6 +174,7 @@ class CalibrationRecord:
     """Generator and sink back to back: `points` holds one flat out (the ceiling) and one paced (the latency's floor).
 
     `parameters` are those of the forward workload that shape its frames; `status` failed has a reason and no points.
+    `way`: `lab`, veth pairs inside the lab's own peer; `testbed`, veth pairs in a namespace of the testbed's host.
     """
 
     when: Literal["start", "end"]
@@ -178,3 +183,4 @@ class CalibrationRecord:
     status: Literal["ok", "failed"]
     reason: str | None
     points: tuple[Point, ...]
+    way: Literal["lab", "testbed"] | None = None

@@ -63,18 +63,19 @@ class Testbed(_Model):
             raise ValueError("the sink has one interface, the generator one a source, at most 3")
         if len(self.hypervisor.interfaces) != len(self.generator.interfaces) + 1:
             raise ValueError("hypervisor.interfaces: one that faces each of the generator's, then the sink's")
-        if self.generator.host.local:
-            raise ValueError("generator: a host that is not this one; leave 'testbed' out to use this one")
-        if self.generator.host != self.sink.host:
-            raise ValueError("generator and sink: the same host yet, since one agent keeps both sides of the books")
+        if self.generator.host.local or self.sink.host.local:
+            raise ValueError("generator and sink: hosts that are not this one; leave 'testbed' out to use this one")
         return self
 
     @property
-    def far(self) -> HostAddress:
-        """The host of generator and sink; both read its clock, so that one-way delays are of one clock."""
-        return self.generator.host
+    def far(self) -> tuple[tuple[HostAddress, tuple[str, ...]], ...]:
+        """The host of generator and sink with its interfaces for them, or the generator's and then the sink's."""
+        sources, sink = tuple(self.generator.interfaces), tuple(self.sink.interfaces)
+        if self.generator.host == self.sink.host:
+            return ((self.generator.host, (*sources, *sink)),)
+        return ((self.generator.host, sources), (self.sink.host, sink))
 
     @property
     def this_machine(self) -> bool:
-        """Generator and sink run on this machine's CPUs (a namespace), so its pinning holds for them."""
-        return self.far.netns is not None
+        """Generator and sink run on this machine's CPUs (namespaces), so its pinning holds for them."""
+        return all(host.netns is not None for host, _ in self.far)

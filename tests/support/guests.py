@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.support import machine
 
+from virtoll.agent import Ends
 from virtoll.experiment import PlatformChoice
 from virtoll.fleet import await_path, choose_pinning
 from virtoll.ground import Ground, open_ground
@@ -108,7 +109,7 @@ def start(kind: str, on: Ground) -> Connected:
     ports = on.site.require_network().ports(wanted.network)
     hops = HopReader(guest.peer, guest.agent, on.site.counters, wanted.network, names, ports)
     bench = Bench(
-        guest.agent, guest.peer, timekeeper, wanted.network, pinning.generator_cpu, pinning.sink_cpu,
+        guest.agent, Ends.of_one(guest.peer), timekeeper, wanted.network, pinning.generator_cpu, pinning.sink_cpu,
         itertools.count(1), hops,
     )  # fmt: skip
     return Connected(kind, guest, bench, on.site)

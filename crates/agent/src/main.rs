@@ -3,6 +3,7 @@
 //! As PID 1 of a virtual machine it sets the machine up, finds its channel and serves; as an ordinary process it serves
 //! on stdio or on a given path. `docs/protocol.md` says what it serves.
 
+mod apart;
 mod channel;
 mod counters;
 mod exec;
@@ -55,6 +56,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Err(cause) = prepare(&options) {
+        eprintln!("virtoll-agent: {cause}");
+        return ExitCode::FAILURE;
+    }
     match serve(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(cause) => {
@@ -62,6 +67,19 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What must be done before the channel is opened, as long as there is one thread.
+fn prepare(options: &Options) -> Result<(), String> {
+    if options.unlink_self {
+        std::env::current_exe()
+            .and_then(std::fs::remove_file)
+            .map_err(|cause| format!("remove its own file: {cause}"))?;
+    }
+    options.pairs.map_or(Ok(()), |pairs| {
+        apart::make_pairs(pairs)
+            .map_err(|cause| format!("make veth pairs in a network namespace: {cause}"))
+    })
 }
 
 /// Serves until the stream ends or `shutdown` comes.

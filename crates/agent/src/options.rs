@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+const MOST_PAIRS: u8 = 16;
+
 /// Which part the agent plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seat {
@@ -30,6 +32,10 @@ pub struct Options {
     pub seat: Seat,
     /// `stdio`, `virtio-serial` or a path.
     pub channel: String,
+    /// Remove the binary's own file at the start: it is a copy for this session alone.
+    pub unlink_self: bool,
+    /// Serve in a network namespace of its own that holds so many veth pairs.
+    pub pairs: Option<u8>,
 }
 
 /// What the command line asks for.
@@ -46,7 +52,8 @@ pub enum Command {
 /// # Errors
 /// A sentence that names the argument and the allowed values.
 pub fn parse(arguments: &[String]) -> Result<Command, String> {
-    let mut options = Options { seat: Seat::Guest, channel: "stdio".to_owned() };
+    let mut options =
+        Options { seat: Seat::Guest, channel: "stdio".to_owned(), unlink_self: false, pairs: None };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let (name, value) = match argument.split_once('=') {
@@ -61,11 +68,19 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
         match name {
             "--version" => return Ok(Command::Version),
             "--seat" => options.seat = seat(value()?)?,
+            "--unlink-self" => options.unlink_self = true,
+            "--pairs" => {
+                let given = value()?;
+                let pairs = given.parse().ok().filter(|pairs| (1..=MOST_PAIRS).contains(pairs));
+                options.pairs = Some(
+                    pairs.ok_or_else(|| format!("--pairs is 1 to {MOST_PAIRS}, not {given:?}"))?,
+                );
+            }
             "--channel" => value()?.clone_into(&mut options.channel),
             _ => {
                 return Err(format!(
                     "unknown argument {argument:?}; allowed: --seat guest|host|peer, \
-                     --channel stdio|virtio-serial|PATH, --version"
+                     --channel stdio|virtio-serial|PATH, --unlink-self, --pairs N, --version"
                 ));
             }
         }
@@ -92,12 +107,17 @@ mod tests {
 
     #[test]
     fn both_spellings_and_the_defaults() {
-        let expected =
-            Ok(Command::Serve(Options { seat: Seat::Peer, channel: "/dev/x".to_owned() }));
-        assert_eq!(parsed(&["--seat", "peer", "--channel=/dev/x"]), expected);
-        let expected =
-            Ok(Command::Serve(Options { seat: Seat::Guest, channel: "stdio".to_owned() }));
-        assert_eq!(parsed(&[]), expected);
+        let plain = Options {
+            seat: Seat::Guest,
+            channel: "stdio".to_owned(),
+            unlink_self: false,
+            pairs: None,
+        };
+        assert_eq!(parsed(&[]), Ok(Command::Serve(plain.clone())));
+        let expected = Options { seat: Seat::Peer, channel: "/dev/x".to_owned(), ..plain.clone() };
+        assert_eq!(parsed(&["--seat", "peer", "--channel=/dev/x"]), Ok(Command::Serve(expected)));
+        let expected = Options { unlink_self: true, pairs: Some(2), ..plain };
+        assert_eq!(parsed(&["--unlink-self", "--pairs", "2"]), Ok(Command::Serve(expected)));
         assert_eq!(parsed(&["--version"]), Ok(Command::Version));
     }
 
@@ -105,6 +125,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         assert!(parsed(&["--seat", "driver"]).unwrap_err().contains("driver"));
         assert!(parsed(&["--seat"]).unwrap_err().contains("--seat"));
+        assert!(parsed(&["--pairs", "0"]).unwrap_err().contains("--pairs"));
         assert!(parsed(&["--sea"]).unwrap_err().contains("--sea"));
     }
 }

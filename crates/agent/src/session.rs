@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value, json};
 use virtoll_clock::Readings;
+use virtoll_proto::request::Traffic;
 use virtoll_proto::{
     Answer, Error, ErrorKind, Event, LineTooLong, Operation, PROTOCOL, Ready, Request,
     check_version,
@@ -17,6 +18,7 @@ use crate::reap::reap;
 use crate::sys::{self, ChildSignals};
 use crate::terminal::Terminal;
 use crate::timekeeper::Timekeeper;
+use crate::traffic::halves::{self, OpenSink};
 use crate::{counters, exec, facts, job, network, path_delay, traffic};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -42,6 +44,7 @@ pub struct Session {
     signals: ChildSignals,
     terminal: Option<Terminal>,
     timekeeper: Timekeeper,
+    sink: Option<OpenSink>,
 }
 
 impl Session {
@@ -56,6 +59,7 @@ impl Session {
             signals: ChildSignals::block()?,
             terminal: None,
             timekeeper: Timekeeper::default(),
+            sink: None,
         })
     }
 
@@ -188,6 +192,19 @@ impl Session {
                 self.peer_only("traffic")?;
                 traffic::run(&wanted)
             }
+            Operation::Send(wanted) => {
+                self.peer_only("send")?;
+                halves::send(&wanted)
+            }
+            Operation::SinkOpen(wanted) => {
+                self.peer_only("sink-open")?;
+                self.open_sink(wanted)
+            }
+            Operation::SinkFinish(told) => self.take_sink()?.finish(&told),
+            Operation::SinkClose => {
+                self.take_sink()?.close();
+                Ok(json!({}))
+            }
         }
     }
 
@@ -206,6 +223,20 @@ impl Session {
         }
         self.terminal = Some(Terminal::open(wanted)?);
         Ok(json!({}))
+    }
+
+    /// One that was left open belongs to a trial that came to nothing.
+    fn open_sink(&mut self, wanted: Traffic) -> Result<Value, Error> {
+        if let Some(left) = self.sink.take() {
+            left.close();
+        }
+        let (sink, answer) = OpenSink::open(wanted)?;
+        self.sink = Some(sink);
+        Ok(answer)
+    }
+
+    fn take_sink(&mut self) -> Result<OpenSink, Error> {
+        self.sink.take().ok_or_else(|| Error::bad_request("no sink is open; send sink-open first"))
     }
 
     fn terminal(&mut self) -> Result<&mut Terminal, Error> {

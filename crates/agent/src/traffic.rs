@@ -1,4 +1,4 @@
-//! `traffic`: turns a request into a trial of `virtoll-wire` and its counts into the answer.
+//! `traffic`: turns a request into a trial of `virtoll-wire` and its counts into the answer; `halves` its two halves.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -9,15 +9,15 @@ use virtoll_proto::{Error, ErrorKind};
 use virtoll_wire::backend::{Quiet, SourcePlan};
 use virtoll_wire::frame::{MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, mix_slots};
 use virtoll_wire::pacing::CATCH_UP_NS;
-use virtoll_wire::trial::{
-    self, MINIMUM_QUIET_NS, TrialCounts, TrialError, TrialPlan, limit_frames,
-};
+use virtoll_wire::pcap::CapturedPacket;
+use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialError, TrialPlan, limit_frames};
 use virtoll_wire::{choice, pcap};
 
 use crate::marks::parse_mac;
 use crate::processors::Processors;
 
 pub mod answer;
+pub mod halves;
 
 const MOST_SOURCES: usize = 16;
 const MOST_SINKS: usize = 16;
@@ -35,20 +35,24 @@ const MOST_CAPTURED: u32 = 10_000;
 pub fn run(request: &Traffic) -> Result<Value, Error> {
     let plan = plan(request)?;
     let processors = Processors::read();
-    let counts = trial::run(&plan).map_err(|cause| match cause {
-        TrialError::System(what, cause) => Error::system(what, &cause),
-        TrialError::Books(sentence) => Error::new(ErrorKind::System, sentence),
-    })?;
+    let counts = trial::run(&plan).map_err(failed)?;
     let busy = processors.since_then();
     if let Some(capture) = &request.capture {
-        write_capture(&capture.path, &counts)?;
+        write_capture(&capture.path, &counts.sink.received.counts.captured)?;
     }
-    Ok(answer::answer(request, &plan, &counts, &busy))
+    Ok(answer::answer(request, &plan, &counts, busy))
 }
 
-fn write_capture(path: &str, counts: &TrialCounts) -> Result<(), Error> {
+fn failed(cause: TrialError) -> Error {
+    match cause {
+        TrialError::System(what, cause) => Error::system(what, &cause),
+        TrialError::Books(sentence) => Error::new(ErrorKind::System, sentence),
+    }
+}
+
+fn write_capture(path: &str, captured: &[CapturedPacket]) -> Result<(), Error> {
     File::create(path)
-        .and_then(|file| pcap::write(&mut BufWriter::new(file), &counts.captured))
+        .and_then(|file| pcap::write(&mut BufWriter::new(file), captured))
         .map_err(|cause| Error::system(format!("write {path}"), &cause))
 }
 

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::BufWriter;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use virtoll_proto::request::Traffic;
-use virtoll_wire::alone;
+use virtoll_wire::alone::{self, Receiving};
 use virtoll_wire::backend::{Collect, Quiet};
 use virtoll_wire::books::{Expectation, Ports};
 use virtoll_wire::netlink::{LinkStatistics, Netlink};
@@ -22,7 +23,6 @@ mod arguments;
 mod calibrate;
 mod help;
 mod report;
-mod sys;
 
 /// The room of a sink that does not know what will be sent: 2^28 sequence numbers, 32 MiB.
 const CAPACITY_FRAMES: u64 = 1 << 28;
@@ -121,6 +121,16 @@ fn open_sink(
         .map_err(|refused| failed(refused.cause))
 }
 
+/// Whoever waits for the sink to count waits for this line.
+fn tell_open(arguments: &Arguments, backend: &str) {
+    let interface = &arguments.interface;
+    if arguments.json {
+        println!("{}", json!({"event": "open", "interface": interface, "backend": backend}));
+    } else {
+        eprintln!("open: receiving on {interface} by {backend}");
+    }
+}
+
 fn receive(arguments: &Arguments) -> Result<(), String> {
     let first_source = arguments.ports.0;
     let ports = Ports {
@@ -135,13 +145,12 @@ fn receive(arguments: &Arguments) -> Result<(), String> {
         capacities: vec![CAPACITY_FRAMES],
     };
     let sink = open_sink(arguments, &expectation)?;
-    if !arguments.json {
-        println!("receiving on {} by {} ...", arguments.interface, sink.name);
-    }
     let before = statistics(&arguments.interface)?;
-    let duration = Duration::from_nanos(arguments.duration_ns);
-    let counts = alone::receive(sink.value, duration)
-        .map_err(|cause| format!("{}: {cause}", arguments.interface))?;
+    let failed = |cause| format!("{}: {cause}", arguments.interface);
+    let receiving = Receiving::start(sink.value, None).map_err(failed)?;
+    tell_open(arguments, sink.name);
+    thread::sleep(Duration::from_nanos(arguments.duration_ns));
+    let (counts, _) = receiving.finish().map_err(failed)?;
     let after = statistics(&arguments.interface)?;
     if let Some(path) = &arguments.pcap {
         save(path, &counts.captured)?;

@@ -51,3 +51,21 @@ fn calibration_needs_nothing_but_the_right_to_make_namespaces() {
         assert!(line["sources"][0]["offered_frames"].as_u64().unwrap() > 0, "{line}");
     }
 }
+
+#[test]
+fn a_sink_says_when_it_counts() {
+    let receive =
+        |more: &str| wire(&format!("receive --interface lo --sink tpacket --duration 0.05 {more}"));
+    let output = receive("--json");
+    if !output.status.success() {
+        println!("NOT TESTED: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let lines: Vec<Value> =
+        text(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!((&lines[0]["event"], &lines[0]["interface"]), (&"open".into(), &"lo".into()));
+    assert_eq!(lines[0]["backend"], lines[1]["backend"]);
+    let said = String::from_utf8_lossy(&receive("").stderr).into_owned();
+    assert!(said.starts_with("open: receiving on lo by tpacket"), "{said}");
+}

@@ -8,7 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::reply::Error;
-pub use traffic::{Backend, Capture, Counters, MixPart, Sink, SinkBackend, Source, Traffic};
+pub use traffic::{
+    Backend, Capture, Counters, MixPart, Sink, SinkBackend, SinkFinish, Source, SourceTold, Traffic,
+};
 
 mod traffic;
 
@@ -49,6 +51,10 @@ pub enum Operation {
     Marks(Marks),
     PathDelay(PathDelay),
     Traffic(Traffic),
+    SinkOpen(Traffic),
+    SinkFinish(SinkFinish),
+    SinkClose,
+    Send(Traffic),
     Counters(Counters),
 }
 
@@ -284,6 +290,10 @@ impl Operation {
             "marks" => Self::Marks(read(fields)?),
             "path-delay" => Self::PathDelay(read(fields)?),
             "traffic" => Self::Traffic(read(fields)?),
+            "sink-open" => Self::SinkOpen(read(fields)?),
+            "sink-finish" => Self::SinkFinish(read(fields)?),
+            "sink-close" => read::<Nothing>(fields).map(|_| Self::SinkClose)?,
+            "send" => Self::Send(read(fields)?),
             "counters" => Self::Counters(read(fields)?),
             _ => return Err("no such operation in this protocol version".to_owned()),
         })

@@ -1,46 +1,104 @@
-//! One end of a path without the other: sources without a sink, a sink without sources.
+//! The two halves of a path, each without the other: sources that do not look who receives, a sink that is told what
+//! was sent. `trial` puts both together; the command line and two hosts use one each.
 
 use std::io;
-use std::thread;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::backend::{Collect, SinkCounts, SourcePlan, Start, Stop};
 use crate::choice::{self, Chosen, Refused};
 use crate::priority::SessionPriority;
-use crate::senders::{self, Sent};
+use crate::senders::{self, Outcome, Sender, Sent, ThreadCost, on_core};
 
 /// The longest that frames may take from a source's interface into its counters.
 const SETTLING: Duration = Duration::from_millis(20);
+
+/// Sources that stand ready, and what became of them.
+pub struct Sources<'plans> {
+    senders: Chosen<Vec<Sender>>,
+    plans: &'plans [SourcePlan],
+    ended: Vec<thread::Result<Outcome>>,
+}
+
+impl<'plans> Sources<'plans> {
+    /// Opens all of them with one back end.
+    ///
+    /// # Errors
+    /// As [`choice::open_sources`].
+    pub fn open(wanted: choice::Generator, plans: &'plans [SourcePlan]) -> Result<Self, Refused> {
+        Ok(Self { senders: choice::open_sources(wanted, plans)?, plans, ended: Vec::new() })
+    }
+
+    /// Sends all that the plans ask for, each on its thread; what failed is told by [`Self::settle`].
+    pub fn send(&mut self) {
+        let (senders, plans) = (&mut self.senders.value, self.plans);
+        let start = Start::new(senders.len());
+        self.ended = thread::scope(|scope| {
+            let threads = senders::spawn(scope, senders, plans, &start);
+            threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
+        });
+    }
+
+    /// Completes the counts, once the frames have passed the interface.
+    ///
+    /// # Errors
+    /// What failed while sending, and on which interface.
+    pub fn settle(mut self) -> Result<Chosen<Vec<Sent>>, Refused> {
+        let value = senders::gather(self.ended, &mut self.senders.value, self.plans)?;
+        Ok(Chosen { value, name: self.senders.name, reason: self.senders.reason })
+    }
+}
 
 /// Sends what the plans ask for and does not look who receives it.
 ///
 /// # Errors
 /// What failed while opening or sending.
 pub fn send(wanted: choice::Generator, plans: &[SourcePlan]) -> Result<Chosen<Vec<Sent>>, Refused> {
-    let mut senders = choice::open_sources(wanted, plans)?;
-    let count = senders.value.len();
-    let (start, stop) = (Start::new(count), Stop::new(count));
+    let mut sources = Sources::open(wanted, plans)?;
     let priority = SessionPriority::raise();
-    let results: Vec<_> = thread::scope(|scope| {
-        let threads = senders::spawn(scope, &mut senders.value, plans, &start, &stop);
-        threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
-    });
+    sources.send();
     drop(priority);
     thread::sleep(SETTLING);
-    let value = senders::gather(results, &mut senders.value, plans)?;
-    Ok(Chosen { value, name: senders.name, reason: senders.reason })
+    sources.settle()
 }
 
-/// Counts for `duration`, and then until quiet came.
-///
-/// # Errors
-/// What made receiving impossible.
-pub fn receive(sink: Box<dyn Collect>, duration: Duration) -> io::Result<SinkCounts> {
-    let (start, stop) = (Start::new(1), Stop::new(1));
-    thread::scope(|scope| {
-        let sink = scope.spawn(|| sink.collect(&start, &stop));
-        thread::sleep(duration);
-        stop.one_stopped();
-        sink.join().unwrap_or_else(|_| Err(io::Error::other("the sink's thread panicked")))
-    })
+/// A sink that counts on a thread of its own, until it is finished. One that is dropped stops counting by itself when
+/// its wait is over.
+pub struct Receiving {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<io::Result<(SinkCounts, ThreadCost)>>>,
+}
+
+impl Receiving {
+    /// Starts the thread, on a core.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn start(sink: Box<dyn Collect>, cpu: Option<u32>) -> io::Result<Self> {
+        let stop = Arc::new(Stop::new(1));
+        let seen = Arc::clone(&stop);
+        let collect = move || on_core(cpu, || sink.collect(&Start::new(1), &seen));
+        let thread = thread::Builder::new().name("sink".to_owned()).spawn(collect)?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+
+    /// All sources have stopped: waits for quiet, and hands the counts over.
+    ///
+    /// # Errors
+    /// What made receiving impossible.
+    pub fn finish(mut self) -> io::Result<(SinkCounts, ThreadCost)> {
+        self.stop.one_stopped();
+        let ended = self.thread.take().map(JoinHandle::join);
+        let panicked = || Err(io::Error::other("the sink's thread panicked"));
+        ended.and_then(Result::ok).unwrap_or_else(panicked)
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.stop.one_stopped();
+        }
+    }
 }

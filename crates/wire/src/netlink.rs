@@ -180,18 +180,24 @@ impl Netlink {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn add_veth(&mut self, name: &str, peer: &str, mtu: u32) -> io::Result<()> {
-        let named = |message: Message, name: &str| {
+    pub fn add_veth(
+        &mut self,
+        one: (&str, MacAddress),
+        other: (&str, MacAddress),
+        mtu: u32,
+    ) -> io::Result<()> {
+        let named = |message: Message, (name, address): (&str, MacAddress)| {
             message
+                .attribute(1, &address.0)
                 .attribute(3, &[name.as_bytes(), b"\0"].concat())
                 .attribute(4, &mtu.to_ne_bytes())
         };
-        let peer = named(Message { bytes: vec![0; 16] }, peer).bytes;
+        let peer = named(Message { bytes: vec![0; 16] }, other).bytes;
         let data = Message { bytes: Vec::new() }.attribute(1, &peer).bytes;
         let information =
             Message { bytes: Vec::new() }.attribute(1, b"veth\0").attribute(2, &data).bytes;
         let message = Message::new(RTM_NEWLINK, CREATE_ONLY, &[0; 16]);
-        self.acknowledged(named(message, name).attribute(18, &information))
+        self.acknowledged(named(message, one).attribute(18, &information))
     }
 
     /// Switches an interface on or off.

@@ -5,7 +5,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use virtoll_clock::{CpuTime, thread_cpu, thread_cpu_ns};
 
-use crate::backend::{Generate, SourcePlan, Start, Stop};
+use crate::backend::{Generate, SourcePlan, Start};
 use crate::choice::Refused;
 use crate::pacing::SourceCounts;
 use crate::priority::prefer_this_thread;
@@ -71,7 +71,8 @@ pub fn on_core<T>(
     pinned.and(result).map(|value| (value, cost))
 }
 
-type Outcome = io::Result<(Vec<SourceCounts>, ThreadCost)>;
+/// What a sending thread ends with.
+pub type Outcome = io::Result<(Vec<SourceCounts>, ThreadCost)>;
 /// A sending thread.
 pub type Thread<'scope> = ScopedJoinHandle<'scope, Outcome>;
 
@@ -81,15 +82,10 @@ pub fn spawn<'scope, 'env>(
     senders: &'env mut [Sender],
     plans: &'env [SourcePlan],
     start: &'env Start,
-    stop: &'env Stop,
 ) -> Vec<Thread<'scope>> {
     let spawn = |sender: &'env mut Sender| {
         let cpu = plans[sender.sources[0]].cpu;
-        scope.spawn(move || {
-            let sent = on_core(cpu, || sender.generator.generate(start));
-            stop.one_stopped();
-            sent
-        })
+        scope.spawn(move || on_core(cpu, || sender.generator.generate(start)))
     };
     senders.iter_mut().map(spawn).collect()
 }

@@ -1,17 +1,16 @@
-//! One traffic trial: sources and sink on threads of their own, then the books.
+//! One traffic trial: sources and sink on threads of their own, then the books. On two hosts each has its half of it.
 
 use std::io;
-use std::thread;
 
-use crate::backend::{Collect, Quiet, SinkCounts, SourcePlan, Start, Stop};
+use crate::alone::{Receiving, Sources};
+use crate::backend::{Collect, Quiet, SourcePlan};
 use crate::books::{Expectation, Ports};
-use crate::choice::{self, Chosen, Refused};
+use crate::choice::{self, Chosen};
 use crate::netlink::{LinkStatistics, Netlink};
 use crate::pacing::intended_frames;
 use crate::priority::SessionPriority;
 pub use crate::senders::ThreadCost;
-use crate::senders::{self, Sender, Sent, on_core};
-pub use result::{InterfaceChange, Names, SourceResult, TrialCounts, TrialError};
+pub use result::{Arrived, InterfaceChange, Received, SinkResult, Told, TrialCounts, TrialError};
 
 mod result;
 
@@ -69,16 +68,59 @@ impl TrialPlan {
         }
     }
 
-    fn interfaces(&self) -> io::Result<Vec<(String, LinkStatistics)>> {
-        let mut netlink = Netlink::open()?;
-        let mut names: Vec<&String> = self.sources.iter().map(|source| &source.interface).collect();
-        names.extend(&self.sink_interfaces);
-        names.dedup();
-        names
-            .into_iter()
-            .map(|name| Ok((name.clone(), netlink.link_named(name)?.statistics)))
-            .collect()
+    /// The sources' interfaces.
+    pub fn source_interfaces(&self) -> Vec<String> {
+        self.sources.iter().map(|source| source.interface.clone()).collect()
     }
+}
+
+/// Counters of interfaces, read before something happens to them.
+pub struct Watched(Vec<(String, LinkStatistics)>);
+
+impl Watched {
+    /// Reads them, each once.
+    ///
+    /// # Errors
+    /// No such interface, or what the kernel says.
+    pub fn read(names: impl IntoIterator<Item = String>) -> io::Result<Self> {
+        let mut netlink = Netlink::open()?;
+        let mut names: Vec<String> = names.into_iter().collect();
+        names.dedup();
+        let read = |name: String| {
+            let statistics = netlink.link_named(&name)?.statistics;
+            Ok((name, statistics))
+        };
+        names.into_iter().map(read).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// What happened to them since.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn changes(self) -> io::Result<Vec<InterfaceChange>> {
+        let after = Self::read(self.0.iter().map(|(name, _)| name.clone()))?;
+        let both = self.0.into_iter().zip(after.0);
+        let change = |((interface, before), (_, after))| InterfaceChange {
+            interface,
+            statistics: (before, after),
+        };
+        Ok(both.map(change).collect())
+    }
+}
+
+/// Opens the sink of a plan; it counts from here on, though nobody waits for it yet.
+///
+/// # Errors
+/// What failed.
+pub fn open_sink(plan: &TrialPlan) -> Result<Chosen<Box<dyn Collect>>, TrialError> {
+    choice::open_sink(
+        plan.sink,
+        &plan.sink_interfaces,
+        &plan.expectation(),
+        plan.quiet,
+        plan.capture_frames,
+    )
+    .map_err(|refused| TrialError::refused("open the sink on", refused))
 }
 
 /// Runs a trial.
@@ -86,104 +128,59 @@ impl TrialPlan {
 /// # Errors
 /// What failed while opening, sending or receiving, or books that do not balance.
 pub fn run(plan: &TrialPlan) -> Result<TrialCounts, TrialError> {
+    let unread = |cause| TrialError::System("read counters".to_owned(), cause);
     for source in &plan.sources {
         source.composer().map_err(|cause| failed("open a source on", &source.interface, cause))?;
     }
-    let refused =
-        |what: &'static str| move |refused: Refused| failed(what, &refused.on, refused.cause);
-    let expectation = plan.expectation();
-    let sink = choice::open_sink(
-        plan.sink,
-        &plan.sink_interfaces,
-        &expectation,
-        plan.quiet,
-        plan.capture_frames,
-    )
-    .map_err(refused("open the sink on"))?;
-    let sources =
-        choice::open_sources(plan.generator, &plan.sources).map_err(refused("open a source on"))?;
-    let names = Names {
-        backend: sources.name,
-        backend_reason: sources.reason.clone(),
-        sink: sink.name,
-        sink_reason: sink.reason.clone(),
-    };
-    let before = plan.interfaces().map_err(|cause| failed("read counters", "", cause))?;
+    let sink = open_sink(plan)?;
+    let mut sources = Sources::open(plan.generator, &plan.sources)
+        .map_err(|refused| TrialError::refused("open a source on", refused))?;
+    let names = plan.source_interfaces().into_iter().chain(plan.sink_interfaces.clone());
+    let watched = Watched::read(names).map_err(unread)?;
     let priority = SessionPriority::raise();
-    let mut counts = run_threads(plan, sources, sink, names)?;
+    let receiving = receive(plan, sink)?;
+    sources.send();
+    let received = receiving.finish();
     drop(priority);
-    let after = plan.interfaces().map_err(|cause| failed("read counters", "", cause))?;
-    let changes = before.into_iter().zip(after).map(|((interface, before), (_, after))| {
-        InterfaceChange { interface, statistics: (before, after) }
-    });
-    counts.interfaces = changes.collect();
-    Ok(counts)
+    let sent = sources.settle().map_err(|refused| TrialError::refused("send on", refused))?;
+    let told: Vec<_> = sent.value.iter().map(|one| Told::from(&one.counts)).collect();
+    let sink = received?.balance(&told)?;
+    Ok(TrialCounts { sent, sink, interfaces: watched.changes().map_err(unread)? })
 }
 
 fn failed(what: &str, on: &str, cause: io::Error) -> TrialError {
     TrialError::System(format!("{what} {on}"), cause)
 }
 
-fn run_threads(
-    plan: &TrialPlan,
-    mut senders: Chosen<Vec<Sender>>,
-    sink: Chosen<Box<dyn Collect>>,
-    names: Names,
-) -> Result<TrialCounts, TrialError> {
-    let count = senders.value.len();
-    let (start, stop) = (Start::new(count + 1), Stop::new(count));
-    let (sent, received) = thread::scope(|scope| {
-        let receive = || on_core(plan.sink_cpu, || sink.value.collect(&start, &stop));
-        let sink = scope.spawn(receive);
-        let threads = senders::spawn(scope, &mut senders.value, &plan.sources, &start, &stop);
-        let sent: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        (sent, sink.join())
-    });
-    let sent = senders::gather(sent, &mut senders.value, &plan.sources)
-        .map_err(|refused| failed("send on", &refused.on, refused.cause))?;
-    let (sink, sink_cost) = received
-        .map_err(|_| TrialError::Books("the sink's thread panicked".to_owned()))?
-        .map_err(|cause| failed("receive on", &plan.sink_interfaces.join(", "), cause))?;
-    close_books(sent, sink, sink_cost, names)
+/// The sink of a plan while it counts.
+pub struct SinkHalf {
+    receiving: Receiving,
+    name: &'static str,
+    reason: Option<String>,
+    interfaces: Vec<String>,
 }
 
-fn close_books(
-    sources: Vec<Sent>,
-    sink: SinkCounts,
-    sink_cost: ThreadCost,
-    names: Names,
-) -> Result<TrialCounts, TrialError> {
-    let mut results = Vec::new();
-    for (number, (source, book)) in sources.into_iter().zip(&sink.sources).enumerate() {
-        let (sent, thread, cost) = (source.counts, source.thread, source.cost);
-        let arrived = book.arrivals();
-        let forged = book.arrived_from(sent.intended_frames);
-        let balanced =
-            book.agrees() && sent.offered_frames + sent.unsent_frames == sent.intended_frames;
-        let lost = sent.offered_frames.checked_sub(arrived.forwarded_frames);
-        let Some(lost_frames) = lost.filter(|_| balanced && forged == 0) else {
-            return Err(TrialError::Books(format!(
-                "the books of source {number} do not balance: intended {}, offered {}, unsent {}, forwarded {}, \
-                 of which {forged} were never sent",
-                sent.intended_frames,
-                sent.offered_frames,
-                sent.unsent_frames,
-                arrived.forwarded_frames
-            )));
-        };
-        results.push(SourceResult { sent, arrived, lost_frames, thread, cost });
+/// Lets an open sink count on its own thread.
+///
+/// # Errors
+/// No thread can be had.
+pub fn receive(plan: &TrialPlan, sink: Chosen<Box<dyn Collect>>) -> Result<SinkHalf, TrialError> {
+    let receiving = Receiving::start(sink.value, plan.sink_cpu)
+        .map_err(|cause| failed("receive on", &plan.sink_interfaces.join(", "), cause))?;
+    let interfaces = plan.sink_interfaces.clone();
+    Ok(SinkHalf { receiving, name: sink.name, reason: sink.reason, interfaces })
+}
+
+impl SinkHalf {
+    /// All sources have stopped: waits for quiet.
+    ///
+    /// # Errors
+    /// What made receiving impossible.
+    pub fn finish(self) -> Result<Received, TrialError> {
+        let (counts, cost) = self
+            .receiving
+            .finish()
+            .map_err(|cause| failed("receive on", &self.interfaces.join(", "), cause))?;
+        Ok(Received { name: self.name, reason: self.reason, counts, cost })
     }
-    Ok(TrialCounts {
-        names,
-        sources: results,
-        seen_frames: sink.seen_frames,
-        foreign_frames: sink.foreign_frames,
-        late_trial_frames: sink.late_trial_frames,
-        kernel_dropped_frames: sink.kernel_dropped_frames,
-        sink_processors: sink.processors,
-        captured: sink.captured,
-        drained: sink.drained,
-        sink_cost,
-        interfaces: Vec::new(),
-    })
 }

@@ -45,7 +45,9 @@ struct Interface {
     captures: Shared<CapturedFrame>,
     mode: AttachMode,
     /// What the program needs for as long as it counts.
-    _held: (Shared<Configuration>, OwnedFd),
+    _configuration: Shared<Configuration>,
+    /// The program counts as long as this is there.
+    link: Option<OwnedFd>,
 }
 
 /// The sink on one or more interfaces.
@@ -180,8 +182,8 @@ impl Interface {
                 Err(_) => return Err(native),
             },
         };
-        let held = (configuration, link);
-        Ok(Self { arrivals, queues, histograms, captures, mode, _held: held })
+        let (_configuration, link) = (configuration, Some(link));
+        Ok(Self { arrivals, queues, histograms, captures, mode, _configuration, link })
     }
 
     fn buckets(&self, histogram: usize) -> impl Iterator<Item = u64> {
@@ -190,7 +192,7 @@ impl Interface {
 }
 
 impl Collect for Collector {
-    fn collect(self: Box<Self>, start: &Start, stop: &Stop) -> io::Result<SinkCounts> {
+    fn collect(mut self: Box<Self>, start: &Start, stop: &Stop) -> io::Result<SinkCounts> {
         start.wait();
         let (mut count, mut changed_ns) = (0, 0);
         let drained = loop {
@@ -206,6 +208,11 @@ impl Collect for Collector {
             }
             thread::sleep(if stopped.is_some() { WAIT } else { WAIT * 10 });
         };
+        if !drained {
+            // Books that are read while frames still arrive would not agree with themselves.
+            self.interfaces.iter_mut().for_each(|one| one.link = None);
+            thread::sleep(WAIT);
+        }
         let queues = self.queues();
         Ok(SinkCounts {
             sources: self.books(),

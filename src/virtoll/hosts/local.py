@@ -13,6 +13,8 @@ _NAMED = Path("/run/netns")
 class NamespaceHost:
     """Programs run in the namespace; files are this machine's own."""
 
+    copies = False
+
     def __init__(self, namespace: str) -> None:
         """``namespace``: a name below /run/netns, or a process's number."""
         self.name = f"netns {namespace}"

@@ -1,7 +1,7 @@
-"""The agent on a testbed's other host: started outside the lab, its byte stream handed into it.
+"""The agents on a testbed's other hosts: started outside the lab, their byte streams handed into it.
 
-Main types: ``Stream`` (what a lab is given in its environment: descriptors). ``open_session`` starts the agent, checks
-that it is the very one that is here, ends it and removes its copy.
+Main types: ``Streams`` (what a lab is given in its environment: descriptors). ``open_session`` checks that the
+interfaces are there and that the very agent that is here runs there, starts it, ends it and sees that no copy is left.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from virtoll.errors import UsageError
 from virtoll.hosts import open_host
@@ -24,41 +26,61 @@ VARIABLE = "VIRTOLL_TESTBED"
 
 
 @dataclass(frozen=True)
-class Stream:
-    """The agent's byte stream, and the network namespace outside the lab, as descriptors."""
+class Streams:
+    """Reader and writer of each host's agent in the order of ``Testbed.far``, and the network namespace outside."""
 
-    reader: int
-    writer: int
+    agents: tuple[tuple[int, int], ...]
     outside: int
 
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """All of them."""
+        return (*(one for pair in self.agents for one in pair), self.outside)
 
-def inherited() -> Stream | None:
+
+def inherited() -> Streams | None:
     """Inside a lab: what the launcher handed in, or None without a testbed."""
     text = os.environ.get(VARIABLE)
-    return None if text is None else Stream(**json.loads(text))
+    if text is None:
+        return None
+    agents, outside = json.loads(text)
+    return Streams(tuple((reader, writer) for reader, writer in agents), outside)
 
 
 @contextlib.contextmanager
 def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[str, str], tuple[int, ...]]]:
-    """Start the testbed's agent; yields environment and descriptors for the lab, both empty without a testbed."""
+    """Start the testbed's agents; yields environment and descriptors for the lab, both empty without a testbed."""
     if testbed is None:
         yield {}, ()
         return
     if os.geteuid() != 0:
         raise UsageError("testbed: this needs root, to move the hypervisor's interfaces into the lab; run as root")
-    host = open_host(testbed.far)
+    _require("this machine", testbed.hypervisor.interfaces, [name for _, name in socket.if_nameindex()])
+    with contextlib.ExitStack() as stack:
+        outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        stack.callback(os.close, outside)
+        ends = [stack.enter_context(_agent_on(open_host(host), agent, names)) for host, names in testbed.far]
+        streams = Streams(tuple(ends), outside)
+        yield {VARIABLE: json.dumps([streams.agents, outside])}, streams.descriptors
+
+
+@contextlib.contextmanager
+def _agent_on(host: Host, agent: Path, interfaces: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """One host's agent, by the descriptors of its byte stream.
+
+    A copy is removed by the agent itself as it starts, so that a controller that is killed leaves none.
+    """
     program = host.put(agent)
-    outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     process: subprocess.Popen[bytes] | None = None
     try:
         _check_version(host, program, agent)
-        process = start(host, [program, "--seat", "peer", "--channel", "stdio"])
+        _require(host.name, interfaces, _interfaces(host, program))
+        flags = ["--unlink-self"] if host.copies else []
+        process = start(host, [program, "--seat", "peer", "--channel", "stdio", *flags])
         assert process.stdin is not None
         assert process.stdout is not None
-        stream = Stream(process.stdout.fileno(), process.stdin.fileno(), outside)
-        yield {VARIABLE: json.dumps(asdict(stream))}, (stream.reader, stream.writer, outside)
+        yield process.stdout.fileno(), process.stdin.fileno()
     finally:
-        os.close(outside)
         if process is not None:
             _end(process)
         with contextlib.suppress(UsageError):
@@ -73,6 +95,19 @@ def _check_version(host: Host, program: str, agent: Path) -> None:
         raise UsageError(
             f"{host.name} runs agent {there.strip()!r}, this machine {here.strip()!r}; rebuild: 'make agent'"
         )
+
+
+def _interfaces(host: Host, program: str) -> list[str]:
+    """Names of the host's interfaces, from a session of the agent that holds one request."""
+    said = run(host, [program, "--seat", "peer", "--channel", "stdio"], b'{"id":1,"op":"facts"}\n')
+    answer: dict[str, Any] = next((line for line in map(json.loads, said.splitlines()) if line.get("id") == 1), {})
+    return [one["name"] for one in answer.get("ok", {}).get("interfaces", [])]
+
+
+def _require(where: str, wanted: Sequence[str], known: Sequence[str]) -> None:
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        raise UsageError(f"testbed: {where} has no interface {', '.join(missing)}; it has: {', '.join(sorted(known))}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

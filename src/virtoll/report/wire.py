@@ -49,7 +49,8 @@ def wire_context(analysis: Analysis) -> dict[str, Any]:
         "paces": [_pace_row(row) for row in analysis.paces],
         "pace_line": _pace_line(analysis.paces),
         "fair": [_fair_row(row) for row in ordered(fair_rows(tasks, trials))],
-        "cpu": [_cpu_row(row) for row in ordered(cpu_rows(tasks, trials, pinning.get("guest_cpus") or ()))],
+        "cpu": [_cpu_row(row) for row in ordered(cpu_rows(tasks, trials, _guest_cpus(analysis)))],
+        "ceilings_apart": _apart(analysis),
         "cores": _cores(pinning),
         "backends": [_backend_row(use) for use in analysis.backends],
     }
@@ -187,6 +188,8 @@ def _cores(pinning: Mapping[str, Any]) -> str:
     if not pinning.get("guest_cpus"):
         return "Nothing was pinned: there are too few CPUs, or the run is of models."
     guests = ", ".join(map(str, pinning["guest_cpus"]))
+    if pinning.get("generator_cpu") is None:
+        return f"Cores: guests {guests}; generator and sink were on other hosts and not pinned."
     return (
         f"Cores: guests {guests}, generator {pinning.get('generator_cpu')}, sink {pinning.get('sink_cpu')}. A veth's "
         "receiving side runs where the sender runs: for native, namespaces and containers the router's work is done "
@@ -198,12 +201,35 @@ def _testbed(testbed: Mapping[str, Any] | None) -> str:
     """Where generator and sink were, in one sentence; empty without a testbed."""
     if testbed is None:
         return ""
-    far, ends = testbed["generator"]["host"], {role: ", ".join(testbed[role]["interfaces"]) for role in testbed}
-    where = f"ssh {far['ssh']}" if far["ssh"] is not None else f"netns {far['netns']}"
+    ends = {role: ", ".join(testbed[role]["interfaces"]) for role in testbed}
+    generator, sink = (_host(testbed[role]["host"]) for role in ("generator", "sink"))
+    reached = f"reached by {ends['hypervisor']} of this machine."
+    if generator == sink:
+        return (
+            f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on {generator}, {reached} Both ends of a "
+            "delay were read from that host's clock."
+        )
     return (
-        f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on {where}, reached by {ends['hypervisor']} "
-        "of this machine. Both ends of a delay were read from that host's clock."
+        f"The generator ({ends['generator']}) was on {generator} and the sink ({ends['sink']}) on {sink}, {reached} "
+        "Two hosts have two clocks, so that one-way delays are missing."
     )
+
+
+def _host(host: Mapping[str, Any]) -> str:
+    return f"ssh {host['ssh']}" if host["ssh"] is not None else f"netns {host['netns']}"
+
+
+def _apart(analysis: Analysis) -> bool:
+    """Whether the ceilings were measured on a testbed's host, and so without its NICs."""
+    return any(one.way == "testbed" and one.status == "ok" for one in analysis.data.calibrations)
+
+
+def _guest_cpus(analysis: Analysis) -> Sequence[int]:
+    """This machine's CPUs of the guests; none where the account of CPU time is of another machine's."""
+    testbed = analysis.data.manifest.testbed
+    if testbed is not None and testbed["generator"]["host"]["ssh"] is not None:
+        return ()
+    return (analysis.data.manifest.pinning or {}).get("guest_cpus") or ()
 
 
 def _backend_row(use: BackendUse) -> TableRow:

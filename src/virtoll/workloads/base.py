@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from virtoll.agent import Caller
+from virtoll.agent import Caller, Ends
 from virtoll.experiment import Parameters
 from virtoll.hops import HopReader
 from virtoll.lab.network import GuestNetwork
@@ -37,7 +37,7 @@ class Bench:
     """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned."""
 
     guest: Caller
-    peer: Caller
+    peer: Ends
     timekeeper: Timekeeper
     network: GuestNetwork
     generator_cpu: int | None

@@ -6,13 +6,15 @@ Main types: ``FrameParameters`` (the part of the parameters that the instrument'
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from virtoll.agent import Answer, Caller
+from virtoll.agent import Answer, Ends
+from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 
 Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
@@ -21,6 +23,7 @@ QUIET_NS, DRAIN_LIMIT_NS = 20_000_000, 2_000_000_000
 # The usual simple IMIX, sizes without FCS as everywhere here: 64, 594 and 1518 bytes with it, weights 7 : 4 : 1.
 IMIX = ({"frame_size_bytes": 64, "weight": 7}, {"frame_size_bytes": 590, "weight": 4},
         {"frame_size_bytes": 1514, "weight": 1})  # fmt: skip
+_TOLD = ("intended_frames", "offered_frames", "unsent_frames")
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
 
 
@@ -97,15 +100,39 @@ class Stream:
 
 
 def send(
-    peer: Caller, stream: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None,
+    peer: Ends, stream: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None,
     *, histograms: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """One point as the run folder stores it: the answer as it came, with what was intended."""
+    """One point as the run folder stores it: the answer as it came, with what was intended.
+
+    On two hosts the answer is joined from its halves. Whatever fails, no sink is left open.
+    """
     request = stream.request(wanted, tag, duration_ns, rate)
     if histograms:
         request["histograms"] = True
-    answer = peer.call("traffic", deadline_seconds=30 + 2 * duration_ns / 1e9, **request)
+    deadline_seconds = 30 + 2 * duration_ns / 1e9
+    if len(peer.agents) == 1:
+        answer = peer.generator.call("traffic", deadline_seconds, **request)
+    else:
+        answer = _by_halves(peer, request, deadline_seconds)
     return {"intended_rate_frames_per_second": rate, "duration_ns": duration_ns, **answer}
+
+
+def _by_halves(ends: Ends, request: Answer, deadline_seconds: float) -> Answer:
+    """The sink is opened, the sources send, and the sink is told what they sent; both are given the same request."""
+    ends.sink.call("sink-open", **request)
+    try:
+        sent = ends.generator.call("send", deadline_seconds, **request)
+        told = [{key: source[key] for key in _TOLD} for source in sent["sources"]]
+        received = ends.sink.call("sink-finish", deadline_seconds, sources=told)
+    except GuestError:
+        with contextlib.suppress(GuestError):
+            ends.sink.call("sink-close", deadline_seconds)
+        raise
+    sink_cpu = {key: value for key, value in received["cpu"].items() if key != "processors"}
+    cpu = {**sent["cpu"], **sink_cpu, "sink_processors": received["cpu"]["processors"]}
+    interfaces = [*sent["interfaces"], *received["interfaces"]]
+    return {**sent, "sink": received["sink"], "interfaces": interfaces, "cpu": cpu}
 
 
 def unbalanced(points: Sequence[dict[str, Any]]) -> str | None:

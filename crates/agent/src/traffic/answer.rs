@@ -3,60 +3,107 @@
 use serde_json::{Map, Value, json};
 use virtoll_proto::request::Traffic;
 use virtoll_wire::books::SourceArrivals;
+use virtoll_wire::choice::Chosen;
 use virtoll_wire::gaps::GapSummary;
 use virtoll_wire::histogram::Distribution;
 use virtoll_wire::netlink::LinkStatistics;
 use virtoll_wire::senders::Sent;
-use virtoll_wire::trial::{InterfaceChange, TrialCounts, TrialPlan};
+use virtoll_wire::trial::{Arrived, InterfaceChange, SinkResult, TrialCounts, TrialPlan};
+
+/// Whether the send time in a frame and its receive time were read from one clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Sources and sink are one agent's.
+    One,
+    /// They are of two hosts: no delay can be told.
+    Two,
+}
+
+/// What an arrival's answer tells of times between send and receive.
+const DELAYS: [&str; 3] =
+    ["delay_ns", "packet_delay_variation_ns", "inter_packet_delay_variation_ns"];
+const TWO_CLOCKS: &str = "generator and sink are on two hosts, whose clocks are not one";
 
 /// The answer to `traffic`; `busy` is what the processors did meanwhile.
-pub fn answer(request: &Traffic, plan: &TrialPlan, counts: &TrialCounts, busy: &Value) -> Value {
-    let numbered = || counts.sources.iter().enumerate();
-    let histograms = request.histograms;
-    let sent: Vec<Value> =
-        numbered().map(|(number, one)| sent(number, &one.as_sent(), plan, histograms)).collect();
-    let arrived: Vec<Value> = numbered()
-        .map(|(number, one)| arrived(number, &one.arrived, one.lost_frames, histograms))
-        .collect();
+pub fn answer(request: &Traffic, plan: &TrialPlan, counts: &TrialCounts, busy: Value) -> Value {
+    let mut told = sources(request, plan, &counts.sent);
+    let mut cpu = generator_cpu(plan, &counts.sent.value);
+    for (name, value) in sink_cpu(plan, &counts.sink).as_object().into_iter().flatten() {
+        cpu[name] = value.clone();
+    }
+    cpu["processors"] = busy;
+    told["sink"] = sink(request, &counts.sink, Clock::One);
+    told["interfaces"] = interfaces(&counts.interfaces);
+    told["cpu"] = cpu;
+    told
+}
+
+/// The sources' half.
+pub fn sources(request: &Traffic, plan: &TrialPlan, all: &Chosen<Vec<Sent>>) -> Value {
+    let numbered = all.value.iter().enumerate();
+    let told = numbered.map(|(number, one)| sent(number, one, plan, request.histograms));
     json!({
-        "backend": counts.names.backend,
-        "backend_reason": counts.names.backend_reason,
+        "backend": all.name,
+        "backend_reason": all.reason,
         "frame_size_bytes": request.frame_size_bytes,
         "sizes_bytes": plan.sources.first().map(|source| &source.sizes),
-        "sources": sent,
-        "sink": {
-            "backend": counts.names.sink,
-            "backend_reason": counts.names.sink_reason,
-            "per_source": arrived,
-            "seen_frames": counts.seen_frames,
-            "foreign_frames": counts.foreign_frames,
-            "late_trial_frames": counts.late_trial_frames,
-            "kernel_dropped_frames": counts.kernel_dropped_frames,
-            "captured_frames": counts.captured.len(),
-            "drained": counts.drained,
-        },
-        "interfaces": counts.interfaces.iter().map(change).collect::<Vec<_>>(),
-        "cpu": cpu(plan, counts, busy),
+        "sources": told.collect::<Vec<_>>(),
     })
 }
 
-fn cpu(plan: &TrialPlan, counts: &TrialCounts, busy: &Value) -> Value {
+/// The sink's half.
+pub fn sink(request: &Traffic, sink: &SinkResult, clock: Clock) -> Value {
+    let SinkResult { sources, received } = sink;
+    let told = |(number, one): (usize, &Arrived)| {
+        let mut told = arrived(number, &one.arrivals, one.lost_frames, request.histograms);
+        if clock == Clock::Two {
+            for name in DELAYS {
+                told[name] = Value::Null;
+            }
+        }
+        told
+    };
+    json!({
+        "backend": received.name,
+        "backend_reason": received.reason,
+        "per_source": sources.iter().enumerate().map(told).collect::<Vec<_>>(),
+        "seen_frames": received.counts.seen_frames,
+        "foreign_frames": received.counts.foreign_frames,
+        "late_trial_frames": received.counts.late_trial_frames,
+        "kernel_dropped_frames": received.counts.kernel_dropped_frames,
+        "captured_frames": received.counts.captured.len(),
+        "drained": received.counts.drained,
+        "delay_reason": (clock == Clock::Two).then_some(TWO_CLOCKS),
+    })
+}
+
+/// How the interfaces' counters grew.
+pub fn interfaces(changes: &[InterfaceChange]) -> Value {
+    changes.iter().map(change).collect()
+}
+
+/// CPU time of the sending threads.
+pub fn generator_cpu(plan: &TrialPlan, sent: &[Sent]) -> Value {
     // Sources that share a thread are told its cost together.
-    let first =
-        |at: usize| counts.sources[..at].iter().all(|one| one.thread != counts.sources[at].thread);
-    let generators =
-        || (0..counts.sources.len()).filter(|at| first(*at)).map(|at| counts.sources[at].cost);
+    let first = |at: usize| sent[..at].iter().all(|one| one.thread != sent[at].thread);
+    let generators = || (0..sent.len()).filter(|at| first(*at)).map(|at| sent[at].cost);
     json!({
         "generator_user_ns": generators().map(|cost| cost.cpu.user_ns).sum::<u64>(),
         "generator_system_ns": generators().map(|cost| cost.cpu.system_ns).sum::<u64>(),
         "generator_cpu_ns": generators().map(|cost| cost.cpu_ns).sum::<u64>(),
         "generator_cores": plan.sources.iter().map(|source| source.cpu).collect::<Vec<_>>(),
-        "sink_user_ns": counts.sink_cost.cpu.user_ns,
-        "sink_system_ns": counts.sink_cost.cpu.system_ns,
-        "sink_cpu_ns": counts.sink_cost.cpu_ns,
+    })
+}
+
+/// CPU time of the receiving thread.
+pub fn sink_cpu(plan: &TrialPlan, sink: &SinkResult) -> Value {
+    let cost = &sink.received.cost;
+    json!({
+        "sink_user_ns": cost.cpu.user_ns,
+        "sink_system_ns": cost.cpu.system_ns,
+        "sink_cpu_ns": cost.cpu_ns,
         "sink_core": plan.sink_cpu,
-        "sink_ran_on": counts.sink_processors,
-        "processors": busy,
+        "sink_ran_on": sink.received.counts.processors,
     })
 }
 

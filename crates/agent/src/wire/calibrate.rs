@@ -1,49 +1,28 @@
 //! `wire calibrate`: generator and sink with nothing between them, on a veth pair in a namespace of its own.
 
-use std::fs;
-
 use serde_json::{Value, json};
 use virtoll_proto::request::Traffic;
 use virtoll_wire::interface_mac;
-use virtoll_wire::netlink::Netlink;
 
 use super::arguments::Arguments;
-use super::{report, sys};
-use crate::traffic;
+use super::report;
+use crate::{apart, traffic};
 
-const SENDING: &str = "vt-send";
-const RECEIVING: &str = "vt-receive";
-const MTU: u32 = 1_600;
 const SIZES: [u32; 4] = [64, 500, 1_000, 1_500];
 /// Each back end with the sinks that it is measured with.
 const PAIRS: [(&str, &str); 4] =
     [("live-frames", "xdp"), ("af-xdp", "xdp"), ("af-packet", "xdp"), ("af-xdp", "tpacket")];
-
-fn make_pair() -> std::io::Result<()> {
-    sys::own_network()?;
-    // The kernel's own IPv6 messages would be foreign frames.
-    for kind in ["all", "default"] {
-        let path = format!("/proc/sys/net/ipv6/conf/{kind}/disable_ipv6");
-        let _ = fs::write(path, "1");
-    }
-    let mut netlink = Netlink::open()?;
-    netlink.add_veth(SENDING, RECEIVING, MTU)?;
-    for name in [SENDING, RECEIVING] {
-        let index = netlink.link_named(name)?.index;
-        netlink.set_up(index, true)?;
-    }
-    Ok(())
-}
 
 /// Measures, and prints a line for each trial.
 ///
 /// # Errors
 /// A sentence for the user.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    make_pair().map_err(|cause| format!("make a veth pair in a namespace: {cause}"))?;
-    let mac = interface_mac(RECEIVING).map_err(|cause| cause.to_string())?;
+    apart::make_pairs(1).map_err(|cause| format!("make a veth pair in a namespace: {cause}"))?;
+    let (sending, receiving) = apart::names(0);
+    let mac = interface_mac(&receiving).map_err(|cause| cause.to_string())?;
     let mut base = arguments.clone();
-    SENDING.clone_into(&mut base.interface);
+    base.interface = sending;
     base.destination_mac = mac.to_string();
     "10.1.0.1".clone_into(&mut base.source);
     "10.2.0.1".clone_into(&mut base.destination);
@@ -65,7 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         }
         for size in &sizes {
             for rate in &rates {
-                let answer = trial(&base, backend, sink, *size, *rate);
+                let answer = trial(&base, &receiving, (backend, sink), *size, *rate);
                 match answer {
                     Ok(answer) if arguments.json => println!("{answer}"),
                     Ok(answer) => print!("{}", report::calibration(&answer)),
@@ -82,8 +61,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 
 fn trial(
     base: &Arguments,
-    backend: &str,
-    sink: &str,
+    receiving: &str,
+    (backend, sink): (&str, &str),
     size: u32,
     rate: Option<f64>,
 ) -> Result<Value, String> {
@@ -92,7 +71,7 @@ fn trial(
     arguments.rate_mbit = rate;
     backend.clone_into(&mut arguments.backend);
     let mut request: Traffic = arguments.request()?;
-    request.sink.interfaces = vec![RECEIVING.to_owned()];
+    request.sink.interfaces = vec![receiving.to_owned()];
     request.sink.backend =
         serde_json::from_value(json!(sink)).map_err(|cause| cause.to_string())?;
     let mut answer = traffic::run(&request).map_err(|error| error.message)?;

@@ -51,6 +51,9 @@ virtoll-agent wire receive --interface IF [options]
   --pcap FILE         keeps the first frames (--pcap-frames N, 100)
   --json              prints all counters as JSON
 
+Once it counts it says so, for scripts that start a sender then: a line that begins with \"open\"
+on standard error, or with --json {\"event\":\"open\",...} as the first of two lines of output.
+
 With xdp, test frames go no further than the sink; all others reach the stack as usual.
 Lost is counted up to the largest sequence number that arrived: frames that are lost at the
 very end are not known here. Compare with the sender's offered frames.

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_virtoll-agent");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_virtoll-agent");
 
 /// A running agent.
 pub struct Agent {
@@ -75,7 +75,8 @@ impl Agent {
         command
     }
 
-    fn spawn(mut command: Command) -> Self {
+    /// As this command starts it.
+    pub fn spawn(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());

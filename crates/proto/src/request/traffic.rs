@@ -1,4 +1,4 @@
-//! `traffic` and `counters`: the packet path.
+//! `traffic`, its two halves, and `counters`: the packet path.
 
 use std::net::IpAddr;
 
@@ -137,6 +137,26 @@ pub struct Sink {
     /// The core of the receiving thread.
     #[serde(default)]
     pub cpu: Option<u32>,
+}
+
+/// `sink-finish`: what the sources tell at their end.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SinkFinish {
+    /// By source, in the order of the request.
+    pub sources: Vec<SourceTold>,
+}
+
+/// The counts of one source that the sink's books are closed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceTold {
+    /// Frames that it was to send.
+    pub intended_frames: u64,
+    /// Frames that left.
+    pub offered_frames: u64,
+    /// Frames that did not.
+    pub unsent_frames: u64,
 }
 
 /// `counters`: where frames pass and get lost in this namespace.

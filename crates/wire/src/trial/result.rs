@@ -3,32 +3,103 @@
 use std::fmt;
 use std::io;
 
-use crate::books::SourceArrivals;
+use crate::backend::SinkCounts;
+use crate::books::{SourceArrivals, SourceBook};
+use crate::choice::{Chosen, Refused};
 use crate::netlink::LinkStatistics;
 use crate::pacing::SourceCounts;
-use crate::pcap::CapturedPacket;
 use crate::senders::{Sent, ThreadCost};
 
-/// A source's side and the sink's side of its books.
-#[derive(Clone, Debug)]
-pub struct SourceResult {
-    /// What was sent.
-    pub sent: SourceCounts,
-    /// What arrived.
-    pub arrived: SourceArrivals,
-    /// Offered and not arrived.
-    pub lost_frames: u64,
-    /// The number of the thread that sent it, perhaps with others.
-    pub thread: usize,
-    /// What that thread cost.
+/// What is told of a source to the sink, so that the books can be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Frames that it was to send.
+    pub intended_frames: u64,
+    /// Frames that left.
+    pub offered_frames: u64,
+    /// Frames that did not.
+    pub unsent_frames: u64,
+}
+
+impl From<&SourceCounts> for Told {
+    fn from(counts: &SourceCounts) -> Self {
+        Self {
+            intended_frames: counts.intended_frames,
+            offered_frames: counts.offered_frames,
+            unsent_frames: counts.unsent_frames,
+        }
+    }
+}
+
+/// What the sink counted, before it knows what was sent.
+#[derive(Debug)]
+pub struct Received {
+    /// The sink's name.
+    pub name: &'static str,
+    /// Why nothing better was taken.
+    pub reason: Option<String>,
+    /// The counts.
+    pub counts: SinkCounts,
+    /// What its thread cost.
     pub cost: ThreadCost,
 }
 
-impl SourceResult {
-    /// The source's side alone.
-    pub fn as_sent(&self) -> Sent {
-        Sent { counts: self.sent.clone(), thread: self.thread, cost: self.cost }
+/// The sink's side of a source's books.
+#[derive(Clone, Debug)]
+pub struct Arrived {
+    /// What arrived.
+    pub arrivals: SourceArrivals,
+    /// Offered and not arrived.
+    pub lost_frames: u64,
+}
+
+/// The sink's half of a trial whose books balance.
+#[derive(Debug)]
+pub struct SinkResult {
+    /// By source.
+    pub sources: Vec<Arrived>,
+    /// What the sink counted.
+    pub received: Received,
+}
+
+impl Received {
+    /// Closes the books with what the sources tell.
+    ///
+    /// # Errors
+    /// They do not balance: what of which source.
+    pub fn balance(self, told: &[Told]) -> Result<SinkResult, TrialError> {
+        let books = &self.counts.sources;
+        if books.len() != told.len() {
+            let (kept, given) = (books.len(), told.len());
+            let sentence =
+                format!("the sink keeps books of {kept} sources and was told of {given}");
+            return Err(TrialError::Books(sentence));
+        }
+        let pairs = books.iter().zip(told).enumerate();
+        let sources = pairs
+            .map(|(number, (book, told))| close(number, book, *told))
+            .collect::<Result<_, _>>()?;
+        Ok(SinkResult { sources, received: self })
     }
+}
+
+fn close(number: usize, book: &SourceBook, told: Told) -> Result<Arrived, TrialError> {
+    let arrivals = book.arrivals();
+    let forged = book.arrived_from(told.intended_frames);
+    let sum = told.offered_frames.checked_add(told.unsent_frames);
+    let balanced = book.agrees() && sum == Some(told.intended_frames);
+    let lost = told.offered_frames.checked_sub(arrivals.forwarded_frames);
+    let Some(lost_frames) = lost.filter(|_| balanced && forged == 0) else {
+        return Err(TrialError::Books(format!(
+            "the books of source {number} do not balance: intended {}, offered {}, unsent {}, forwarded {}, \
+             of which {forged} were never sent",
+            told.intended_frames,
+            told.offered_frames,
+            told.unsent_frames,
+            arrivals.forwarded_frames
+        )));
+    };
+    Ok(Arrived { arrivals, lost_frames })
 }
 
 /// Change of an interface's counters over the trial.
@@ -41,43 +112,13 @@ pub struct InterfaceChange {
 }
 
 /// The trial's outcome.
-#[derive(Debug)]
 pub struct TrialCounts {
-    /// The back end and the sink, and why nothing better was taken.
-    pub names: Names,
-    /// By source.
-    pub sources: Vec<SourceResult>,
-    /// All frames that the sink saw.
-    pub seen_frames: u64,
-    /// Frames of no trial.
-    pub foreign_frames: u64,
-    /// Frames of another trial.
-    pub late_trial_frames: u64,
-    /// Frames that the kernel dropped before the sink read them.
-    pub kernel_dropped_frames: u64,
-    /// Processors that the sink ran on, where it knows.
-    pub sink_processors: Vec<u32>,
-    /// The first frames, if that was asked for.
-    pub captured: Vec<CapturedPacket>,
-    /// Whether quiet came in time.
-    pub drained: bool,
-    /// What the sink's thread cost.
-    pub sink_cost: ThreadCost,
+    /// The sources' half, in the order of the plan.
+    pub sent: Chosen<Vec<Sent>>,
+    /// The sink's.
+    pub sink: SinkResult,
     /// The interfaces of sources and sink.
     pub interfaces: Vec<InterfaceChange>,
-}
-
-/// What was chosen.
-#[derive(Clone, Debug)]
-pub struct Names {
-    /// The back end.
-    pub backend: &'static str,
-    /// Why no better one.
-    pub backend_reason: Option<String>,
-    /// The sink.
-    pub sink: &'static str,
-    /// Why no better one.
-    pub sink_reason: Option<String>,
 }
 
 /// Why a trial has no result.
@@ -87,6 +128,13 @@ pub enum TrialError {
     System(String, io::Error),
     /// The books do not balance: the trial is worth nothing.
     Books(String),
+}
+
+impl TrialError {
+    /// A refusal, with what was tried.
+    pub fn refused(what: &str, refused: Refused) -> Self {
+        Self::System(format!("{what} {}", refused.on), refused.cause)
+    }
 }
 
 impl fmt::Display for TrialError {

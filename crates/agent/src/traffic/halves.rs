@@ -1,0 +1,104 @@
+//! `sink-open`, `send`, `sink-finish`: the two halves of a trial, on two hosts.
+//!
+//! Both sides are given the same request, so that they cannot disagree about what is sent. What the sink must know of
+//! the sources' counts at the end, the controller carries over.
+
+use serde_json::{Value, json};
+use virtoll_proto::request::{SinkFinish, Traffic};
+use virtoll_proto::{Error, ErrorKind};
+use virtoll_wire::alone;
+use virtoll_wire::priority::SessionPriority;
+use virtoll_wire::trial::{self, SinkHalf, Told, TrialError, TrialPlan, Watched};
+
+use super::{answer, failed, plan, write_capture};
+use crate::processors::Processors;
+
+/// A sink that counts while the session goes on.
+pub struct OpenSink {
+    half: SinkHalf,
+    request: Traffic,
+    plan: TrialPlan,
+    watched: Watched,
+    processors: Processors,
+    _priority: SessionPriority,
+}
+
+impl OpenSink {
+    /// Opens the sink of a trial; it counts from here on.
+    ///
+    /// # Errors
+    /// As [`super::run`].
+    pub fn open(request: Traffic) -> Result<(Self, Value), Error> {
+        let plan = plan(&request)?;
+        let watched = watch(plan.sink_interfaces.iter().cloned())?;
+        let sink = trial::open_sink(&plan).map_err(failed)?;
+        let answer = json!({"backend": sink.name, "backend_reason": sink.reason});
+        let (processors, priority) = (Processors::read(), SessionPriority::raise());
+        let half = trial::receive(&plan, sink).map_err(failed)?;
+        Ok((Self { half, request, plan, watched, processors, _priority: priority }, answer))
+    }
+
+    /// All sources have stopped: waits for quiet and closes the books.
+    ///
+    /// # Errors
+    /// What made receiving impossible, or books that do not balance with what was told.
+    pub fn finish(self, told: &SinkFinish) -> Result<Value, Error> {
+        let sources: Vec<_> = told
+            .sources
+            .iter()
+            .map(|one| Told {
+                intended_frames: one.intended_frames,
+                offered_frames: one.offered_frames,
+                unsent_frames: one.unsent_frames,
+            })
+            .collect();
+        let received = self.half.finish().map_err(failed)?;
+        let changes = self.watched.changes().map_err(|cause| unread(&cause))?;
+        let busy = self.processors.since_then();
+        let sink = received.balance(&sources).map_err(failed)?;
+        if let Some(capture) = &self.request.capture {
+            write_capture(&capture.path, &sink.received.counts.captured)?;
+        }
+        let clock = answer::Clock::Two;
+        let mut cpu = answer::sink_cpu(&self.plan, &sink);
+        cpu["processors"] = busy;
+        Ok(json!({
+            "sink": answer::sink(&self.request, &sink, clock),
+            "interfaces": answer::interfaces(&changes),
+            "cpu": cpu,
+        }))
+    }
+
+    /// Stops counting; waits for the thread, and so for the interface to be free again.
+    pub fn close(self) {
+        // What it counted belongs to no trial.
+        let _ = self.half.finish();
+    }
+}
+
+/// Carries `send` out: the sources' half.
+///
+/// # Errors
+/// As [`super::run`].
+pub fn send(request: &Traffic) -> Result<Value, Error> {
+    let plan = plan(request)?;
+    let watched = watch(plan.source_interfaces())?;
+    let processors = Processors::read();
+    let sent = alone::send(plan.generator, &plan.sources)
+        .map_err(|refused| failed(TrialError::refused("send on", refused)))?;
+    let mut cpu = answer::generator_cpu(&plan, &sent.value);
+    cpu["processors"] = processors.since_then();
+    let mut told = answer::sources(request, &plan, &sent);
+    let changes = watched.changes().map_err(|cause| unread(&cause))?;
+    told["interfaces"] = answer::interfaces(&changes);
+    told["cpu"] = cpu;
+    Ok(told)
+}
+
+fn watch(names: impl IntoIterator<Item = String>) -> Result<Watched, Error> {
+    Watched::read(names).map_err(|cause| unread(&cause))
+}
+
+fn unread(cause: &std::io::Error) -> Error {
+    Error::new(ErrorKind::System, format!("read counters: {cause}"))
+}

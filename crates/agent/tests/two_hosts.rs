@@ -1,0 +1,188 @@
+//! The two halves of a trial by two agents in two network namespaces: books as whole as one agent's, and what is left
+//! when one half fails.
+
+mod common;
+
+use std::process::Command;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use common::traffic::{MILLISECOND_NS, books, number, source, trial};
+use common::{Agent, BINARY};
+use serde_json::{Value, json};
+
+/// A pair of agents with a wire between them, `g0` at the first and `s0` at the second, as far as this user may.
+fn hosts() -> Vec<(Agent, Agent)> {
+    let first = [Some(Agent::in_namespace("peer")), Agent::as_root("peer")];
+    let hosts = first.into_iter().flatten().map(|generator| {
+        let sink = Agent::beside(&generator, "peer");
+        for host in [&generator, &sink] {
+            let quiet =
+                "for one in all default; do echo 1 > /proc/sys/net/ipv6/conf/$one/disable_ipv6; done";
+            let status = host.inside("sh").args(["-c", quiet]).status();
+            assert!(status.is_ok_and(|status| status.success()), "IPv6 stays on");
+        }
+        generator.ip(&format!(
+            "link add g0 mtu 1600 address 02:00:00:00:01:00 type veth peer name s0 mtu 1600 address 02:00:00:00:02:00 netns {}",
+            sink.pid()
+        ));
+        generator.ip("link set g0 up");
+        sink.ip("link set s0 up");
+        (generator, sink)
+    });
+    hosts.collect()
+}
+
+fn told(sent: &Value) -> Value {
+    let kept = ["intended_frames", "offered_frames", "unsent_frames"];
+    let one = |source: &Value| -> Value {
+        kept.iter().map(|name| ((*name).to_owned(), source[name].clone())).collect()
+    };
+    json!({"sources": sent["sources"].as_array().unwrap().iter().map(one).collect::<Vec<_>>()})
+}
+
+/// A trial over both, as one answer.
+fn joined(generator: &mut Agent, sink: &mut Agent, request: &Value) -> Value {
+    let opened = sink.call("sink-open", request.clone());
+    let mut sent = generator.call("send", request.clone());
+    let received = sink.call("sink-finish", told(&sent));
+    assert_eq!(opened["backend"], received["sink"]["backend"]);
+    sent["sink"] = received["sink"].clone();
+    sent["received"] = received;
+    sent
+}
+
+fn arrived(sink: &mut Agent) -> u64 {
+    let told = sink.call("counters", json!({"interfaces": ["s0"]}));
+    number(&told["interfaces"][0]["statistics"]["rx_packets"])
+}
+
+fn whole(number: u16) -> Value {
+    trial(number, 200, 100, &[source(0, Some(20_000.0))], &["s0"])
+}
+
+#[test]
+fn the_halves_make_whole_books() {
+    for (mut generator, mut sink) in hosts() {
+        for size in [64, 1_518] {
+            let mut request = trial(1, size, 200, &[source(0, Some(10_000.0))], &["s0"]);
+            request["histograms"] = json!(true);
+            let answer = joined(&mut generator, &mut sink, &request);
+            let (intended, offered, forwarded) = books(&answer)[0];
+            assert_eq!(intended, 2_000);
+            assert!(forwarded > 0 && forwarded <= offered, "{answer}");
+            assert_eq!(answer["sink"]["drained"], true);
+            assert_eq!(answer["sink"]["foreign_frames"], 0);
+            // The clocks of two hosts are not one: no delay, and why.
+            let arrived = &answer["sink"]["per_source"][0];
+            for name in ["delay_ns", "packet_delay_variation_ns", "inter_packet_delay_variation_ns"]
+            {
+                assert_eq!(arrived[name], Value::Null, "{answer}");
+            }
+            assert!(answer["sink"]["delay_reason"].as_str().unwrap().contains("two hosts"));
+            assert!(number(&answer["cpu"]["generator_cpu_ns"]) > 0);
+            let received = &answer["received"];
+            assert!(number(&received["cpu"]["sink_cpu_ns"]) > 0);
+            assert_eq!(answer["interfaces"][0]["interface"], "g0");
+            assert_eq!(received["interfaces"][0]["interface"], "s0");
+            assert!(number(&received["interfaces"][0]["rx_packets"]) >= forwarded);
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_was_left_open_is_in_nobodys_way() {
+    for (mut generator, mut sink) in hosts() {
+        sink.call("sink-open", whole(1));
+        sink.call("sink-open", whole(2));
+        sink.call("sink-close", json!({}));
+        assert_eq!(sink.refused("sink-close", json!({})).0, "bad-request");
+        let (_, sentence) = sink.refused("sink-finish", json!({"sources": []}));
+        assert!(sentence.contains("no sink is open"), "{sentence}");
+        let answer = joined(&mut generator, &mut sink, &whole(3));
+        assert!(books(&answer)[0].2 > 0);
+        // The stream ends with the sink open: the agent leaves, and with it what it had attached.
+        sink.call("sink-open", whole(4));
+        assert_eq!(sink.close(), Some(0));
+    }
+}
+
+#[test]
+fn what_is_told_must_balance_with_what_arrived() {
+    for (mut generator, mut sink) in hosts() {
+        sink.call("sink-open", whole(1));
+        let sent = generator.call("send", whole(1));
+        let mut wrong = told(&sent);
+        wrong["sources"][0]["intended_frames"] = json!(1);
+        wrong["sources"][0]["offered_frames"] = json!(1);
+        let (kind, sentence) = sink.refused("sink-finish", wrong);
+        assert_eq!(kind, "system");
+        assert!(sentence.contains("do not balance"), "{sentence}");
+
+        sink.call("sink-open", whole(2));
+        let (_, sentence) = sink.refused("sink-finish", json!({"sources": []}));
+        assert!(sentence.contains("1 sources") && sentence.contains("told of 0"), "{sentence}");
+        assert!(books(&joined(&mut generator, &mut sink, &whole(3)))[0].2 > 0);
+    }
+}
+
+#[test]
+fn a_stream_that_outlasts_the_drain_is_told() {
+    for (mut generator, mut sink) in hosts() {
+        let mut request = trial(1, 200, 1_000, &[source(0, Some(20_000.0))], &["s0"]);
+        request["drain_limit_ns"] = json!(30 * MILLISECOND_NS);
+        sink.call("sink-open", request.clone());
+        let sending = generator.send("send", request);
+        // The first frames are there before the sink is told that all were.
+        while arrived(&mut sink) < 1_000 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let all = json!({"intended_frames": 20_000, "offered_frames": 20_000, "unsent_frames": 0});
+        let received = sink.call("sink-finish", json!({"sources": [all]}));
+        assert_eq!(received["sink"]["drained"], false, "{received}");
+        generator.answer(sending);
+    }
+}
+
+#[test]
+fn the_halves_are_the_peers_alone() {
+    let mut guest = Agent::start("guest");
+    for operation in ["send", "sink-open"] {
+        assert_eq!(guest.refused(operation, whole(1)).0, "unsupported");
+    }
+}
+
+#[test]
+fn a_copy_leaves_no_file_and_can_call_itself_back_to_back() {
+    let copy = std::env::temp_dir().join(format!("virtoll-agent-copy-{}", std::process::id()));
+    std::fs::copy(BINARY, &copy).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user"]).arg(&copy).args([
+        "--seat",
+        "peer",
+        "--unlink-self",
+    ]);
+    let mut agent = Agent::spawn(command);
+    assert!(!copy.exists());
+
+    let mut request = trial(1, 200, 100, &[source(0, Some(10_000.0))], &["pair0in"]);
+    request["sources"][0]["interface"] = json!("pair0out");
+    request["sources"][0]["destination_mac"] = json!("02:76:74:03:01:00");
+    request["id"] = json!(1);
+    request["op"] = json!("traffic");
+    let wanted = json!({
+        "argv": ["/proc/self/exe", "--seat", "peer", "--pairs", "1"],
+        "stdin": STANDARD.encode(format!("{request}\n")),
+        "timeout_ns": 20_000 * MILLISECOND_NS,
+        "limit_bytes": 1 << 20,
+    });
+    let ended = agent.call("exec", wanted);
+    let output =
+        String::from_utf8(STANDARD.decode(ended["stdout"].as_str().unwrap()).unwrap()).unwrap();
+    let lines: Vec<Value> =
+        output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["event"], "ready");
+    let (intended, offered, forwarded) = books(&lines[1]["ok"])[0];
+    assert_eq!(intended, 1_000);
+    assert!(forwarded > 0 && forwarded <= offered, "{lines:?}");
+}
