@@ -1,0 +1,120 @@
+"""Generator and sink on two hosts, over the real SSH: a whole run, what is left after it however it ends, bad input."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments
+from tests.support.ssh_hosts import SshHosts, ssh_hosts
+
+from virtoll.report import build_report
+from virtoll.samples import RunFolder
+from virtoll.stats.hops import locate
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+PAIRS = (("near0", "alpha", "far"), ("near1", "beta", "far"))
+SECTION: dict[str, Any] = {
+    "generator": {"host": {"ssh": "alpha"}, "interfaces": ["far"]},
+    "sink": {"host": {"ssh": "beta"}, "interfaces": ["far"]},
+    "hypervisor": {"host": "local", "interfaces": ["near0", "near1"]},
+}
+FORWARD = {"workload": "forward", "frame_size_bytes": 200, "rate_factor": 8, "first_rate_frames_per_second": 1000}
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
+    with ssh_hosts(tmp_path_factory.mktemp("ssh")) as made:
+        yield made
+
+
+def await_that(true: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"waited {seconds:g} s: {what}"
+        time.sleep(0.05)
+
+
+def assert_nothing_left(hosts: SshHosts) -> None:
+    for host in hosts.hosts:
+        await_that(lambda host=host: not hosts.agents(host), f"the agent on {host} leaves")  # type: ignore[misc]
+        assert hosts.copies(host) == []
+
+
+def test_a_run_with_generator_and_sink_on_two_hosts(hosts: SshHosts, tmp_path: Path) -> None:
+    hosts.wire(PAIRS)
+    file = experiments.write(tmp_path, platforms=["native", "netns"], blocks=1, testbed=SECTION,
+                             workloads=[{**FORWARD, "point_milliseconds": 50}])  # fmt: skip
+    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 0, complaint
+    folder = RunFolder.open(tmp_path / "run")
+    trials = folder.trials()
+    assert [(trial.platform, trial.status, trial.reason) for trial in trials] == [
+        (name, "ok", None) for name in ("native", "netns")
+    ]
+    for point in (point for trial in trials for point in trial.points or ()):
+        (source,), (arrived,) = point.sources, point.sink.per_source
+        assert source.offered_frames + source.unsent_frames == source.intended_frames
+        assert arrived.forwarded_frames + arrived.lost_frames == source.offered_frames
+        assert arrived.delay_ns is None
+        assert point.sink.delay_reason is not None
+        assert point.cpu is not None
+        assert point.cpu.generator_cpu_ns
+        assert point.cpu.sink_cpu_ns
+        ends = [(hop.role, hop.where) for hop in point.hops or () if hop.interface == "far"]
+        assert ends == [("generator", "peer"), ("sink", "sink")]
+        assert sum(loss.frames for loss in locate(point)) == arrived.lost_frames
+    assert all(trial.points and trial.points[0].sink.per_source[0].forwarded_frames > 0 for trial in trials)
+    assert {record.status for record in folder.calibrations()} == {"failed"}
+    text = build_report(folder.path).path.read_text(encoding="utf-8")
+    assert "ssh alpha and the sink (far) on ssh beta" in text
+    assert "one-way delays are missing" in text
+    assert "virtoll wire calibrate" in text
+    assert_nothing_left(hosts)
+
+
+def test_a_controller_that_is_killed_leaves_nothing_on_the_hosts(hosts: SshHosts, tmp_path: Path) -> None:
+    hosts.wire(PAIRS)
+    file = experiments.write(tmp_path, platforms=["native"], blocks=50, testbed=SECTION,
+                             workloads=[{**FORWARD, "point_milliseconds": 200}])  # fmt: skip
+    into = tmp_path / "run"
+    with hosts.start("run", file, "--into", into, variables={"VIRTOLL_RUNS": str(tmp_path)}) as process:
+        trials = into / "trials.jsonl"
+        await_that(lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > 0), "a trial")
+        assert process.poll() is None, process.communicate()
+        assert all(len(hosts.agents(host)) == 1 for host in hosts.hosts)
+        assert [hosts.copies(host) for host in hosts.hosts] == [[], []]
+        process.kill()
+    assert_nothing_left(hosts)
+
+
+@pytest.mark.parametrize(
+    ("role", "host", "interface", "complaint"),
+    [
+        ("generator", "alpha-closed", "far", "ssh alpha-closed cannot be reached: .*Connection refused"),
+        ("sink", "beta-stranger", "far", "ssh beta-stranger cannot be reached: .*Permission denied"),
+        ("sink", "no-such-host", "far", "ssh no-such-host cannot be reached: .*no-such-host"),
+        ("sink", "beta", "far9", "testbed: ssh beta has no interface far9; it has: .*way"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_starts_nothing(
+    hosts: SshHosts, tmp_path: Path, role: str, host: str, interface: str, complaint: str
+) -> None:
+    wanted = {
+        **SECTION,
+        role: {"host": {"ssh": host}, "interfaces": [interface]},
+        "hypervisor": {"host": "local", "interfaces": ["way0", "way1"]},
+    }
+    if role == "sink":
+        wanted["generator"] = {"host": {"ssh": "alpha"}, "interfaces": ["way"]}
+    file = experiments.write(tmp_path, platforms=["native"], testbed=wanted, workloads=[FORWARD])
+    code, said = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 2, said
+    assert len(said.strip().splitlines()) == 1
+    assert re.search(complaint, said)
+    assert_nothing_left(hosts)
+    assert not (tmp_path / "run").exists()
