@@ -41,6 +41,8 @@ COMMON_PACKAGES = (
 )
 DEV_PACKAGES = (
     "ethtool",  # tests look at interfaces with another program than ours
+    "openssh-client",  # tests reach the hosts of a testbed by the real SSH
+    "openssh-server",  # the same; each sshd is started by its test in a namespace
     "tshark",  # tests have frames judged by another parser than ours
 )
 # A package that brings the same program and that must not be removed in favour of Debian's own.

@@ -51,14 +51,11 @@ def _receive(agent: Path, where: tuple[str, str], seconds: float, books: bool) -
     return subprocess.Popen(inside(name, command), stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def _wait_attached(name: str, device: str) -> None:
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        shown = subprocess.run(["ip", "-n", name, "link", "show", device], capture_output=True, text=True, check=True)
-        if "xdp" in shown.stdout:
-            return
-        time.sleep(0.02)
-    raise SystemExit(f"bench: the sink did not attach to {device}")
+def _wait_open(sink: subprocess.Popen[str], device: str) -> None:
+    """The sink's first line says that it counts; none comes when it could not attach."""
+    assert sink.stdout is not None
+    if '"open"' not in sink.stdout.readline():
+        raise SystemExit(f"bench: the sink did not attach to {device}")
 
 
 def measure(peer: Peer, routed: bool, own_core: bool, folder: Path, agent: Path) -> dict[str, Any] | None:
@@ -72,7 +69,7 @@ def measure(peer: Peer, routed: bool, own_core: bool, folder: Path, agent: Path)
         sink = None
     else:
         sink = _receive(agent, where, seconds + 0.4, peer.books)
-        _wait_attached(*where)
+        _wait_open(sink, where[1])
     lab.place(own_core, gro=own_core or routed)
     nice = ["nice", "-n", "-20"] if peer.ours else ["nice", "-n", "-20", "taskset", "-c", "0"]
     if peer.name in {"dpdk-testpmd", "iperf2"}:  # the one places its threads itself, the other needs a second one

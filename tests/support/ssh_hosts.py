@@ -1,7 +1,7 @@
 """Two hosts that are reached by the real SSH: namespaces with an sshd each, and one for the launcher.
 
-Everything is in namespaces of the test's own: networks, mounts (the hosts have their own /tmp and /run, the launcher its
-own /etc/ssh/ssh_config.d), and on the hosts processes, which all end with their sshd. Keys are made for the test.
+Everything is in namespaces of the test's own: networks, mounts (the hosts have their own /tmp and /run, the launcher
+its own /etc/ssh/ssh_config.d), and on the hosts processes, which all end with their sshd. Keys are made for the test.
 """
 
 from __future__ import annotations

@@ -338,6 +338,19 @@ mod tests {
         assert!(refusal(r#"{"id":3,"op":"dance"}"#).error.message.contains("dance"));
     }
 
+    #[test]
+    fn what_the_sources_tell_is_read_whole_or_refused() {
+        let told = r#"{"id":1,"op":"sink-finish","sources":[{"intended_frames":3,"offered_frames":2,"unsent_frames":1}]}"#;
+        let one = SourceTold { intended_frames: 3, offered_frames: 2, unsent_frames: 1 };
+        let operation = Operation::SinkFinish(SinkFinish { sources: vec![one] });
+        assert_eq!(Request::parse(told.as_bytes()).unwrap(), Request { id: 1, operation });
+        assert!(refusal(&told.replace(":2", ":-2")).error.message.contains("-2"));
+        assert!(refusal(&told.replace("unsent", "lost")).error.message.contains("lost_frames"));
+        assert!(
+            refusal(r#"{"id":1,"op":"sink-close","sources":[]}"#).error.message.contains("sources")
+        );
+    }
+
     proptest! {
         #[test]
         fn no_line_makes_it_panic(line in prop::collection::vec(any::<u8>(), 0..200)) {

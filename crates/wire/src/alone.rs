@@ -76,7 +76,7 @@ impl Receiving {
     /// # Errors
     /// No thread can be had.
     pub fn start(sink: Box<dyn Collect>, cpu: Option<u32>) -> io::Result<Self> {
-        let stop = Arc::new(Stop::new(1));
+        let stop = Arc::new(Stop::default());
         let seen = Arc::clone(&stop);
         let collect = move || on_core(cpu, || sink.collect(&Start::new(1), &seen));
         let thread = thread::Builder::new().name("sink".to_owned()).spawn(collect)?;
@@ -88,7 +88,7 @@ impl Receiving {
     /// # Errors
     /// What made receiving impossible.
     pub fn finish(mut self) -> io::Result<(SinkCounts, ThreadCost)> {
-        self.stop.one_stopped();
+        self.stop.stopped();
         let ended = self.thread.take().map(JoinHandle::join);
         let panicked = || Err(io::Error::other("the sink's thread panicked"));
         ended.and_then(Result::ok).unwrap_or_else(panicked)
@@ -98,7 +98,7 @@ impl Receiving {
 impl Drop for Receiving {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            self.stop.one_stopped();
+            self.stop.stopped();
         }
     }
 }

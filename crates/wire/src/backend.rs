@@ -174,27 +174,20 @@ impl Start {
     }
 }
 
-/// Tells the sink when the last source stopped.
-#[derive(Debug)]
+/// Tells the sink when the last source had stopped.
+#[derive(Debug, Default)]
 pub struct Stop {
-    running: AtomicU64,
     stopped_ns: AtomicU64,
 }
 
 impl Stop {
-    /// For `sources` sources.
-    pub fn new(sources: usize) -> Self {
-        Self { running: AtomicU64::new(sources as u64), stopped_ns: AtomicU64::new(0) }
+    /// All sources have stopped, for whatever reason.
+    pub fn stopped(&self) {
+        self.stopped_ns.store(monotonic_ns(), Ordering::Release);
     }
 
-    /// One source stopped, for whatever reason.
-    pub fn one_stopped(&self) {
-        self.stopped_ns.fetch_max(monotonic_ns(), Ordering::AcqRel);
-        self.running.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// `CLOCK_MONOTONIC` at which the last source stopped, once it has.
+    /// `CLOCK_MONOTONIC` at which that was told, once it was.
     pub fn stopped_ns(&self) -> Option<u64> {
-        (self.running.load(Ordering::Acquire) == 0).then(|| self.stopped_ns.load(Ordering::Acquire))
+        Some(self.stopped_ns.load(Ordering::Acquire)).filter(|at| *at > 0)
     }
 }

@@ -182,8 +182,15 @@ impl Interface {
                 Err(_) => return Err(native),
             },
         };
-        let (_configuration, link) = (configuration, Some(link));
-        Ok(Self { arrivals, queues, histograms, captures, mode, _configuration, link })
+        Ok(Self {
+            arrivals,
+            queues,
+            histograms,
+            captures,
+            mode,
+            _configuration: configuration,
+            link: Some(link),
+        })
     }
 
     fn buckets(&self, histogram: usize) -> impl Iterator<Item = u64> {
