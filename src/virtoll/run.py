@@ -138,6 +138,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
         live = fleet.guest(trial.platform.label)
         if live is None:
             status, reason = "skipped", fleet.why_absent(trial.platform.label)
+            ground.refuse_dead_peer(GuestError(reason))
         else:
             with live.running():
                 bench = live.bench(ground.pinning, ground.tags)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,17 +81,38 @@ def test_a_run_with_generator_and_sink_on_two_hosts(hosts: SshHosts, tmp_path: P
     assert_nothing_left(hosts)
 
 
-def test_a_controller_that_is_killed_leaves_nothing_on_the_hosts(hosts: SshHosts, tmp_path: Path) -> None:
+@contextlib.contextmanager
+def under_way(hosts: SshHosts, into: Path, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A run with an agent on each host and a trial more than there were."""
     hosts.wire(PAIRS)
+    trials = into / "trials.jsonl"
+    before = trials.stat().st_size if trials.exists() else 0
+    with hosts.start(*arguments, variables={"VIRTOLL_RUNS": str(into.parent)}) as process:
+        try:
+            await_that(
+                lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > before), "a trial"
+            )
+            assert process.poll() is None, process.communicate()
+            assert [len(hosts.agents(host)) for host in hosts.hosts] == [1, 1]
+            assert [hosts.copies(host) for host in hosts.hosts] == [[], []]
+            yield process
+        finally:
+            process.kill()
+
+
+def test_whoever_dies_nothing_is_left_on_the_hosts(hosts: SshHosts, tmp_path: Path) -> None:
+    """First the sink's agent, which ends the run with its host named; then, resumed, the controller."""
     file = experiments.write(tmp_path, platforms=["native"], blocks=50, testbed=SECTION,
                              workloads=[{**FORWARD, "point_milliseconds": 200}])  # fmt: skip
     into = tmp_path / "run"
-    with hosts.start("run", file, "--into", into, variables={"VIRTOLL_RUNS": str(tmp_path)}) as process:
-        trials = into / "trials.jsonl"
-        await_that(lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > 0), "a trial")
-        assert process.poll() is None, process.communicate()
-        assert all(len(hosts.agents(host)) == 1 for host in hosts.hosts)
-        assert [hosts.copies(host) for host in hosts.hosts] == [[], []]
+    with under_way(hosts, into, "run", file, "--into", into) as process:
+        os.kill(hosts.agents("beta")[0], signal.SIGKILL)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "the agent on ssh beta ended" in complaint
+    assert "virtoll resume" in complaint
+    assert_nothing_left(hosts)
+    with under_way(hosts, into, "resume", into) as process:
         process.kill()
     assert_nothing_left(hosts)
 
@@ -97,8 +122,8 @@ def test_a_controller_that_is_killed_leaves_nothing_on_the_hosts(hosts: SshHosts
     [
         ("generator", "alpha-closed", "far", "ssh alpha-closed cannot be reached: .*Connection refused"),
         ("sink", "beta-stranger", "far", "ssh beta-stranger cannot be reached: .*Permission denied"),
-        ("sink", "no-such-host", "far", "ssh no-such-host cannot be reached: .*no-such-host"),
-        ("sink", "beta", "far9", "testbed: ssh beta has no interface far9; it has: .*way"),
+        ("generator", "no-such-host", "far", "ssh no-such-host cannot be reached: .*no-such-host"),
+        ("generator", "alpha", "far9", "testbed: ssh alpha has no interface far9; it has: .*way"),
     ],
 )
 def test_bad_input_is_one_sentence_and_starts_nothing(

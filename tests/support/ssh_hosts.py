@@ -78,14 +78,14 @@ class SshHosts:
                 process.kill()
         return process.returncode, complaint
 
-    def agents(self, host: str) -> list[str]:
-        """Command lines of agents that run on a host."""
-        found = []
-        for file in Path(f"/proc/{self.hosts[host]}/root/proc").glob("[0-9]*/cmdline"):
+    def agents(self, host: str) -> list[int]:
+        """Agents that run on a host, as processes of this test's own namespace."""
+        network, found = Path(f"/proc/{self.hosts[host]}/ns/net").stat().st_ino, []
+        for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                words = file.read_bytes().split(b"\0")
-                if b"virtoll-agent-" in words[0]:
-                    found.append(b" ".join(words).decode())
+                program = (process / "cmdline").read_bytes().split(b"\0")[0]
+                if b"/virtoll-agent-" in program and (process / "ns/net").stat().st_ino == network:
+                    found.append(int(process.name))
         return found
 
     def copies(self, host: str) -> list[str]:
@@ -121,7 +121,7 @@ def ssh_hosts(folder: Path, names: Sequence[str] = ("alpha", "beta")) -> Iterato
         made = SshHosts(launcher.pid)
         for number, name in enumerate(names):
             (keys / "sshd_config").write_text(SSHD_CONFIG.format(address=f"10.99.{number}.2"), encoding="utf-8")
-            own_processes = ["--pid", "--fork", "--kill-child", "--mount-proc"]
+            own_processes = ["--pid", "--fork", "--kill-child"]
             host = stack.enter_context(_namespaces(HOST, keys, own_processes))
             made.hosts[name] = host.pid
             made.wire([(f"way{number}", name, "way")])
