@@ -9,6 +9,8 @@ use virtoll_wire::netlink::LinkStatistics;
 use virtoll_wire::senders::Sent;
 use virtoll_wire::trial::{InterfaceChange, TrialCounts, TrialPlan};
 
+use super::order;
+
 /// The answer to `traffic`; `busy` is what the processors did meanwhile.
 pub fn answer(request: &Traffic, plan: &TrialPlan, counts: &TrialCounts, busy: &Value) -> Value {
     let numbered = || counts.sources.iter().enumerate();
@@ -114,6 +116,7 @@ pub fn arrived(
         "forwarded_frames": arrived.forwarded_frames,
         "duplicate_frames": arrived.duplicate_frames,
         "reordered_frames": arrived.reordered_frames,
+        "reordering": order::told(&arrived.reordering),
         "lost_frames": lost_frames,
         "first_received_monotonic_ns": arrived.first_received_monotonic_ns,
         "last_received_monotonic_ns": arrived.last_received_monotonic_ns,
