@@ -138,7 +138,8 @@ def knows_counters(agent: Caller) -> bool:
 def surroundings(before: Reading, after: Reading) -> dict[str, Any] | None:
     """What belongs to no interface, of the host (softnet is the whole machine's) and of the guest, both readings."""
     told: dict[str, Any] = {}
-    for name, where, keys in (("host", "peer", ("softnet",)), ("guest", "guest", ("softnet", "snmp", "snmp6", "processors"))):
+    guest_keys = ("softnet", "snmp", "snmp6", "processors")
+    for name, where, keys in (("host", "peer", ("softnet",)), ("guest", "guest", guest_keys)):
         first, then = before.answers.get(where), after.answers.get(where)
         told[name] = None if first is None or then is None else {
             "before": {key: first.get(key) for key in keys}, "after": {key: then.get(key) for key in keys}

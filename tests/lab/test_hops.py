@@ -1,7 +1,7 @@
-"""A loss is booked where it happened: real frames, dropped by the kernel at a place and in a number that the test knows.
+"""A loss is booked where it happened: real frames, dropped by the kernel at a known place and in a known number.
 
-Each harm is done to a real guest's own namespace or bridge with tc, iptables, ip and bridge; what the harm's own counter
-says (a rule's, a queue's) is the truth that the located losses must equal, with nothing anywhere else.
+Each harm is done to a real guest's own namespace or bridge with tc, iptables, ip and bridge; what the harm's own
+counter says (a rule's, a queue's) is the truth that the located losses must equal, with nothing anywhere else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 FRAMES = 23
 IP_BYTES = 64 - 14
-SLOW = "rate 1mbit burst 2kb limit 2kb".split()
+SLOW = ["rate", "1mbit", "burst", "2kb", "limit", "2kb"]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,8 @@ class Router:
 
     def interface(self, mac: str) -> str:
         """The guest's name of the interface with this address."""
-        return next(one["ifname"] for one in json.loads(self.inside("ip", "-j", "link")) if one["address"] == mac)
+        links = json.loads(self.inside("ip", "-j", "link"))
+        return str(next(one["ifname"] for one in links if one["address"] == mac))
 
     @property
     def out(self) -> str:

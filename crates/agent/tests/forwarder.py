@@ -38,7 +38,6 @@ class Account:
     extents: list[int] = field(default_factory=list)
     degrees: list[int] = field(default_factory=list)
 
-
     def enter(self, sequence: int, before: list[int]) -> None:
         """A first arrival after those ``before``; RFC 4737: extent (4.2.3) and n of n-reordering (5.2)."""
         larger = [place for place, other in enumerate(before) if other > sequence]

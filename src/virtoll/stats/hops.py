@@ -149,7 +149,8 @@ def _stations(hop: Hop, noise: int) -> list[_Station]:
     if sent is None or dropped is None or queued is None:
         return [_Station(before, None, None, hop), _Station(queue, None, None, hop), _Station(after, None, None, hop)]
     return [_Station(before, sent + dropped + queued - noise, None, hop),
-            _Station(queue, sent + dropped - noise, queued, hop), _Station(after, sent - noise, dropped, hop)]  # fmt: skip
+            _Station(queue, sent + dropped - noise, queued, hop),
+            _Station(after, sent - noise, dropped, hop)]  # fmt: skip
 
 
 def growth(hop: Hop, counter: str) -> int | None:
@@ -200,6 +201,7 @@ def _stack(point: Point, frames: int) -> tuple[str, ...]:
     read = point.surroundings.guest if point.surroundings else None
     if not read or not read["before"].get("snmp") or not read["after"].get("snmp"):
         return ()
+
     def grown(protocol: str, name: str) -> int:
         first, then = (_protocol(read[when], protocol) for when in ("before", "after"))
         return then.get(name, 0) - first.get(name, 0)
