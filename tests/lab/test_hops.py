@@ -173,10 +173,9 @@ def test_losses_at_two_places_are_told_apart(router: Router) -> None:
     with router.rule("mangle", "PREROUTING", FRAMES, "TTL", "--ttl-set", "1"), router.slow_queue() as dropped:
         measured = point(router.live, rate=6000.0)
         drops = dropped()
-    assert told(locate(measured)) == [
-        (Place.GUEST, FRAMES, Owner.PLATFORM),
-        (Place.GUEST_QUEUE, drops, Owner.PLATFORM),
-    ]
+    losses = locate(measured)
+    assert told(losses) == [(Place.GUEST, FRAMES, Owner.PLATFORM), (Place.GUEST_QUEUE, drops, Owner.PLATFORM)]
+    assert losses[0].evidence == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
     assert measured.sink.per_source[0].lost_frames == FRAMES + drops
 
 

@@ -174,7 +174,8 @@ def _walk(
     for station, largest_later in zip(stations, after, strict=True):
         if station.place not in waiting:
             waiting.append(station.place)
-        if station.hop is not None:
+        # What an interface drops on sending, it drops behind the count of what was handed to it.
+        if station.hop is not None and (station.hop.direction == "in" or station.dropped is not None):
             hops.append(station.hop)
         if station.frames is None or station.frames + CHATTER_FRAMES < min(largest_later, offered):
             continue
