@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from virtoll.points import Point
@@ -132,6 +132,7 @@ def test_sources_are_told_apart_until_they_share_the_way() -> None:
     assert told(losses) == [(0, Place.PORT, 10), (0, Place.GUEST, 30), (1, Place.GUEST, 15)]
 
 
+@settings(deadline=None)  # no wall time in a test
 @given(st.data())
 def test_the_losses_are_always_the_books(data: st.DataObject) -> None:
     """Whatever the counters say, wild ones too: each source's losses add up to its lost frames, none is negative."""
