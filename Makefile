@@ -62,11 +62,9 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (10); FUZZ_SEED=0 explores anew
 	done
 
 # Not static (a sanitizer's runtime is not), and so in a folder of its own.
-sanitize: ## unit and property tests of the Rust crates under AddressSanitizer and LeakSanitizer
+sanitize: ## tests of proto, clock and wire under AddressSanitizer and LeakSanitizer
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test $(CARGO_FLAGS) --target-dir target/sanitize \
 		-p virtoll-proto -p virtoll-clock -p virtoll-wire --lib --tests
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test $(CARGO_FLAGS) --target-dir target/sanitize \
-		-p virtoll-agent --bins
 
 # One test waits for the real clock, which runs away from an interpreter.
 miri: ## unit tests without system calls under Miri (needs a nightly compiler with miri and rust-src)
