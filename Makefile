@@ -2,12 +2,14 @@
 
 PYTHON ?= python3
 FUZZ_SECONDS ?= 10
+# The same inputs each time; 0 for random ones, which are then kept in fuzz/corpus.
+FUZZ_SEED ?= 1
 FUZZ_VERSION := 0.13.2
 BIN := .venv/bin
 CARGO_FLAGS := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test lint format test-rust test-python agent image fuzz bench bench-wire clean
+.PHONY: help setup setup-dev demo test lint format test-rust test-python agent image fuzz sanitize miri bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,13 +49,27 @@ agent: ## builds the agent alone
 image: ## builds the guest images alone
 	@$(PYTHON) tools/setup.py --only image
 
-# cargo-fuzz needs nightly features of the compiler; RUSTC_BOOTSTRAP lets a stable one offer them.
-fuzz: ## each fuzz target for FUZZ_SECONDS (10)
+# cargo-fuzz and sanitizers need nightly features of the compiler; RUSTC_BOOTSTRAP lets a stable one offer them.
+fuzz: ## each fuzz target for FUZZ_SECONDS (10); FUZZ_SEED=0 explores anew
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked --version $(FUZZ_VERSION)
 	@set -e; targets=$$(RUSTC_BOOTSTRAP=1 cargo fuzz list); test -n "$$targets"; for target in $$targets; do \
-		echo "fuzz: $$target for $(FUZZ_SECONDS) s"; \
-		RUSTC_BOOTSTRAP=1 cargo fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -print_final_stats=1; \
+		corpus=fuzz/corpus/$$target; \
+		if [ "$(FUZZ_SEED)" != 0 ]; then corpus=fuzz/target/fresh/$$target; rm -rf $$corpus; fi; \
+		mkdir -p $$corpus; \
+		echo "fuzz: $$target for $(FUZZ_SECONDS) s, seed $(FUZZ_SEED)"; \
+		RUSTC_BOOTSTRAP=1 cargo fuzz run $$target $$corpus fuzz/seeds/$$target -- \
+			-seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -print_final_stats=1; \
 	done
+
+# Not static (a sanitizer's runtime is not), and so in a folder of its own.
+sanitize: ## tests of proto, clock and wire under AddressSanitizer and LeakSanitizer
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test $(CARGO_FLAGS) --target-dir target/sanitize \
+		-p virtoll-proto -p virtoll-clock -p virtoll-wire --lib --tests
+
+# One test waits for the real clock, which runs away from an interpreter.
+miri: ## unit tests without system calls under Miri (needs a nightly compiler with miri and rust-src)
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 cargo +nightly miri test $(CARGO_FLAGS) --target-dir target/miri \
+		-p virtoll-proto -p virtoll-wire --lib -- --skip what_is_too_late_is_skipped_and_booked
 
 bench: ## the project's own benchmarks
 	cargo bench $(CARGO_FLAGS) --workspace

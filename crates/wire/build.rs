@@ -13,7 +13,7 @@ const OBJECTS: [&str; 2] = ["generator", "sink"];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=CLANG");
-    for file in ["build.rs", "build/elf.rs", "bpf/common.h"] {
+    for file in ["build.rs", "build/elf.rs", "bpf/common.h", "bpf/reordering.h"] {
         println!("cargo::rerun-if-changed={file}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -50,6 +50,8 @@ class Reading:
             for name in ("dropped", "overlimits", "backlog"):
                 key = f"qdisc_{queue['kind']}_{name}"
                 queues[key] = queues.get(key, 0) + queue[name]
+            if queue.get("root"):
+                queues["queue_dropped"] = queues.get("queue_dropped", 0) + queue["dropped"]
         driver = {f"driver_{name}": count for name, count in (found.get("driver_statistics") or {}).items()}
         return {**found["statistics"], **driver, **queues}
 
@@ -144,7 +146,8 @@ def knows_counters(agent: Caller) -> bool:
 def surroundings(before: Reading, after: Reading) -> dict[str, Any] | None:
     """What belongs to no interface, of the host (softnet is the whole machine's) and of the guest, both readings."""
     told: dict[str, Any] = {}
-    for name, where, keys in (("host", "peer", ("softnet",)), ("guest", "guest", ("softnet", "snmp", "processors"))):
+    guest_keys = ("softnet", "snmp", "snmp6", "processors")
+    for name, where, keys in (("host", "peer", ("softnet",)), ("guest", "guest", guest_keys)):
         first, then = before.answers.get(where), after.answers.get(where)
         told[name] = None if first is None or then is None else {
             "before": {key: first.get(key) for key in keys}, "after": {key: then.get(key) for key in keys}

@@ -61,6 +61,48 @@ class SourceCounts:
 
 
 @dataclass(frozen=True)
+class SmallCounts:
+    """Counts of small numbers: `histogram` as (largest value in the bucket, frames), below 64 exact, above by octave.
+
+    `unknown_frames`: reordered frames whose number is not known, since the sink's memory is bounded.
+    """
+
+    count: int
+    sum: int
+    maximum: int
+    histogram: tuple[tuple[int, int], ...]
+    unknown_frames: int
+
+
+@dataclass(frozen=True)
+class LateTime:
+    """Late times of reordered frames (RFC 4737, 4.3), ns; their count is that of the extents."""
+
+    sum: int
+    maximum: int
+
+
+@dataclass(frozen=True)
+class Density:
+    """RFC 5236: frames by displacement (RD) or by frames in the buffer (RBD); `beyond_frames` are in no bucket."""
+
+    threshold_frames: int
+    histogram: tuple[tuple[int, int], ...]
+    beyond_frames: int
+
+
+@dataclass(frozen=True)
+class Reordering:
+    """The order in which one source's frames arrived; RFC 5236's densities are None where the sink has them not."""
+
+    extent_frames: SmallCounts
+    n_reordering: SmallCounts
+    late_time_ns: LateTime
+    displacement: Density | None = None
+    buffer_occupancy: Density | None = None
+
+
+@dataclass(frozen=True)
 class SinkCounts:
     """Frames of one source at the sink; `forwarded + lost == offered`."""
 
@@ -73,6 +115,7 @@ class SinkCounts:
     last_received_monotonic_ns: int | None
     delay_ns: Distribution | None = None
     packet_delay_variation_ns: DelayVariation | None = None
+    reordering: Reordering | None = None
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ const SOFTNET: [(&str, usize); 6] = [
     ("backlog", 11),
 ];
 const SOFTNET_PROCESSOR: usize = 12;
-const PROTOCOLS: [&str; 2] = ["Ip", "Udp"];
+const PROTOCOLS: [&str; 4] = ["Ip", "Icmp", "Udp", "IpExt"];
 
 /// Carries the request out.
 ///
@@ -47,7 +47,7 @@ pub fn collect(request: &Counters) -> Result<Value, Error> {
         "monotonic_ns": read_at_ns,
         "interfaces": interfaces,
         "softnet": read("/proc/thread-self/net/softnet_stat").map(|text| softnet(&text)),
-        "snmp": read("/proc/thread-self/net/snmp").map(|text| protocols(&text)),
+        "snmp": snmp(),
         "snmp6": read("/proc/thread-self/net/snmp6").map(|text| protocols_6(&text)),
         "processors": Processors::read().told(),
     }))
@@ -55,6 +55,12 @@ pub fn collect(request: &Counters) -> Result<Value, Error> {
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
+}
+
+/// What the protocols count; those that were added later (`IpExt`: packets without a route) stand in a file of their own.
+fn snmp() -> Option<Value> {
+    let own = read("/proc/thread-self/net/snmp")?;
+    Some(protocols(&(own + &read("/proc/thread-self/net/netstat").unwrap_or_default())))
 }
 
 fn interface(link: &Link, queues: &[QueueDiscipline]) -> Value {
@@ -70,6 +76,7 @@ fn interface(link: &Link, queues: &[QueueDiscipline]) -> Value {
         .map(|queue| {
             json!({
                 "kind": queue.kind,
+                "root": queue.root,
                 "dropped": queue.dropped,
                 "overlimits": queue.overlimits,
                 "backlog": queue.backlog,
@@ -153,11 +160,10 @@ mod tests {
 
     #[test]
     fn protocols_are_pairs_of_lines() {
-        let text =
-            "Ip: Forwarding InDiscards\nIp: 1 5\nTcp: MaxConn\nTcp: -1\nUdp: InErrors\nUdp: 2\n";
+        let text = "Ip: Forwarding InDiscards\nIp: 1 5\nTcp: MaxConn\nTcp: -1\nUdp: InErrors\nUdp: 2\nIpExt: InNoRoutes\nIpExt: 7\n";
         assert_eq!(
             protocols(text),
-            json!({"Ip": {"Forwarding": 1, "InDiscards": 5}, "Udp": {"InErrors": 2}})
+            json!({"Ip": {"Forwarding": 1, "InDiscards": 5}, "Udp": {"InErrors": 2}, "IpExt": {"InNoRoutes": 7}})
         );
         assert_eq!(
             protocols_6("Ip6InReceives  \t 4\nIcmp6InMsgs 9\n"),

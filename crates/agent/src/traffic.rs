@@ -18,6 +18,7 @@ use crate::processors::Processors;
 
 pub mod answer;
 pub mod halves;
+mod order;
 
 const MOST_SOURCES: usize = 16;
 const MOST_SINKS: usize = 16;

@@ -35,6 +35,18 @@ class Account:
     dropped: int = 0
     duplicated: int = 0
     reordered: int = 0
+    extents: list[int] = field(default_factory=list)
+    degrees: list[int] = field(default_factory=list)
+
+    def enter(self, sequence: int, before: list[int]) -> None:
+        """A first arrival after those ``before``; RFC 4737: extent (4.2.3) and n of n-reordering (5.2)."""
+        larger = [place for place, other in enumerate(before) if other > sequence]
+        before.append(sequence)
+        if larger:
+            self.reordered += 1
+            self.extents.append(len(before) - 1 - larger[0])
+            smaller = [place for place, other in enumerate(before[:-1]) if other < sequence]
+            self.degrees.append(len(before) - 2 - (smaller[-1] if smaller else -1))
 
 
 @dataclass
@@ -45,7 +57,7 @@ class Forwarder:
     choose: random.Random
     told: dict[int, Account] = field(default_factory=dict)
     seen: set[tuple[int, int]] = field(default_factory=set)
-    largest: dict[int, int] = field(default_factory=dict)
+    arrived: dict[int, list[int]] = field(default_factory=dict)
     held: list[tuple[int, bytes]] = field(default_factory=list)
 
     def send(self, frame: bytes) -> None:
@@ -56,9 +68,7 @@ class Forwarder:
             self.told[source].duplicated += 1
             return
         self.seen.add((source, sequence))
-        if sequence < self.largest.get(source, -1):
-            self.told[source].reordered += 1
-        self.largest[source] = max(self.largest.get(source, -1), sequence)
+        self.told[source].enter(sequence, self.arrived.setdefault(source, []))
 
     def take(self, frame: bytes) -> None:
         """Decides over a frame, after those whose time has come."""

@@ -3,6 +3,7 @@
 // the stack. A receive queue is served by one processor at a time, so each queue has counts of its own and nothing is
 // locked; only the bitmap of sequence numbers is shared. crates/wire/src/xdp_sink.rs adds the queues up.
 #include "common.h"
+#include "reordering.h"
 
 #define SOURCES 16
 #define QUEUES 64
@@ -49,6 +50,7 @@ struct captured {
 struct sink sink;
 struct { u32 unused; } seen SECTION("maps");
 struct { u32 unused; } arrivals SECTION("maps");
+struct { u32 unused; } orders SECTION("maps");
 struct { u32 unused; } queues SECTION("maps");
 struct { u32 unused; } histograms SECTION("maps");
 struct { u32 unused; } captures SECTION("maps");
@@ -85,6 +87,21 @@ INLINE void count_delay(struct arrivals *own, u32 place, u64 sequence, u64 delay
     own->earlier_delay_ns = delay;
 }
 
+// A frame that is not the next one: late, or one that skips numbers.
+INLINE void enter_out_of_order(struct arrivals *own, u32 place, u64 sequence, u64 now)
+{
+    struct out_of_order *order = map_lookup(&orders, &place);
+    if (!order)
+        return;
+    if (sequence < own->next_sequence) {
+        own->reordered++;
+        late(order, sequence, own->forwarded, now);
+    } else {
+        skip(order, own->next_sequence, own->forwarded, now);
+        own->next_sequence = sequence + 1;
+    }
+}
+
 // Enters the arrival of a frame of this trial; FOREIGN for a number that nobody sends.
 INLINE enum verdict enter(u32 queue, u32 source, u64 sequence, const u8 *payload)
 {
@@ -107,8 +124,8 @@ INLINE enum verdict enter(u32 queue, u32 source, u64 sequence, const u8 *payload
         return TEST;
     }
     own->forwarded++;
-    if (sequence < own->next_sequence)
-        own->reordered++;
+    if (UNLIKELY(sequence != own->next_sequence))
+        enter_out_of_order(own, place, sequence, now);
     else
         own->next_sequence = sequence + 1;
     if (!(payload[FLAGS] & FLAG_EARLIER_TIME)) {

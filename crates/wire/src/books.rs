@@ -5,6 +5,7 @@
 
 use crate::frame::{ETHERTYPE_PROBE, TestFrame};
 use crate::histogram::{Distribution, Histogram};
+use crate::reordering::{Densities, Density, Occupancy, OutOfOrder, Reordering};
 
 /// What the sink counted of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,8 +14,11 @@ pub struct SourceArrivals {
     pub forwarded_frames: u64,
     /// Arrivals beyond the first of a sequence number.
     pub duplicate_frames: u64,
-    /// First arrivals with a number smaller than the largest seen (RFC 4737, Type-P-Reordered).
+    /// First arrivals with a number below the next expected one, which is the largest seen and one (RFC 4737, 3.3,
+    /// Type-P-Reordered). Divided by `forwarded_frames` it is the reordered ratio (4.1).
     pub reordered_frames: u64,
+    /// How far these were from their places.
+    pub reordering: Reordering,
     /// `CLOCK_MONOTONIC` of the first arrival.
     pub first_received_monotonic_ns: Option<u64>,
     /// `CLOCK_MONOTONIC` of the last arrival.
@@ -33,7 +37,10 @@ pub struct SourceBook {
     seen: Vec<u64>,
     capacity_frames: u64,
     counts: SourceArrivals,
-    largest: Option<u64>,
+    next: u64,
+    out_of_order: Box<OutOfOrder>,
+    density: Density,
+    occupancy: Occupancy,
     delays: Histogram,
     variations: Histogram,
     earlier: Option<(u64, u64)>,
@@ -52,7 +59,10 @@ impl SourceBook {
             seen,
             capacity_frames,
             counts,
-            largest: None,
+            next: 0,
+            out_of_order: Box::default(),
+            density: Density::default(),
+            occupancy: Occupancy::default(),
             delays: Histogram::default(),
             variations: Histogram::default(),
             earlier: None,
@@ -77,14 +87,27 @@ impl SourceBook {
         }
         *word |= bit;
         self.counts.forwarded_frames += 1;
-        match self.largest {
-            Some(largest) if sequence < largest => self.counts.reordered_frames += 1,
-            _ => self.largest = Some(sequence),
-        }
+        self.record_order(sequence, received_ns);
         if let Some(sent_ns) = sent_ns {
             self.record_delay(sequence, received_ns.saturating_sub(sent_ns));
         }
         true
+    }
+
+    #[inline]
+    fn record_order(&mut self, sequence: u64, received_ns: u64) {
+        let arrival = self.counts.forwarded_frames;
+        if sequence < self.next {
+            self.counts.reordered_frames += 1;
+            self.out_of_order.late(sequence, arrival, received_ns);
+        } else {
+            if sequence > self.next {
+                self.out_of_order.skip(self.next, arrival, received_ns);
+            }
+            self.next = sequence + 1;
+        }
+        self.density.enter(sequence);
+        self.occupancy.enter(sequence, &self.seen);
     }
 
     #[inline]
@@ -130,6 +153,15 @@ impl SourceBook {
             counts.delay_ns = Some(delays);
             counts.delay_histogram = self.delays.buckets();
             counts.delay_variation_ns = self.variations.distribution();
+        }
+        // Books that were kept elsewhere come with what was found there.
+        if self.next > 0 {
+            let (displacements, beyond_frames) = self.density.told();
+            let (occupancies, given_up_frames) = self.occupancy.told();
+            let densities =
+                Densities { displacements, beyond_frames, occupancies, given_up_frames };
+            counts.reordering =
+                Reordering { out_of_order: self.out_of_order.clone(), densities: Some(densities) };
         }
         counts
     }

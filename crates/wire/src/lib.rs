@@ -24,6 +24,7 @@ pub mod netlink;
 pub mod pacing;
 pub mod pcap;
 pub mod priority;
+pub mod reordering;
 pub mod schedule;
 pub mod senders;
 pub mod sink;

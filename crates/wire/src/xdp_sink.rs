@@ -15,6 +15,7 @@ use crate::books::{Expectation, SourceArrivals, SourceBook};
 use crate::bpf::{self, AttachMode, Object, Shared, attach_xdp, named};
 use crate::histogram::{BUCKETS, Histogram};
 use crate::pcap::CapturedPacket;
+use crate::reordering::OutOfOrder;
 use crate::socket::interface_index;
 pub(crate) use layout::{Arrivals, CapturedFrame, Configuration, Queue};
 
@@ -40,6 +41,7 @@ pub enum Mode {
 
 struct Interface {
     arrivals: Shared<Arrivals>,
+    orders: Shared<OutOfOrder>,
     queues: Shared<Queue>,
     histograms: Shared<u64>,
     captures: Shared<CapturedFrame>,
@@ -112,6 +114,7 @@ impl Collector {
                 continue;
             }
             own.add_to(&mut sum);
+            sum.reordering.out_of_order.add(&interface.orders.get(place));
             let extremes = (own.delay_min_ns, own.delay_max_ns);
             delays.add(interface.buckets(place * 2), own.delay_sum_ns, extremes);
             let extremes = (0, own.variation_max_ns);
@@ -162,6 +165,7 @@ impl Interface {
         let index = interface_index(name)?;
         let places = (QUEUES * expectation.capacities.len()) as u32;
         let arrivals = Shared::create(places)?;
+        let orders = Shared::create(places)?;
         let queues = Shared::create(QUEUES as u32)?;
         let histograms = Shared::create(places * 2 * BUCKETS as u32)?;
         let captures = Shared::create(capture_frames)?;
@@ -170,6 +174,7 @@ impl Interface {
         let maps = [
             named("seen", seen),
             named("arrivals", &arrivals),
+            named("orders", &orders),
             named("queues", &queues),
             named("histograms", &histograms),
             named("captures", &captures),
@@ -184,6 +189,7 @@ impl Interface {
         };
         Ok(Self {
             arrivals,
+            orders,
             queues,
             histograms,
             captures,

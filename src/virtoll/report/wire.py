@@ -11,6 +11,7 @@ from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.ceilings import Ceiling
 from virtoll.stats.hops import Owner
+from virtoll.stats.order import OrderRow, order_rows
 from virtoll.stats.wire import (
     BackendUse,
     CpuRow,
@@ -23,7 +24,7 @@ from virtoll.stats.wire import (
     fair_rows,
 )
 
-Row = TypeVar("Row", LossRow, DelayRow, FairRow, CpuRow)
+Row = TypeVar("Row", LossRow, DelayRow, FairRow, CpuRow, OrderRow)
 _UNKNOWN = Shown("–", kind="missing")
 
 
@@ -43,6 +44,7 @@ def wire_context(analysis: Analysis) -> dict[str, Any]:
         "lossless_rows": sum(not row.lost_frames for row in analysis.losses),
         "summary": _loss_summary(analysis.losses),
         "delays": [_delay_row(row) for row in ordered(delay_rows(tasks, trials))],
+        "orders": [_order_row(row) for row in ordered(order_rows(tasks, trials))],
         "floors": [_floor_row(one) for one in analysis.ceilings if one.floor],
         "ceilings": [_ceiling_row(one) for one in analysis.ceilings],
         "failed_calibrations": [one for one in analysis.data.calibrations if one.status != "ok"],
@@ -101,6 +103,25 @@ def _delay_row(row: DelayRow) -> TableRow:
             Shown(ns(row.maximum_ns)),
             Shown(ns(row.variation_ns)),
             Shown(str(row.samples)),
+        ),
+    )
+
+
+def _order_row(row: OrderRow) -> TableRow:
+    values = (row.mean_extent, row.largest_extent, row.largest_late_ns, row.displaced_share, row.largest_displacement)
+    extent, largest, late, displaced, furthest = values
+    known = "" if row.known_frames == row.reordered_frames else f"of {row.known_frames} whose place is known"
+    return TableRow(
+        row.platform,
+        (
+            Shown(row.task.size),
+            Shown(str(row.reordered_frames), units.percent(row.ratio)),
+            _UNKNOWN if extent is None else Shown(units.significant(extent), known),
+            _UNKNOWN if largest is None else Shown(str(largest)),
+            _UNKNOWN if late is None else Shown(units.nanoseconds(late)),
+            Shown(units.percent(row.three_reordered_share) if row.three_reordered_share else "0"),
+            _UNKNOWN if displaced is None else Shown(units.percent(displaced)),
+            _UNKNOWN if furthest is None else Shown(str(furthest)),
         ),
     )
 

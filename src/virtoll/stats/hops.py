@@ -6,15 +6,19 @@ The way is a chain of *stations*, each a count of frames that passed it: the gen
 - Frames do not come out of nothing: a station that counts fewer frames than a later one (beyond the chatter of a link)
   does not count all of them, and is left out, as one that could not be read is.
 - Counts are held between what was offered and what was forwarded, so the losses add up to the books' own loss exactly.
-- What an interface says it dropped on sending is believed before the difference of two counts.
+- What an interface, or the queueing discipline in front of it, says it dropped on sending is believed before the
+  difference of two counts.
+- What vanished inside the guest, between its two interfaces, is set against the counters of its stack: those that grew
+  are told, and how many frames are in none of them (netfilter, for one, has none).
 - Where a station is left out, the loss lies somewhere between its neighbours; if those places have not all the same
   owner, it is *unlocated*.
 - From where sources share the way, a loss is divided among them by what they had left, to whole frames.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from virtoll.points import Hop, Point
 
@@ -109,6 +113,8 @@ def locate(point: Point) -> tuple[Loss, ...]:
     if dropped:
         found = [(places, frames, (*told, f"sink's socket dropped +{dropped}") if Place.SINK in places else told)
                  for places, frames, told in found]  # fmt: skip
+    found = [(places, frames, (*told, *_stack(point, frames)) if Place.GUEST in places else told)
+             for places, frames, told in found]  # fmt: skip
     forwarded = {number: arrived[number].forwarded_frames for number in left}
     for places, frames, told in found:
         for number, share in _divide(frames, left, forwarded).items():
@@ -119,7 +125,7 @@ def locate(point: Point) -> tuple[Loss, ...]:
 
 
 def _noise(point: Point) -> int:
-    """Frames that reached the sink and are in no source's forwarded count: they passed its ring and interface too."""
+    """Frames that reached the sink and are in no source's forwarded count: they passed the shared way too."""
     again = sum(one.duplicate_frames for one in point.sink.per_source)
     return point.sink.foreign_frames + point.sink.late_trial_frames + again
 
@@ -132,17 +138,19 @@ _OUTWARD = {"generator": (Place.GENERATOR, Place.ENTRY_RING), "port-in": (Place.
 
 def _stations(hop: Hop, noise: int) -> list[_Station]:
     """One station where frames come in; two where they go out: handed to the interface, and taken by its far end."""
-    noise = noise if hop.role in ("exit", "sink") else 0
     if hop.direction == "in":
         count = growth(hop, "rx_packets")
         return [_Station(_INWARD[hop.role], None if count is None else count - noise, None, hop)]
-    sent, dropped = growth(hop, "tx_packets"), growth(hop, "tx_dropped")
+    sent, dropped, queued = growth(hop, "tx_packets"), growth(hop, "tx_dropped"), growth(hop, "queue_dropped")
     before, after = _OUTWARD[hop.role]
+    queue = after if hop.role in ("port-in", "guest-out") else before
     if hop.role == "exit" and hop.where == "guest":
-        before = Place.GUEST
-    if sent is None or dropped is None:
-        return [_Station(before, None, None, hop), _Station(after, None, None, hop)]
-    return [_Station(before, sent + dropped - noise, None, hop), _Station(after, sent - noise, dropped, hop)]
+        before, queue = Place.GUEST, Place.GUEST_QUEUE
+    if sent is None or dropped is None or queued is None:
+        return [_Station(before, None, None, hop), _Station(queue, None, None, hop), _Station(after, None, None, hop)]
+    return [_Station(before, sent + dropped + queued - noise, None, hop),
+            _Station(queue, sent + dropped - noise, queued, hop),
+            _Station(after, sent - noise, dropped, hop)]  # fmt: skip
 
 
 def growth(hop: Hop, counter: str) -> int | None:
@@ -166,7 +174,8 @@ def _walk(
     for station, largest_later in zip(stations, after, strict=True):
         if station.place not in waiting:
             waiting.append(station.place)
-        if station.hop is not None:
+        # What an interface drops on sending, it drops behind the count of what was handed to it.
+        if station.hop is not None and (station.hop.direction == "in" or station.dropped is not None):
             hops.append(station.hop)
         if station.frames is None or station.frames + CHATTER_FRAMES < min(largest_later, offered):
             continue
@@ -176,6 +185,43 @@ def _walk(
             found.append((tuple(waiting), running - reached, _evidence(hops)))
         running, waiting, hops = reached, [], hops[-1:]
     return found, running, waiting
+
+
+# Counters of the guest's stack that a packet which is routed can end in; Linux keeps IPv4's in two groups.
+_STACK = {
+    "Ip": ("InHdrErrors", "InAddrErrors", "InDiscards", "OutDiscards", "OutNoRoutes", "FragFails"),
+    "IpExt": ("InNoRoutes", "InTruncatedPkts", "InCsumErrors"),
+    "Ip6": ("InHdrErrors", "InTooBigErrors", "InNoRoutes", "InAddrErrors", "InDiscards", "OutDiscards", "OutNoRoutes",
+            "FragFails", "InTruncatedPkts"),
+}  # fmt: skip
+_FAMILIES = (("Ip", "IpExt"), ("Ip6",))
+
+
+def _stack(point: Point, frames: int) -> tuple[str, ...]:
+    """The counters of the guest's stack that grew, and how many of these frames are in none; empty where not read."""
+    read = point.surroundings.guest if point.surroundings else None
+    if not read or not read["before"].get("snmp") or not read["after"].get("snmp"):
+        return ()
+
+    def grown(protocol: str, name: str) -> int:
+        first, then = (_protocol(read[when], protocol) for when in ("before", "after"))
+        return then.get(name, 0) - first.get(name, 0)
+
+    # The family that the trial's frames were of; the other one's counters hold neighbour discovery and its like.
+    family = max(_FAMILIES, key=lambda protocols: grown(protocols[0], "InReceives"))
+    counts = {f"{protocol} {name}": grown(protocol, name) for protocol in family for name in _STACK[protocol]}
+    told = [f"guest's stack {name} +{count}" for name, count in counts.items() if count > 0]
+    counted = sum(count for count in counts.values() if count > 0)
+    if counted < frames:
+        told.append(f"{frames - counted} in no counter of the guest's stack")
+    return tuple(told)
+
+
+def _protocol(read: Mapping[str, Any], protocol: str) -> Mapping[str, int]:
+    if protocol == "Ip6":
+        return {name.removeprefix("Ip6"): count for name, count in (read.get("snmp6") or {}).items()}
+    counts: Mapping[str, int] = read["snmp"].get(protocol) or {}
+    return counts
 
 
 def _evidence(hops: Sequence[Hop]) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ const DELAYS: [&str; 3] =
     ["delay_ns", "packet_delay_variation_ns", "inter_packet_delay_variation_ns"];
 const TWO_CLOCKS: &str = "generator and sink are on two hosts, whose clocks are not one";
 
+use super::order;
+
 /// The answer to `traffic`; `busy` is what the processors did meanwhile.
 pub fn answer(request: &Traffic, plan: &TrialPlan, counts: &TrialCounts, busy: Value) -> Value {
     let mut told = sources(request, plan, &counts.sent);
@@ -161,6 +163,7 @@ pub fn arrived(
         "forwarded_frames": arrived.forwarded_frames,
         "duplicate_frames": arrived.duplicate_frames,
         "reordered_frames": arrived.reordered_frames,
+        "reordering": order::told(&arrived.reordering),
         "lost_frames": lost_frames,
         "first_received_monotonic_ns": arrived.first_received_monotonic_ns,
         "last_received_monotonic_ns": arrived.last_received_monotonic_ns,

@@ -75,6 +75,40 @@ pub fn sent(value: &Value) -> String {
     text
 }
 
+/// Reordered ratio, extent, late time and n-reordering (RFC 4737); displacement and buffer (RFC 5236).
+fn order(text: &mut String, source: &Value) {
+    let (order, reordered) = (&source["reordering"], count(&source["reordered_frames"]));
+    let forwarded = count(&source["forwarded_frames"]).max(1);
+    line(text, "  ratio", &format!("{:.4} %", reordered as f64 * 100.0 / forwarded as f64));
+    let mean = |value: &Value| count(&value["sum"]) as f64 / count(&value["count"]).max(1) as f64;
+    let extents = &order["extent_frames"];
+    if count(&extents["count"]) > 0 {
+        line(text, "  extent, mean (frames)", &format!("{:.2}", mean(extents)));
+        line(text, "  extent, largest", &count(&extents["maximum"]).to_string());
+        line(text, "  late time, largest", &microseconds(&order["late_time_ns"]["maximum"]));
+        let degrees = order["n_reordering"]["histogram"].as_array().into_iter().flatten();
+        let three: u64 = degrees.filter(|one| count(&one[0]) >= 3).map(|one| count(&one[1])).sum();
+        line(text, "  3-reordered", &three.to_string());
+    }
+    if count(&extents["unknown_frames"]) > 0 {
+        line(text, "  extent not known", &count(&extents["unknown_frames"]).to_string());
+    }
+    for (title, key) in [
+        ("displacement (RFC 5236 RD)", "displacement"),
+        ("in buffer (RFC 5236 RBD)", "buffer_occupancy"),
+    ] {
+        let Some(histogram) = order[key]["histogram"].as_array() else {
+            let _ = writeln!(text, "  {title:<28} not measured by this sink");
+            continue;
+        };
+        // In order, every frame has displacement 0 and the buffer is empty: nothing to show.
+        for one in histogram.iter().filter(|_| histogram.len() > 1) {
+            let place = one[0].as_i64().unwrap_or(0);
+            line(text, &format!("{title} {place}"), &count(&one[1]).to_string());
+        }
+    }
+}
+
 /// What `wire receive` tells.
 pub fn received(value: &Value) -> String {
     let mut text = String::from("received\n");
@@ -102,6 +136,7 @@ pub fn received(value: &Value) -> String {
             ("reordered (RFC 4737)", "reordered_frames"),
         ],
     );
+    order(&mut text, source);
     let (first, last) =
         (&source["first_received_monotonic_ns"], &source["last_received_monotonic_ns"]);
     let per_second = rate(count(&source["forwarded_frames"]), first, last);

@@ -50,6 +50,8 @@ unsafe impl Plain for crate::live_frames::SourceData {}
 unsafe impl Plain for crate::xdp_sink::Configuration {}
 // SAFETY: integers.
 unsafe impl Plain for crate::xdp_sink::Arrivals {}
+// SAFETY: integers and arrays of them.
+unsafe impl Plain for crate::reordering::OutOfOrder {}
 // SAFETY: integers.
 unsafe impl Plain for crate::xdp_sink::Queue {}
 // SAFETY: integers and arrays of them.

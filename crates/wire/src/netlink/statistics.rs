@@ -6,6 +6,9 @@ use super::{DUMP, Message, Netlink, attributes, u32_at};
 
 const RTM_NEWQDISC: u16 = 36;
 const RTM_GETQDISC: u16 = 38;
+/// `tcm_parent` of struct `tcmsg`, and `TC_H_ROOT`.
+const PARENT: usize = 12;
+const ROOT: u32 = u32::MAX;
 
 /// The counters that frames can be lost by, and those that they pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +82,8 @@ pub struct QueueDiscipline {
     pub interface: u32,
     /// `noqueue`, `fq_codel` and so on.
     pub kind: String,
+    /// Whether it is the interface's own on sending: what its children dropped is in its count.
+    pub root: bool,
     /// Frames that it let fall.
     pub dropped: u64,
     /// Times that it was full.
@@ -103,6 +108,7 @@ fn read_queue(body: &[u8]) -> Option<QueueDiscipline> {
     let mut queue = QueueDiscipline {
         interface: u32_at(body, 4)?,
         kind: String::new(),
+        root: u32_at(body, PARENT)? == ROOT,
         dropped: 0,
         overlimits: 0,
         backlog: 0,

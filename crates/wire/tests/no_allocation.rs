@@ -1,0 +1,176 @@
+//! From the first frame to the last nothing is allocated or freed, on any thread of the process: every back end and
+//! every sink, paced and flat out, under an allocator that writes down when it was asked.
+//!
+//! The trial runs in a process of its own, in a network namespace, since a test's other threads would be seen as well.
+#![allow(unsafe_code)] // an allocator cannot be had without
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use virtoll_clock::monotonic_ns;
+use virtoll_wire::backend::{Quiet, SourcePlan};
+use virtoll_wire::choice::{Generator, Sink};
+use virtoll_wire::frame::TestFrameRepr;
+use virtoll_wire::interface_mac;
+use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialPlan, limit_frames};
+
+/// More than a trial makes; what comes beyond is seen by the count.
+const REMEMBERED: usize = 1 << 16;
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+static ASKED_AT_NS: [AtomicU64; REMEMBERED] = [const { AtomicU64::new(0) }; REMEMBERED];
+
+struct Watched;
+
+fn note() {
+    let place = ASKED.fetch_add(1, Ordering::Relaxed);
+    if let Some(at) = ASKED_AT_NS.get(place) {
+        at.store(monotonic_ns(), Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call goes to the system's allocator as it came; noting it touches nothing but atomics and the clock.
+unsafe impl GlobalAlloc for Watched {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note();
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        note();
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        note();
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.realloc(place, layout, bytes) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Watched = Watched;
+
+/// Calls of the allocator between two times.
+fn asked_between(first_ns: u64, last_ns: u64) -> usize {
+    let count = ASKED.load(Ordering::Relaxed);
+    assert!(count <= REMEMBERED, "{count} calls are more than are remembered");
+    let times = ASKED_AT_NS[..count].iter().map(|at| at.load(Ordering::Relaxed));
+    times.filter(|at| (first_ns..=last_ns).contains(at)).count()
+}
+
+const INSIDE: &str = "in_a_namespace";
+
+#[test]
+fn from_the_first_frame_to_the_last_nothing_is_allocated() {
+    let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    let mut modes = vec![("user", &["--user", "--map-root-user", "--net"][..])];
+    if root {
+        modes.push(("root", &["--net"]));
+    } else {
+        println!("NOT TESTED: XDP programs need root; run this test as root");
+    }
+    for (mode, namespaces) in modes {
+        let output = Command::new("unshare")
+            .args(namespaces)
+            .arg(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", INSIDE, "--nocapture", "--test-threads=1"])
+            .env("VIRTOLL_TEST_MODE", mode)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success(),
+            "{mode}: {text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(text.contains("1 passed"), "{text}");
+    }
+}
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {arguments}");
+}
+
+fn plan(generator: Generator, sink: Sink, frames_per_second: Option<f64>) -> TrialPlan {
+    let duration_ns = 150_000_000;
+    let source = SourcePlan {
+        interface: "g0".to_owned(),
+        frame: TestFrameRepr {
+            source_mac: interface_mac("g0").unwrap(),
+            destination_mac: interface_mac("s0").unwrap(),
+            vlan: None,
+            source_address: Ipv4Addr::new(10, 1, 0, 1).into(),
+            destination_address: Ipv4Addr::new(10, 2, 0, 1).into(),
+            source_port: 1_000,
+            destination_port: 9,
+            trial: 7,
+            source: 0,
+            sequence: 0,
+            sent_monotonic_ns: 0,
+            timed: true,
+            frame_bytes: 0,
+        },
+        sizes: vec![64, 1500],
+        flows: 3,
+        frames_per_second,
+        duration_ns,
+        limit_frames: limit_frames(frames_per_second, duration_ns),
+        cpu: None,
+        batch_frames: None,
+        catch_up_ns: 20_000_000,
+    };
+    TrialPlan {
+        trial: 7,
+        generator,
+        sources: vec![source],
+        sink,
+        sink_interfaces: vec!["s0".to_owned()],
+        sink_cpu: None,
+        quiet: Quiet { quiet_ns: MINIMUM_QUIET_NS, limit_ns: 1_000_000_000 },
+        capture_frames: 0,
+    }
+}
+
+#[test]
+#[ignore = "run by the other test, in a namespace"]
+fn in_a_namespace() {
+    let Ok(mode) = std::env::var("VIRTOLL_TEST_MODE") else { return };
+    ip("link add g0 type veth peer name s0");
+    ip("link set g0 up");
+    ip("link set s0 up");
+    let _ = Command::new("ethtool").args(["-K", "s0", "gro", "on"]).status();
+    // The watch itself: what is allocated is seen.
+    let before_ns = monotonic_ns();
+    drop(std::hint::black_box(vec![1_u8; 100]));
+    assert_eq!(asked_between(before_ns, monotonic_ns()), 2);
+    let (generators, sinks) = if mode == "root" {
+        (
+            &[Generator::LiveFrames, Generator::AfXdp, Generator::AfPacket][..],
+            [Sink::Xdp, Sink::Tpacket],
+        )
+    } else {
+        (&[Generator::AfXdp, Generator::AfPacket][..], [Sink::Tpacket; 2])
+    };
+    for (generator, sink, rate) in generators.iter().flat_map(|generator| {
+        sinks
+            .iter()
+            .flat_map(move |sink| [Some(20_000.0), None].map(|rate| (*generator, *sink, rate)))
+    }) {
+        ASKED.store(0, Ordering::Relaxed);
+        let counts = trial::run(&plan(generator, sink, rate)).unwrap();
+        let one = &counts.sources[0];
+        let (first_ns, last_ns) = one.sent.sent_between_ns.unwrap();
+        let last_received_ns = one.arrived.last_received_monotonic_ns.unwrap();
+        assert!(one.arrived.forwarded_frames > 1_000, "{counts:?}");
+        let what = format!("{generator:?} into {sink:?} at {rate:?}");
+        let all = ASKED.load(Ordering::Relaxed);
+        assert!(all > 100, "{what}: {all} calls in all, and the trial makes threads and books");
+        assert_eq!(asked_between(first_ns, last_ns.max(last_received_ns)), 0, "{what}");
+    }
+}

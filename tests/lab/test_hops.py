@@ -1,0 +1,203 @@
+"""A loss is booked where it happened: real frames, dropped by the kernel at a known place and in a known number.
+
+Each harm is done to a real guest's own namespace or bridge with tc, iptables, ip and bridge; what the harm's own
+counter says (a rule's, a queue's) is the truth that the located losses must equal, with nothing anywhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from pydantic import TypeAdapter
+from tests.support import guests
+from tests.support.guests import Connected
+
+from virtoll.ground import Ground
+from virtoll.points import Point
+from virtoll.stats.hops import Loss, Owner, Place, locate
+from virtoll.workloads.forward import Forward, ForwardParameters
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+FRAMES = 23
+IP_BYTES = 64 - 14
+SLOW = ["rate", "1mbit", "burst", "2kb", "limit", "2kb"]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with guests.ground() as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=["native", "netns"])
+def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+    started = guests.start(request.param, ground)
+    # Neighbour discovery would be among what a queue or a rule counts.
+    outside("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+    Router(started).inside("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+    yield started
+    started.guest.stop()
+
+
+@dataclass
+class Router:
+    """A guest's own namespace, and the lab's around it."""
+
+    live: Connected
+
+    def inside(self, *command: str) -> str:
+        """Run a command in the guest's network namespace."""
+        process = str(self.live.agent_process().pid)
+        return outside("nsenter", "--net", "--target", process, "--", *command)
+
+    def interface(self, mac: str) -> str:
+        """The guest's name of the interface with this address."""
+        links = json.loads(self.inside("ip", "-j", "link"))
+        return str(next(one["ifname"] for one in links if one["address"] == mac))
+
+    @property
+    def out(self) -> str:
+        """The guest's interface towards the sink."""
+        return self.interface(self.live.bench.network.sink.guest_mac)
+
+    @property
+    def into(self) -> str:
+        """The guest's interface towards the generator."""
+        return self.interface(self.live.bench.network.sources[0].guest_mac)
+
+    @contextlib.contextmanager
+    def rule(self, table: str, chain: str, frames: int, *target: str) -> Iterator[Callable[[], int]]:
+        """A netfilter rule for the first so many test frames; gives the rule's own count of them."""
+        match = ["-i", self.into, "-p", "udp", "-m", "quota", "--quota", str(frames * IP_BYTES)]
+        self.inside("iptables", "-w", "-t", table, "-A", chain, *match, "-j", *target)
+        try:
+            yield lambda: int(self.inside("iptables", "-w", "-t", table, "-nvxL", chain).splitlines()[2].split()[0])
+        finally:
+            self.inside("iptables", "-w", "-t", table, "-F", chain)
+
+    @contextlib.contextmanager
+    def slow_queue(self) -> Iterator[Callable[[], int]]:
+        """A token bucket in front of the interface towards the sink; gives what tc says that it dropped."""
+        name = self.out
+        self.inside("tc", "qdisc", "add", "dev", name, "root", "tbf", *SLOW)
+        try:
+            yield lambda: int(json.loads(self.inside("tc", "-s", "-j", "qdisc", "show", "dev", name))[0]["drops"])
+        finally:
+            self.inside("tc", "qdisc", "del", "dev", name, "root")
+
+
+def outside(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def router(live: Connected) -> Router:
+    return Router(live)
+
+
+def point(live: Connected, rate: float = 2000.0, size: int = 64) -> Point:
+    wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=150)
+    return TypeAdapter(Point).validate_python(Forward()._point(live.bench, wanted, rate))
+
+
+def told(losses: tuple[Loss, ...]) -> list[tuple[str, int, str]]:
+    """Place, frames and owner of each loss."""
+    return [(loss.words, loss.frames, loss.owner) for loss in losses]
+
+
+def offered(measured: Point) -> int:
+    assert measured.sources[0].offered_frames > 2 * FRAMES
+    return measured.sources[0].offered_frames
+
+
+def test_without_harm_nothing_is_lost(router: Router) -> None:
+    assert locate(point(router.live)) == ()
+
+
+def test_what_netfilter_drops_is_inside_the_guest_and_in_no_counter(router: Router) -> None:
+    with router.rule("filter", "FORWARD", FRAMES, "DROP") as dropped:
+        losses = locate(point(router.live))
+        assert dropped() == FRAMES
+    assert told(losses) == [(Place.GUEST, FRAMES, Owner.PLATFORM)]
+    assert losses[0].evidence == (f"{FRAMES} in no counter of the guest's stack",)
+
+
+def test_frames_whose_time_to_live_ends_are_header_errors(router: Router) -> None:
+    with router.rule("mangle", "PREROUTING", FRAMES, "TTL", "--ttl-set", "1") as marked:
+        losses = locate(point(router.live))
+        assert marked() == FRAMES
+    assert told(losses) == [(Place.GUEST, FRAMES, Owner.PLATFORM)]
+    assert losses[0].evidence == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
+
+
+def test_frames_without_a_route(router: Router) -> None:
+    route = router.inside("ip", "route", "show", "dev", router.out).split("\n")[0].split()
+    router.inside("ip", "route", "del", *route, "dev", router.out)
+    try:
+        measured = point(router.live)
+    finally:
+        router.inside("ip", "route", "add", *route, "dev", router.out)
+    losses = locate(measured)
+    assert told(losses) == [(Place.GUEST, offered(measured), Owner.PLATFORM)]
+    assert losses[0].evidence == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)
+
+
+def test_frames_that_are_larger_than_the_next_link_takes(router: Router) -> None:
+    router.inside("ip", "link", "set", router.out, "mtu", "400")
+    try:
+        measured = point(router.live, size=500)
+    finally:
+        router.inside("ip", "link", "set", router.out, "mtu", "1500")
+    losses = locate(measured)
+    assert told(losses) == [(Place.GUEST, offered(measured), Owner.PLATFORM)]
+    assert losses[0].evidence == (f"guest's stack Ip FragFails +{offered(measured)}",)
+
+
+def test_what_the_outgoing_queue_drops_is_the_queues(router: Router) -> None:
+    with router.slow_queue() as dropped:
+        losses = locate(point(router.live, rate=6000.0))
+        drops = dropped()
+    assert drops > FRAMES
+    assert told(losses) == [(Place.GUEST_QUEUE, drops, Owner.PLATFORM)]
+    assert f"queue_dropped +{drops}" in " ".join(losses[0].evidence)
+
+
+def test_losses_at_two_places_are_told_apart(router: Router) -> None:
+    with router.rule("mangle", "PREROUTING", FRAMES, "TTL", "--ttl-set", "1"), router.slow_queue() as dropped:
+        measured = point(router.live, rate=6000.0)
+        drops = dropped()
+    losses = locate(measured)
+    assert told(losses) == [(Place.GUEST, FRAMES, Owner.PLATFORM), (Place.GUEST_QUEUE, drops, Owner.PLATFORM)]
+    assert losses[0].evidence == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
+    assert measured.sink.per_source[0].lost_frames == FRAMES + drops
+
+
+@pytest.mark.parametrize(("inward", "place"), [(True, Place.BRIDGE_IN), (False, Place.BRIDGE_OUT)])
+def test_a_closed_port_of_a_bridge(router: Router, inward: bool, place: Place) -> None:
+    network, hops = router.live.bench.network, router.live.bench.hops
+    if router.live.kind == "native":
+        assert not hops.ports, "the host itself has no bridge"
+        return
+    port = network.sources[0].lab_interface if inward else hops.ports[network.sink.name]
+    outside("bridge", "link", "set", "dev", port, "state", "disabled")
+    try:
+        measured = point(router.live)
+    finally:
+        outside("bridge", "link", "set", "dev", port, "state", "forwarding")
+    assert told(locate(measured)) == [(place, offered(measured), Owner.PLATFORM)]
+
+
+def test_an_interface_that_is_down(router: Router) -> None:
+    """Last: it takes addresses' routes and neighbours with it."""
+    router.inside("ip", "link", "set", router.out, "down")
+    measured = point(router.live)
+    losses = locate(measured)
+    assert told(losses) == [(Place.GUEST, offered(measured), Owner.PLATFORM)]
+    assert losses[0].evidence == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)
