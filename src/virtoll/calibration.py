@@ -22,9 +22,9 @@ from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, Stream, s
 
 POINT_NS = 200_000_000
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
-_ETHERNET_HEADER_BYTES, _STANDARD_MTU_BYTES = 14, 1500
-# RFC 2544, C.2.2: addresses for benchmarks of network devices.
-_SOURCE_ADDRESS, _SINK_ADDRESS = "198.18.0.1", "198.18.0.2"
+_STANDARD_MTU_BYTES = 1500
+# RFC 2544, C.2.2, and RFC 5180, 8: addresses of source and sink for benchmarks of network devices.
+_ADDRESSES = {4: ("198.18.0.1", "198.18.0.2"), 6: ("2001:2::1", "2001:2::2")}
 
 
 def shapes(workloads: Iterable[WorkloadChoice]) -> tuple[FrameParameters, ...]:
@@ -80,17 +80,16 @@ class Calibrator:
         if self.site.far is not None:
             raise GuestError("generator and sink are on another host; measure them there with 'virtoll wire calibrate'")
         peer = self.site.require_peer()
-        stream = self._stream(shape.sources)
+        stream = self._stream(shape.sources, shape.ip_version)
         histograms = knows_counters(peer)
         return [
             send(peer, stream, shape, next(self.tags) % 2**16, POINT_NS, rate, histograms=histograms)
             for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
         ]
 
-    def _stream(self, sources: int) -> Stream:
+    def _stream(self, sources: int, ip_version: int) -> Stream:
         """As many pairs as there are sources, made at first use and kept: they end with the peer's namespace."""
-        frames = max(shape.largest_frame_bytes for shape in shapes(self.experiment.workloads))
-        mtu = max(_STANDARD_MTU_BYTES, frames - _ETHERNET_HEADER_BYTES)
+        mtu = max([_STANDARD_MTU_BYTES, *(shape.mtu_bytes for shape in shapes(self.experiment.workloads))])
         for number in range(self._pairs, sources):
             names, macs = _names(number), _macs(number)
             self.site.require_network().back_to_back(names, macs, mtu)
@@ -98,9 +97,7 @@ class Calibrator:
                                           for mac in macs]  # fmt: skip
             self.site.require_peer().call("network", interfaces=ends, routes=[], ip_forward=None)
             self._pairs = number + 1
-        lanes = tuple(
-            Lane(_names(number)[0], *_macs(number), _SOURCE_ADDRESS, _SINK_ADDRESS) for number in range(sources)
-        )
+        lanes = tuple(Lane(_names(number)[0], *_macs(number), *_ADDRESSES[ip_version]) for number in range(sources))
         sinks = tuple(_names(number)[1] for number in range(sources))
         return Stream(lanes, sinks, self.pinning.generator_cpu, self.pinning.sink_cpu)
 

@@ -29,7 +29,6 @@ from virtoll.timekeeper import Timekeeper, echo_request
 from virtoll.workloads.base import Bench
 
 _STARTS_PER_BLOCK = 3
-_ETHERNET_HEADER_BYTES = 14
 _STANDARD_MTU_BYTES = 1500
 _PATH_DEADLINE_SECONDS = 15.0
 _ECHO_TIMEOUT_NS = 250_000_000
@@ -192,8 +191,7 @@ class Fleet:
 
     def _request(self, choice: PlatformChoice, boot: str) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
-        sizes = self._frame_parameters("largest_frame_bytes")
-        mtu = max([_STANDARD_MTU_BYTES, *(size - _ETHERNET_HEADER_BYTES for size in sizes)])
+        mtu = max([_STANDARD_MTU_BYTES, *self._frame_parameters("mtu_bytes")])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
         if self.site and self.site.far:

@@ -14,8 +14,8 @@ pub use repr::TestFrameRepr;
 pub const MINIMUM_FRAME_BYTES: usize = 64;
 /// The largest test frame in bytes.
 pub const MAXIMUM_FRAME_BYTES: usize = 1518;
-/// The simple IMIX: frame size in bytes and weight. With the FCS, which is not counted here, the usual 64 (68 here, since a
-/// test frame has no room in less), 594 and 1518.
+/// The simple IMIX: frame size in bytes and weight. These are the usual 594 and 1518 bytes without their FCS; the usual
+/// smallest frame, 64 bytes with it, has no room for a test frame's payload and is 4 bytes longer.
 pub const IMIX: [(usize, u32); 3] = [(64, 7), (590, 4), (1_514, 1)];
 /// The first two bytes of the payload: "VT".
 pub const MAGIC: u16 = 0x5654;
