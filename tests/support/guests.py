@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support import machine
 
 from virtoll.experiment import PlatformChoice
-from virtoll.fleet import await_path, choose_pinning
+from virtoll.fleet import choose_pinning
 from virtoll.ground import Ground, open_ground
 from virtoll.hops import HopReader
 from virtoll.lab.network import plan_links
@@ -19,7 +19,7 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
-from virtoll.timekeeper import Timekeeper
+from virtoll.timekeeper import Timekeeper, await_path
 from virtoll.workloads.base import Bench
 
 # Every kind of guest that starts on a host without KVM: its platform and its parameters.

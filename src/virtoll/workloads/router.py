@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from virtoll.lab.network import GuestNetwork
+from virtoll.timekeeper import await_path
 from virtoll.workloads.base import Bench
 from virtoll.workloads.traffic import FrameParameters
 
@@ -24,10 +25,17 @@ def routing(bench: Bench, wanted: FrameParameters) -> Iterator[None]:
     """
     request = router_request(bench.network, wanted.ip_version, wanted.vlan)
     if request is not None:
-        bench.guest.call("network", **request)
+        _set(bench, request)
     yield
     if wanted.vlan:
-        bench.guest.call("network", **without_vlans(bench.network))
+        _set(bench, without_vlans(bench.network))
+
+
+def _set(bench: Bench, request: dict[str, Any]) -> None:
+    """Carry it out, and wait until frames pass again: a NIC may be deaf for a while when its filters were changed."""
+    bench.guest.call("network", **request)
+    for link in (*bench.network.sources, bench.network.sink):
+        await_path(bench.peer, link)
 
 
 def router_request(network: GuestNetwork, ip_version: int, vlan: int) -> dict[str, Any] | None:
