@@ -31,7 +31,7 @@ class Task:
 
     @property
     def label(self) -> str:
-        """Title and size for tables: 'IPv4 forwarding, 64 B'."""
+        """Title and size for tables: 'IP forwarding, 64 B'."""
         return f"{self.metric.title}, {self.size}" if self.size else self.metric.title
 
     @property
