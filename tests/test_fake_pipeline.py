@@ -49,6 +49,29 @@ def statuses(folder: RunFolder, label: str) -> list[str]:
     return [trial.status for trial in folder.latest_trials() if trial.platform == label]
 
 
+def test_a_guest_without_vlans_skips_those_trials_alone(tmp_path: Path) -> None:
+    """What a guest says it cannot do costs neither the guest nor its other trials."""
+    folder = run(
+        tmp_path / "run",
+        platforms=[fake("model"), fake("plain", failure="no-vlan")],
+        workloads=[
+            {"workload": "forward", "frame_size_bytes": [68, 1500], "vlan": [0, 5]},
+            {"workload": "forward", "frame_size_bytes": 88, "ip_version": 6, "vlan": 5},
+            {"workload": "forward", "mix": "imix", "ip_version": 6},
+        ],
+        blocks=1,
+    )
+    skipped = [trial for trial in folder.trials() if trial.status != "ok"]
+    assert {(trial.platform, trial.status) for trial in skipped} == {("plain", "skipped")}
+    assert [trial.parameters["vlan"] for trial in skipped] == [5, 5, 5]
+    assert {trial.reason for trial in skipped} == {
+        "the model was told to have no VLANs; set 'failure: none', or vlan 0"
+    }
+    assert sorted(boot.platform for boot in folder.boots()) == ["model", "plain"]
+    labels = {task.size for task in analyse(load(folder.path)).tasks}
+    assert any("IPv6" in label and "VLAN 5" in label for label in labels), labels
+
+
 @pytest.fixture(scope="module")
 def self_test(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """The experiment ``self-test``, measured and analysed."""

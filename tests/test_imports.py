@@ -39,7 +39,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "plan": "experiment",
         "progress": "plan",
         # measuring
-        "timekeeper": "agent lab",
+        "timekeeper": "agent errors lab",
         "hops": "agent errors lab",
         "farpeer": "agent errors hosts lab testbed",
         "platforms": "agent errors experiment farpeer image lab pi",

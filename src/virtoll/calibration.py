@@ -25,9 +25,9 @@ from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, Stream, s
 
 POINT_NS = 200_000_000
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
-_ETHERNET_HEADER_BYTES, _STANDARD_MTU_BYTES = 14, 1500
-# RFC 2544, C.2.2: addresses for benchmarks of network devices.
-_SOURCE_ADDRESS, _SINK_ADDRESS = "198.18.0.1", "198.18.0.2"
+_STANDARD_MTU_BYTES = 1500
+# RFC 2544, C.2.2, and RFC 5180, 8: addresses of source and sink for benchmarks of network devices.
+_ADDRESSES = {4: ("198.18.0.1", "198.18.0.2"), 6: ("2001:2::1", "2001:2::2")}
 
 
 def shapes(workloads: Iterable[WorkloadChoice]) -> tuple[FrameParameters, ...]:
@@ -81,7 +81,7 @@ class Calibrator:
             })  # fmt: skip
 
     def _measure(self, shape: FrameParameters) -> list[dict[str, Any]]:
-        peer, stream = self._apart(shape.sources) if self.site.far else self._inside(shape.sources)
+        peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
         histograms = knows_counters(peer)
         ends = Ends.of_one(peer)
         return [
@@ -89,7 +89,7 @@ class Calibrator:
             for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
         ]
 
-    def _apart(self, sources: int) -> tuple[Caller, Stream]:
+    def _apart(self, shape: FrameParameters) -> tuple[Caller, Stream]:
         """The testbed's host, as many pairs in a namespace of its own: what it reaches without any NIC."""
         far = self.site.far
         if far is None or len(far.ends.agents) > 1:
@@ -97,28 +97,27 @@ class Calibrator:
                 "generator and sink are on two hosts, and every way between them leads through this machine; measure "
                 "each of the two with 'virtoll wire calibrate' there"
             )
-        host = Apart(far.ends.generator, sources)
-        pairs = [host.stream_ends(number) for number in range(sources)]
-        return host, self._stream([(one[0], other[0], one[1], other[1]) for one, other in pairs])
+        host = Apart(far.ends.generator, shape.sources)
+        pairs = [host.stream_ends(number) for number in range(shape.sources)]
+        return host, self._stream([(one[0], other[0], one[1], other[1]) for one, other in pairs], shape.ip_version)
 
-    def _stream(self, pairs: Sequence[tuple[str, str, str, str]]) -> Stream:
+    def _stream(self, pairs: Sequence[tuple[str, str, str, str]], ip_version: int) -> Stream:
         """From names and MAC addresses of both ends of each pair."""
-        lanes = tuple(Lane(name, mac, other_mac, _SOURCE_ADDRESS, _SINK_ADDRESS) for name, _, mac, other_mac in pairs)
+        lanes = tuple(Lane(name, mac, other_mac, *_ADDRESSES[ip_version]) for name, _, mac, other_mac in pairs)
         return Stream(lanes, tuple(pair[1] for pair in pairs), self.pinning.generator_cpu, self.pinning.sink_cpu)
 
-    def _inside(self, sources: int) -> tuple[Caller, Stream]:
+    def _inside(self, shape: FrameParameters) -> tuple[Caller, Stream]:
         """As many pairs as there are sources, made at first use and kept: they end with the peer's namespace."""
-        frames = max(shape.largest_frame_bytes for shape in shapes(self.experiment.workloads))
-        mtu = max(_STANDARD_MTU_BYTES, frames - _ETHERNET_HEADER_BYTES)
-        for number in range(self._pairs, sources):
+        mtu = max([_STANDARD_MTU_BYTES, *(shape.mtu_bytes for shape in shapes(self.experiment.workloads))])
+        for number in range(self._pairs, shape.sources):
             names, macs = _names(number), _macs(number)
             self.site.require_network().back_to_back(names, macs, mtu)
             ends: list[dict[str, Any]] = [{"mac": mac, "name": None, "mtu": mtu, "address": None, "neighbours": []}
                                           for mac in macs]  # fmt: skip
             self.site.require_peer().call("network", interfaces=ends, routes=[], ip_forward=None)
             self._pairs = number + 1
-        pairs = [(*_names(number), *_macs(number)) for number in range(sources)]
-        return self.site.require_peer(), self._stream(pairs)
+        pairs = [(*_names(number), *_macs(number)) for number in range(shape.sources)]
+        return self.site.require_peer(), self._stream(pairs, shape.ip_version)
 
 
 def _names(number: int) -> tuple[str, str]:

@@ -264,6 +264,8 @@ def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> st
         return f"key '{key}': not known; allowed keys: {_keys_of(inner)}"
     if first["type"] == "missing":
         return f"key '{key}': is missing; add it"
+    if first["type"] == "value_error":
+        return f"key '{key}': {first['ctx']['error']}"
     return f"key '{key}': {first['msg'][:1].lower()}{first['msg'][1:]}, got {first['input']!r}"
 
 
@@ -290,5 +292,5 @@ def describe_parameters(model: type[Parameters]) -> dict[str, str]:
         else:
             allowed = annotation.__name__ if isinstance(annotation, type) else str(annotation)
         default = "required" if field.is_required() else f"default {field.default}"
-        described[key] = f"{allowed} ({default})"
+        described[key] = f"{allowed} ({default})" + (f": {field.description}" if field.description else "")
     return described

@@ -9,30 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from virtoll.agent import Answer, Caller, Ends
+from virtoll.agent import Answer, Ends
 from virtoll.errors import GuestError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.hops import HopReader
-from virtoll.lab.network import GuestNetwork, Link, plan_links
+from virtoll.lab.network import GuestNetwork, plan_links
 from virtoll.plan import Trial
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Site, network_request, peer_request
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
-from virtoll.timekeeper import Timekeeper, echo_request
+from virtoll.timekeeper import Timekeeper, await_path
 from virtoll.workloads.base import Bench
 
 _STARTS_PER_BLOCK = 3
-_ETHERNET_HEADER_BYTES = 14
 _STANDARD_MTU_BYTES = 1500
-_PATH_DEADLINE_SECONDS = 15.0
-_ECHO_TIMEOUT_NS = 250_000_000
 
 
 @dataclass(frozen=True)
@@ -192,8 +188,7 @@ class Fleet:
 
     def _request(self, choice: PlatformChoice, boot: str) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
-        sizes = self._frame_parameters("largest_frame_bytes")
-        mtu = max([_STANDARD_MTU_BYTES, *(size - _ETHERNET_HEADER_BYTES for size in sizes)])
+        mtu = max([_STANDARD_MTU_BYTES, *self._frame_parameters("mtu_bytes")])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
         if self.site and self.site.far:
@@ -245,19 +240,6 @@ class Fleet:
                 ) from error
             paths.append(f"evidence/{name}/{file}")
         return paths
-
-
-def await_path(peer: Caller, link: Link) -> None:
-    """Wait until the guest answers an echo on a link: a carrier is not yet a path.
-
-    QEMU's e1000, for one, takes no frame in for a second of its own time after its driver has switched it on.
-    """
-    deadline = time.monotonic() + _PATH_DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        answer = peer.call("path-delay", count=1, timeout_ns=_ECHO_TIMEOUT_NS, **echo_request(link))
-        if answer["round_trip_ns"]:
-            return
-    raise GuestError(f"its link {link.name} answered no echo within {_PATH_DEADLINE_SECONDS:g} s")
 
 
 def mismatches(request: GuestRequest, facts: Mapping[str, Any]) -> list[str]:

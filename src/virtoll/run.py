@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from virtoll import calibration, manifest, probes
 from virtoll.calibration import Calibrator
-from virtoll.errors import GuestError, UsageError
+from virtoll.errors import AgentError, GuestError, UsageError
 from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
 from virtoll.fleet import Fleet, LiveGuest, choose_pinning
 from virtoll.ground import Ground, bare_ground, open_ground
@@ -142,7 +142,12 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
         else:
             with live.running():
                 bench = live.bench(ground.pinning, ground.tags)
-                outcome = WORKLOADS[trial.workload.workload].measure(bench, trial.workload.parameters)
+                try:
+                    outcome = WORKLOADS[trial.workload.workload].measure(bench, trial.workload.parameters)
+                except AgentError as error:
+                    if error.kind != "unsupported":
+                        raise
+                    status, reason = "skipped", str(error)  # the guest is well, and goes on with other trials
             if outcome.problem is not None:
                 status, reason = "invalid", outcome.problem
     except GuestError as error:

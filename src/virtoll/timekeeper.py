@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll.agent import Answer, Caller, ChannelMark
+from virtoll.errors import GuestError
 from virtoll.lab.network import Link
 
 PATH_DELAY_SAMPLES = 10
 _ECHO_TIMEOUT_NS = 1_000_000_000
 _MARK_DEADLINE_NS = 2_000_000_000
+_PATH_DEADLINE_SECONDS = 15.0
+_PATH_ECHO_TIMEOUT_NS = 250_000_000
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,20 @@ def echo_request(link: Link) -> dict[str, Any]:
         "target": link.guest_address,
         "target_mac": link.guest_mac,
     }
+
+
+def await_path(peer: Caller, link: Link) -> None:
+    """Wait until the guest answers an echo on a link: a carrier is not yet a path.
+
+    QEMU's e1000, for one, takes no frame in for a second of its own time after its driver has switched it on or has
+    changed its filters.
+    """
+    deadline = time.monotonic() + _PATH_DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        answer = peer.call("path-delay", count=1, timeout_ns=_PATH_ECHO_TIMEOUT_NS, **echo_request(link))
+        if answer["round_trip_ns"]:
+            return
+    raise GuestError(f"its link {link.name} answered no echo within {_PATH_DEADLINE_SECONDS:g} s")
 
 
 def _step_ns(offset_change_ns: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,9 @@ def test_every_link_has_names_and_addresses_of_its_own() -> None:
         ],
     ):
         assert len(set(values)) == len(values)
+    ends = [link.ends(version, tagged=tagged) for link in links for version in (4, 6) for tagged in (False, True)]
+    own = [ipaddress.ip_interface(f"{end}/{one.prefix_bits}") for one in ends for end in (one.guest, one.peer)]
+    assert len(set(own)) == 2 * len(ends) == 2 * len({one.network for one in own})
     assert max(len(f"v{link.port_interface}") for link in links) <= 15, "the kernel's limit for a name"
 
 

@@ -6,8 +6,10 @@ import base64
 import contextlib
 import hashlib
 import os
+import random
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +19,7 @@ from pydantic import TypeAdapter
 from tests.support import guests, machine
 from tests.support.guests import KINDS, Connected
 
-from virtoll.errors import GuestDied, GuestError
+from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.ground import Ground
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
@@ -26,7 +28,8 @@ from virtoll.points import Point
 from virtoll.stats.hops import CHATTER_FRAMES, Owner, locate
 from virtoll.timekeeper import Timekeeper
 from virtoll.workloads import WORKLOADS
-from virtoll.workloads.forward import Forward, ForwardParameters
+from virtoll.workloads.forward import Forward, ForwardParameters, _stream
+from virtoll.workloads.router import routing
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -112,6 +115,73 @@ def test_every_frame_is_counted_at_every_hop(live: Connected) -> None:
         counter = "tx_packets" if hop["direction"] == "out" else "rx_packets"
         grown = hop["after"][counter] - hop["before"].get(counter, 0)
         assert forwarded <= grown <= forwarded + CHATTER_FRAMES, hop["role"]
+
+
+SHAPES = (
+    ForwardParameters(frame_size_bytes=84, ip_version=6, point_milliseconds=200),
+    ForwardParameters(frame_size_bytes=68, vlan=5, point_milliseconds=200),
+    ForwardParameters(frame_size_bytes=1518, ip_version=6, vlan=4094, point_milliseconds=200),
+    ForwardParameters(mix="imix", ip_version=6, vlan=5, point_milliseconds=200),
+)
+
+
+@pytest.mark.parametrize("wanted", SHAPES, ids=lambda one: f"IPv{one.ip_version}-vlan{one.vlan}-{one.mix}")
+def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
+    live: Connected, wanted: ForwardParameters, tmp_path: Path
+) -> None:
+    """Without loss at least once in five times; what arrives is whole by another parser's judgement, of any size."""
+    if wanted.vlan and not live.emulated and not _host_has_vlans():
+        with pytest.raises(AgentError, match=r"its kernel has no VLANs \(802\.1Q.*8021q, or use vlan 0") as refused:
+            Forward().measure(live.bench, wanted)
+        assert refused.value.kind == "unsupported"
+        assert live.guest.agent.call("clocks")
+        return
+    names = live.bench.hops.guest_names
+    with routing(live.bench, wanted):
+        outcomes: list[tuple[int, int]] = []
+        while len(outcomes) < 5 and (0, 0) not in outcomes:
+            point = Forward()._point(live.bench, wanted, 500.0)
+            assert point["sources"][0]["offered_frames"] > 0
+            outcomes.append((point["sink"]["per_source"][0]["lost_frames"], point["sink"]["foreign_frames"]))
+        assert (0, 0) in outcomes, outcomes
+        _assert_whole_at_every_size(live, wanted, tmp_path / "arrived.pcap")
+        inside = live.guest.agent.call("facts")["interfaces"]
+        assert any(one["name"].endswith(f".{wanted.vlan}") for one in inside) == bool(wanted.vlan)
+    assert {entry["name"] for entry in live.guest.agent.call("facts")["interfaces"]} >= set(names.values())
+    assert not any(entry["name"].endswith(f".{wanted.vlan}") for entry in live.guest.agent.call("facts")["interfaces"])
+
+
+def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file: Path) -> None:
+    """Smallest, largest and 14 sizes between, once each: tshark finds no wrong checksum and no wrong length."""
+    largest = 1518 if wanted.vlan else 1514  # at an MTU of 1500
+    between = random.Random(f"{live.kind} {wanted}").sample(range(wanted.smallest_frame_bytes + 1, largest), 14)
+    sizes = [wanted.smallest_frame_bytes, *between, largest]
+    request = _stream(live.bench, wanted).request(wanted, live.bench.next_tag(), 160_000_000, 100.0)
+    request["mix"] = [{"frame_size_bytes": size, "weight": 1} for size in sizes]
+    request["capture"] = {"path": str(file), "frames": 100}
+    sink = live.bench.peer.sink.call("traffic", **request)["sink"]
+    checks = [word for name in ("ip", "udp") for word in ("-o", f"{name}.check_checksum:TRUE")]
+    fields = [word for name in ("udp.length", "udp.checksum.status", "_ws.malformed") for word in ("-e", name)]
+    told = subprocess.run(
+        ["tshark", "-r", str(file), *checks, "-Y", "udp.dstport == 9", "-T", "fields", *fields],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    rows = [line.split("\t") for line in told.splitlines()]
+    assert len(rows) == sink["per_source"][0]["forwarded_frames"] > 0
+    assert {(status, malformed) for _, status, malformed in rows} == {("1", "")}
+    headers = (
+        wanted.smallest_frame_bytes - 22 - 8
+    )  # of link and IP; a test frame's own part is 22 bytes, UDP's header 8
+    assert {int(length) + headers for length, _, _ in rows} <= set(sizes)
+
+
+def _host_has_vlans() -> bool:
+    """Asked of another program: whether a VLAN can be made here."""
+    name = "vlantest"
+    add = ["ip", "link", "add", "link", "lo", "name", name, "type", "vlan", "id", "7"]
+    made = subprocess.run(add, check=False, capture_output=True, text=True)
+    subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
+    return made.returncode == 0 or "nknown device type" not in made.stderr
 
 
 def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Connected) -> None:

@@ -12,7 +12,7 @@ from tests.support import machine
 
 from virtoll.agent import Ends
 from virtoll.experiment import PlatformChoice
-from virtoll.fleet import await_path, choose_pinning
+from virtoll.fleet import choose_pinning
 from virtoll.ground import Ground, open_ground
 from virtoll.hops import HopReader
 from virtoll.lab.network import plan_links
@@ -20,7 +20,7 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
-from virtoll.timekeeper import Timekeeper
+from virtoll.timekeeper import Timekeeper, await_path
 from virtoll.workloads.base import Bench
 
 # Every kind of guest that starts on a host without KVM: its platform and its parameters.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
@@ -11,7 +10,13 @@ use virtoll_proto::request::{Interface, Network};
 use virtoll_wire::MacAddress;
 
 use crate::marks::parse_mac;
+use addresses::{Addresses, parse_prefix};
 use virtoll_wire::netlink::{Link, LinkEvents, Netlink};
+use vlans::Vlans;
+
+mod addresses;
+mod ipv6;
+mod vlans;
 
 const IP_FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 /// How long interfaces may take to appear and to get a carrier.
@@ -21,7 +26,8 @@ const LOOPBACK_INDEX: u32 = 1;
 /// Carries the request out.
 ///
 /// # Errors
-/// `bad-request` for addresses that are none, `system` for an interface that does not appear or a call that failed.
+/// `bad-request` for addresses that are none, `unsupported` where the kernel has no IPv6 or no VLANs that were asked for,
+/// `system` for an interface that does not appear or a call that failed.
 pub fn apply(wanted: &Network) -> Result<Value, Error> {
     let interfaces = wanted.interfaces.iter().map(Wanted::read).collect::<Result<Vec<_>, _>>()?;
     let routes = wanted
@@ -33,9 +39,10 @@ pub fn apply(wanted: &Network) -> Result<Value, Error> {
     let mut netlink = Netlink::open().map_err(system)?;
     let events = LinkEvents::open().map_err(system)?;
     let deadline_ns = monotonic_ns() + DEADLINE_NS;
+    let mut above = Vec::new();
     for interface in &interfaces {
         let link = interface.find(&mut netlink, &events, deadline_ns)?;
-        interface.apply(&mut netlink, &link)?;
+        above.extend(interface.apply(&mut netlink, &link)?);
     }
     for ((destination, prefix), gateway) in routes {
         netlink.set_route(destination, prefix, gateway).map_err(|cause| {
@@ -46,8 +53,12 @@ pub fn apply(wanted: &Network) -> Result<Value, Error> {
         fs::write(IP_FORWARD, if on { "1" } else { "0" })
             .map_err(|cause| Error::system(format!("write {IP_FORWARD}"), &cause))?;
     }
-    let links =
-        wait_for_carrier(&interfaces, &mut netlink, &events, deadline_ns).map_err(system)?;
+    if let Some(on) = wanted.ipv6_forward {
+        ipv6::require()?;
+        ipv6::set_forwarding(on)?;
+    }
+    let links = wait_for_carrier(&interfaces, &above, &mut netlink, &events, deadline_ns)
+        .map_err(system)?;
     Ok(json!({"interfaces": links.iter().map(told).collect::<Vec<_>>()}))
 }
 
@@ -62,23 +73,27 @@ pub fn loopback_up() -> io::Result<()> {
 struct Wanted<'a> {
     request: &'a Interface,
     mac: MacAddress,
-    address: Option<(Ipv4Addr, u8)>,
-    neighbours: Vec<(Ipv4Addr, MacAddress)>,
+    addresses: Addresses,
+    vlans: Option<Vlans>,
 }
 
 impl<'a> Wanted<'a> {
     fn read(request: &'a Interface) -> Result<Self, Error> {
-        let neighbours = request
-            .neighbours
-            .iter()
-            .map(|neighbour| Ok((neighbour.address, parse_mac(&neighbour.mac)?)))
-            .collect::<Result<_, Error>>()?;
         Ok(Self {
             request,
             mac: parse_mac(&request.mac)?,
-            address: request.address.as_deref().map(parse_prefix).transpose()?,
-            neighbours,
+            addresses: Addresses::read(
+                request.address.as_deref(),
+                request.ipv6_address.as_deref(),
+                &request.neighbours,
+            )?,
+            vlans: request.vlans.as_deref().map(Vlans::read).transpose()?,
         })
+    }
+
+    /// Whether this is the interface; a VLAN on it has the same address.
+    fn is(&self, link: &Link) -> bool {
+        link.mac == Some(self.mac) && link.vlan.is_none()
     }
 
     /// Waits for the interface.
@@ -91,7 +106,7 @@ impl<'a> Wanted<'a> {
         let system = |cause: io::Error| Error::system(format!("interface {}", self.mac), &cause);
         loop {
             let links = netlink.links().map_err(system)?;
-            if let Some(link) = links.into_iter().find(|link| link.mac == Some(self.mac)) {
+            if let Some(link) = links.into_iter().find(|link| self.is(link)) {
                 return Ok(link);
             }
             let left_ns = deadline_ns.saturating_sub(monotonic_ns());
@@ -102,34 +117,34 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    fn apply(&self, netlink: &mut Netlink, link: &Link) -> Result<(), Error> {
+    /// Sets it up; the numbers of its VLANs' interfaces.
+    fn apply(&self, netlink: &mut Netlink, link: &Link) -> Result<Vec<u32>, Error> {
         let step = |what: &str| {
             let what = format!("{what} of interface {} ({})", self.mac, link.name);
             move |cause: io::Error| Error::system(&what, &cause)
         };
+        let mut link = link.clone();
         if let Some(name) = self.request.name.as_ref().filter(|name| **name != link.name) {
             if link.up {
                 netlink.set_up(link.index, false).map_err(step("switching off"))?;
             }
             netlink.rename(link.index, name).map_err(step("name"))?;
+            link.name.clone_from(name);
         }
         if let Some(mtu) = self.request.mtu.filter(|mtu| *mtu != link.mtu) {
             netlink.set_mtu(link.index, mtu).map_err(step("mtu"))?;
         }
-        if let Some((address, prefix)) = self.address {
-            netlink.set_address(link.index, address, prefix).map_err(step("address"))?;
-        }
+        self.addresses.prepare(&link.name)?;
         netlink.set_up(link.index, true).map_err(step("switching on"))?;
-        for (address, mac) in &self.neighbours {
-            netlink.set_neighbour(link.index, *address, *mac).map_err(step("neighbour"))?;
-        }
-        Ok(())
+        self.addresses.apply(netlink, link.index, &link.name)?;
+        self.vlans.as_ref().map_or(Ok(Vec::new()), |vlans| vlans.apply(netlink, &link))
     }
 }
 
-/// The interfaces as they are once all have a carrier, or when the time is over.
+/// The interfaces as they are once all, and those above them, have a carrier, or when the time is over.
 fn wait_for_carrier(
     interfaces: &[Wanted<'_>],
+    above: &[u32],
     netlink: &mut Netlink,
     events: &LinkEvents,
     deadline_ns: u64,
@@ -138,10 +153,11 @@ fn wait_for_carrier(
         let links = netlink.links()?;
         let ours: Vec<Link> = interfaces
             .iter()
-            .filter_map(|wanted| links.iter().find(|link| link.mac == Some(wanted.mac)).cloned())
+            .filter_map(|wanted| links.iter().find(|link| wanted.is(link)).cloned())
             .collect();
+        let ready = |index: &u32| links.iter().any(|link| link.index == *index && link.is_ready());
         let left_ns = deadline_ns.saturating_sub(monotonic_ns());
-        if left_ns == 0 || ours.iter().all(Link::is_ready) {
+        if left_ns == 0 || (ours.iter().all(Link::is_ready) && above.iter().all(ready)) {
             return Ok(ours);
         }
         events.wait(left_ns)?;
@@ -155,30 +171,4 @@ fn told(link: &Link) -> Value {
         "mtu": link.mtu,
         "operstate": link.operation_state,
     })
-}
-
-/// Reads `10.1.0.1/24`.
-fn parse_prefix(text: &str) -> Result<(Ipv4Addr, u8), Error> {
-    let parsed = text.split_once('/').and_then(|(address, length)| {
-        let length = length.parse().ok().filter(|length| *length <= 32)?;
-        Some((address.parse().ok()?, length))
-    });
-    parsed.ok_or_else(|| {
-        Error::bad_request(format!(
-            "{text:?} is not an IPv4 address with a prefix length such as 10.1.0.1/24"
-        ))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prefixes_are_read_and_refused() {
-        assert_eq!(parse_prefix("10.1.0.1/24").unwrap(), (Ipv4Addr::new(10, 1, 0, 1), 24));
-        for wrong in ["10.1.0.1", "10.1.0.1/33", "10.1.0/24", "x/8", ""] {
-            assert!(parse_prefix(wrong).is_err(), "{wrong}");
-        }
-    }
 }

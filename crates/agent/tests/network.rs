@@ -188,3 +188,101 @@ fn the_path_delay_is_measured() {
     request["count"] = json!(2);
     assert_eq!(peer.call("path-delay", request), json!({"round_trip_ns": [], "lost": 2}));
 }
+
+/// A guest between two links of the peer, `a0` and `b0`.
+fn router_and_peer() -> (Agent, Agent) {
+    let peer = Agent::in_namespace("peer");
+    let guest = Agent::beside(&peer, "guest");
+    for (name, place) in [("a", 1), ("b", 2)] {
+        peer.ip(&format!(
+            "link add {name}0 address 02:00:00:00:0{place}:01 type veth peer name {name}1 \
+             address 02:00:00:00:0{place}:02 netns {}",
+            guest.pid()
+        ));
+        peer.ip(&format!("link set {name}0 up"));
+    }
+    (guest, peer)
+}
+
+fn ipv6_link(place: u8) -> serde_json::Value {
+    json!({
+        "mac": format!("02:00:00:00:0{place}:02"), "ipv6_address": format!("2001:2:0:{place}::1/64"),
+        "neighbours": [{"address": format!("2001:2:0:{place}::2"), "mac": format!("02:00:00:00:0{place}:01")}],
+    })
+}
+
+fn told(guest: &Agent, arguments: &str) -> String {
+    let output = guest.inside("ip").args(arguments.split(' ')).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn ipv6_is_set_up_at_once_and_forwards() {
+    let (mut guest, mut peer) = router_and_peer();
+    let wanted = json!({"interfaces": [ipv6_link(1), ipv6_link(2)], "ipv6_forward": true});
+    for _ in 0..2 {
+        guest.call("network", wanted.clone());
+        let addresses = told(&guest, "-6 -oneline address show dev a1");
+        assert_eq!(addresses.matches("inet6").count(), 1, "{addresses}");
+        assert!(
+            addresses.contains("2001:2:0:1::1/64") && addresses.contains("nodad"),
+            "{addresses}"
+        );
+        assert!(!addresses.contains("tentative"), "{addresses}");
+    }
+    let neighbours = told(&guest, "-6 neighbour show dev b1");
+    assert!(
+        neighbours.contains("2001:2:0:2::2") && neighbours.contains("PERMANENT"),
+        "{neighbours}"
+    );
+    let mut across = source(0, Some(2_000.0));
+    across["interface"] = json!("a0");
+    across["destination_mac"] = json!("02:00:00:00:01:02");
+    across["source_address"] = json!("2001:2:0:1::2");
+    across["destination_address"] = json!("2001:2:0:2::2");
+    let answer = peer.call("traffic", trial(1, 84, 200, &[across], &["b0"]));
+    let (_, offered, forwarded) = books(&answer)[0];
+    assert!(offered > 0 && forwarded == offered, "{answer}");
+    // Another address replaces the one that is there.
+    let mut moved = ipv6_link(1);
+    moved["ipv6_address"] = json!("2001:2:0:9::1/64");
+    guest.call("network", json!({"interfaces": [moved]}));
+    let addresses = told(&guest, "-6 -oneline address show dev a1");
+    assert!(
+        addresses.contains("2001:2:0:9::1/64") && !addresses.contains("2001:2:0:1::1"),
+        "{addresses}"
+    );
+    for (field, wrong) in [("ipv6_address", "10.1.0.1/24"), ("address", "2001:2::1/64")] {
+        let mut link = json!({"mac": "02:00:00:00:01:02"});
+        link[field] = json!(wrong);
+        let (kind, message) = guest.refused("network", json!({"interfaces": [link]}));
+        assert_eq!(kind, "bad-request");
+        assert!(message.contains(wrong), "{message}");
+    }
+}
+
+#[test]
+fn vlans_are_made_and_removed_or_the_kernel_has_none_and_that_is_said() {
+    let (mut guest, _peer) = router_and_peer();
+    let with = |vlans: serde_json::Value| json!({"interfaces": [{"mac": "02:00:00:00:01:02", "vlans": vlans}]});
+    assert_eq!(guest.refused("network", with(json!([{"vlan": 4095}]))).0, "bad-request");
+    let one =
+        with(json!([{"vlan": 5, "address": "10.1.128.1/24", "ipv6_address": "2001:2:0:81::1/64"}]));
+    let id = guest.send("network", one.clone());
+    let answer = guest.answer(id);
+    if let Some(error) = answer.get("error") {
+        println!("NOT TESTED: VLANs, since this kernel has none (8021q)");
+        assert_eq!(error["kind"], "unsupported");
+        assert!(error["message"].as_str().unwrap().contains("8021q"), "{error}");
+    } else {
+        // The interface itself is still the one that is found by the address that both have.
+        assert_eq!(answer["ok"]["interfaces"].as_array().unwrap().len(), 1);
+        assert_eq!(guest.call("network", one), answer["ok"]);
+        assert!(told(&guest, "-details link show dev a1.5").contains("802.1Q id 5"));
+        assert!(told(&guest, "address show dev a1.5").contains("10.1.128.1/24"));
+        guest.call("network", with(json!([{"vlan": 6}])));
+        assert_eq!(told(&guest, "link show type vlan").matches("a1.").count(), 1);
+    }
+    guest.call("network", with(json!([])));
+    assert_eq!(told(&guest, "link show type vlan"), "");
+}

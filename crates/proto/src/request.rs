@@ -8,10 +8,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::reply::Error;
+pub use network::{Interface, Neighbour, Network, Route, Vlan};
 pub use traffic::{
     Backend, Capture, Counters, MixPart, Sink, SinkBackend, SinkFinish, Source, SourceTold, Traffic,
 };
 
+mod network;
 mod traffic;
 
 /// One request.
@@ -69,61 +71,6 @@ struct Nothing {}
 pub struct Hello {
     /// The controller's protocol version.
     pub protocol: u32,
-}
-
-/// `network`: how the interfaces shall be.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Network {
-    /// The interfaces, found by MAC address.
-    #[serde(default)]
-    pub interfaces: Vec<Interface>,
-    /// Routes by gateway.
-    #[serde(default)]
-    pub routes: Vec<Route>,
-    /// IPv4 forwarding on or off, or left as it is.
-    #[serde(default)]
-    pub ip_forward: Option<bool>,
-}
-
-/// One interface of `network`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Interface {
-    /// The address it is found by.
-    pub mac: String,
-    /// Its new name.
-    #[serde(default)]
-    pub name: Option<String>,
-    /// Its new MTU in bytes.
-    #[serde(default)]
-    pub mtu: Option<u32>,
-    /// Its only IPv4 address, with the prefix's length.
-    #[serde(default)]
-    pub address: Option<String>,
-    /// Permanent neighbours.
-    #[serde(default)]
-    pub neighbours: Vec<Neighbour>,
-}
-
-/// A permanent neighbour entry.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Neighbour {
-    /// The IPv4 address.
-    pub address: Ipv4Addr,
-    /// Its link address.
-    pub mac: String,
-}
-
-/// A route by gateway.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Route {
-    /// The prefix, for example `10.9.0.0/16`.
-    pub destination: String,
-    /// The gateway.
-    pub via: Ipv4Addr,
 }
 
 /// `run`: a built-in workload between two marks.

@@ -14,6 +14,9 @@ pub use repr::TestFrameRepr;
 pub const MINIMUM_FRAME_BYTES: usize = 64;
 /// The largest test frame in bytes.
 pub const MAXIMUM_FRAME_BYTES: usize = 1518;
+/// The simple IMIX: frame size in bytes and weight. These are the usual 594 and 1518 bytes without their FCS; the usual
+/// smallest frame, 64 bytes with it, has no room for a test frame's payload and is 4 bytes longer.
+pub const IMIX: [(usize, u32); 3] = [(64, 7), (590, 4), (1_514, 1)];
 /// The first two bytes of the payload: "VT".
 pub const MAGIC: u16 = 0x5654;
 /// A bit of the flags: the send time is that of an earlier frame, and says nothing of this one's delay.
@@ -80,6 +83,11 @@ impl Layout {
     /// Where the payload begins.
     pub const fn payload(self) -> usize {
         self.udp() + UDP_BYTES
+    }
+
+    /// The simple IMIX, its smallest frame raised to what these headers need.
+    pub fn imix(self) -> [(usize, u32); 3] {
+        IMIX.map(|(size, weight)| (size.max(self.minimum_bytes()), weight))
     }
 
     /// The smallest frame: 64, 68, 84 or 88 bytes.

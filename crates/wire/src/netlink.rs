@@ -2,28 +2,23 @@
 //! here, byte by byte.
 
 use std::io;
-use std::net::Ipv4Addr;
 
 use crate::MacAddress;
 
 pub use socket::{LinkEvents, Netlink};
 pub use statistics::{LinkStatistics, QueueDiscipline};
 
+mod addresses;
 mod socket;
 mod statistics;
 mod sys;
 
 const RTM_NEWLINK: u16 = 16;
+const RTM_DELLINK: u16 = 17;
 const RTM_GETLINK: u16 = 18;
-const RTM_NEWADDR: u16 = 20;
-const RTM_DELADDR: u16 = 21;
-const RTM_GETADDR: u16 = 22;
-const RTM_NEWROUTE: u16 = 24;
-const RTM_NEWNEIGH: u16 = 28;
 const REQUEST_AND_ACKNOWLEDGE: u16 = 0x5;
 const DUMP: u16 = 0x301;
 const CREATE_OR_REPLACE: u16 = 0x500 | REQUEST_AND_ACKNOWLEDGE;
-const AF_INET: u8 = 2;
 const CREATE_ONLY: u16 = 0x600 | REQUEST_AND_ACKNOWLEDGE;
 const IFF_UP: u32 = 0x1;
 const IFF_LOWER_UP: u32 = 0x1_0000;
@@ -48,6 +43,8 @@ pub struct Link {
     pub carrier: bool,
     /// `up`, `down`, `unknown` and so on.
     pub operation_state: &'static str,
+    /// Where it is a VLAN sub-interface: the interface below it, and the VLAN's number.
+    pub vlan: Option<(u32, u16)>,
     /// Its counters.
     pub statistics: LinkStatistics,
 }
@@ -127,22 +124,38 @@ fn read_link(body: &[u8]) -> Option<Link> {
         up: flags & IFF_UP != 0,
         carrier: flags & IFF_LOWER_UP != 0,
         operation_state: OPERATION_STATES[0],
+        vlan: None,
         statistics: LinkStatistics::default(),
     };
+    let mut below = 0;
     for (kind, value) in attributes(body.get(16..)?) {
         match kind {
             1 => link.mac = value.try_into().ok().map(MacAddress),
             3 => String::from_utf8_lossy(value).trim_end_matches('\0').clone_into(&mut link.name),
             4 => link.mtu = u32_at(value, 0)?,
+            5 => below = u32_at(value, 0)?,
             16 => {
                 let state = value.first().copied().map_or(0, usize::from);
                 link.operation_state = OPERATION_STATES.get(state).unwrap_or(&OPERATION_STATES[0]);
             }
+            18 => link.vlan = read_vlan(value),
             23 => link.statistics = LinkStatistics::read(value),
             _ => {}
         }
     }
+    link.vlan = link.vlan.map(|(_, number)| (below, number));
     Some(link)
+}
+
+/// The VLAN's number from an interface's link information, where it is a VLAN sub-interface; what is below is not in it.
+fn read_vlan(information: &[u8]) -> Option<(u32, u16)> {
+    let find = |bytes, wanted| attributes(bytes).find(|(kind, _)| *kind == wanted);
+    let (_, kind) = find(information, 1)?;
+    if kind != b"vlan\0" {
+        return None;
+    }
+    let (_, number) = find(find(information, 2)?.1, 1)?;
+    Some((0, u16_at(number, 0)?))
 }
 
 impl Netlink {
@@ -225,66 +238,28 @@ impl Netlink {
         self.acknowledged(link_message(index, 0, 0).attribute(4, &mtu.to_ne_bytes()))
     }
 
-    /// Makes `address` the only IPv4 address of an interface.
+    /// Makes a VLAN (802.1Q) sub-interface, switched off.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn set_address(&mut self, index: u32, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
-        let query = Message::new(RTM_GETADDR, DUMP, &[AF_INET, 0, 0, 0, 0, 0, 0, 0]);
-        for body in self.request(query, RTM_NEWADDR)? {
-            let local = attributes(body.get(8..).unwrap_or(&[])).find(|(kind, _)| *kind == 2);
-            let Some((_, local)) = local else { continue };
-            let same = local == address.octets() && body.get(1) == Some(&prefix);
-            if u32_at(&body, 4) == Some(index) && !same {
-                let header = &body[..8];
-                let gone = Message::new(RTM_DELADDR, REQUEST_AND_ACKNOWLEDGE, header);
-                self.acknowledged(gone.attribute(2, local))?;
-            }
-        }
-        let mut header = [AF_INET, prefix, 0, 0, 0, 0, 0, 0];
-        header[4..8].copy_from_slice(&index.to_ne_bytes());
-        let host_bits = u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
-        let broadcast = (address.to_bits() | host_bits).to_be_bytes();
-        let message = Message::new(RTM_NEWADDR, CREATE_OR_REPLACE, &header)
-            .attribute(2, &address.octets())
-            .attribute(1, &address.octets())
-            .attribute(4, &broadcast);
+    /// The kernel's: `EOPNOTSUPP` where it has no VLANs.
+    pub fn add_vlan(&mut self, parent: u32, name: &str, vlan: u16) -> io::Result<()> {
+        let data = Message { bytes: Vec::new() }.attribute(1, &vlan.to_ne_bytes()).bytes;
+        let information =
+            Message { bytes: Vec::new() }.attribute(1, b"vlan\0").attribute(2, &data).bytes;
+        let message = Message::new(RTM_NEWLINK, CREATE_ONLY, &[0; 16])
+            .attribute(3, &[name.as_bytes(), b"\0"].concat())
+            .attribute(5, &parent.to_ne_bytes())
+            .attribute(18, &information);
         self.acknowledged(message)
     }
 
-    /// Sets a permanent neighbour entry.
+    /// Removes an interface.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn set_neighbour(
-        &mut self,
-        index: u32,
-        address: Ipv4Addr,
-        mac: MacAddress,
-    ) -> io::Result<()> {
-        let mut header = [AF_INET, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    pub fn delete_link(&mut self, index: u32) -> io::Result<()> {
+        let mut header = [0; 16];
         header[4..8].copy_from_slice(&index.to_ne_bytes());
-        header[8..10].copy_from_slice(&0x80_u16.to_ne_bytes());
-        let message = Message::new(RTM_NEWNEIGH, CREATE_OR_REPLACE, &header)
-            .attribute(1, &address.octets())
-            .attribute(2, &mac.0);
-        self.acknowledged(message)
-    }
-
-    /// Sets the route to a prefix by a gateway.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn set_route(
-        &mut self,
-        destination: Ipv4Addr,
-        prefix: u8,
-        gateway: Ipv4Addr,
-    ) -> io::Result<()> {
-        let header = [AF_INET, prefix, 0, 0, 254, 4, 0, 1, 0, 0, 0, 0];
-        let message = Message::new(RTM_NEWROUTE, CREATE_OR_REPLACE, &header)
-            .attribute(1, &destination.octets())
-            .attribute(5, &gateway.octets());
-        self.acknowledged(message)
+        self.acknowledged(Message::new(RTM_DELLINK, REQUEST_AND_ACKNOWLEDGE, &header))
     }
 }

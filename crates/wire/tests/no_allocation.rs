@@ -164,10 +164,10 @@ fn in_a_namespace() {
     }) {
         ASKED.store(0, Ordering::Relaxed);
         let counts = trial::run(&plan(generator, sink, rate)).unwrap();
-        let one = &counts.sources[0];
-        let (first_ns, last_ns) = one.sent.sent_between_ns.unwrap();
-        let last_received_ns = one.arrived.last_received_monotonic_ns.unwrap();
-        assert!(one.arrived.forwarded_frames > 1_000, "{counts:?}");
+        let (first_ns, last_ns) = counts.sent.value[0].counts.sent_between_ns.unwrap();
+        let arrivals = &counts.sink.sources[0].arrivals;
+        let last_received_ns = arrivals.last_received_monotonic_ns.unwrap();
+        assert!(arrivals.forwarded_frames > 1_000, "{arrivals:?}");
         let what = format!("{generator:?} into {sink:?} at {rate:?}");
         let all = ASKED.load(Ordering::Relaxed);
         assert!(all > 100, "{what}: {all} calls in all, and the trial makes threads and books");

@@ -16,11 +16,11 @@ from virtoll.image import debian
 from virtoll.image.cache import Cache, Progress, file_digest
 from virtoll.image.unpacking import decompress, extract_vmlinux
 
-# What a guest can be given: the bus, the agent's channel, the network cards, the disk, entropy. The order of loading
-# follows from their dependencies; one that is built in or that this architecture does not have is left out.
+# What a guest can be given: the bus, the agent's channel, the network cards, the disk, entropy, VLANs, IPv6. The order
+# of loading follows from their dependencies; one that is built in or that this architecture does not have is left out.
 MODULES = (
     "virtio_pci", "virtio_mmio", "virtio_console", "virtio_net", "e1000", "e1000e", "8139cp", "8139too", "vmxnet3",
-    "virtio_blk", "virtio_rng",
+    "virtio_blk", "virtio_rng", "8021q", "ipv6",
 )  # fmt: skip
 
 _METAPACKAGES = {"amd64": "linux-image-amd64", "arm64": "linux-image-arm64"}

@@ -2,10 +2,11 @@
 
 A guest has one link a traffic source (``in0``..``in2``), one towards the sink (``out``) and one that carries the
 timekeeper's marks and nothing else (``marks``). Each link is a network of its own (10.64+g.n.0/24: the guest is .1,
-the peer .2), and has its own bridge where the guest's port is a tap or a veth: no guest ever sees another's frames.
+the peer .2; where it is asked for also of IPv6, and in a VLAN: ``Link.ends``), and has its own bridge where the guest's
+port is a tap or a veth: no guest ever sees another's frames.
 
-Main types: ``Link`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network`` (makes and removes them).
-It must not know platforms: they choose one of ``host_port``, ``tap_port`` and
+Main types: ``Link``, its ``Ends`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network`` (makes and
+removes them). It must not know platforms: they choose one of ``host_port``, ``tap_port`` and
 ``namespace_port`` for each link.
 """
 
@@ -30,29 +31,59 @@ from virtoll.errors import GuestError, LabError
 MAXIMUM_SOURCES = 3
 TUN_DEVICE = "/dev/net/tun"
 _MAXIMUM_GUESTS = 190
+_VLAN_PLACE = 128  # links in a VLAN are networks of their own, so much further up
 _NEVER = 1_000_000_000  # hundredths of a second
 _SIOCETHTOOL, _ETHTOOL_SGRO = 0x8946, 0x2C
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The IP addresses of a link's two ends, as text, and the length of their network's prefix in bits."""
+
+    guest: str
+    peer: str
+    prefix_bits: int
 
 
 @dataclass(frozen=True)
 class Link:
     """One link of a guest; ``role`` is ``source``, ``sink`` or ``marks``. MAC addresses as text, MTU in bytes.
 
+    ``owner`` is the guest's number and ``place`` the link's in it: both are in its addresses.
     ``trunk``: the NIC that leads to the peer on another host; its bridge is shared by all guests. None: a veth pair.
     """
 
     name: str
     role: str
     mtu_bytes: int
+    owner: int
+    place: int
     guest_mac: str
-    guest_address: str
     peer_mac: str
-    peer_address: str
     peer_interface: str
     lab_interface: str
     port_interface: str
     bridge: str
     trunk: str | None = None
+
+    def ends(self, ip_version: int = 4, *, tagged: bool = False) -> Ends:
+        """The addresses of both ends, of IPv4 or IPv6 (RFC 5180: 2001:2::/48 for benchmarks), in a VLAN or outside."""
+        place = self.place + (_VLAN_PLACE if tagged else 0)
+        if ip_version == 6:
+            network = f"2001:2:0:{self.owner << 8 | place:x}::"
+            return Ends(f"{network}1", f"{network}2", 64)
+        network = f"10.{64 + self.owner}.{place}."
+        return Ends(f"{network}1", f"{network}2", 24)
+
+    @property
+    def guest_address(self) -> str:
+        """The guest's IPv4 address outside any VLAN."""
+        return self.ends().guest
+
+    @property
+    def peer_address(self) -> str:
+        """The peer's IPv4 address outside any VLAN."""
+        return self.ends().peer
 
     @property
     def outer_interface(self) -> str:
@@ -99,10 +130,10 @@ def _plan_link(index: int, name: str, role: str, place: int, mtu_bytes: int) -> 
         name=name,
         role=role,
         mtu_bytes=mtu_bytes,
+        owner=index,
+        place=place,
         guest_mac=f"02:76:74:01:{index:02x}:{place:02x}",
-        guest_address=f"10.{64 + index}.{place}.1",
         peer_mac=f"02:76:74:02:{index:02x}:{place:02x}",
-        peer_address=f"10.{64 + index}.{place}.2",
         peer_interface=f"p{tag}",
         lab_interface=f"l{tag}",
         port_interface=f"g{tag}",

@@ -39,9 +39,9 @@ class FakeParameters(Parameters):
     loss: float = Field(default=0.0, ge=0, lt=1)
     lost_at: LostAt = "guest"
     clock_error: float = Field(default=0.0, gt=-1)
-    failure: Literal["none", "unavailable", "never-ready", "dies", "wrong-check", "loses-marks", "unbalanced-books"] = (
-        "none"
-    )
+    failure: Literal[
+        "none", "unavailable", "never-ready", "dies", "wrong-check", "loses-marks", "unbalanced-books", "no-vlan"
+    ] = "none"
     dies_at_job: int = Field(default=3, ge=1)
     seed: int = Field(default=1, ge=0)
 
@@ -84,6 +84,8 @@ class FakeAgent:
         if op == "counters" and self.world.parameters.lost_at != "unlocated":
             return self.world.wire.counters("guest", fields["interfaces"])
         if op == "network":
+            if self.world.parameters.failure == "no-vlan" and any(one.get("vlans") for one in fields["interfaces"]):
+                raise AgentError("unsupported", "the model was told to have no VLANs; set 'failure: none', or vlan 0")
             self.world.wire.learn(fields["interfaces"])
             return {"interfaces": [{**entry, "name": f"eth{n}"} for n, entry in enumerate(fields["interfaces"])]}
         if op == "clocks":

@@ -32,9 +32,10 @@ class FakeWire:
     def learn(self, interfaces: Sequence[dict[str, Any]]) -> None:
         """Remember what the guest's interfaces are called, by MAC address and by their neighbour's IP address."""
         for number, entry in enumerate(interfaces):
-            self.guest_interfaces[entry["mac"]] = f"eth{number}"
-            for neighbour in entry["neighbours"]:
-                self.guest_interfaces[neighbour["address"]] = f"eth{number}"
+            name = self.guest_interfaces.setdefault(entry["mac"], f"eth{number}")
+            for one in (entry, *entry.get("vlans", ())):
+                for neighbour in one.get("neighbours", ()):
+                    self.guest_interfaces[neighbour["address"]] = name
 
     def counters(self, where: str, interfaces: Sequence[str]) -> Answer:
         """The agent's ``counters`` for the peer or the guest."""

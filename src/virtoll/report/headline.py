@@ -181,7 +181,7 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
 
 
 def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) -> str:
-    """One workload's comparisons of one verdict: 'IPv4 forwarding reaches 81 % to 85 % of native's rate at 64 B'."""
+    """One workload's comparisons of one verdict: 'IP forwarding reaches 81 % to 85 % of native's rate at 64 B'."""
     own = [one for one in group if one.verdict is verdict and one.share is not None]
     if not own:
         return ""

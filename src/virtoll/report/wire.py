@@ -127,8 +127,11 @@ def _order_row(row: OrderRow) -> TableRow:
 
 
 def _named(one: Ceiling) -> str:
-    size = "IMIX" if one.mix == "imix" else f"{one.frame_size_bytes} B"
-    return size if one.sources == 1 else f"{size}, {one.sources} sources"
+    words = ["IMIX" if one.mix == "imix" else f"{one.frame_size_bytes} B"]
+    words += ["IPv6"] if one.ip_version == 6 else []
+    words += [f"VLAN {one.vlan}"] if one.vlan else []
+    words += [f"{one.sources} sources"] if one.sources > 1 else []
+    return ", ".join(words)
 
 
 def _floor_row(one: Ceiling) -> TableRow:

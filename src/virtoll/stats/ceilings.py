@@ -15,8 +15,8 @@ from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, canonical, forwarded_rate
 
 BOUND_SHARE = 0.9
-_SHAPE = ("frame_size_bytes", "sources", "mix", "batch_frames")
-_UNSAID: Mapping[str, Any] = {"sources": 1, "mix": "none", "batch_frames": 0}
+_SHAPE = ("frame_size_bytes", "sources", "mix", "ip_version", "vlan", "batch_frames")
+_UNSAID: Mapping[str, Any] = {"sources": 1, "mix": "none", "ip_version": 4, "vlan": 0, "batch_frames": 0}
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Ceiling:
     frame_size_bytes: int
     sources: int
     mix: str
+    ip_version: int
+    vlan: int
     backend: str
     sink: str | None
     rates: tuple[float, ...]
@@ -82,8 +84,8 @@ def ceilings(calibrations: Sequence[CalibrationRecord]) -> tuple[Ceiling, ...]:
         if rates:
             said = {**_UNSAID, **own[0][0].parameters}
             paced = [point for _, point in own if point.intended_rate_frames_per_second is not None]
-            found.append(Ceiling(shape, said["frame_size_bytes"], said["sources"], said["mix"], backend, sink, rates,
-                                 _floor(paced)))  # fmt: skip
+            found.append(Ceiling(shape, said["frame_size_bytes"], said["sources"], said["mix"], said["ip_version"],
+                                 said["vlan"], backend, sink, rates, _floor(paced)))  # fmt: skip
     return tuple(found)
 
 

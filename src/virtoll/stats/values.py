@@ -31,7 +31,7 @@ class Task:
 
     @property
     def label(self) -> str:
-        """Title and size for tables: 'IPv4 forwarding, 64 B'."""
+        """Title and size for tables: 'IP forwarding, 64 B'."""
         return f"{self.metric.title}, {self.size}" if self.size else self.metric.title
 
     @property
@@ -188,6 +188,10 @@ def _parameter(key: str, value: Any) -> str:
     """One parameter in a few words: 'size_bytes' 67108864 -> '64 MiB', 'digits' 16384 -> '16384 digits'."""
     if key == "frame_size_bytes":
         return f"{value} B"
+    if key == "ip_version":
+        return f"IPv{value}"
+    if key == "vlan":
+        return f"VLAN {value}" if value else "untagged"
     if isinstance(value, int) and not isinstance(value, bool):
         if key.endswith("_bytes"):
             return units.size(value)

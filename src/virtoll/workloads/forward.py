@@ -1,4 +1,4 @@
-"""forward: the guest as an IPv4 router between the generator and the sink (Schlosser et al. 2011; RFC 2544, RFC 2889).
+"""forward: the guest as an IP router between the generator and the sink (Schlosser et al. 2011; RFC 2544, RFC 5180).
 
 A trial is a sweep: the intended rate doubles from point to point until the guest forwards less than a stated share of
 what is offered (or the generator cannot offer more), then one point flat out. Traffic stops and settles before counters
@@ -16,6 +16,7 @@ from pydantic import Field
 from virtoll.experiment import Parameters
 from virtoll.hops import surroundings
 from virtoll.workloads.base import Bench, Measurement, Metric
+from virtoll.workloads.router import routing
 from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
 
 _MAXIMUM_POINTS = 24
@@ -36,7 +37,7 @@ class Forward:
     """The router experiment."""
 
     name: ClassVar[str] = "forward"
-    title: ClassVar[str] = "IPv4 forwarding"
+    title: ClassVar[str] = "IP forwarding"
     resource: ClassVar[str] = "packet path"
     parameter_model: ClassVar[type[Parameters]] = ForwardParameters
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("maximum_forwarded_rate", "frames/s", "higher", "points"),)
@@ -53,12 +54,13 @@ class Forward:
         wanted = _forward(parameters)
         points: list[dict[str, Any]] = []
         rate = wanted.first_rate_frames_per_second
-        while len(points) < _MAXIMUM_POINTS:
-            points.append(self._point(bench, wanted, rate))
-            if _saturated(points[-1], wanted.stop_below_share):
-                break
-            rate *= wanted.rate_factor
-        points.append(self._point(bench, wanted, None))
+        with routing(bench, wanted):
+            while len(points) < _MAXIMUM_POINTS:
+                points.append(self._point(bench, wanted, rate))
+                if _saturated(points[-1], wanted.stop_below_share):
+                    break
+                rate *= wanted.rate_factor
+            points.append(self._point(bench, wanted, None))
         return Measurement(points=points, problem=unbalanced(points))
 
     def _point(self, bench: Bench, wanted: ForwardParameters, rate: float | None) -> dict[str, Any]:
@@ -74,8 +76,10 @@ class Forward:
 
 def _stream(bench: Bench, wanted: ForwardParameters) -> Stream:
     sink = bench.network.sink
+    version, tagged = wanted.ip_version, wanted.vlan > 0
+    target = sink.ends(version, tagged=tagged).peer
     lanes = tuple(
-        Lane(link.peer_interface, link.peer_mac, link.guest_mac, link.peer_address, sink.peer_address)
+        Lane(link.peer_interface, link.peer_mac, link.guest_mac, link.ends(version, tagged=tagged).peer, target)
         for link in bench.network.sources[: wanted.sources]
     )
     return Stream(lanes, (sink.peer_interface,), bench.generator_cpu, bench.sink_cpu)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from virtoll.agent import Answer, Ends
 from virtoll.errors import GuestError
@@ -20,9 +20,10 @@ from virtoll.experiment import Parameters
 Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
 BACKENDS: tuple[str, ...] = get_args(Backend)[1:]
 QUIET_NS, DRAIN_LIMIT_NS = 20_000_000, 2_000_000_000
-# The usual simple IMIX, sizes without FCS as everywhere here: 64, 594 and 1518 bytes with it, weights 7 : 4 : 1.
-IMIX = ({"frame_size_bytes": 64, "weight": 7}, {"frame_size_bytes": 590, "weight": 4},
-        {"frame_size_bytes": 1514, "weight": 1})  # fmt: skip
+# Frame size in bytes and weight of the simple IMIX, as in the agent (crates/wire/src/frame.rs): the usual 594 and 1518
+# bytes without their FCS; the usual smallest one, 64 with it, has no room for a test frame and is 4 bytes longer.
+IMIX = ((64, 7), (590, 4), (1514, 1))
+_SMALLEST_FRAME_BYTES, _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 64, 20, 4, 14
 _TOLD = ("intended_frames", "offered_frames", "unsent_frames")
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
 
@@ -30,20 +31,47 @@ _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
 class FrameParameters(Parameters):
     """Frame size without FCS, or a mix; sources; what sends and what counts (``auto``: the best that the host allows).
 
+    ``vlan``: number of the frames' 802.1Q tag, which counts in the frame's size; 0 for none.
     ``batch_frames``: frames handed to the kernel at once by live frames; 0 is the smallest that holds the rate.
     """
 
     frame_size_bytes: int = Field(default=64, ge=64, le=1518)
     sources: int = Field(default=1, ge=1, le=3)
     mix: Literal["none", "imix"] = "none"
+    ip_version: Literal[4, 6] = 4
+    vlan: int = Field(default=0, ge=0, le=4094, description="802.1Q tag, 1 to 4094; 0 for none")
     backend: Backend = "auto"
     sink: Literal["auto", "xdp", "tpacket"] = "auto"
     batch_frames: int = Field(default=0, ge=0, le=256)
 
+    @model_validator(mode="after")
+    def _holds_a_test_frame(self) -> Self:
+        if self.mix == "none" and self.frame_size_bytes < self.smallest_frame_bytes:
+            kind = f"IPv{self.ip_version}" + (" with a VLAN tag" if self.vlan else "")
+            raise ValueError(
+                f"frame_size_bytes is {self.frame_size_bytes}, and a test frame of {kind} has at least "
+                f"{self.smallest_frame_bytes} bytes; give frame_size_bytes {self.smallest_frame_bytes} to 1518"
+            )
+        return self
+
     @property
-    def largest_frame_bytes(self) -> int:
-        """What the links' MTU must let pass."""
-        return self.frame_size_bytes if self.mix == "none" else max(part["frame_size_bytes"] for part in IMIX)
+    def smallest_frame_bytes(self) -> int:
+        """What the headers and the payload of a test frame need: 64, 68 (VLAN), 84 (IPv6) or 88 (both)."""
+        more = _IPV6_MORE_BYTES if self.ip_version == 6 else 0
+        return _SMALLEST_FRAME_BYTES + more + (_TAG_BYTES if self.vlan else 0)
+
+    @property
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """Frame sizes in bytes with their weights: IMIX's smallest is raised to what the headers need."""
+        if self.mix == "none":
+            return ((self.frame_size_bytes, 1),)
+        return tuple((max(size, self.smallest_frame_bytes), weight) for size, weight in IMIX)
+
+    @property
+    def mtu_bytes(self) -> int:
+        """The least MTU of links that let its largest frame pass: neither link header nor tag count."""
+        headers = _ETHERNET_HEADER_BYTES + (_TAG_BYTES if self.vlan else 0)
+        return max(size for size, _ in self.parts) - headers
 
     def shape(self) -> FrameParameters:
         """These fields alone: equal for all parameters that one calibration serves."""
@@ -72,7 +100,7 @@ class Stream:
 
     def request(self, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
         """The ``traffic`` request; fields that are as they were in the protocol's first form are left out."""
-        sources = [
+        sources: list[Answer] = [
             {
                 "interface": lane.interface,
                 "source_mac": lane.source_mac,
@@ -95,7 +123,10 @@ class Stream:
         if wanted.batch_frames:
             request["batch_frames"] = wanted.batch_frames
         if wanted.mix != "none":
-            request["mix"] = list(IMIX)
+            request["mix"] = [{"frame_size_bytes": size, "weight": weight} for size, weight in wanted.parts]
+        if wanted.vlan:
+            for source in sources:
+                source["vlan"] = wanted.vlan
         return request
 
 

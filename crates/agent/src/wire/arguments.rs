@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use virtoll_proto::request::{Traffic, read};
 use virtoll_wire::choice::Sink;
+use virtoll_wire::frame::Layout;
 
 /// What was asked for.
 #[derive(Clone, Debug)]
@@ -71,18 +72,23 @@ impl Arguments {
     /// A sentence that names the word.
     pub fn parse(words: &[String]) -> Result<Self, String> {
         let mut own = Self::default();
+        let mut imix = false;
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
             match word.as_str() {
                 "--json" => own.json = true,
                 "--any" => own.any = true,
                 "--flat-out" => own.flat_out = true,
-                "--imix" => own.sizes = vec![(64, 7), (594, 4), (1_518, 1)],
+                "--imix" => imix = true,
                 name => {
                     let value = rest.next().ok_or_else(|| format!("{name} needs a value"))?;
                     own.set(name, value)?;
                 }
             }
+        }
+        if imix {
+            let layout = Layout { tagged: own.vlan.is_some(), ipv6: own.source.contains(':') };
+            own.sizes = layout.imix().map(|(size, weight)| (size as u32, weight)).to_vec();
         }
         Ok(own)
     }

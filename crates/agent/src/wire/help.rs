@@ -20,7 +20,7 @@ virtoll-agent wire send --interface IF --destination-mac MAC --source IP --desti
   --rate-mbit N       frame bits per second / 10^6, without preamble, gap and FCS
   --rate-frames N     frames per second (neither: flat out, as fast as possible)
   --size BYTES        frame size, Ethernet header to payload's end, 64..1518 (64)
-  --mix S:W,S:W,...   several sizes with weights; --imix is 64:7,594:4,1518:1
+  --mix S:W,S:W,...   several sizes with weights; --imix is 64:7,590:4,1514:1
   --duration SECONDS  (1)
   --source-mac MAC    (the interface's own)
   --ports S:D         UDP ports (5000:6000)        --flows N   source ports from S on (1)
@@ -75,3 +75,15 @@ the rate, the evenness of the gaps and the instrument's own delay.
   --cpu N             core of the sending thread
   --json              prints one JSON object a line
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use virtoll_wire::frame::IMIX;
+
+    #[test]
+    fn the_help_tells_the_imix_that_is_sent() {
+        let told = IMIX.map(|(size, weight)| format!("{size}:{weight}")).join(",");
+        assert!(HELP_SEND.contains(&format!("--imix is {told}")), "{told}");
+    }
+}

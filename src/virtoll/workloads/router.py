@@ -1,0 +1,58 @@
+"""Makes the guest a router of IPv6, or within a VLAN, for as long as it is measured as one.
+
+A guest routes untagged IPv4 from its start and is not asked for anything then. IPv6 is configured when it is first
+needed and stays: once set up it sends nothing by itself. VLANs are taken away again, so that the next trial finds the
+interfaces as this one did. It knows no platform: a guest whose kernel has no IPv6 or no VLANs answers ``unsupported``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from virtoll.lab.network import GuestNetwork
+from virtoll.timekeeper import await_path
+from virtoll.workloads.base import Bench
+from virtoll.workloads.traffic import FrameParameters
+
+
+@contextlib.contextmanager
+def routing(bench: Bench, wanted: FrameParameters) -> Iterator[None]:
+    """The guest forwards such frames within the context; raises its ``AgentError`` where it cannot.
+
+    A guest that fails within is lost and started anew, so nothing is undone then.
+    """
+    request = router_request(bench.network, wanted.ip_version, wanted.vlan)
+    if request is not None:
+        _set(bench, request)
+    yield
+    if wanted.vlan:
+        _set(bench, without_vlans(bench.network))
+
+
+def _set(bench: Bench, request: dict[str, Any]) -> None:
+    """Carry it out, and wait until frames pass again: a NIC may be deaf for a while when its filters were changed."""
+    bench.guest.call("network", **request)
+    for link in (*bench.network.sources, bench.network.sink):
+        await_path(bench.peer.at(link.role), link)
+
+
+def router_request(network: GuestNetwork, ip_version: int, vlan: int) -> dict[str, Any] | None:
+    """The agent's ``network`` operation that adds addresses and permanent neighbours; None where all is there."""
+    if ip_version == 4 and not vlan:
+        return None
+    interfaces = []
+    for link in (*network.sources, network.sink):
+        ends = link.ends(ip_version, tagged=vlan > 0)
+        own = {
+            "address" if ip_version == 4 else "ipv6_address": f"{ends.guest}/{ends.prefix_bits}",
+            "neighbours": [{"address": ends.peer, "mac": link.peer_mac}],
+        }
+        interfaces.append({"mac": link.guest_mac, **({"vlans": [{"vlan": vlan, **own}]} if vlan else own)})
+    return {"interfaces": interfaces, **({"ipv6_forward": True} if ip_version == 6 else {})}
+
+
+def without_vlans(network: GuestNetwork) -> dict[str, Any]:
+    """The request that takes every VLAN away from the links that carry traffic."""
+    return {"interfaces": [{"mac": link.guest_mac, "vlans": []} for link in (*network.sources, network.sink)]}

@@ -1,0 +1,100 @@
+"""The shapes of frames: what is refused, what is asked of the agent, and that both languages mean the same IMIX."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from tests.support import experiments
+
+from virtoll.errors import UsageError
+from virtoll.image.guest import built_agent
+from virtoll.lab.network import plan_links
+from virtoll.workloads.router import router_request
+from virtoll.workloads.traffic import IMIX, FrameParameters, Lane, Stream
+
+PROTOCOL = Path(__file__).resolve().parents[1] / "docs" / "protocol.md"
+LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")
+SMALLEST = {(4, 0): 64, (4, 5): 68, (6, 0): 84, (6, 5): 88}
+
+
+def request(wanted: FrameParameters) -> dict[str, object]:
+    return Stream((LANE,), ("p0out",), 1, 1).request(wanted, 7, 1000, None)
+
+
+@given(st.integers(64, 1518), st.sampled_from([4, 6]), st.sampled_from([0, 5]))
+def test_a_size_is_refused_exactly_where_no_test_frame_fits(size: int, ip_version: int, vlan: int) -> None:
+    given_values = {"frame_size_bytes": size, "ip_version": ip_version, "vlan": vlan}
+    if size < SMALLEST[ip_version, vlan]:
+        with pytest.raises(ValidationError, match=rf"at least {SMALLEST[ip_version, vlan]} bytes"):
+            FrameParameters.model_validate(given_values)
+        return
+    wanted = FrameParameters.model_validate(given_values)
+    assert wanted.mtu_bytes == size - 14 - (4 if vlan else 0)
+
+
+def test_the_complaint_is_one_sentence_with_the_remedy() -> None:
+    with pytest.raises(UsageError) as refused:
+        experiments.parsed(workloads=[{"workload": "forward", "ip_version": 6, "vlan": 5}])
+    assert str(refused.value) == (
+        f"{experiments.FILE}: key 'workloads[0]': frame_size_bytes is 64, and a test frame of IPv6 with a VLAN tag has "
+        "at least 88 bytes; give frame_size_bytes 88 to 1518"
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"vlan": 4095}, {"vlan": -1}, {"ip_version": 5}])
+def test_what_is_no_vlan_or_no_ip_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        experiments.parsed(workloads=[{"workload": "forward", **wrong}])
+
+
+def test_an_untagged_ipv4_request_is_as_it_was() -> None:
+    """Agents and guests of before IPv6 and VLANs are asked for nothing that they do not know."""
+    asked = request(FrameParameters())
+    assert list(asked) == [
+        "trial", "frame_size_bytes", "duration_ns", "backend", "sources", "sink", "quiet_ns", "drain_limit_ns",
+    ]  # fmt: skip
+    assert isinstance(asked["sources"], list)
+    assert "vlan" not in asked["sources"][0]
+    assert router_request(plan_links(0), 4, 0) is None
+    assert request(FrameParameters(frame_size_bytes=68, vlan=5))["sources"][0]["vlan"] == 5  # type: ignore[index]
+
+
+def test_a_router_is_asked_for_addresses_where_the_frames_will_be() -> None:
+    links = plan_links(3, sources=2)
+    plain, tagged = router_request(links, 6, 0), router_request(links, 4, 9)
+    assert plain is not None
+    assert tagged is not None
+    assert plain["ipv6_forward"] is True
+    assert [one["ipv6_address"] for one in plain["interfaces"]] == [
+        "2001:2:0:300::1/64", "2001:2:0:301::1/64", "2001:2:0:303::1/64",
+    ]  # fmt: skip
+    assert "ipv6_forward" not in tagged
+    assert [one["vlans"][0]["address"] for one in tagged["interfaces"]] == [
+        "10.67.128.1/24", "10.67.129.1/24", "10.67.131.1/24",
+    ]  # fmt: skip
+    assert {one["vlans"][0]["vlan"] for one in tagged["interfaces"]} == {9}
+
+
+def test_imix_is_the_same_in_both_languages_and_in_the_documents() -> None:
+    """A Rust test holds the agent's help to its constant, this one to ours."""
+    told = subprocess.run(
+        [str(built_agent()), "wire", "send", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    found = re.search(r"--imix is ([\d:,]+)", told)
+    assert found is not None
+    assert found[1] == ",".join(f"{size}:{weight}" for size, weight in IMIX)
+    words = f"IMIX is {', '.join(str(size) for size, _ in IMIX)} with {', '.join(str(weight) for _, weight in IMIX)}"
+    assert words in PROTOCOL.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("key", "smallest"), SMALLEST.items())
+def test_imix_fits_its_headers(key: tuple[int, int], smallest: int) -> None:
+    wanted = FrameParameters.model_validate({"mix": "imix", "ip_version": key[0], "vlan": key[1]})
+    assert wanted.parts == ((smallest, 7), (590, 4), (1514, 1))
+    assert wanted.mtu_bytes == 1500 - (4 if key[1] else 0)
