@@ -53,7 +53,8 @@ KINDS: dict[str, Kind] = {
     "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", slow=True, variant=True),
     "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", slow=True, variant=True),
 }
-MEMORY_BYTES = 128 * 2**20
+# A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
+MEMORY_BYTES = 256 * 2**20
 _numbers = itertools.count()
 
 
