@@ -9,7 +9,7 @@ BIN := .venv/bin
 CARGO_FLAGS := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test lint format test-rust test-python agent image fuzz sanitize miri bench bench-wire clean
+.PHONY: help setup setup-dev platforms demo test lint format test-rust test-python agent image fuzz sanitize miri bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -19,6 +19,9 @@ setup: ## installs and builds what is missing (packages, .venv, agent, guest ima
 
 setup-dev:
 	@$(PYTHON) tools/setup.py --dev
+
+platforms: ## installs what every platform that this host can hold needs
+	@$(PYTHON) tools/setup.py --platforms
 
 demo: setup ## measures what virtualisation costs on this host (at most 6 minutes)
 	@$(BIN)/virtoll run quick

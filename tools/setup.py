@@ -45,6 +45,15 @@ DEV_PACKAGES = (
     "openssh-server",  # the same; each sshd is started by its test in a namespace
     "tshark",  # tests have frames judged by another parser than ours
 )
+# What `make platforms` adds; each platform says by its probe when it is missing, so none is needed to measure.
+PLATFORM_PACKAGES = (
+    "crun",
+    "docker.io",
+    "lxc",
+    "podman",
+    "systemd-container",  # systemd-nspawn
+    "user-mode-linux",
+)
 # A package that brings the same program and that must not be removed in favour of Debian's own.
 STANDS_IN = {"runc": "containerd.io"}
 RUST_ADVICE = "Rust is missing: install stable Rust (cargo and rustc), for example with rustup, and call this again."
@@ -58,10 +67,11 @@ class SetupError(Exception):
         self.exit_code = exit_code
 
 
-def needed_packages(machine: str, *, dev: bool = False) -> tuple[str, ...]:
-    """Debian packages that Virtoll (and with `dev` its tests) needs on this kind of machine, sorted."""
+def needed_packages(machine: str, *, dev: bool = False, platforms: bool = False) -> tuple[str, ...]:
+    """Debian packages that Virtoll (with `dev` its tests, with `platforms` all platforms) needs here, sorted."""
     qemu = QEMU_PACKAGES.get(machine)
-    return tuple(sorted((*COMMON_PACKAGES, *((qemu,) if qemu else ()), *(DEV_PACKAGES if dev else ()))))
+    more = (*(DEV_PACKAGES if dev else ()), *(PLATFORM_PACKAGES if dev or platforms else ()))
+    return tuple(sorted((*COMMON_PACKAGES, *((qemu,) if qemu else ()), *more)))
 
 
 def parse_installed(listing: str) -> frozenset[str]:
@@ -91,9 +101,9 @@ def missing_sentence(packages: Sequence[str]) -> str:
     return f"Debian packages are missing, install them with: sudo {shlex.join(install_command(packages))}"
 
 
-def install_packages(machine: str, *, root: bool, dev: bool = False) -> None:
+def install_packages(machine: str, *, root: bool, dev: bool = False, platforms: bool = False) -> None:
     """Installs what is missing when root, else raises with the exact command."""
-    missing = missing_packages(needed_packages(machine, dev=dev))
+    missing = missing_packages(needed_packages(machine, dev=dev, platforms=platforms))
     if not missing:
         return
     if not root:
@@ -236,6 +246,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Command line; the steps by name are for the Makefile."""
     parser = argparse.ArgumentParser(description="Makes a clone of Virtoll ready to measure.")
     parser.add_argument("--dev", action="store_true", help="also what the tests and checkers need")
+    parser.add_argument("--platforms", action="store_true", help="also what every platform of this host needs")
     parser.add_argument("--only", choices=("packages", "venv", "agent", "image"), help="one step alone")
     return parser.parse_args(arguments)
 
@@ -244,7 +255,7 @@ def set_up(options: argparse.Namespace) -> None:
     """All steps in order, or the one that was asked for."""
     only: str | None = options.only
     if only in {None, "packages"}:
-        install_packages(platform.machine(), root=os.geteuid() == 0, dev=options.dev)
+        install_packages(platform.machine(), root=os.geteuid() == 0, dev=options.dev, platforms=options.platforms)
     if only in {None, "agent"}:
         host_triple()  # before the long steps: a missing compiler is said at once
     python = ROOT / ".venv" / "bin" / "python"

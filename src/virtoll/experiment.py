@@ -40,12 +40,14 @@ class Parameters(BaseModel):
 class GuestSize(Parameters):
     """What every guest is given: virtual CPUs, memory (bytes, or text such as ``256MiB``), and how its marks travel.
 
+    ``cpu_quota``: CPU time per wall time, in CPUs (0.2: a fifth of one); without it a guest may use its CPUs wholly.
     ``icmp``: on a link of their own, stamped by the kernel; ``channel``: on the agent's channel, stamped when read.
     """
 
     vcpus: int = Field(default=1, ge=1, le=1024)
     memory: ByteSize = Field(default=ByteSize(256 * 2**20), ge=64 * 2**20)
     marks: Literal["icmp", "channel"] = "icmp"
+    cpu_quota: float | None = Field(default=None, ge=0.01, le=1024)
 
 
 class ExperimentFile(Parameters):
@@ -109,6 +111,7 @@ class Experiment:
     blocks: int
     seed: int
     testbed: Testbed | None = None
+    cpu_quota: float | None = None
 
 
 def find_experiment(name: str) -> Path:
@@ -173,6 +176,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
         blocks=parsed.blocks,
         seed=parsed.seed,
         testbed=parsed.testbed,
+        cpu_quota=parsed.guest.cpu_quota,
     )
 
 

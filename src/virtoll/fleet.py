@@ -161,6 +161,7 @@ class Fleet:
             "spawn_monotonic_ns": None, "ready_monotonic_ns": None, "facts": None, "mismatches": [], "attachment": None,
             "requested": {
                 "vcpus": request.vcpus, "memory_bytes": request.memory_bytes, "cpus": list(request.cpus),
+                "cpu_quota": request.cpu_quota,
                 "interface_macs": [link.guest_mac for link in request.network.links],
             },
             "evidence": [],
@@ -193,7 +194,10 @@ class Fleet:
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
         if self.site and self.site.far:
             network = self.site.far.reach(network)
-        return GuestRequest(boot, self.experiment.vcpus, self.experiment.memory_bytes, self.pinning.guest_cpus, network)
+        return GuestRequest(
+            boot, self.experiment.vcpus, self.experiment.memory_bytes, self.pinning.guest_cpus, network,
+            cpu_quota=self.experiment.cpu_quota,
+        )  # fmt: skip
 
     def _frame_parameters(self, key: str) -> list[int]:
         """What the experiment's workloads ask of the network: the values of one parameter, where they have it."""

@@ -182,7 +182,7 @@ def test_losses_at_two_places_are_told_apart(router: Router) -> None:
 @pytest.mark.parametrize(("inward", "place"), [(True, Place.BRIDGE_IN), (False, Place.BRIDGE_OUT)])
 def test_a_closed_port_of_a_bridge(router: Router, inward: bool, place: Place) -> None:
     network, hops = router.live.bench.network, router.live.bench.hops
-    if router.live.kind == "native":
+    if router.live.name == "native":
         assert not hops.ports, "the host itself has no bridge"
         return
     port = network.sources[0].lab_interface if inward else hops.ports[network.sink.name]

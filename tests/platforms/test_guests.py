@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import hashlib
 import os
 import random
@@ -20,6 +21,7 @@ from tests.support import guests, machine
 from tests.support.guests import KINDS, Connected
 
 from virtoll.errors import AgentError, GuestDied, GuestError
+from virtoll.fleet import mismatches
 from virtoll.ground import Ground
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
@@ -35,6 +37,7 @@ INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 SECOND_NS = 1_000_000_000
+QUOTA = 0.2
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +61,16 @@ def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
     assert facts["cpus_online"] >= 1
     assert len(facts["interfaces"]) >= 3
     assert facts["sysctls"]["net.ipv4.ip_forward"] == "1"
-    own_kernel = live.site.image.kernel.package.removeprefix("linux-image-").removesuffix("-unsigned")
-    assert facts["kernel_release"] == (own_kernel if live.emulated else os.uname().release)
-    if live.kind == "runc":
-        assert facts["memory_limit_bytes"] == guests.MEMORY_BYTES
-    assert live.guest.attachment == ("veth" if live.kind.startswith("native") else "bridge")
+    image_kernel = live.site.image.kernel.package.removeprefix("linux-image-").removesuffix("-unsigned")
+    expected = {"image": image_kernel, "host": os.uname().release}.get(live.kind.kernel)
+    assert facts["kernel_release"] == expected or (expected is None and facts["kernel_release"] != os.uname().release)
+    unlike = [text for text in mismatches(live.wanted, facts) if live.kind.bounded or not text.startswith("memory")]
+    assert unlike == []
+    assert live.guest.attachment == live.kind.attachment
 
 
 def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
-    data = os.urandom(2**17 if live.emulated else 2**20)
+    data = os.urandom(2**17 if live.kind.slow else 2**20)
     answer = live.guest.agent.call(
         "exec",
         deadline_seconds=120,
@@ -106,8 +110,8 @@ def test_every_frame_is_counted_at_every_hop(live: Connected) -> None:
     if point["hops"] is None:
         pytest.skip("the agent was built before 'counters'")
     roles = [hop["role"] for hop in point["hops"]]
-    inner = [] if live.kind.startswith("native") else ["entry", "port-in"]
-    outer = [] if live.kind.startswith("native") else ["guest-out", "port-out"]
+    inner = [] if live.kind.platform.startswith("native") else ["entry", "port-in"]
+    outer = [] if live.kind.platform.startswith("native") else ["guest-out", "port-out"]
     assert roles == ["generator", *inner, "guest-in", *outer, "exit", "sink"]
     forwarded = point["sink"]["per_source"][0]["forwarded_frames"]
     assert forwarded == point["sources"][0]["offered_frames"] > 0
@@ -130,7 +134,7 @@ def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
     live: Connected, wanted: ForwardParameters, tmp_path: Path
 ) -> None:
     """Without loss at least once in five times; what arrives is whole by another parser's judgement, of any size."""
-    if wanted.vlan and not live.emulated and not _host_has_vlans():
+    if wanted.vlan and live.kind.kernel == "host" and not _host_has_vlans():
         with pytest.raises(AgentError, match=r"its kernel has no VLANs \(802\.1Q.*8021q, or use vlan 0") as refused:
             Forward().measure(live.bench, wanted)
         assert refused.value.kind == "unsupported"
@@ -213,7 +217,7 @@ def test_a_job_is_timed_from_outside(live: Connected) -> None:
         assert outside > 0
         assert channel > 0
         within += abs(outside - guest) <= clock["error_bound_ns"]
-    assert within > 0 or not live.kind.startswith("native")
+    assert within > 0 or not live.kind.platform.startswith("native")
 
 
 def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
@@ -236,7 +240,7 @@ def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
 
 
 def test_parked_it_uses_no_cpu_and_then_goes_on(live: Connected) -> None:
-    digits = 20_000 if live.emulated else 400_000
+    digits = 20_000 if live.kind.slow else 400_000
     live.guest.agent.post("run", job="superpi", parameters={"digits": digits}, marks=None)
     started = live.cpu_ticks()
     wait_until(lambda: live.cpu_ticks() > started, 60, "the job's first tick")
@@ -263,25 +267,68 @@ def test_stopped_it_leaves_nothing(live: Connected) -> None:
     family = live.processes()
     cgroups = _cgroups()
     assert family.processes
-    assert bool(cgroups) == (live.kind == "runc")
+    assert bool(cgroups) == live.kind.grouped
     live.guest.stop()
     _assert_gone(live, family)
     live.guest.stop()
 
 
-@pytest.mark.parametrize("kind", ["native", "netns", "runc", "qemu-tcg"])
-def test_killed_it_is_noticed_and_cleared_away(ground: Ground, kind: str) -> None:
-    doomed = guests.start(kind, ground)
-    family = doomed.processes()
-    doomed.guest.agent.post("run", job="idle", parameters={"duration_ns": 100 * SECOND_NS}, marks=None)
-    os.kill(doomed.agent_process().pid, signal.SIGKILL)
+@pytest.fixture(scope="module", params=[name for name, kind in KINDS.items() if not kind.variant])
+def limited(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+    """A second guest beside the first of its kind, with a fifth of a CPU; the last test kills it."""
+    with contextlib.ExitStack() as both:
+        beside = guests.start(request.param, ground)
+        both.callback(beside.guest.stop)
+        second = guests.start(request.param, ground, guests.request(request.param, cpu_quota=QUOTA))
+        both.callback(second.guest.stop)
+        for one in (beside, second):
+            point = Forward()._point(one.bench, ForwardParameters(point_milliseconds=200), 100.0)
+            assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
+        beside.guest.stop()
+        yield second
+
+
+def test_two_run_at_once_and_a_quota_bites(limited: Connected) -> None:
+    """Both forward (see the fixture); the second, busy, gets its fifth of a CPU and not much more."""
+    limited.guest.agent.post("run", job="superpi", parameters={"digits": 2_000_000}, marks=None)
+    started = limited.cpu_ticks()
+    wait_until(lambda: limited.cpu_ticks() > started + 5, 60, "the job's first ticks")
+    before, begun = limited.cpu_ticks(), time.monotonic()
+    time.sleep(1.5)
+    used = (limited.cpu_ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - begun)
+    assert QUOTA / 2 < used < QUOTA * 1.3
+
+
+def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(limited: Connected, ground: Ground) -> None:
+    family = limited.processes()
+    os.kill(limited.agent_process().pid, signal.SIGKILL)
     with pytest.raises(GuestDied):
-        doomed.guest.agent.call("clocks", deadline_seconds=60)
+        limited.guest.agent.call("clocks", deadline_seconds=2)
     with contextlib.suppress(GuestError):
-        doomed.guest.resume()
-    assert "console.txt" in doomed.guest.evidence()
-    doomed.guest.stop()
-    _assert_gone(doomed, family)
+        limited.guest.resume()
+    assert "console.txt" in limited.guest.evidence()
+    limited.guest.stop()
+    _assert_gone(limited, family)
+    again = guests.request(limited.name)
+    again = dataclasses.replace(again, name=limited.wanted.name, network=limited.wanted.network)
+    next_one = guests.start(limited.name, ground, again)
+    assert next_one.guest.agent.call("clocks")
+    family = next_one.processes()
+    next_one.guest.stop()
+    _assert_gone(next_one, family)
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.bounded and not kind.variant])
+def test_memory_over_the_limit_is_not_had_and_that_is_said(ground: Ground, name: str) -> None:
+    """Twice the memory it was given: the job ends with a reason, or the guest dies, and never an answer."""
+    live = guests.start(name, ground)
+    family = live.processes()
+    parameters = {"size_bytes": 2 * guests.MEMORY_BYTES}
+    with pytest.raises(GuestError) as raised:
+        live.bench.timekeeper.time_job("masr", parameters, 100)
+    assert str(raised.value)
+    live.guest.stop()
+    _assert_gone(live, family)
 
 
 def test_a_machine_whose_monitor_is_gone_is_cleared_away_all_the_same(ground: Ground) -> None:

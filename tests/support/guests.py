@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 from tests.support import machine
 
@@ -23,17 +24,38 @@ from virtoll.run import make_platform
 from virtoll.timekeeper import Timekeeper, await_path
 from virtoll.workloads.base import Bench
 
-# Every kind of guest that starts on a host without KVM: its platform and its parameters.
-KINDS: dict[str, tuple[str, dict[str, str]]] = {
-    "native": ("native", {}),
-    "native-again": ("native-again", {}),
-    "netns": ("netns", {}),
-    "runc": ("runc", {}),
-    "qemu-tcg": ("qemu-tcg", {"nic": "virtio-net"}),
-    "qemu-tcg-e1000": ("qemu-tcg", {"nic": "e1000"}),
-    "qemu-tcg-serial": ("qemu-tcg", {"channel": "serial"}),
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of guest that starts on a host without KVM: its platform, its parameters, and what is known of it.
+
+    ``kernel``: whose kernel it says it has: the host's, the image's, or another. ``slow``: instructions are translated.
+    ``bounded``: it dies when it uses more memory than it was given. ``grouped``: it is in a cgroup below the lab's.
+    ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
+    """
+
+    platform: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    kernel: Literal["host", "image", "other"] = "host"
+    attachment: str = "bridge"
+    slow: bool = False
+    bounded: bool = True
+    grouped: bool = False
+    variant: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    "native": Kind("native", attachment="veth", bounded=False),
+    "native-again": Kind("native-again", attachment="veth", bounded=False, variant=True),
+    "netns": Kind("netns", bounded=False),
+    "netns-cgroup": Kind("netns", {"limits": "cgroup"}, grouped=True),
+    "runc": Kind("runc", grouped=True),
+    "qemu-tcg": Kind("qemu-tcg", {"nic": "virtio-net"}, kernel="image", slow=True),
+    "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", slow=True, variant=True),
+    "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", slow=True, variant=True),
 }
-MEMORY_BYTES = 128 * 2**20
+# A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
+MEMORY_BYTES = 256 * 2**20
 _numbers = itertools.count()
 
 
@@ -41,26 +63,25 @@ _numbers = itertools.count()
 class Connected:
     """A guest with its network up, and what a workload is given."""
 
-    kind: str
+    name: str
     guest: AgentGuest
     bench: Bench
     site: Site
+    wanted: GuestRequest
 
     @property
-    def emulated(self) -> bool:
-        """Whether it has a kernel of its own."""
-        return self.kind.startswith("qemu")
+    def kind(self) -> Kind:
+        """What is known of its kind."""
+        return KINDS[self.name]
 
     def processes(self) -> machine.Family:
-        """Its processes on this host."""
-        return machine.family(self.guest.process.pid)
+        """Its processes on this host; an engine's are not below the process that asked it."""
+        return machine.family(self.guest.process.pid, *filter(None, [self.guest.inner_group]))
 
     def agent_process(self) -> machine.Process:
-        """What is to be killed so that the guest is dead: its agent, or the machine."""
+        """What is to be killed so that the guest is dead: its agent, or where that is no process here, its first."""
         family = self.processes()
-        found = family.processes[0] if self.emulated else family.find("/init")
-        assert found is not None, family
-        return found
+        return family.find("/init", "--seat") or family.processes[0]
 
     def cpu_ticks(self) -> int:
         """CPU time that its processes have used."""
@@ -80,21 +101,24 @@ def ground() -> Iterator[Ground]:
 
 def driver(kind: str) -> Platform:
     """The driver of a kind of guest."""
-    name, parameters = KINDS.get(kind, (kind, {}))
-    return make_platform(PlatformChoice(kind, name, PLATFORMS[name].parameter_model.model_validate(parameters)))
+    known = KINDS.get(kind, Kind(kind))
+    model = PLATFORMS[known.platform].parameter_model
+    return make_platform(PlatformChoice(kind, known.platform, model.model_validate(known.parameters)))
 
 
-def request(kind: str, deadline_seconds: float = 120.0) -> GuestRequest:
+def request(kind: str, deadline_seconds: float = 120.0, cpu_quota: float | None = None) -> GuestRequest:
     """What a guest is given; each has links of its own."""
     number = next(_numbers)
-    pinning = choose_pinning(1)
-    return GuestRequest(f"{kind}/{number}", 1, MEMORY_BYTES, pinning.guest_cpus, plan_links(number), deadline_seconds)
+    return GuestRequest(
+        f"{kind}/{number}", 1, MEMORY_BYTES, choose_pinning(1).guest_cpus, plan_links(number), deadline_seconds,
+        cpu_quota,
+    )  # fmt: skip
 
 
-def start(kind: str, on: Ground) -> Connected:
+def start(kind: str, on: Ground, wanted: GuestRequest | None = None) -> Connected:
     """Start a guest and connect it, as the fleet does."""
     assert on.site is not None
-    wanted = request(kind)
+    wanted = request(kind) if wanted is None else wanted
     guest = driver(kind).start(wanted, on.site)
     assert isinstance(guest, AgentGuest)
     guest.peer.call("network", **peer_request(wanted.network))
@@ -112,4 +136,4 @@ def start(kind: str, on: Ground) -> Connected:
         guest.agent, Ends.of_one(guest.peer), timekeeper, wanted.network, pinning.generator_cpu, pinning.sink_cpu,
         itertools.count(1), hops,
     )  # fmt: skip
-    return Connected(kind, guest, bench, on.site)
+    return Connected(kind, guest, bench, on.site, wanted)

@@ -26,7 +26,7 @@ from virtoll.lab.init import prepare_mounts
 from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab, probe_namespaces
 
 REPORTS_VARIABLE = "VIRTOLL_TEST_REPORTS"
-DEADLINE_SECONDS = 280.0
+DEADLINE_SECONDS, SECONDS_PER_TEST = 180.0, 5.0
 _reports: dict[Path, dict[str, list[dict[str, Any]]]] = {}
 _said: dict[str, str] = {}
 
@@ -73,9 +73,10 @@ def _run_inside(nodeids: list[str], config: pytest.Config) -> dict[str, list[dic
         command = [*_namespace_command(), *runner, "-q", *nodeids]
         if durations := config.getoption("durations", None):
             command.append(f"--durations={durations}")
+        deadline = DEADLINE_SECONDS + SECONDS_PER_TEST * len(nodeids)
         try:
             said = subprocess.run(
-                command, env=variables, cwd=REPOSITORY, timeout=DEADLINE_SECONDS, check=False,
+                command, env=variables, cwd=REPOSITORY, timeout=deadline, check=False,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             ).stdout  # fmt: skip
         except subprocess.TimeoutExpired as error:
@@ -101,7 +102,7 @@ def _lab() -> Iterator[str]:
 
 def _lost(item: pytest.Item) -> dict[str, Any]:
     """A failed report for a test of which nothing was heard."""
-    text = f"nothing was heard of it within {DEADLINE_SECONDS:g} s, or the lab ended:\n{_said[item.nodeid]}"
+    text = f"nothing was heard of it before the deadline, or the lab ended:\n{_said[item.nodeid]}"
     report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call")
     stored: dict[str, Any] = item.config.hook.pytest_report_to_serializable(config=item.config, report=report)
     return stored

@@ -84,15 +84,17 @@ def snapshot() -> Snapshot:
     return Snapshot(frozenset(_interfaces(os.getpid())), frozenset(mounts), frozenset(folders))
 
 
-def family(pid: int) -> Family:
-    """A process and all below it, with their namespaces and the interfaces in them."""
+def family(*pids: int) -> Family:
+    """Processes and all below them, with their namespaces and the interfaces in them."""
     children: dict[int, list[Process]] = {}
     for process in processes():
         children.setdefault(process.parent, []).append(process)
-    root = read_process(pid)
-    found, queue = [], [root] if root is not None else []
+    found: list[Process] = []
+    queue = [root for pid in reversed(pids) if (root := read_process(pid)) is not None]
     while queue:
         process = queue.pop()
+        if process in found:
+            continue
         found.append(process)
         queue += children.get(process.pid, [])
     own = namespaces_of(os.getpid())

@@ -134,7 +134,7 @@ impl<'a> Wanted<'a> {
         if let Some(mtu) = self.request.mtu.filter(|mtu| *mtu != link.mtu) {
             netlink.set_mtu(link.index, mtu).map_err(step("mtu"))?;
         }
-        self.addresses.prepare(&link.name)?;
+        self.addresses.prepare(netlink, link.index, &link.name)?;
         netlink.set_up(link.index, true).map_err(step("switching on"))?;
         self.addresses.apply(netlink, link.index, &link.name)?;
         self.vlans.as_ref().map_or(Ok(Vec::new()), |vlans| vlans.apply(netlink, &link))

@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+_CGROUPS = Path("/sys/fs/cgroup")
+_LIMITING = ("memory", "cpu", "unified")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
@@ -29,6 +31,7 @@ def mount_system(root: Path) -> None:
     _mount("-t", "proc", "proc", str(root / "proc"))
     if not _try_mount("-t", "sysfs", "sysfs", str(root / "sys")):
         _mount("--rbind", "/sys", str(root / "sys"))
+    _show_cgroups(root / "sys/fs/cgroup")
     for name in ("dev", "run", "tmp"):
         _mount("-t", "tmpfs", "-o", "mode=0755", "tmpfs", str(root / name))
     for device in _DEVICES:
@@ -38,6 +41,22 @@ def mount_system(root: Path) -> None:
     if _try_mount("-t", "devpts", "-o", "newinstance,ptmxmode=0666,mode=0620", "devpts", str(root / "dev" / "pts")):
         with contextlib.suppress(OSError):
             (root / "dev" / "ptmx").symlink_to("pts/ptmx")
+
+
+def _show_cgroups(target: Path) -> None:
+    """The hierarchies that hold limits, read-only: a guest is to see what it is held to. A fresh /sys hides them."""
+    if not target.is_dir() or any(target.iterdir()):
+        return
+    if (_CGROUPS / "cgroup.controllers").is_file():
+        _try_mount("--bind", str(_CGROUPS), str(target))
+        _try_mount("-o", "remount,bind,ro", str(target))
+        return
+    present = [name for name in _LIMITING if (_CGROUPS / name).is_dir()]
+    if present and _try_mount("-t", "tmpfs", "-o", "mode=0755,size=64k", "tmpfs", str(target)):
+        for name in present:
+            (target / name).mkdir()
+            _try_mount("--bind", str(_CGROUPS / name), str(target / name))
+            _try_mount("-o", "remount,bind,ro", str(target / name))
 
 
 def _try_mount(*arguments: str) -> bool:

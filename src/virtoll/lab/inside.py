@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.errors import GuestError, LabError
-from virtoll.lab import residue
+from virtoll.lab import cgroups, residue
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.launch import inside_lab
 
@@ -45,6 +45,21 @@ class Lab:
     def cgroup(self) -> str | None:
         """The name of the cgroup folder below which everything of this lab goes, or None where it may not make one."""
         return self.lab_id if self.is_root and residue.CGROUP_ROOT.is_dir() else None
+
+    def group(self, name: str, limits: cgroups.Limits) -> cgroups.Group | None:
+        """A cgroup for a guest of this name with its limits, or None where the lab may not make one.
+
+        ``GuestError`` when the CPU quota cannot be set; memory is what a guest without a limit is told not to exceed.
+        """
+        if self.cgroup is None:
+            if limits.cpu_quota is not None:
+                raise GuestError(f"{name}: a CPU quota needs cgroups, and those root; run as root or leave it out")
+            return None
+        return cgroups.make_group(self.cgroup, name.replace("/", "-"), limits)
+
+    def put(self, path: Path) -> Path:
+        """Make a file of this machine available where the guests are; here it is there already."""
+        return path
 
     def guest_folder(self, name: str) -> Path:
         """A fresh folder for one guest's sockets and files, in memory."""
@@ -83,13 +98,16 @@ class Lab:
         role: str,
         *,
         cpus: Sequence[int] = (),
+        group: cgroups.Group | None = None,
         stdin: int = subprocess.DEVNULL,
         stdout: int = subprocess.DEVNULL,
         stderr: int = subprocess.DEVNULL,
         pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
-        """Start a program, pinned to ``cpus`` from its first instruction on, in a session of its own."""
+        """Start a program in a session of its own, pinned to ``cpus`` and in ``group`` from its start on."""
         pinned = ["taskset", "--cpu-list", ",".join(map(str, cpus)), *argv] if cpus else list(argv)
+        if group is not None:
+            pinned = [*group.join_command(), *pinned]
         self.record(role, pinned, None)
         try:
             return subprocess.Popen(

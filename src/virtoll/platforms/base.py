@@ -15,7 +15,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -25,7 +25,8 @@ from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.farpeer import FarPeer
 from virtoll.image import GuestImage
-from virtoll.lab.inside import Lab, end_process
+from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.inside import end_process
 from virtoll.lab.network import GuestNetwork, Network
 
 
@@ -52,7 +53,10 @@ class GuestStartError(GuestError):
 
 @dataclass(frozen=True)
 class GuestRequest:
-    """What a guest is given: the same for every platform. ``cpus`` are host CPUs that it is pinned to."""
+    """What a guest is given: the same for every platform. ``cpus`` are host CPUs that it is pinned to.
+
+    ``cpu_quota``: CPU time per wall time in CPUs (0.2: a fifth of one), for all of the guest; None: no limit.
+    """
 
     name: str
     vcpus: int
@@ -60,6 +64,54 @@ class GuestRequest:
     cpus: tuple[int, ...]
     network: GuestNetwork
     deadline_seconds: float = 120.0
+    cpu_quota: float | None = None
+
+    def limits(self, *, memory: bool) -> Limits:
+        """The cgroup's limits; ``memory`` only where the guest has no memory of its own that bounds it."""
+        return Limits(self.memory_bytes if memory else None, self.cpu_quota, self.cpus)
+
+
+class GuestHost(Protocol):
+    """The one seam between a driver and the machine its guests run on; ``virtoll.lab.inside.Lab`` is this machine.
+
+    Links are attached by ``Site.network``; a console is a file in the guest's folder, or a pipe of ``spawn``.
+    """
+
+    scratch: Path
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it may use what the kernel keeps for the host's own root."""
+        ...
+
+    @property
+    def cgroup(self) -> str | None:
+        """The name below which the lab's cgroups go, for runtimes that make their own; None where none may be made."""
+        ...
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0) -> str:
+        """Run a program there to its end; its output, or a ``GuestError`` with the end of its complaint."""
+        ...
+
+    def spawn(
+        self, argv: Sequence[str], role: str, *, cpus: Sequence[int] = (), group: Group | None = None,
+        stdin: int = subprocess.DEVNULL, stdout: int = subprocess.DEVNULL, stderr: int = subprocess.DEVNULL,
+        pass_fds: Sequence[int] = (),
+    ) -> subprocess.Popen[bytes]:  # fmt: skip
+        """Start a program there, pinned and in a cgroup from its first instruction on."""
+        ...
+
+    def group(self, name: str, limits: Limits) -> Group | None:
+        """A cgroup for a guest, or None where none may be made and none is needed."""
+        ...
+
+    def put(self, path: Path) -> Path:
+        """Make a file of this machine available there; returns where."""
+        ...
+
+    def guest_folder(self, name: str) -> Path:
+        """A fresh folder there for one guest's sockets and files, gone with the lab."""
+        ...
 
 
 @dataclass
@@ -69,7 +121,7 @@ class Site:
     ``counters`` is an agent in the lab's own namespace; ``far`` generator and sink on another host, None without.
     """
 
-    lab: Lab
+    lab: GuestHost
     image: GuestImage
     peer: Caller | None = None
     network: Network | None = None

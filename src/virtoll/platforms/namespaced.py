@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
+from virtoll.lab.cgroups import Group
 from virtoll.platforms.base import AgentGuest, GuestRequest, Site, connect_stdio
 
 NamespacedGuest = AgentGuest
@@ -17,8 +18,12 @@ def start_namespaced(
     command: Sequence[str],
     attachment: str,
     cleanup: Sequence[Callable[[], object]] = (),
+    group: Group | None = None,
 ) -> AgentGuest:
-    """Start ``command``, whose standard input and output become the agent's channel, and wait until it is ready."""
+    """Start ``command``, whose standard input and output become the agent's channel, and wait until it is ready.
+
+    ``group`` is removed after everything else.
+    """
     folder = site.lab.guest_folder(request.name)
     console = folder / "console.txt"
     spawned = time.monotonic_ns()
@@ -27,6 +32,7 @@ def start_namespaced(
             command,
             f"guest {request.name}",
             cpus=request.cpus,
+            group=group,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr.fileno(),
@@ -38,7 +44,7 @@ def start_namespaced(
         attachment=attachment,
         console_file=console,
         spawned_monotonic_ns=spawned,
-        cleanup=list(cleanup),
+        cleanup=[*([group.remove] if group is not None else []), *cleanup],
     )
     guest.wait_ready(request.deadline_seconds)
     return guest

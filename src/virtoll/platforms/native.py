@@ -11,8 +11,8 @@ import sys
 from typing import ClassVar
 
 from virtoll.experiment import Parameters
-from virtoll.lab.inside import Lab
-from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
+from virtoll.lab.cgroups import Limits
+from virtoll.platforms.base import GuestHost, GuestRequest, Probe, Site, require_site
 from virtoll.platforms.namespaced import NamespacedGuest, start_namespaced
 
 
@@ -52,7 +52,10 @@ class Native:
         attachment = "bridge" if any(link.trunk for link in request.network.links) else "veth"
         command = ["unshare", "--mount", "--propagation", "private", "--"]
         cleanup = [lambda: network.remove(request.network)]
-        return start_namespaced(request, place, [*command, *confined(place, "host")], attachment, cleanup)
+        # Only a quota makes a group: without one the host is left as it is.
+        limits = Limits(cpu_quota=request.cpu_quota)
+        group = place.lab.group(request.name, limits) if request.cpu_quota is not None else None
+        return start_namespaced(request, place, [*command, *confined(place, "host")], attachment, cleanup, group)
 
 
 class NativeAgain(Native):
@@ -69,6 +72,6 @@ def confined(site: Site, seat: str) -> list[str]:
     return [sys.executable, "-m", "virtoll.lab.confine", str(site.image.root), *agent]
 
 
-def kernel_version(lab: Lab) -> str:
+def kernel_version(lab: GuestHost) -> str:
     """The host's kernel release, as ``uname`` says."""
     return f"Linux {lab.run(['uname', '--kernel-release'], 'probe').strip()}"

@@ -5,7 +5,7 @@ What every container is made of, with nothing of a container engine (network, mo
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
@@ -17,7 +17,9 @@ _NAMESPACES = ["--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-
 
 
 class NetworkNamespaceParameters(Parameters):
-    """Bare namespaces have no parameters yet."""
+    """``limits``: ``cgroup`` holds the guest to its memory by a cgroup; a CPU quota is set either way."""
+
+    limits: Literal["none", "cgroup"] = "none"
 
 
 class NetworkNamespace:
@@ -33,7 +35,10 @@ class NetworkNamespace:
     needs_lab: ClassVar[bool] = True
 
     def __init__(self, parameters: Parameters) -> None:
-        """Nothing to choose."""
+        """``parameters`` is a ``NetworkNamespaceParameters``."""
+        if not isinstance(parameters, NetworkNamespaceParameters):
+            raise TypeError("NetworkNamespaceParameters expected")
+        self.parameters = parameters
 
     def probe(self, site: Site | None) -> Probe:
         """Make the namespaces once."""
@@ -53,7 +58,14 @@ class NetworkNamespace:
         place = require_site(site)
         network = place.require_network()
         command = ["unshare", *_NAMESPACES, "--", *confined(place, "guest")]
-        guest = start_namespaced(request, place, command, "bridge", [lambda: network.remove(request.network)])
+        limited = self.parameters.limits == "cgroup"
+        group = None
+        if limited or request.cpu_quota is not None:
+            group = place.lab.group(request.name, request.limits(memory=limited))
+            if group is None and limited:
+                raise GuestError("limits: cgroup needs root; run as root or leave it out")
+        cleanup = [lambda: network.remove(request.network)]
+        guest = start_namespaced(request, place, command, "bridge", cleanup, group)
         for link in request.network.links:
             network.namespace_port(link, guest.process.pid)
         return guest

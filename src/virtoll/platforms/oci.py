@@ -23,6 +23,8 @@ _CAPABILITIES = [
     "CAP_IPC_LOCK", "CAP_SYS_NICE", "CAP_MKNOD",
 ]  # fmt: skip
 
+_PERIOD_MICROSECONDS = 100_000
+
 
 class OciParameters(Parameters):
     """An OCI runtime has no parameters yet."""
@@ -130,11 +132,11 @@ def oci_configuration(site: Site, argv: list[str], request: GuestRequest | None)
 
 
 def _limits(request: GuestRequest) -> dict[str, Any]:
-    """Memory and CPU set of a guest as OCI ``linux.resources``."""
-    return {
-        "memory": {"limit": request.memory_bytes},
-        "cpu": {"cpus": ",".join(map(str, request.cpus))},
-    }
+    """Memory, CPU set and quota of a guest as OCI ``linux.resources``."""
+    cpu: dict[str, Any] = {"cpus": ",".join(map(str, request.cpus))}
+    if request.cpu_quota is not None:
+        cpu |= {"period": _PERIOD_MICROSECONDS, "quota": round(request.cpu_quota * _PERIOD_MICROSECONDS)}
+    return {"memory": {"limit": request.memory_bytes}, "cpu": cpu}
 
 
 _MOUNTS: list[dict[str, Any]] = [

@@ -169,7 +169,7 @@ class Qemu:
         except GuestError:
             network.remove(request.network)
             raise
-        guest.cleanup.insert(0, lambda: network.remove(request.network))
+        guest.cleanup.append(lambda: network.remove(request.network))
         return guest
 
     def _start(self, request: GuestRequest, site: Site) -> QemuGuest:
@@ -181,12 +181,15 @@ class Qemu:
         argv = self.command(request, site, console, *ends)
         for link in request.network.links:
             argv += self._nic(link)
+        # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
+        group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
         spawned = time.monotonic_ns()
         with output.open("wb") as stream:
             process = site.lab.spawn(
                 argv,
                 f"guest {request.name}",
                 cpus=request.cpus,
+                group=group,
                 stdout=stream.fileno(),
                 stderr=subprocess.STDOUT,
                 pass_fds=ends,
@@ -202,6 +205,7 @@ class Qemu:
             spawned_monotonic_ns=spawned,
             monitor=Monitor(monitor_ours, request.name),
             output_file=output,
+            cleanup=[group.remove] if group is not None else [],
         )
         try:
             guest.wait_ready(request.deadline_seconds)

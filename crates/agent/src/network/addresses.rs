@@ -43,12 +43,28 @@ impl Addresses {
         self.own.iter().any(|(address, _)| address.is_ipv6())
     }
 
-    /// Sets them on an interface that is on.
+    /// Sets what can only be set on an interface that is on: IPv6 addresses, and neighbours.
     ///
     /// # Errors
     /// `system` for a call that failed, `unsupported` where the kernel takes no IPv6 address.
     pub fn apply(&self, netlink: &mut Netlink, index: u32, name: &str) -> Result<(), Error> {
-        for (address, length) in &self.own {
+        self.assign(true, netlink, index, name)?;
+        for (address, mac) in &self.neighbours {
+            netlink.set_neighbour(index, *address, *mac).map_err(|cause: io::Error| {
+                Error::system(format!("neighbour {address} of {name}"), &cause)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn assign(
+        &self,
+        ipv6: bool,
+        netlink: &mut Netlink,
+        index: u32,
+        name: &str,
+    ) -> Result<(), Error> {
+        for (address, length) in self.own.iter().filter(|(one, _)| one.is_ipv6() == ipv6) {
             netlink.set_address(index, *address, *length).map_err(|cause| {
                 let what = format!("address {address}/{length} of {name}");
                 match cause.raw_os_error() {
@@ -63,19 +79,15 @@ impl Addresses {
                 }
             })?;
         }
-        for (address, mac) in &self.neighbours {
-            netlink.set_neighbour(index, *address, *mac).map_err(|cause: io::Error| {
-                Error::system(format!("neighbour {address} of {name}"), &cause)
-            })?;
-        }
         Ok(())
     }
 
-    /// Prepares IPv6 before the interface is switched on.
+    /// Sets the IPv4 address and prepares IPv6 before the interface is switched on: it answers from its first frame on.
     ///
     /// # Errors
-    /// `unsupported` where an IPv6 address is wanted and the kernel has no IPv6.
-    pub fn prepare(&self, name: &str) -> Result<(), Error> {
+    /// `unsupported` where an IPv6 address is wanted and the kernel has no IPv6, `system` for a call that failed.
+    pub fn prepare(&self, netlink: &mut Netlink, index: u32, name: &str) -> Result<(), Error> {
+        self.assign(false, netlink, index, name)?;
         if self.has_ipv6() {
             ipv6::require()?;
             ipv6::switch_on(name);

@@ -63,11 +63,10 @@ impl Vlans {
             }
             let found = there.iter().find(|(other, _)| other == number);
             let index = found.ok_or_else(|| failed(io::Error::from_raw_os_error(libc::ENODEV)))?.1;
-            if addresses.has_ipv6() {
-                addresses.prepare(&name)?;
-            } else {
+            if !addresses.has_ipv6() {
                 ipv6::switch_off(&name);
             }
+            addresses.prepare(netlink, index, &name)?;
             netlink.set_up(index, true).map_err(failed)?;
             addresses.apply(netlink, index, &name)?;
             indexes.push(index);

@@ -1,0 +1,203 @@
+"""Limits on what runs below this host's own kernel: one cgroup folder a guest, below the lab's, in each hierarchy.
+
+Main types: ``Layout`` (which hierarchy holds which controller on this host: v1, v2 or both), ``Limits`` (what is asked)
+and ``Group`` (one guest's folders: join, read, remove). Sources: the kernel's ``cgroup-v1/`` and ``cgroup-v2.rst``.
+It must not know platforms, and never freezes: what the v1 freezer holds cannot be killed, and would outlive a lab that
+ends by kill -9. What it makes goes with the lab's folder (``residue``) when nobody removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from virtoll.errors import GuestError
+from virtoll.lab import residue
+
+_JOIN = Path(__file__).with_name("join.py")
+_PERIOD_MICROSECONDS = 100_000
+_CONTROLLERS = ("memory", "cpu", "cpuset", "cpuacct")
+_REMOVE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Memory in bytes, CPU time per wall time in CPUs (0.2: a fifth of one), host CPUs; None or empty: no limit."""
+
+    memory_bytes: int | None = None
+    cpu_quota: float | None = None
+    cpus: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each controller is: the root folder of its hierarchy. ``unified`` is cgroup v2's, where it is mounted."""
+
+    controllers: Mapping[str, Path]
+    unified: Path | None
+
+    @property
+    def version(self) -> str:
+        """``v1``, ``v2``, ``hybrid`` (v1's controllers beside a v2 hierarchy) or ``none``."""
+        if not self.controllers:
+            return "none"
+        first = [root for root in self.controllers.values() if root != self.unified]
+        if not first:
+            return "v2"
+        return "hybrid" if self.unified is not None else "v1"
+
+    def is_v2(self, controller: str) -> bool:
+        """Whether a controller's files are cgroup v2's."""
+        return self.controllers[controller] == self.unified
+
+
+def detect(root: Path | None = None) -> Layout:
+    """Look at what is mounted at ``root`` (/sys/fs/cgroup); raises nothing."""
+    root = residue.CGROUP_ROOT if root is None else root
+    unified = next((path for path in (root, root / "unified") if (path / "cgroup.controllers").is_file()), None)
+    found: dict[str, Path] = {}
+    if unified is not None:
+        with contextlib.suppress(OSError):
+            offered = (unified / "cgroup.controllers").read_text(encoding="ascii").split()
+            found = {name: unified for name in _CONTROLLERS if name in offered}
+            if found:  # part of the core of v2, named there by no controller
+                found["cpuacct"] = unified
+    for name in _CONTROLLERS:
+        if (root / name / "cgroup.procs").is_file():
+            found[name] = root / name
+    return Layout(found, unified)
+
+
+@dataclass
+class Group:
+    """One guest's folders, by controller; several controllers may share one."""
+
+    name: str
+    layout: Layout
+    folders: dict[str, Path] = field(default_factory=dict)
+
+    def join_command(self) -> list[str]:
+        """What is put before an argument list, so that the program is in the group from its first instruction on."""
+        files = sorted({str(folder / "cgroup.procs") for folder in self.folders.values()})
+        return [sys.executable, "-I", "-S", str(_JOIN), *files, "--"] if files else []
+
+    def cpu_nanoseconds(self) -> int | None:
+        """CPU time that the group has used; None where no controller accounts for it."""
+        folder = self.folders.get("cpuacct")
+        if folder is None:
+            return None
+        if not self.layout.is_v2("cpuacct"):
+            return int((folder / "cpuacct.usage").read_text(encoding="ascii"))
+        return _keyed(folder / "cpu.stat").get("usage_usec", 0) * 1000
+
+    def memory_bytes(self) -> int | None:
+        """Memory that is charged to the group now; None without the controller."""
+        folder = self.folders.get("memory")
+        if folder is None:
+            return None
+        name = "memory.current" if self.layout.is_v2("memory") else "memory.usage_in_bytes"
+        return int((folder / name).read_text(encoding="ascii"))
+
+    def out_of_memory_kills(self) -> int | None:
+        """How many of its processes the kernel has killed over the memory limit; None where it is not told."""
+        folder = self.folders.get("memory")
+        if folder is None:
+            return None
+        name = "memory.events" if self.layout.is_v2("memory") else "memory.oom_control"
+        return _keyed(folder / name).get("oom_kill")
+
+    def remove(self) -> None:
+        """Remove the folders; a group empties when the kernel has reaped its dead. ``GuestError`` after 5 s."""
+        deadline = time.monotonic() + _REMOVE_SECONDS
+        for folder in sorted(set(self.folders.values())):
+            while folder.is_dir():
+                try:
+                    folder.rmdir()
+                except OSError as error:
+                    if time.monotonic() > deadline:
+                        raise GuestError(f"cgroup {folder} could not be removed: {error.strerror}") from error
+                    time.sleep(0.01)  # cgroup v1 gives no event for "group empty"
+
+
+def make_group(lab_cgroup: str, name: str, limits: Limits, layout: Layout | None = None) -> Group:
+    """Make ``<hierarchy>/<lab_cgroup>/<name>`` in each hierarchy and set the limits.
+
+    ``GuestError`` when a limit that was asked for cannot be set: a guest without it would be another guest.
+    """
+    layout = detect() if layout is None else layout
+    group = Group(name, layout)
+    try:
+        for controller, root in layout.controllers.items():
+            group.folders[controller] = _folder(root, lab_cgroup, name, v2=layout.is_v2(controller))
+        for controller, settings in _settings(limits, layout).items():
+            if controller not in group.folders:
+                asked = ", ".join(settings)
+                raise GuestError(f"{name}: no cgroup controller '{controller}' for {asked} on this host; mount it")
+            for file, value in settings.items():
+                _write(group.folders[controller] / file, value)
+    except GuestError:
+        with contextlib.suppress(GuestError):
+            group.remove()
+        raise
+    return group
+
+
+def _settings(limits: Limits, layout: Layout) -> dict[str, dict[str, str]]:
+    """What is written where: controller -> file -> text."""
+    wanted: dict[str, dict[str, str]] = {}
+    if limits.memory_bytes is not None:
+        v2 = "memory" in layout.controllers and layout.is_v2("memory")
+        wanted["memory"] = {"memory.max" if v2 else "memory.limit_in_bytes": str(limits.memory_bytes)}
+    if limits.cpu_quota is not None:
+        quota = str(round(limits.cpu_quota * _PERIOD_MICROSECONDS))
+        v2 = "cpu" in layout.controllers and layout.is_v2("cpu")
+        period = str(_PERIOD_MICROSECONDS)
+        first = {"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota}
+        wanted["cpu"] = {"cpu.max": f"{quota} {period}"} if v2 else first
+    if limits.cpus:
+        wanted["cpuset"] = {"cpuset.cpus": ",".join(map(str, limits.cpus))}
+    return wanted
+
+
+def _folder(root: Path, lab_cgroup: str, name: str, *, v2: bool) -> Path:
+    """Make the folder and those above it; below v2 each level hands its controllers on, below cpuset its CPUs."""
+    above = root
+    for part in (lab_cgroup, name):
+        if v2:
+            _hand_on(above)
+        below = above / part
+        below.mkdir(exist_ok=True)
+        for inherited in ("cpuset.cpus", "cpuset.mems"):
+            if not v2 and (below / inherited).is_file() and not (below / inherited).read_text("ascii").strip():
+                _write(below / inherited, (above / inherited).read_text("ascii").strip())
+        above = below
+    return above
+
+
+def _hand_on(folder: Path) -> None:
+    offered = (folder / "cgroup.controllers").read_text(encoding="ascii").split()
+    active = (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()
+    for name in (name for name in _CONTROLLERS if name in offered and name not in active):
+        _write(folder / "cgroup.subtree_control", f"+{name}")
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_TRUNC)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise GuestError(f"cgroup file {file} did not take '{text}': {error.strerror}") from error
+
+
+def _keyed(file: Path) -> dict[str, int]:
+    """The ``name number`` lines of a cgroup file."""
+    rows: Sequence[list[str]] = [line.split() for line in file.read_text(encoding="ascii").splitlines()]
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}

@@ -1,0 +1,130 @@
+"""Limits by cgroup: the files of v1, v2 and hybrid hosts as trees of their own, and a real group where there is one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from virtoll.errors import GuestError
+from virtoll.lab import cgroups, residue
+from virtoll.lab.cgroups import Limits, detect, make_group
+
+LAB = "virtoll-0123456789ab"
+V1 = {
+    "memory": ["memory.limit_in_bytes", "memory.usage_in_bytes"],
+    "cpu": ["cpu.cfs_period_us", "cpu.cfs_quota_us"],
+    "cpuset": ["cpuset.cpus", "cpuset.mems"],
+    "cpuacct": ["cpuacct.usage"],
+}
+V2 = ["memory.max", "cpu.max", "cpuset.cpus", "cpu.stat", "memory.current", "memory.events"]
+
+
+def kernel_files(folder: Path, names: list[str]) -> None:
+    """What the kernel puts into a cgroup folder by itself."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in [*names, "cgroup.procs"]:
+        (folder / name).touch()
+
+
+def v1_host(root: Path) -> Path:
+    """A v1 tree with the lab's and the guest's folders as the kernel would fill them."""
+    for controller, names in V1.items():
+        for folder in (root / controller, root / controller / LAB, root / controller / LAB / "guest"):
+            kernel_files(folder, names)
+    (root / "cpuset" / "cpuset.cpus").write_text("0-1\n")
+    (root / "cpuset" / "cpuset.mems").write_text("0\n")
+    return root
+
+
+def v2_host(root: Path, controllers: str = "cpuset cpu io memory pids") -> Path:
+    """A v2 tree likewise."""
+    for folder in (root, root / LAB, root / LAB / "guest"):
+        kernel_files(folder, V2)
+        (folder / "cgroup.controllers").write_text(controllers + "\n")
+        (folder / "cgroup.subtree_control").write_text("")
+    return root
+
+
+def test_a_v1_host_gets_its_own_files(tmp_path: Path) -> None:
+    layout = detect(v1_host(tmp_path))
+    assert layout.version == "v1"
+    group = make_group(LAB, "guest", Limits(2**28, 0.2, (0,)), layout)
+    below = {name: tmp_path / name / LAB / "guest" for name in V1}
+    assert group.folders == below
+    assert (below["memory"] / "memory.limit_in_bytes").read_text() == str(2**28)
+    assert (below["cpu"] / "cpu.cfs_quota_us").read_text() == "20000"
+    assert (below["cpu"] / "cpu.cfs_period_us").read_text() == "100000"
+    assert (below["cpuset"] / "cpuset.cpus").read_text() == "0"
+    assert (tmp_path / "cpuset" / LAB / "cpuset.mems").read_text() == "0", "handed down: an empty one takes no process"
+    (below["cpuacct"] / "cpuacct.usage").write_text("123\n")
+    assert group.cpu_nanoseconds() == 123
+
+
+def test_a_v2_host_hands_its_controllers_on(tmp_path: Path) -> None:
+    layout = detect(v2_host(tmp_path))
+    assert layout.version == "v2"
+    group = make_group(LAB, "guest", Limits(2**28, 1.5, (0, 1)), layout)
+    below = tmp_path / LAB / "guest"
+    assert set(group.folders.values()) == {below}
+    assert (below / "memory.max").read_text() == str(2**28)
+    assert (below / "cpu.max").read_text() == "150000 100000"
+    assert (below / "cpuset.cpus").read_text() == "0,1"
+    assert (tmp_path / "cgroup.subtree_control").read_text().startswith("+")
+    (below / "cpu.stat").write_text("usage_usec 7\nuser_usec 5\n")
+    (below / "memory.current").write_text("4096\n")
+    (below / "memory.events").write_text("oom 3\noom_kill 2\n")
+    assert (group.cpu_nanoseconds(), group.memory_bytes(), group.out_of_memory_kills()) == (7000, 4096, 2)
+
+
+def test_a_hybrid_host_uses_the_hierarchy_that_has_the_controller(tmp_path: Path) -> None:
+    v1_host(tmp_path)
+    v2_host(tmp_path / "unified", "hugetlb")
+    layout = detect(tmp_path)
+    assert layout.version == "hybrid"
+    assert not any(layout.is_v2(controller) for controller in layout.controllers)
+    group = make_group(LAB, "guest", Limits(2**28), layout)
+    assert tmp_path / "unified" / LAB / "guest" not in group.folders.values()
+
+
+def test_a_limit_that_cannot_be_set_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    layout = detect(v2_host(tmp_path, "memory"))
+    with pytest.raises(GuestError, match=r"no cgroup controller 'cpu' for cpu\.cfs_period_us, cpu\.cfs_quota_us"):
+        make_group(LAB, "new", Limits(cpu_quota=0.5), layout)
+    empty = detect(tmp_path / "nothing")
+    assert empty.version == "none"
+    with pytest.raises(GuestError, match="no cgroup controller 'memory'"):
+        make_group(LAB, "new", Limits(2**20), empty)
+
+
+@pytest.mark.root
+def test_a_real_group_holds_a_process_from_its_start() -> None:
+    layout = detect()
+    if "memory" not in layout.controllers:
+        pytest.skip("this host has no memory controller")
+    record, lock = residue.create_record()
+    try:
+        group = make_group(record.lab_id, "guest", Limits(64 * 2**20, 0.5, (0,)))
+        shown = subprocess.run(
+            [*group.join_command(), "cat", "/proc/self/cgroup"], capture_output=True, text=True, check=True
+        )
+        assert f"/{record.lab_id}/guest" in shown.stdout
+        used = group.cpu_nanoseconds()
+        assert used is not None
+        assert used > 0
+        assert len(residue.cgroup_folders(record.lab_id)) >= 1
+        group.remove()
+        assert not any(folder.exists() for folder in group.folders.values())
+    finally:
+        os.close(lock)
+    residue.sweep(record)
+    assert residue.cgroup_folders(record.lab_id) == []
+
+
+def test_a_group_that_does_not_take_the_guest_ends_it_with_a_sentence(tmp_path: Path) -> None:
+    group = cgroups.Group("guest", detect(tmp_path), {"memory": tmp_path / "gone"})
+    done = subprocess.run([*group.join_command(), "true"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "does not take the guest" in done.stderr
