@@ -34,6 +34,17 @@ pub fn clock_tick() -> Option<u64> {
     configured(libc::_SC_CLK_TCK)
 }
 
+/// The kernel's timer tick in Hz: the step of the clock that only a tick advances. None where that clock has no tick
+/// behind it: a kernel that answers with a resolution finer than any tick does not tell.
+pub fn scheduler_tick() -> Option<u64> {
+    let mut step = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `step` is valid for the write.
+    checked(unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut step) }).ok()?;
+    let nanoseconds = u64::try_from(step.tv_nsec).ok().filter(|_| step.tv_sec == 0)?;
+    let rate = 1_000_000_000_u64.checked_add(nanoseconds / 2)?.checked_div(nanoseconds)?;
+    (1..=10_000).contains(&rate).then_some(rate)
+}
+
 /// How many processors are on, where /sys is not there.
 pub fn online_processors() -> Option<u64> {
     configured(libc::_SC_NPROCESSORS_ONLN)
