@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from virtoll.fleet import Pinning, choose_pinning, mismatches
+from virtoll.fleet import Pinning, choose_pinning
 from virtoll.lab.network import GuestNetwork
+from virtoll.likeness import mismatches
 from virtoll.platforms.base import GuestRequest
 
 MIB = 2**20

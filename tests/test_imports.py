@@ -22,12 +22,13 @@ ALLOWED: dict[str, frozenset[str]] = {
         "units": "",
         "pi": "",
         "points": "",
-        "records": "points",
+        "guest_records": "",
+        "records": "guest_records points",
         # the run folder and what comes after it
         "jsonlines": "errors",
-        "samples": "errors jsonlines points records",
-        "stats": "errors points records units",
-        "report": "errors points samples stats units",
+        "samples": "errors guest_records jsonlines points records",
+        "stats": "errors guest_records points records units",
+        "report": "errors guest_records points samples stats units",
         # what stands by itself
         "image": "errors units",
         "host": "errors units",
@@ -42,12 +43,15 @@ ALLOWED: dict[str, frozenset[str]] = {
         "timekeeper": "agent lab",
         "hops": "agent errors lab",
         "farpeer": "agent errors hosts lab testbed",
-        "platforms": "agent errors experiment farpeer image lab pi",
+        "footprint": "lab",
+        "platforms": "agent errors experiment farpeer footprint image lab pi",
+        "likeness": "footprint platforms",
         "workloads": "agent errors experiment hops lab pi timekeeper",
         "peer": "agent lab platforms",
         "probes": "experiment image platforms",
         # what sees platforms and workloads together
-        "fleet": "agent errors experiment hops lab plan platforms progress samples timekeeper workloads",
+        "fleet": "agent errors experiment footprint hops lab likeness plan platforms progress samples timekeeper "
+        "workloads",
         "calibration": "errors experiment fleet hops lab platforms samples workloads",
         "manifest": "agent errors experiment fleet host plan platforms samples workloads",
         "ground": "errors farpeer fleet image lab peer platforms progress samples testbed",
@@ -62,9 +66,9 @@ ALLOWED: dict[str, frozenset[str]] = {
         "__init__": "",
     }.items()
 }
-AFTER_THE_BORDER = frozenset({"samples", "records", "points", "jsonlines", "stats", "report", "units"})
+AFTER_THE_BORDER = frozenset({"samples", "records", "guest_records", "points", "jsonlines", "stats", "report", "units"})
 SEES_PLATFORMS = frozenset(
-    {"run", "manifest", "doctor", "shell", "fleet", "ground", "peer", "probes", "calibration", "cli"}
+    {"run", "manifest", "doctor", "shell", "fleet", "ground", "likeness", "peer", "probes", "calibration", "cli"}
 )
 SEES_WORKLOADS = frozenset({"run", "manifest", "fleet", "calibration", "cli"})
 

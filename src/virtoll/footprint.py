@@ -1,8 +1,8 @@
 """What a guest costs the host, read from the host's own /proc: processes, memory, page tables, CPU time.
 
-Main types: ``GuestProcesses`` (which processes are a guest's), ``Footprint`` (memory at one moment) and ``CpuReading``
-(CPU time so far). Raw readings only: differences and shares are made by ``stats/guests.py``. Nothing is read while a
-trial is timed.
+Main types: ``GuestProcesses`` (which processes are a guest's), ``Footprint`` (memory at one moment), ``CpuReading``
+(CPU time so far) and ``HostView`` (what the host says of itself and of the limits on a guest). Raw readings only:
+differences and shares are made by ``stats/guests.py``. Nothing is read while a trial is timed.
 
 A guest's processes are the one that was started with all below it, and where an engine started what runs inside: that
 one with all below it, and its ancestors up to a process that serves several guests (a daemon, which is named by
@@ -15,12 +15,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from virtoll.lab.cgroups import charged_memory_bytes
+from virtoll.lab.cgroups import Limits, charged_memory_bytes, limits_of
 
 PROC = Path("/proc")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -111,6 +111,36 @@ class CpuReading:
     def as_record(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class HostView:
+    """What the host says: its own boot, its memory in bytes, and the limits on the guest's process from outside."""
+
+    boot_id: str | None = None
+    memory_total_bytes: int | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+def view_of_host(guest: GuestProcesses | None) -> HostView:
+    """The host now; without limits where the guest has no process here."""
+    boot = _text(PROC / "sys/kernel/random/boot_id").strip() or None
+    limits = Limits()
+    if guest is not None:
+        inside = _Tree.read().family(guest)[-1:]
+        limits = limits_of(_text(PROC / str(inside[0]) / "cgroup")) if inside else limits
+    return HostView(boot, _kilobytes(PROC / "meminfo").get("MemTotal"), limits)
+
+
+@contextlib.contextmanager
+def cpu_around(guest: GuestProcesses | None) -> Iterator[dict[str, Any] | None]:
+    """CPU time before and after what happens in the context, as a record; ``after`` stays None where that fails."""
+    if guest is None:
+        yield None
+        return
+    record: dict[str, Any] = {"before": read_cpu(guest).as_record(), "after": None}
+    yield record
+    record["after"] = read_cpu(guest).as_record()
 
 
 def read_footprint(guest: GuestProcesses, lab_cgroup: str | None = None) -> Footprint:
@@ -206,9 +236,7 @@ def _times(pids: Sequence[int]) -> tuple[ProcessTime, ...]:
             continue
         name, words = read
         user, system, children_user, children_system = (int(word) * _TICK_NS for word in words[11:15])
-        found.append(
-            ProcessTime(pid, int(words[19]), name, _ran_ns(pid), user, system, children_user, children_system)
-        )
+        found.append(ProcessTime(pid, int(words[19]), name, _ran_ns(pid), user, system, children_user, children_system))
     return tuple(found)
 
 
@@ -232,14 +260,14 @@ def _allocated_bytes(folder: Path) -> int:
     total, device = 0, None
     for current, folders, files in os.walk(folder):
         with contextlib.suppress(OSError):
-            here = os.stat(current).st_dev
+            here = Path(current).stat().st_dev
             device = here if device is None else device
             if here != device:
                 folders.clear()
                 continue
         for name in files:
             with contextlib.suppress(OSError):
-                total += os.lstat(Path(current) / name).st_blocks * 512
+                total += (Path(current) / name).lstat().st_blocks * 512
     return total
 
 

@@ -134,15 +134,18 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
     ground.attempts[trial.number] += 1
     outcome, status, reason, evidence = Measurement(), "ok", None, list[str]()
     live: LiveGuest | None = None
+    host_cpu: dict[str, Any] | None = None
     try:
         live = fleet.guest(trial.platform.label)
         if live is None:
             status, reason = "skipped", fleet.why_absent(trial.platform.label)
         else:
-            with live.running():
+            with live.running(), live.host_cpu() as host_cpu:
                 bench = live.bench(ground.pinning, ground.tags)
                 outcome = WORKLOADS[trial.workload.workload].measure(bench, trial.workload.parameters)
-            if outcome.problem is not None:
+            if live.unlike:
+                status, reason = "invalid", f"its guest is not what was asked for: {'; '.join(live.unlike)}"
+            elif outcome.problem is not None:
                 status, reason = "invalid", outcome.problem
     except GuestError as error:
         ground.refuse_dead_peer(error)
@@ -161,6 +164,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
         "check": outcome.check,
         "points": outcome.points,
         "evidence": evidence,
+        "host_cpu": host_cpu,
     }
 
 

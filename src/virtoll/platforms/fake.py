@@ -191,6 +191,9 @@ class FakeGuest:
         """The model's parameters stand for a console."""
         return {"console.txt": f"fake guest: {self.world.parameters!r}\n".encode()}
 
+    def host_processes(self) -> None:
+        """A model has none."""
+
 
 class Fake:
     """The seeded model as a platform."""

@@ -29,6 +29,10 @@ pub fn collect(facts: &mut Map<String, Value>) {
     put("cpu_model", json!(cpu_field(&processors, &["model name", "Model"])));
     put("cpu_flags", json!(flags));
     put("memory_total_bytes", json!(memory_total_bytes()));
+    put(
+        "memory_installed_bytes",
+        json!(memory_installed_bytes(&fs::read_to_string("/proc/iomem").unwrap_or_default())),
+    );
     put("page_size_bytes", json!(sys::page_size()));
     put(
         "clock_source",
@@ -76,6 +80,18 @@ fn memory_total_bytes() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// What the kernel was given, its own part included. None where addresses are hidden from this process.
+fn memory_installed_bytes(map: &str) -> Option<u64> {
+    let ranges = map.lines().filter_map(|line| line.strip_suffix(" : System RAM"));
+    let total = ranges.filter(|range| !range.starts_with(' ')).try_fold(0_u64, |total, range| {
+        let (first, last) = range.split_once('-')?;
+        let first = u64::from_str_radix(first, 16).ok()?;
+        let last = u64::from_str_radix(last, 16).ok()?;
+        (last > 0).then(|| total.checked_add(last.checked_sub(first)? + 1))?
+    });
+    total.filter(|bytes| *bytes > 0)
+}
+
 /// CPUs on which the tick stops while they work (`nohz_full`); empty where there are none.
 fn tickless() -> Option<String> {
     read_trimmed("/sys/devices/system/cpu/nohz_full").map(|list| list.replace("(null)", ""))
@@ -108,6 +124,15 @@ mod tests {
     }
 
     #[test]
+    fn installed_memory_is_the_sum_of_its_ranges() {
+        let map = "00001000-0009fbff : System RAM\n0009fc00-0009ffff : Reserved\n\
+                   00100000-0ffdffff : System RAM\n  01000000-01e0 : Kernel code\n";
+        assert_eq!(memory_installed_bytes(map), Some(0x9ec00 + 0xfee_0000));
+        assert_eq!(memory_installed_bytes("00000000-00000000 : System RAM\n"), None);
+        assert_eq!(memory_installed_bytes(""), None);
+    }
+
+    #[test]
     fn every_fact_of_the_protocol_is_there() {
         let mut facts = Map::new();
         collect(&mut facts);
@@ -115,6 +140,6 @@ mod tests {
         assert!(facts["memory_total_bytes"].as_u64() > Some(1 << 20));
         assert!(facts["cpus_online"].as_u64() >= Some(1));
         assert!(facts["scheduler_tick_hz"].as_u64() >= Some(24));
-        assert_eq!(facts.len(), 20);
+        assert_eq!(facts.len(), 21);
     }
 }
