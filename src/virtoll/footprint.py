@@ -127,8 +127,8 @@ def view_of_host(guest: GuestProcesses | None) -> HostView:
     boot = _text(PROC / "sys/kernel/random/boot_id").strip() or None
     limits = Limits()
     if guest is not None:
-        inside = _Tree.read().family(guest)[-1:]
-        limits = limits_of(_text(PROC / str(inside[0]) / "cgroup")) if inside else limits
+        innermost = _Tree.read().innermost(guest)
+        limits = limits_of(_text(PROC / str(innermost) / "cgroup")) if innermost is not None else limits
     return HostView(boot, _kilobytes(PROC / "meminfo").get("MemTotal"), limits)
 
 
@@ -152,7 +152,7 @@ def read_footprint(guest: GuestProcesses, lab_cgroup: str | None = None) -> Foot
         processes=tuple(_memory(pid, tree.names[pid]) for pid in own),
         shared={name: tuple(_memory(one, tree.names[one]) for one in tree.below(pid, set(own)))
                 for name, pid in guest.shared},
-        charged_bytes=_charged(own, lab_cgroup),
+        charged_bytes=_charged(tree.innermost(guest), lab_cgroup),
         files_bytes=_allocated_bytes(guest.folder) if guest.folder is not None else None,
     )  # fmt: skip
 
@@ -197,6 +197,12 @@ class _Tree:
                 above = self.parents.get(above)
         shared = {pid for _, pid in guest.shared}
         return list(dict.fromkeys(pid for root in reversed(roots) for pid in self.below(root, shared)))
+
+    def innermost(self, guest: GuestProcesses) -> int | None:
+        """What runs inside, or else the deepest below what was started: it is in the guest's own cgroup."""
+        if guest.inner in self.parents:
+            return guest.inner
+        return next(reversed(self.below(guest.started, set())), None)
 
     def below(self, root: int, without: set[int]) -> list[int]:
         """A process and all below it, without some and what is below those."""
@@ -248,11 +254,10 @@ def _ran_ns(pid: int) -> int | None:
         return None
 
 
-def _charged(pids: Sequence[int], lab_cgroup: str | None) -> int | None:
-    """What the group of the last of these processes is charged: the one that is deepest inside."""
-    if lab_cgroup is None or not pids:
+def _charged(pid: int | None, lab_cgroup: str | None) -> int | None:
+    if pid is None or lab_cgroup is None:
         return None
-    return charged_memory_bytes(_text(PROC / str(pids[-1]) / "cgroup"), lab_cgroup)
+    return charged_memory_bytes(_text(PROC / str(pid) / "cgroup"), lab_cgroup)
 
 
 def _allocated_bytes(folder: Path) -> int:

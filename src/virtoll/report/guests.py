@@ -63,8 +63,7 @@ def _cell(found: Quantity | None, show: Callable[[float], str]) -> Shown:
     if found is None:
         return _UNKNOWN
     interval = found.interval
-    small = f"{show(interval.low)} to {show(interval.high)}" if interval else "one block"
-    return Shown(show(found.median), f"{small}, n = {found.blocks}")
+    return Shown(show(found.median), f"{show(interval.low)} to {show(interval.high)}" if interval else "one block")
 
 
 def _cpu_cell(use: CpuUse | None) -> Shown:

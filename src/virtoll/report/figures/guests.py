@@ -34,29 +34,32 @@ def draw(analysis: Analysis) -> "Figure":
 
 
 def _ready(panel: "Axes", rows: tuple[GuestCost, ...]) -> None:
-    """Stacked parts; a start of which nothing more is known is one hollow bar."""
+    """A way through time to each guest's answer, in its parts; one of which nothing more is known is hollow."""
+    from matplotlib.patches import Patch
+
+    totals = [row.ready.median / 1e6 for row in rows if row.ready is not None]
+    if totals:
+        _logarithmic(panel, min(totals) / 2, max(totals))
     for height, row in enumerate(rows):
         if row.ready is None:
             continue
-        left, known = 0.0, False
-        for (name, colour), part in zip(_PARTS, (row.spawn, row.kernel, row.init), strict=True):
+        moment, begin = 0.0, panel.get_xlim()[0]
+        for (_, colour), part in zip(_PARTS, (row.spawn, row.kernel, row.init), strict=True):
             if part is not None:
-                panel.barh(height, part.median / 1e6, 0.62, left=left, color=colour, linewidth=0,
-                           label=name if not _labelled(panel, name) else "")  # fmt: skip
-                left, known = left + part.median / 1e6, True
-        if not known:
-            panel.barh(height, row.ready.median / 1e6, 0.62, color="white", edgecolor=MUTED, linewidth=0.8)
+                end = moment + part.median / 1e6
+                left = max(moment, begin)
+                panel.barh(height, max(end - left, 0.0), 0.62, left=left, color=colour, linewidth=0)
+                moment = end
+        if moment == 0:
+            panel.barh(height, row.ready.median / 1e6 - begin, 0.62, left=begin, color="white", edgecolor=MUTED,
+                       linewidth=0.8)  # fmt: skip
         interval = row.ready.interval
         if interval is not None:
             panel.plot([interval.low / 1e6, interval.high / 1e6], [height] * 2, color=INK, linewidth=0.9, zorder=3)
-    panel.set_xlim(left=0)
-    panel.set_xlabel("ready, ms")
-    if panel.get_legend_handles_labels()[0]:
-        panel.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, handlelength=1, columnspacing=0.8, borderpad=0)
-
-
-def _labelled(panel: "Axes", name: str) -> bool:
-    return name in panel.get_legend_handles_labels()[1]
+    panel.set_xlabel("ready, ms (log)")
+    if any(row.spawn is not None for row in rows):
+        panel.legend(handles=[Patch(facecolor=colour, label=name) for name, colour in _PARTS], loc="lower left",
+                     bbox_to_anchor=(0, 1), ncols=3, handlelength=1, columnspacing=0.8, borderpad=0)  # fmt: skip
 
 
 def _memory(panel: "Axes", rows: tuple[GuestCost, ...], styles: dict[str, PlatformStyle]) -> None:
@@ -90,7 +93,7 @@ def _dot(
 def _processor(panel: "Axes", analysis: Analysis, styles: dict[str, PlatformStyle]) -> None:
     heights = {row.platform: height for height, row in enumerate(analysis.guests)}
     shown = [use for use in analysis.host_cpu if use.ratio is not None and use.platform in heights]
-    tasks = list(dict.fromkeys(use.task for use in shown))
+    tasks, ends = list(dict.fromkeys(use.task for use in shown)), [1.0]
     for use in shown:
         style = styles[use.platform]
         height = heights[use.platform] + (tasks.index(use.task) - (len(tasks) - 1) / 2) * (0.5 / max(len(tasks), 2))
@@ -98,10 +101,11 @@ def _processor(panel: "Axes", analysis: Analysis, styles: dict[str, PlatformStyl
         if use.interval is not None:
             low, high = max(use.interval.low, ratio / 3), min(use.interval.high, ratio * 3)
             panel.plot([low, high], [height] * 2, color=style.colour, linewidth=1)
+            ends += [low, high]
         panel.plot(ratio, height, marker=style.marker, markersize=3.6, color=style.colour, linestyle="none", zorder=3)
-    ratios = [use.ratio for use in shown if use.ratio]
+        ends.append(ratio)
     panel.axvline(1, color=INK, linewidth=0.8)
-    _logarithmic(panel, min([1.0, *ratios]), max([1.0, *ratios]))
+    _logarithmic(panel, min(ends), max(ends))
     panel.set_xlabel(f"host CPU per job, × {analysis.baseline or 'baseline'} (log)")
 
 
@@ -123,9 +127,10 @@ def caption(analysis: Analysis) -> str:
     tasks = list(dict.fromkeys(use.task.short for use in analysis.host_cpu if use.ratio is not None))
     jobs = f" Within a row the jobs are, from above: {', '.join(tasks)}." if tasks else ""
     return (
-        "Left: time from the first process to the guest's answer, by the outside clock, medians; a hollow bar: its "
+        "Left: the way from the first process to the guest's answer, by the outside clock, medians; a hollow bar: its "
         "parts cannot be seen. Middle: PSS and page tables of the guest's processes on the host. Right: CPU time of "
-        f"those processes over a job as a multiple of the baseline's in the same block, with 95 % intervals.{jobs} "
+        f"those processes over a job as a multiple of the baseline's in the same block, with 95 % intervals, cut "
+        f"at a factor of three.{jobs} "
         f"{blocks_text(analysis)}."
     )
 
