@@ -53,10 +53,11 @@ ALLOWED: dict[str, frozenset[str]] = {
         "fleet": "agent errors experiment footprint hops lab likeness plan platforms progress samples timekeeper "
         "workloads",
         "calibration": "errors experiment fleet hops lab platforms samples workloads",
+        "density": "agent errors experiment footprint ground lab platforms progress samples",
         "manifest": "agent errors experiment fleet host plan platforms samples workloads",
         "ground": "errors farpeer fleet image lab peer platforms progress samples testbed",
-        "run": "calibration errors experiment fleet ground host manifest plan platforms probes progress samples "
-        "workloads",
+        "run": "calibration density errors experiment fleet ground host manifest plan platforms probes progress "
+        "samples workloads",
         # what a person starts
         "doctor": "errors experiment fleet ground lab platforms probes progress run",
         "shell": "agent errors experiment fleet ground lab platforms progress run",
@@ -68,7 +69,20 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 AFTER_THE_BORDER = frozenset({"samples", "records", "guest_records", "points", "jsonlines", "stats", "report", "units"})
 SEES_PLATFORMS = frozenset(
-    {"run", "manifest", "doctor", "shell", "fleet", "ground", "likeness", "peer", "probes", "calibration", "cli"}
+    {
+        "run",
+        "manifest",
+        "doctor",
+        "shell",
+        "fleet",
+        "ground",
+        "likeness",
+        "peer",
+        "probes",
+        "calibration",
+        "density",
+        "cli",
+    }
 )
 SEES_WORKLOADS = frozenset({"run", "manifest", "fleet", "calibration", "cli"})
 

@@ -132,6 +132,20 @@ def view_of_host(guest: GuestProcesses | None) -> HostView:
     return HostView(boot, _kilobytes(PROC / "meminfo").get("MemTotal"), limits)
 
 
+def available_bytes() -> int | None:
+    """Memory that this process may still take: what the host has available, or less where its cgroups are bounded."""
+    memory, memberships = _kilobytes(PROC / "meminfo"), _text(PROC / "self/cgroup")
+    left = [memory["MemAvailable"]] if "MemAvailable" in memory else []
+    limit, used = limits_of(memberships).memory_bytes, charged_memory_bytes(memberships)
+    return min([*left, *([limit - used] if limit is not None and used is not None else [])], default=None)
+
+
+def swapped_out_pages() -> int | None:
+    """Pages that the host has written to swap since its boot."""
+    rows = (line.split() for line in _text(PROC / "vmstat").splitlines())
+    return next((int(row[1]) for row in rows if row[:1] == ["pswpout"]), None)
+
+
 @contextlib.contextmanager
 def cpu_around(guest: GuestProcesses | None) -> Iterator[dict[str, Any] | None]:
     """CPU time before and after what happens in the context, as a record; ``after`` stays None where that fails."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from virtoll import calibration, manifest, probes
+from virtoll import calibration, density, manifest, probes
 from virtoll.calibration import Calibrator
 from virtoll.errors import GuestError, UsageError
 from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
@@ -97,6 +97,10 @@ def experiment_of(folder: RunFolder) -> Experiment:
 
 
 def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground, progress: Progress) -> None:
+    if experiment.density is not None:
+        density.measure(experiment, folder, ground, PLATFORMS, progress)
+        folder.set_state("complete", None)
+        return
     ground.attempts = Counter(record.trial for record in folder.trials())
     ground.boots = Counter((boot.platform, boot.block) for boot in folder.boots())
     _skip_unavailable(plan, folder, ground)

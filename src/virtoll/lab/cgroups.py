@@ -125,11 +125,14 @@ class Group:
                     time.sleep(0.01)  # cgroup v1 gives no event for "group empty"
 
 
-def charged_memory_bytes(memberships: str, lab_cgroup: str) -> int | None:
-    """What a process's group is charged, if it is a guest's below the lab's; ``memberships``: its /proc/PID/cgroup."""
+def charged_memory_bytes(memberships: str, below: str | None = None) -> int | None:
+    """What a process's group is charged; ``memberships``: its /proc/PID/cgroup.
+
+    ``below``: only if the group is below one of this name, as a guest's is below its lab's.
+    """
     layout = detect()
     folder = _folder_of(memberships, "memory", layout)
-    if folder is None or lab_cgroup not in folder.parent.parts:
+    if folder is None or (below is not None and below not in folder.parent.parts):
         return None
     name = "memory.current" if layout.is_v2("memory") else "memory.usage_in_bytes"
     with contextlib.suppress(OSError, ValueError):

@@ -84,6 +84,21 @@ def _density_row(one: Density) -> TableRow:
     )
 
 
+def density_lines(analysis: Analysis) -> list[str]:
+    """Each platform's density in a sentence, for the terminal."""
+    lines = []
+    for one in analysis.densities:
+        parts = [f"{one.platform}: {one.guests} idle guests"]
+        for slope, by in ((one.available, "available memory"), (one.processes, "their processes")):
+            each, fit = _slope(slope)
+            if slope is not None:
+                parts.append(
+                    f"{each.main} each by {by} ({each.small}), {fit.main} a GiB ({fit.small})".replace(" ()", "")
+                )
+        lines.append("; ".join([*parts, f"ended because {one.reason}"]))
+    return lines
+
+
 def _slope(slope: Slope | None) -> tuple[Shown, Shown]:
     """Bytes a guest, and guests a GiB."""
     if slope is None:

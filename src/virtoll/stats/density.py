@@ -54,7 +54,9 @@ def densities(records: Sequence[DensityRecord]) -> tuple[Density, ...]:
     """One row for each platform, in the order measured."""
     rows = []
     for platform in dict.fromkeys(record.platform for record in records):
-        own = [record for record in records if record.platform == platform]
+        every = [record for record in records if record.platform == platform]
+        begins = max((place for place, record in enumerate(every) if record.step == 1), default=0)
+        own = every[begins:]  # a series that was broken off is begun anew
         started = tuple(record for record in own if record.status == "ok")
         ended = [record.reason for record in own if record.status != "ok"]
         rows.append(

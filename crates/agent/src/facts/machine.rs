@@ -97,13 +97,14 @@ fn tickless() -> Option<String> {
     read_trimmed("/sys/devices/system/cpu/nohz_full").map(|list| list.replace("(null)", ""))
 }
 
+/// As the mounts name it; behind a change of root they do not, and the file system's own number is asked.
 fn root_filesystem() -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let of_root = |line: &str| {
         let mut fields = line.split(' ').skip(1);
         (fields.next()? == "/").then(|| fields.next().map(str::to_owned))?
     };
-    mounts.lines().rev().find_map(of_root)
+    mounts.lines().rev().find_map(of_root).or_else(|| sys::file_system("/"))
 }
 
 fn hypervisor(flags: &BTreeSet<&str>) -> Option<String> {
