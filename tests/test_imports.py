@@ -59,10 +59,11 @@ ALLOWED: dict[str, frozenset[str]] = {
         "run": "calibration density errors experiment fleet ground host manifest plan platforms probes progress "
         "samples workloads",
         # what a person starts
-        "doctor": "errors experiment fleet ground lab platforms probes progress run",
+        "unprivileged": "image",
+        "doctor": "errors experiment fleet ground lab platforms probes progress run unprivileged",
         "shell": "agent errors experiment fleet ground lab platforms progress run",
         "cli": "doctor errors experiment hosts image lab manifest plan platforms progress report run samples shell "
-        "workloads",
+        "unprivileged workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()

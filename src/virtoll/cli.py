@@ -185,8 +185,15 @@ def doctor(as_json: Json = False) -> None:
     if any(check.blocks for check in checks):
         _show_checks(checks, [], as_json)
         raise typer.Exit(1)
+    from virtoll.unprivileged import asked
+
     _prepare_outside("tiny")
-    sys.exit(run_in_lab(["in-lab-doctor", *(["--json"] if as_json else [])]))
+    with asked() as descriptor:
+        arguments = ["in-lab-doctor", *(["--json"] if as_json else [])]
+        if descriptor is not None:
+            arguments += ["--unprivileged", str(descriptor)]
+        code = run_in_lab(arguments, descriptors=() if descriptor is None else (descriptor,))
+    sys.exit(code)
 
 
 @app.command()
@@ -333,11 +340,11 @@ def _in_lab_resume(into: Path) -> None:
 
 
 @app.command("in-lab-doctor", hidden=True)
-def _in_lab_doctor(as_json: Json = False) -> None:
+def _in_lab_doctor(as_json: Json = False, unprivileged: int | None = None) -> None:
     _require_lab()
     from virtoll.doctor import host_checks, platform_checks
 
-    checks, platforms = host_checks(), platform_checks()
+    checks, platforms = host_checks(), platform_checks(unprivileged)
     _show_checks(checks, platforms, as_json)
     raise typer.Exit(0 if any(row["available"] for row in platforms if row["platform"] != "fake") else 1)
 
