@@ -17,6 +17,7 @@ from virtoll import probes
 from virtoll.experiment import PlatformChoice
 from virtoll.fleet import choose_pinning
 from virtoll.ground import open_ground
+from virtoll.lab import cgroups
 from virtoll.lab.launch import inside_lab, probe_namespaces
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Probe
@@ -110,17 +111,22 @@ def _cpus() -> Check:
 
 
 def _cgroups() -> Check:
-    root = Path("/sys/fs/cgroup")
-    if (root / "cgroup.controllers").is_file():
-        kind = "v2"
-    elif (root / "memory").is_dir():
-        kind = "hybrid (v1 controllers)" if (root / "unified").is_dir() else "v1"
-    else:
+    layout = cgroups.detect()
+    if not layout.controllers and layout.unified is None:
         return Check(
             "cgroups", "none", False, "mount the cgroup file system; containers run without limits or not at all"
         )
-    writable = os.access(root if kind == "v2" else root / "memory", os.W_OK) and os.geteuid() == 0
-    return Check("cgroups", kind, True, "" if writable else "no limits on containers without root")
+    missing = [name for name in ("memory", "cpu") if name not in layout.controllers]
+    kind = layout.version if layout.controllers else "v2"
+    if missing:
+        remedy = (
+            "guests that are to be held to their size do not start; enable these controllers (kernel command line "
+            "cgroup_enable=memory, or mount their v1 hierarchies)"
+        )
+        return Check("cgroups", f"{kind}, without {' and '.join(missing)}", False, remedy)
+    writable = os.access(layout.controllers["memory"], os.W_OK) and os.geteuid() == 0
+    found = "hybrid (v1 controllers)" if kind == "hybrid" else kind
+    return Check("cgroups", found, True, "" if writable else "no limits on containers without root")
 
 
 def _kvm() -> Check:

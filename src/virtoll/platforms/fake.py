@@ -39,9 +39,9 @@ class FakeParameters(Parameters):
     loss: float = Field(default=0.0, ge=0, lt=1)
     lost_at: LostAt = "guest"
     clock_error: float = Field(default=0.0, gt=-1)
-    failure: Literal["none", "unavailable", "never-ready", "dies", "wrong-check", "loses-marks", "unbalanced-books"] = (
-        "none"
-    )
+    failure: Literal[
+        "none", "unavailable", "never-ready", "dies", "wrong-check", "loses-marks", "unbalanced-books", "too-small"
+    ] = "none"
     dies_at_job: int = Field(default=3, ge=1)
     seed: int = Field(default=1, ge=0)
 
@@ -246,7 +246,7 @@ def _facts(model: FakeParameters) -> Answer:
     return {
         "kernel_release": "model",
         "cpus_online": 1,
-        "memory_total_bytes": None,
+        "memory_total_bytes": 2**20 if model.failure == "too-small" else None,
         "clock_source": "model",
         "agent_sha256": hashlib.sha256(b"virtoll fake agent").hexdigest(),
         "hypervisor": "model",
