@@ -371,7 +371,11 @@ def _load(name: str) -> Experiment:
 def _new_folder(experiment: Experiment, into: Path | None) -> Path:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = (into or runs_directory() / f"{stamp}-{experiment.name}-{os.urandom(2).hex()}").absolute()
-    if (folder / "manifest.json").exists():
+    try:
+        taken = (folder / "manifest.json").exists()
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be used ({error.strerror}); give another folder with --into") from error
+    if taken:
         raise UsageError(f"{folder} holds a run already; give another folder with --into, or 'virtoll resume' this one")
     return folder
 

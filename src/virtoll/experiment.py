@@ -312,7 +312,7 @@ def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> st
         inner = _model_at(model, location[:-1])
         return f"key '{key}': not known; allowed keys: {_keys_of(inner)}"
     if key == "scenario" and not where:
-        return f"key 'scenario': {first['input']!r} is not known; allowed: dedicated, density"
+        return f"key 'scenario': {first['input']!r} is not known; allowed: 'dedicated' or 'density'"
     if first["type"] == "missing":
         return f"key '{key}': is missing; add it"
     return f"key '{key}': {first['msg'][:1].lower()}{first['msg'][1:]}, got {first['input']!r}"
