@@ -35,6 +35,7 @@ _ETHERNET_HEADER_BYTES = 14
 _STANDARD_MTU_BYTES = 1500
 _PATH_DEADLINE_SECONDS = 15.0
 _ECHO_TIMEOUT_NS = 250_000_000
+_FACTS_DEADLINE_SECONDS = 60.0  # an emulated guest reads and hashes all its files
 
 
 @dataclass(frozen=True)
@@ -131,12 +132,14 @@ class Fleet:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End every guest; what it holds of the host's memory is read once more before."""
-        for label, live in self._live.items():
-            if kind is None:
+        try:
+            for label, live in self._live.items() if kind is None else ():
                 self._append_footprint(live.guest, live.boot, label, "after-work")
-            with contextlib.suppress(GuestError, OSError):
-                live.guest.stop()
-        self._live.clear()
+        finally:
+            for live in self._live.values():
+                with contextlib.suppress(GuestError, OSError):
+                    live.guest.stop()
+            self._live.clear()
 
     def guest(self, label: str) -> LiveGuest | None:
         """The platform's guest, started anew when the last one was lost.
@@ -210,7 +213,8 @@ class Fleet:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
         hello = guest.agent.call("hello", protocol=PROTOCOL)
         keys = ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")
-        facts, host = guest.agent.call("facts"), view_of_host(guest.host_processes())
+        facts = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)
+        host = view_of_host(guest.host_processes())
         found = compare(request, facts, host)
         grave = tuple(one.text for one in found if one.grave)
         record.update(
