@@ -15,7 +15,7 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.support.playground import Playground, playground
 
-from virtoll import __version__
+from virtoll import __version__, unprivileged
 from virtoll.platforms import PLATFORMS
 from virtoll.report.figures import FIGURES
 from virtoll.workloads import WORKLOADS
@@ -189,10 +189,29 @@ def test_the_doctor_says_what_works_here() -> None:
     assert platforms["native"]["available"]
     for row in platforms.values():
         assert row["available"] == (row["reason"] is None), row
+        assert row["without_root"].startswith(("yes", "no: ", "not tried: ")), row
+    if os.geteuid() == 0 and not platforms["native"]["without_root"].startswith("not tried: "):
+        assert platforms["native"]["without_root"] == platforms["netns"]["without_root"] == "yes"
     checks = {row["check"]: row for row in document["host"]}
     assert {"user", "tools", "kernel", "CPUs", "cgroups", "/dev/kvm"} <= set(checks)
     for row in checks.values():
         assert row["good"] or row["remedy"], row
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ('building\n{"host": [], "platforms": [{"platform": "netns", "without_root": "yes"}]}\n', {"netns": "yes"}),
+        (
+            '{"host": [{"good": false, "remedy": "allow it"}, {"good": true, "remedy": ""}], "platforms": []}',
+            "allow it",
+        ),
+        ("Traceback:\nPermissionError: no\n", "PermissionError: no"),
+        ("", "it could not be started"),
+    ],
+)
+def test_what_an_ordinary_user_found_out_is_read(said: str, expected: dict[str, str] | str) -> None:
+    assert unprivileged.parse(said) == expected
 
 
 def test_the_doctor_exits_with_1_where_nothing_can_be_measured(tmp_path: Path) -> None:

@@ -194,6 +194,7 @@ def test_a_guest_that_always_dies_is_started_three_times_a_block(tmp_path: Path)
         ("wrong-check", JOBS, "the check value is wrong: 'wrong' instead of "),
         ("loses-marks", JOBS, "a mark of the job's start or end did not reach the timekeeper"),
         ("unbalanced-books", [FORWARD], "source 0: forwarded + lost is not offered"),
+        ("too-small", JOBS, "its guest is not what was asked for: memory: asked 256 MiB, inside 1 MiB"),
     ],
 )
 def test_what_cannot_be_believed_is_kept_and_not_summarised(

@@ -22,12 +22,13 @@ ALLOWED: dict[str, frozenset[str]] = {
         "units": "",
         "pi": "",
         "points": "",
-        "records": "points",
+        "guest_records": "",
+        "records": "guest_records points",
         # the run folder and what comes after it
         "jsonlines": "errors",
-        "samples": "errors jsonlines points records",
-        "stats": "errors points records units",
-        "report": "errors points samples stats units",
+        "samples": "errors guest_records jsonlines points records",
+        "stats": "errors guest_records points records units",
+        "report": "errors guest_records points samples stats units",
         # what stands by itself
         "image": "errors units",
         "host": "errors units",
@@ -42,29 +43,47 @@ ALLOWED: dict[str, frozenset[str]] = {
         "timekeeper": "agent errors lab",
         "hops": "agent errors lab",
         "farpeer": "agent errors hosts lab testbed",
-        "platforms": "agent errors experiment farpeer image lab pi",
+        "footprint": "lab",
+        "platforms": "agent errors experiment farpeer footprint image lab pi",
+        "likeness": "footprint platforms",
         "workloads": "agent errors experiment hops lab pi timekeeper",
         "peer": "agent lab platforms",
         "probes": "experiment image platforms",
         # what sees platforms and workloads together
-        "fleet": "agent errors experiment hops lab plan platforms progress samples timekeeper workloads",
+        "fleet": "agent errors experiment footprint hops lab likeness plan platforms progress samples timekeeper "
+        "workloads",
         "calibration": "agent errors experiment farpeer fleet hops lab platforms samples workloads",
+        "density": "agent errors experiment footprint ground lab platforms progress samples",
         "manifest": "agent errors experiment fleet host plan platforms samples workloads",
         "ground": "errors farpeer fleet image lab peer platforms progress samples testbed",
-        "run": "calibration errors experiment fleet ground host manifest plan platforms probes progress samples "
-        "workloads",
+        "run": "calibration density errors experiment fleet ground host manifest plan platforms probes progress "
+        "samples workloads",
         # what a person starts
-        "doctor": "errors experiment fleet ground lab platforms probes progress run",
+        "unprivileged": "image",
+        "doctor": "errors experiment fleet ground lab platforms probes progress run unprivileged",
         "shell": "agent errors experiment fleet ground lab platforms progress run",
         "cli": "doctor errors experiment hosts image lab manifest plan platforms progress report run samples shell "
-        "workloads",
+        "unprivileged workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()
 }
-AFTER_THE_BORDER = frozenset({"samples", "records", "points", "jsonlines", "stats", "report", "units"})
+AFTER_THE_BORDER = frozenset({"samples", "records", "guest_records", "points", "jsonlines", "stats", "report", "units"})
 SEES_PLATFORMS = frozenset(
-    {"run", "manifest", "doctor", "shell", "fleet", "ground", "peer", "probes", "calibration", "cli"}
+    {
+        "run",
+        "manifest",
+        "doctor",
+        "shell",
+        "fleet",
+        "ground",
+        "likeness",
+        "peer",
+        "probes",
+        "calibration",
+        "density",
+        "cli",
+    }
 )
 SEES_WORKLOADS = frozenset({"run", "manifest", "fleet", "calibration", "cli"})
 

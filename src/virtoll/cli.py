@@ -24,7 +24,13 @@ from rich.table import Table
 
 from virtoll import __version__
 from virtoll.errors import Interrupted, LabError, StorageError, UsageError, VirtollError
-from virtoll.experiment import Experiment, describe_parameters, find_experiment, load_experiment
+from virtoll.experiment import (
+    Experiment,
+    describe_parameters,
+    find_experiment,
+    load_experiment,
+    parse_experiment,
+)
 from virtoll.lab.launch import inside_lab, probe_namespaces, run_in_lab, sweep_dead_labs
 
 app = typer.Typer(
@@ -93,20 +99,34 @@ def run(
     into: Annotated[Path | None, typer.Option(help="The run's folder; a new one below 'runs' when not given.")] = None,
 ) -> None:
     """Measure an experiment and write its report."""
-    from virtoll.run import needs_lab
-
     checked = _load(experiment)
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    folder = (into or runs_directory() / f"{stamp}-{checked.name}-{os.urandom(2).hex()}").absolute()
-    if (folder / "manifest.json").exists():
-        raise UsageError(f"{folder} holds a run already; give another folder with --into, or 'virtoll resume' this one")
-    if not needs_lab(checked):
-        _measure_here(checked, folder)
-    else:
-        _prepare_outside("tiny")
-        _check_lab()
-        _leave_unless_done(_in_lab(checked, ["in-lab-run", str(checked.file.absolute()), str(folder)]))
-    _report(folder, headline=True)
+    folder = _new_folder(checked, into)
+    _measure(checked, folder, ["in-lab-run", str(checked.file.absolute()), str(folder)])
+
+
+@app.command()
+def density(
+    platforms: Annotated[list[str], typer.Argument(help="Platforms, each as NAME or NAME:key=value,key=value.")],
+    memory: Annotated[str, typer.Option(help="The host's memory that may be used, such as 2GiB.")] = "1GiB",
+    limit: Annotated[int, typer.Option(help="At most so many guests.")] = 1000,
+    guest_memory: Annotated[str, typer.Option(help="What each guest is given.")] = "128MiB",
+    into: Annotated[Path | None, typer.Option(help="The run's folder; a new one below 'runs' when not given.")] = None,
+) -> None:
+    """Count the idle guests that fit into a budget of the host's memory, and what each takes of it."""
+    import yaml
+
+    from virtoll.run import catalogue
+    from virtoll.shell import given_platform
+
+    document = {
+        "name": "density", "question": f"How many idle guests fit into {memory} of this host's memory?",
+        "scenario": "density", "platforms": [given_platform(platform) for platform in platforms],
+        "guest": {"memory": guest_memory}, "density": {"memory": memory, "guests": limit},
+    }  # fmt: skip
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    checked = parse_experiment(text, Path("virtoll density"), catalogue())
+    folder = _new_folder(checked, into)
+    _measure(checked, folder, ["in-lab-density", text, str(folder)])
 
 
 @app.command()
@@ -165,8 +185,15 @@ def doctor(as_json: Json = False) -> None:
     if any(check.blocks for check in checks):
         _show_checks(checks, [], as_json)
         raise typer.Exit(1)
+    from virtoll.unprivileged import asked
+
     _prepare_outside("tiny")
-    sys.exit(run_in_lab(["in-lab-doctor", *(["--json"] if as_json else [])]))
+    with asked() as descriptor:
+        arguments = ["in-lab-doctor", *(["--json"] if as_json else [])]
+        if descriptor is not None:
+            arguments += ["--unprivileged", str(descriptor)]
+        code = run_in_lab(arguments, descriptors=() if descriptor is None else (descriptor,))
+    sys.exit(code)
 
 
 @app.command()
@@ -298,6 +325,14 @@ def _in_lab_run(experiment: str, into: Path) -> None:
     _measure_here(_load(experiment), into)
 
 
+@app.command("in-lab-density", hidden=True)
+def _in_lab_density(text: str, into: Path) -> None:
+    _require_lab()
+    from virtoll.run import catalogue
+
+    _measure_here(parse_experiment(text, Path("virtoll density"), catalogue()), into)
+
+
 @app.command("in-lab-resume", hidden=True)
 def _in_lab_resume(into: Path) -> None:
     _require_lab()
@@ -305,11 +340,11 @@ def _in_lab_resume(into: Path) -> None:
 
 
 @app.command("in-lab-doctor", hidden=True)
-def _in_lab_doctor(as_json: Json = False) -> None:
+def _in_lab_doctor(as_json: Json = False, unprivileged: int | None = None) -> None:
     _require_lab()
     from virtoll.doctor import host_checks, platform_checks
 
-    checks, platforms = host_checks(), platform_checks()
+    checks, platforms = host_checks(), platform_checks(unprivileged)
     _show_checks(checks, platforms, as_json)
     raise typer.Exit(0 if any(row["available"] for row in platforms if row["platform"] != "fake") else 1)
 
@@ -331,6 +366,31 @@ def _load(name: str) -> Experiment:
     from virtoll.run import catalogue
 
     return load_experiment(find_experiment(name), catalogue())
+
+
+def _new_folder(experiment: Experiment, into: Path | None) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    folder = (into or runs_directory() / f"{stamp}-{experiment.name}-{os.urandom(2).hex()}").absolute()
+    try:
+        taken = (folder / "manifest.json").exists()
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be used ({error.strerror}); give another folder with --into") from error
+    if taken:
+        raise UsageError(f"{folder} holds a run already; give another folder with --into, or 'virtoll resume' this one")
+    return folder
+
+
+def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
+    """Measure here where all platforms are models, else in a lab by the command ``inside``; then report."""
+    from virtoll.run import needs_lab
+
+    if not needs_lab(experiment):
+        _measure_here(experiment, folder)
+    else:
+        _prepare_outside("tiny")
+        _check_lab()
+        _leave_unless_done(_in_lab(experiment, inside))
+    _report(folder, headline=True)
 
 
 def _measure_here(experiment: Experiment, folder: Path) -> None:
@@ -429,15 +489,17 @@ def _leave_unless_done(code: int) -> None:
 
 
 def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
-    from virtoll.report import build_report, headline_table
+    from virtoll.report import build_report, density_lines, headline_table
 
     built = build_report(folder)
     if as_json:
         rows = [asdict(row) for row in built.headline]
         _print_json({"run": str(folder), "report": str(built.path), "headline": rows})
         return
-    if headline:
+    if headline and not built.analysis.densities:
         console.print(headline_table(built.analysis))
+    for line in density_lines(built.analysis):
+        console.print(line, highlight=False, soft_wrap=True)
     console.print(f"report: {built.path}", highlight=False, soft_wrap=True)
 
 

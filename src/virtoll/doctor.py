@@ -17,10 +17,13 @@ from virtoll import probes
 from virtoll.experiment import PlatformChoice
 from virtoll.fleet import choose_pinning
 from virtoll.ground import open_ground
+from virtoll.lab import cgroups
 from virtoll.lab.launch import inside_lab, probe_namespaces
 from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import Probe
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
+from virtoll.unprivileged import answer, is_host_root
 
 _TOOLS = ("setpriv", "unshare", "mount", "ip", "taskset", "nsenter")
 _MINIMUM_KERNEL = (4, 18)
@@ -47,23 +50,35 @@ def host_checks() -> list[Check]:
     return checks if inside_lab() else [*checks, _namespaces()]
 
 
-def platform_checks() -> list[dict[str, Any]]:
-    """Every platform with its default parameters, probed inside this lab."""
-    rows = []
+def platform_checks(unprivileged: int | None = None) -> list[dict[str, Any]]:
+    """Every platform with its default parameters, probed inside this lab.
+
+    ``without_root``: ``yes``, ``no: REASON`` or ``not tried: REASON``. An ordinary user's is his own result; root's is
+    what an ordinary user found out, read from the descriptor ``unprivileged``.
+    """
+    rows: list[dict[str, Any]] = []
     with open_ground(choose_pinning(1), SilentProgress()) as ground:
         for name, kind in PLATFORMS.items():
             choice = PlatformChoice(name, name, kind.parameter_model())
             probe = probes.probe(make_platform(choice), choice, ground.site, anew=True)
             rows.append(
-                {"platform": name, "available": probe.available, "version": probe.version, "reason": probe.reason}
-            )
+                {"platform": name, "available": probe.available, "without_root": _in_words(probe),
+                 "version": probe.version, "reason": probe.reason}
+            )  # fmt: skip
+    if is_host_root():
+        found = answer(unprivileged) if unprivileged is not None else "nobody was asked"
+        for row in rows:
+            told = found if isinstance(found, str) else found.get(row["platform"], "it was not among the answers")
+            row["without_root"] = told if told.startswith(("yes", "no: ")) else f"not tried: {told}"
     return rows
 
 
+def _in_words(probe: Probe) -> str:
+    return "yes" if probe.available else f"no: {probe.reason}"
+
+
 def _user() -> Check:
-    root = (
-        Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"] and os.geteuid() == 0
-    )
+    root = is_host_root()
     return Check(
         "user", "root" if root else "ordinary user (user namespace)", True,
         "" if root else "as root cgroup limits can be set on guests as well",
@@ -96,17 +111,22 @@ def _cpus() -> Check:
 
 
 def _cgroups() -> Check:
-    root = Path("/sys/fs/cgroup")
-    if (root / "cgroup.controllers").is_file():
-        kind = "v2"
-    elif (root / "memory").is_dir():
-        kind = "hybrid (v1 controllers)" if (root / "unified").is_dir() else "v1"
-    else:
+    layout = cgroups.detect()
+    if not layout.controllers and layout.unified is None:
         return Check(
             "cgroups", "none", False, "mount the cgroup file system; containers run without limits or not at all"
         )
-    writable = os.access(root if kind == "v2" else root / "memory", os.W_OK) and os.geteuid() == 0
-    return Check("cgroups", kind, True, "" if writable else "no limits on containers without root")
+    missing = [name for name in ("memory", "cpu") if name not in layout.controllers]
+    kind = layout.version if layout.controllers else "v2"
+    if missing:
+        remedy = (
+            "guests that are to be held to their size do not start; enable these controllers (kernel command line "
+            "cgroup_enable=memory, or mount their v1 hierarchies)"
+        )
+        return Check("cgroups", f"{kind}, without {' and '.join(missing)}", False, remedy)
+    writable = os.access(layout.controllers["memory"], os.W_OK) and os.geteuid() == 0
+    found = "hybrid (v1 controllers)" if kind == "hybrid" else kind
+    return Check("cgroups", found, True, "" if writable else "no limits on containers without root")
 
 
 def _kvm() -> Check:

@@ -66,6 +66,24 @@ class ExperimentFile(Parameters):
     testbed: Testbed | None = None
 
 
+class DensityBudget(Parameters):
+    """When a density series ends: so much of the host's memory gone, or so many guests."""
+
+    memory: ByteSize = Field(default=ByteSize(2**30), ge=2**20)
+    guests: int = Field(default=1000, ge=1, le=100_000)
+
+
+class DensityFile(Parameters):
+    """The keys of a file with ``scenario: density``: idle guests are counted, and no workload is run."""
+
+    name: Label
+    question: str = Field(min_length=1)
+    scenario: Literal["density"]
+    platforms: list[str | dict[str, Any]] = Field(min_length=1)
+    guest: GuestSize = GuestSize()
+    density: DensityBudget = DensityBudget()
+
+
 @dataclass(frozen=True)
 class PlatformChoice:
     """One platform of an experiment: ``label`` is its name in every table, ``parameters`` its checked model."""
@@ -102,7 +120,7 @@ class Experiment:
     text: str
     platforms: tuple[PlatformChoice, ...]
     workloads: tuple[WorkloadChoice, ...]
-    baseline: str
+    baseline: str | None
     control: str | None
     scenario: str
     vcpus: int
@@ -112,6 +130,7 @@ class Experiment:
     seed: int
     testbed: Testbed | None = None
     cpu_quota: float | None = None
+    density: DensityBudget | None = None
 
 
 def find_experiment(name: str) -> Path:
@@ -145,6 +164,8 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
         raise UsageError(f"{path}: not valid YAML ({' '.join(str(error).split())}); correct it") from error
     if not isinstance(document, dict):
         raise UsageError(f"{path}: the file must be a mapping with the keys {_keys_of(ExperimentFile)}")
+    if document.get("scenario") == "density":
+        return _parse_density(_validate(DensityFile, document, path, ""), text, path, catalogue)
     parsed = _validate(ExperimentFile, document, path, "")
     platforms = _platform_choices(parsed, path, catalogue)
     labels = [choice.label for choice in platforms]
@@ -180,7 +201,31 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
     )
 
 
-def _platform_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> tuple[PlatformChoice, ...]:
+def _parse_density(parsed: DensityFile, text: str, path: Path, catalogue: Catalogue) -> Experiment:
+    """An experiment without trials: its run folder holds a series of guests for each platform."""
+    return Experiment(
+        name=parsed.name,
+        question=parsed.question.strip(),
+        file=path,
+        text=text,
+        platforms=_platform_choices(parsed, path, catalogue),
+        workloads=(),
+        baseline=None,
+        control=None,
+        scenario=parsed.scenario,
+        vcpus=parsed.guest.vcpus,
+        memory_bytes=int(parsed.guest.memory),
+        marks=parsed.guest.marks,
+        blocks=1,
+        seed=0,
+        cpu_quota=parsed.guest.cpu_quota,
+        density=parsed.density,
+    )
+
+
+def _platform_choices(
+    parsed: ExperimentFile | DensityFile, path: Path, catalogue: Catalogue
+) -> tuple[PlatformChoice, ...]:
     choices: list[PlatformChoice] = []
     for position, entry in enumerate(parsed.platforms):
         where = f"platforms[{position}]"
@@ -266,6 +311,8 @@ def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> st
     if first["type"] == "extra_forbidden":
         inner = _model_at(model, location[:-1])
         return f"key '{key}': not known; allowed keys: {_keys_of(inner)}"
+    if key == "scenario" and not where:
+        return f"key 'scenario': {first['input']!r} is not known; allowed: 'dedicated' or 'density'"
     if first["type"] == "missing":
         return f"key '{key}': is missing; add it"
     if first["type"] == "value_error":

@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from virtoll.agent import Answer, Ends
+from virtoll.agent import PROTOCOL, Answer, Ends
 from virtoll.errors import GuestError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
+from virtoll.footprint import cpu_around, read_footprint, view_of_host
 from virtoll.hops import HopReader
 from virtoll.lab.network import GuestNetwork, plan_links
+from virtoll.likeness import compare
 from virtoll.plan import Trial
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Site, network_request, peer_request
 from virtoll.progress import Progress
@@ -29,6 +31,7 @@ from virtoll.workloads.base import Bench
 
 _STARTS_PER_BLOCK = 3
 _STANDARD_MTU_BYTES = 1500
+_FACTS_DEADLINE_SECONDS = 60.0  # an emulated guest reads and hashes all its files
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,10 @@ def choose_pinning(vcpus: int, allowed: tuple[int, ...] | None = None) -> Pinnin
 
 @dataclass
 class LiveGuest:
-    """A guest that is up, with what is needed to measure it; ``boot`` is its record's id."""
+    """A guest that is up, with what is needed to measure it; ``boot`` is its record's id.
+
+    ``unlike`` says in what it is not the guest that was asked for: then its trials are invalid.
+    """
 
     boot: str
     guest: Guest
@@ -61,6 +67,7 @@ class LiveGuest:
     timekeeper: Timekeeper
     hops: HopReader
     wire: Ends
+    unlike: tuple[str, ...] = ()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -73,6 +80,10 @@ class LiveGuest:
         yield
         self.guest.agent.call("clocks")
         self.guest.park()
+
+    def host_cpu(self) -> contextlib.AbstractContextManager[dict[str, Any] | None]:
+        """What its processes use of the host's CPUs in the context; None where it has none here."""
+        return cpu_around(self.guest.host_processes())
 
     def bench(self, pinning: Pinning, tags: Iterator[int]) -> Bench:
         """What a workload is given."""
@@ -116,11 +127,15 @@ class Fleet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End every guest."""
-        for live in self._live.values():
-            with contextlib.suppress(GuestError, OSError):
-                live.guest.stop()
-        self._live.clear()
+        """End every guest; what it holds of the host's memory is read once more before."""
+        try:
+            for label, live in self._live.items() if kind is None else ():
+                self._append_footprint(live.guest, live.boot, label, "after-work")
+        finally:
+            for live in self._live.values():
+                with contextlib.suppress(GuestError, OSError):
+                    live.guest.stop()
+            self._live.clear()
 
     def guest(self, label: str) -> LiveGuest | None:
         """The platform's guest, started anew when the last one was lost.
@@ -159,6 +174,7 @@ class Fleet:
         record: dict[str, Any] = {
             "boot": boot, "platform": choice.label, "block": number, "attempt": attempt, "status": "ok", "reason": None,
             "spawn_monotonic_ns": None, "ready_monotonic_ns": None, "facts": None, "mismatches": [], "attachment": None,
+            "agent_clock": None, "host_boot_id": None, "limits_seen": None, "grave": [],
             "requested": {
                 "vcpus": request.vcpus, "memory_bytes": request.memory_bytes, "cpus": list(request.cpus),
                 "cpu_quota": request.cpu_quota,
@@ -174,10 +190,12 @@ class Fleet:
                 ready_monotonic_ns=guest.ready_monotonic_ns,
             )
             timekeeper, hops = self._connect(guest, request.network)
-            record["facts"] = guest.agent.call("facts")
-            record["mismatches"] = mismatches(request, record["facts"])
+            unlike = self._examine(guest, request, record)
+            self._append_footprint(guest, boot, choice.label, "idle")
             guest.park()
-            self._live[choice.label] = LiveGuest(boot, guest, request.network, timekeeper, hops, self._wire(guest))
+            self._live[choice.label] = LiveGuest(
+                boot, guest, request.network, timekeeper, hops, self._wire(guest), unlike
+            )
         except GuestError as error:
             found = error.evidence if isinstance(error, GuestStartError) else guest.evidence() if guest else {}
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
@@ -186,6 +204,33 @@ class Fleet:
                 with contextlib.suppress(GuestError, OSError):
                     guest.stop()
         self.folder.append_boot(record)
+
+    def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any]) -> tuple[str, ...]:
+        """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
+        hello = guest.agent.call("hello", protocol=PROTOCOL)
+        keys = ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")
+        facts = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)
+        host = view_of_host(guest.host_processes())
+        found = compare(request, facts, host)
+        grave = tuple(one.text for one in found if one.grave)
+        record.update(
+            facts=facts,
+            mismatches=[one.text for one in found],
+            grave=list(grave),
+            agent_clock={key: hello[key] for key in keys} if all(key in hello for key in keys) else None,
+            host_boot_id=host.boot_id,
+            limits_seen={"memory_bytes": host.limits.memory_bytes, "cpu_quota": host.limits.cpu_quota},
+        )
+        return grave
+
+    def _append_footprint(self, guest: Guest, boot: str, label: str, when: str) -> None:
+        """Store what a guest holds of the host's memory; nothing for a model."""
+        processes = guest.host_processes()
+        if processes is not None:
+            found = read_footprint(processes, self.site.lab.cgroup if self.site else None).as_record()
+            self.folder.append_footprint(
+                {"boot": boot, "platform": label, "block": self.block[0].block, "when": when, **found}
+            )
 
     def _request(self, choice: PlatformChoice, boot: str) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
@@ -244,24 +289,3 @@ class Fleet:
                 ) from error
             paths.append(f"evidence/{name}/{file}")
         return paths
-
-
-def mismatches(request: GuestRequest, facts: Mapping[str, Any]) -> list[str]:
-    """Where the guest, measured inside, is not what was asked for; what it does not tell is no mismatch.
-
-    Memory: what the guest sees as its own, its total or the limit set on it; a kernel keeps up to a fifth of a small
-    machine for itself, so only less than 80 % or more than 101 % counts.
-    """
-    found = []
-    cpus, total, limit = (facts.get(key) for key in ("cpus_allowed", "memory_total_bytes", "memory_limit_bytes"))
-    if request.cpus and cpus is not None and _count(cpus) != request.vcpus:
-        found.append(f"CPUs: asked {request.vcpus}, usable inside {_count(cpus)}")
-    seen = min((value for value in (total, limit) if value), default=None)
-    if seen is not None and not 0.8 * request.memory_bytes <= seen <= 1.01 * request.memory_bytes:
-        found.append(f"memory: asked {request.memory_bytes >> 20} MiB, inside {seen >> 20} MiB")
-    return found
-
-
-def _count(cpus: Any) -> int:
-    """A number of CPUs from a count or a list of them."""
-    return len(cpus) if isinstance(cpus, list) else int(cpus)

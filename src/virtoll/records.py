@@ -7,6 +7,7 @@ writing and checking are in `samples`, which also hands these names on.
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from virtoll.guest_records import AgentClock, HostCpu, LimitsSeen
 from virtoll.points import Point
 
 Status = Literal["ok", "invalid", "failed", "skipped"]
@@ -144,6 +145,7 @@ class TrialRecord:
     check: Check | None
     points: tuple[Point, ...] | None
     evidence: tuple[str, ...]
+    host_cpu: HostCpu | None = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,10 @@ class BootRecord:
     mismatches: tuple[str, ...]
     attachment: str | None
     evidence: tuple[str, ...]
+    agent_clock: AgentClock | None = None
+    host_boot_id: str | None = None
+    limits_seen: LimitsSeen | None = None
+    grave: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

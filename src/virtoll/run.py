@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from virtoll import calibration, manifest, probes
+from virtoll import calibration, density, manifest, probes
 from virtoll.calibration import Calibrator
 from virtoll.errors import AgentError, GuestError, UsageError
 from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
@@ -97,6 +97,10 @@ def experiment_of(folder: RunFolder) -> Experiment:
 
 
 def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground, progress: Progress) -> None:
+    if experiment.density is not None:
+        density.measure(experiment, folder, ground, PLATFORMS, progress)
+        folder.set_state("complete", None)
+        return
     ground.attempts = Counter(record.trial for record in folder.trials())
     ground.boots = Counter((boot.platform, boot.block) for boot in folder.boots())
     _skip_unavailable(plan, folder, ground)
@@ -134,13 +138,14 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
     ground.attempts[trial.number] += 1
     outcome, status, reason, evidence = Measurement(), "ok", None, list[str]()
     live: LiveGuest | None = None
+    host_cpu: dict[str, Any] | None = None
     try:
         live = fleet.guest(trial.platform.label)
         if live is None:
             status, reason = "skipped", fleet.why_absent(trial.platform.label)
             ground.refuse_dead_peer(GuestError(reason))
         else:
-            with live.running():
+            with live.running(), live.host_cpu() as host_cpu:
                 bench = live.bench(ground.pinning, ground.tags)
                 try:
                     outcome = WORKLOADS[trial.workload.workload].measure(bench, trial.workload.parameters)
@@ -148,7 +153,9 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
                     if error.kind != "unsupported":
                         raise
                     status, reason = "skipped", str(error)  # the guest is well, and goes on with other trials
-            if outcome.problem is not None:
+            if live.unlike and status == "ok":
+                status, reason = "invalid", f"its guest is not what was asked for: {'; '.join(live.unlike)}"
+            elif outcome.problem is not None:
                 status, reason = "invalid", outcome.problem
     except GuestError as error:
         ground.refuse_dead_peer(error)
@@ -167,6 +174,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
         "check": outcome.check,
         "points": outcome.points,
         "evidence": evidence,
+        "host_cpu": host_cpu,
     }
 
 

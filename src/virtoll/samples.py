@@ -1,7 +1,7 @@
 """The run folder: the border between measuring and analysing (format in docs/run-folder.md).
 
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
-`BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `State`.
+`BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `DensityRecord`, `State`.
 
 **Appends take plain dicts, reads give frozen dataclasses.** A dict is checked against its dataclass before it is
 written (a missing key or a wrong type raises `RunFolderError`, nothing is written), so that a folder that could be
@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from virtoll import jsonlines
 from virtoll.errors import RunFolderError
+from virtoll.guest_records import DensityRecord, FootprintRecord
 from virtoll.points import CalibrationRecord, Point, Sink, SinkCounts, SourceCounts
 from virtoll.records import (
     BootRecord,
@@ -46,7 +47,9 @@ __all__ = [
     "Check",
     "Clock",
     "CommandRecord",
+    "DensityRecord",
     "FitnessRecord",
+    "FootprintRecord",
     "GuestClock",
     "JsonObject",
     "Manifest",
@@ -74,7 +77,19 @@ JsonObject = Mapping[str, Any]
 FINISHED: frozenset[str] = frozenset({"ok", "invalid", "failed", "skipped"})
 
 
-Record = TypeVar("Record", Manifest, TrialRecord, BootRecord, CommandRecord, FitnessRecord, CalibrationRecord, State)
+Record = TypeVar(
+    "Record",
+    Manifest,
+    TrialRecord,
+    BootRecord,
+    CommandRecord,
+    FitnessRecord,
+    CalibrationRecord,
+    FootprintRecord,
+    DensityRecord,
+    State,
+)
+_APPENDED = ("trials", "boots", "commands", "fitness", "calibration", "footprints", "density")
 
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}  # made at first use: building one takes milliseconds
@@ -162,6 +177,14 @@ class RunFolder:
         """Store one measurement of generator and sink back to back; errors as `append_trial`."""
         self._append("calibration.jsonl", CalibrationRecord, record)
 
+    def append_footprint(self, record: JsonObject) -> None:
+        """Store one reading of what a guest holds of the host's memory; errors as `append_trial`."""
+        self._append("footprints.jsonl", FootprintRecord, record)
+
+    def append_density(self, record: JsonObject) -> None:
+        """Store one step of a density series; errors as `append_trial`."""
+        self._append("density.jsonl", DensityRecord, record)
+
     def set_state(self, state: RunState, reason: str | None) -> None:
         """Replace state.json atomically."""
         jsonlines.replace(self.path / "state.json", {"state": state, "reason": reason})
@@ -199,14 +222,21 @@ class RunFolder:
         """Every calibration, in the order written; none in a run without traffic or of an older Virtoll."""
         return self._read("calibration.jsonl", CalibrationRecord)
 
+    def footprints(self) -> tuple[FootprintRecord, ...]:
+        """Every reading of a guest's memory, in the order written; none in a run of an older Virtoll."""
+        return self._read("footprints.jsonl", FootprintRecord)
+
+    def density(self) -> tuple[DensityRecord, ...]:
+        """Every step of the density series, in the order written; none in a run of another scenario."""
+        return self._read("density.jsonl", DensityRecord)
+
     def finished_trials(self) -> frozenset[int]:
         """Numbers of the trials that `resume` need not run: those whose latest record has any of the four statuses."""
         return frozenset(record.trial for record in self.latest_trials() if record.status in FINISHED)
 
     def repair(self) -> dict[str, int]:
         """Cut torn last lines off before appending again; gives the bytes cut by file name, only where any were."""
-        names = ("trials.jsonl", "boots.jsonl", "commands.jsonl", "fitness.jsonl", "calibration.jsonl")
-        cut = {name: jsonlines.repair(self.path / name) for name in names}
+        cut = {f"{name}.jsonl": jsonlines.repair(self.path / f"{name}.jsonl") for name in _APPENDED}
         return {name: count for name, count in cut.items() if count}
 
     def _append(self, name: str, kind: type[Record], record: JsonObject) -> None:

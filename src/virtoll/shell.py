@@ -30,13 +30,19 @@ _TELL_AGAIN_SECONDS = 0.2
 _SHELL = ["/bin/busybox", "sh", "-i"]
 
 
+def given_platform(text: str) -> dict[str, str]:
+    """``NAME:key=value,key=value`` as an entry of an experiment's platforms."""
+    name, _, given = text.partition(":")
+    return {"platform": name, **dict(pair.split("=", 1) for pair in given.split(",") if "=" in pair)}
+
+
 def parse_platform(text: str) -> PlatformChoice:
     """``NAME`` or ``NAME:key=value,key=value`` as an experiment's platform entry.
 
     ``UsageError`` names what is allowed.
     """
-    name, _, given = text.partition(":")
-    entry = {"platform": name, **dict(pair.split("=", 1) for pair in given.split(",") if "=" in pair)}
+    entry = given_platform(text)
+    name = entry["platform"]
     document = {"name": "shell", "question": "-", "platforms": [entry], "workloads": ["superpi"]}
     choices = catalogue()
     if name not in choices.platforms:

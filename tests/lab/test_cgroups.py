@@ -10,7 +10,7 @@ import pytest
 
 from virtoll.errors import GuestError
 from virtoll.lab import cgroups, residue
-from virtoll.lab.cgroups import Limits, detect, make_group
+from virtoll.lab.cgroups import Limits, charged_memory_bytes, detect, limits_of, make_group
 
 LAB = "virtoll-0123456789ab"
 V1 = {
@@ -128,3 +128,32 @@ def test_a_group_that_does_not_take_the_guest_ends_it_with_a_sentence(tmp_path: 
     done = subprocess.run([*group.join_command(), "true"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "does not take the guest" in done.stderr
+
+
+def test_limits_of_a_process_are_the_tightest_on_the_way_up(tmp_path: Path) -> None:
+    layout = detect(v1_host(tmp_path))
+    memberships = f"9:cpu,cpuacct:/{LAB}/guest\n4:memory:/{LAB}/guest\n1:name=systemd:/\n"
+    for folder, limit, quota in (("", 2**63 - 4096, -1), (LAB, 2**29, 50_000), (f"{LAB}/guest", 2**30, -1)):
+        (tmp_path / "memory" / folder / "memory.limit_in_bytes").write_text(f"{limit}\n")
+        (tmp_path / "cpu" / folder / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+        (tmp_path / "cpu" / folder / "cpu.cfs_period_us").write_text("100000\n")
+    assert limits_of(memberships, layout) == Limits(2**29, 0.5)
+    assert limits_of("4:memory:/\n", layout) == Limits()
+    assert limits_of("", layout) == Limits()
+    two = tmp_path / "two"
+    unified = detect(v2_host(two))
+    (two / LAB / "guest").mkdir(parents=True, exist_ok=True)
+    (two / LAB / "guest" / "memory.max").write_text("max\n")
+    (two / LAB / "memory.max").write_text("4096\n")
+    (two / LAB / "guest" / "cpu.max").write_text("20000 100000\n")
+    assert limits_of(f"0::/{LAB}/guest\n", unified) == Limits(4096, 0.2)
+
+
+def test_only_a_group_below_the_labs_is_a_guests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residue, "CGROUP_ROOT", v1_host(tmp_path))
+    for folder in ("", LAB, f"{LAB}/guest"):
+        (tmp_path / "memory" / folder / "memory.usage_in_bytes").write_text("8192\n")
+    assert charged_memory_bytes(f"4:memory:/{LAB}/guest\n", LAB) == 8192
+    assert charged_memory_bytes(f"4:memory:/{LAB}\n", LAB) is None
+    assert charged_memory_bytes("4:memory:/\n", LAB) is None
+    assert charged_memory_bytes("4:memory:/\n") == 8192

@@ -21,10 +21,10 @@ from tests.support import guests, machine
 from tests.support.guests import KINDS, Connected
 
 from virtoll.errors import AgentError, GuestDied, GuestError
-from virtoll.fleet import mismatches
 from virtoll.ground import Ground
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
+from virtoll.likeness import mismatches
 from virtoll.platforms.qemu import QemuGuest
 from virtoll.points import Point
 from virtoll.stats.hops import CHATTER_FRAMES, Owner, locate

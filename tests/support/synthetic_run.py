@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.synthetic_guests import add_start, density_steps, footprints, host_cpu
 from tests.support.synthetic_wire import add_wire, calibrated
 
+from virtoll.guest_records import DensityRecord, FootprintRecord
 from virtoll.points import CalibrationRecord
 from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.samples import RunFolder, parse_record
@@ -36,6 +38,7 @@ class Truth:
 
     `drift`: how much slower the run's end is than its beginning; `failures`: (platform, workload, block) -> status;
     `unavailable`: platform -> reason; `stop_after`: trials written (None: all); `clock_error`: platform -> relative;
+    `weighed`: the guests' memory, CPU time and starts are told, and there are density series.
     `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
 
@@ -56,6 +59,7 @@ class Truth:
     frame_sizes: tuple[int, ...] = FRAME_SIZES
     outlier: tuple[str, str, int] | None = None
     wired: bool = False
+    weighed: bool = False
 
 
 REALISTIC: dict[str, dict[str, float]] = {
@@ -98,9 +102,12 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
     commands = [{"realtime_ns": EPOCH_NS, "role": f"guest {boot['boot']}",
                  "argv": ["qemu-system-x86_64", "-append", "console=ttyS0 <quiet> & more"], "exit": 0}
                 for boot in boots]  # fmt: skip
+    extra: dict[str, list[dict[str, Any]]] = {"footprints": [], "density": []}
+    if truth.weighed:
+        _weigh(truth, trials, boots, extra)
     calibration = [calibrated(size, when) for when in ("start", "end") for size in truth.frame_sizes]
     return manifest, {"trials": trials, "boots": boots, "fitness": fitness, "commands": commands,
-                      "calibration": calibration if truth.wired else []}  # fmt: skip
+                      "calibration": calibration if truth.wired else [], **extra}  # fmt: skip
 
 
 def write(path: Path, truth: Truth) -> Path:
@@ -124,7 +131,28 @@ def run_data(truth: Truth) -> RunData:
         tuple(parse_record(CommandRecord, line) for line in lines["commands"]),
         tuple(parse_record(FitnessRecord, line) for line in lines["fitness"]),
         tuple(parse_record(CalibrationRecord, line) for line in lines["calibration"]),
+        tuple(parse_record(FootprintRecord, line) for line in lines["footprints"]),
+        tuple(parse_record(DensityRecord, line) for line in lines["density"]),
     )
+
+
+def _weigh(
+    truth: Truth, trials: list[dict[str, Any]], boots: list[dict[str, Any]], extra: dict[str, list[dict[str, Any]]]
+) -> None:
+    """Add what the guests themselves cost."""
+    dice = random.Random(truth.seed)
+    resources = {metric["workload"]: metric["resource"] for metric in _metrics()}
+    for trial in trials:
+        cost = truth.costs[trial["platform"]].get(resources[trial["workload"]], 1.0)
+        trial["host_cpu"] = host_cpu(trial, cost, dice)
+    for number, boot in enumerate(boots):
+        machine = boot["platform"].startswith("qemu")
+        boots[number] = add_start(boot, machine=machine)
+        extra["footprints"] += footprints(boot, machine=machine)
+    extra["density"] = [
+        *density_steps("netns", 30, 3 << 20, 2 << 20, 0.3),
+        *density_steps("runc", 8, 12 << 20, 9 << 20, 0.1),
+    ]
 
 
 def _metrics() -> list[dict[str, Any]]:

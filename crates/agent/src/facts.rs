@@ -1,5 +1,7 @@
 //! `facts`: what is measured inside the guest, for the equivalence report. What cannot be read is null.
 
+mod files;
+mod groups;
 mod interfaces;
 mod machine;
 mod sys;
@@ -12,6 +14,8 @@ use serde_json::{Map, Value, json};
 pub fn collect() -> Value {
     let mut facts = Map::new();
     machine::collect(&mut facts);
+    groups::collect(&mut facts);
+    files::collect(&mut facts);
     facts.insert("interfaces".to_owned(), interfaces::collect());
     facts.insert("sysctls".to_owned(), sysctls());
     Value::Object(facts)

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use virtoll_clock::Readings;
+
 use crate::channel::Channel;
 use crate::network;
 use crate::options::Seat;
@@ -21,8 +23,8 @@ const FILE_SYSTEMS: [(&str, &str, &str); 6] = [
 const MODULES: &str = "/lib/modules";
 const DEFAULT_CHANNEL: &str = "virtio-serial";
 
-/// Sets the machine up, serves, and powers it off.
-pub fn run_machine() -> ! {
+/// Sets the machine up, serves, and powers it off; `started` is when this program began.
+pub fn run_machine(started: Readings) -> ! {
     mount_file_systems();
     load_modules();
     if let Err(cause) = network::loopback_up() {
@@ -30,7 +32,7 @@ pub fn run_machine() -> ! {
     }
     let name = channel_name(&fs::read_to_string("/proc/cmdline").unwrap_or_default());
     let served = Channel::open(&name)
-        .and_then(|channel| Session::new(channel, Seat::Guest))
+        .and_then(|channel| Session::new(channel, Seat::Guest, started))
         .and_then(Session::serve);
     if let Err(cause) = served {
         eprintln!("virtoll-agent: channel {name}: {cause}");

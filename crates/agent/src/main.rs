@@ -29,12 +29,14 @@ use std::process::ExitCode;
 use channel::Channel;
 use options::{Command, Options};
 use session::Session;
+use virtoll_clock::Readings;
 
 fn main() -> ExitCode {
+    let started = Readings::take();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if std::process::id() == 1 && !arguments.iter().any(|argument| argument.starts_with("--")) {
         // A machine's first process: it never returns, since the kernel would panic.
-        init::run_machine();
+        init::run_machine(started);
     }
     if arguments.first().is_some_and(|word| word == "wire") {
         return match wire::run(&arguments[1..]) {
@@ -60,7 +62,7 @@ fn main() -> ExitCode {
         eprintln!("virtoll-agent: {cause}");
         return ExitCode::FAILURE;
     }
-    match serve(&options) {
+    match serve(&options, started) {
         Ok(()) => ExitCode::SUCCESS,
         Err(cause) => {
             eprintln!("virtoll-agent: {} channel: {cause}", options.channel);
@@ -83,7 +85,7 @@ fn prepare(options: &Options) -> Result<(), String> {
 }
 
 /// Serves until the stream ends or `shutdown` comes.
-fn serve(options: &Options) -> std::io::Result<()> {
+fn serve(options: &Options, started: Readings) -> std::io::Result<()> {
     let channel = Channel::open(&options.channel)?;
-    Session::new(channel, options.seat)?.serve()
+    Session::new(channel, options.seat, started)?.serve()
 }

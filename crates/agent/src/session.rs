@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value, json};
-use virtoll_clock::Readings;
+use virtoll_clock::{Readings, monotonic_ns};
 use virtoll_proto::request::Traffic;
 use virtoll_proto::{
     Answer, Error, ErrorKind, Event, LineTooLong, Operation, PROTOCOL, Ready, Request,
@@ -45,14 +45,16 @@ pub struct Session {
     terminal: Option<Terminal>,
     timekeeper: Timekeeper,
     sink: Option<OpenSink>,
+    started: Readings,
+    ready_monotonic_ns: u64,
 }
 
 impl Session {
-    /// A session on an open channel.
+    /// A session on an open channel; `started` is when the program began.
     ///
     /// # Errors
     /// No descriptor for SIGCHLD.
-    pub fn new(channel: Channel, seat: Seat) -> io::Result<Self> {
+    pub fn new(channel: Channel, seat: Seat, started: Readings) -> io::Result<Self> {
         Ok(Self {
             channel,
             seat,
@@ -60,6 +62,8 @@ impl Session {
             terminal: None,
             timekeeper: Timekeeper::default(),
             sink: None,
+            started,
+            ready_monotonic_ns: 0,
         })
     }
 
@@ -75,6 +79,7 @@ impl Session {
     }
 
     fn run(&mut self) -> io::Result<()> {
+        self.ready_monotonic_ns = monotonic_ns();
         let ready = self.ready();
         self.channel.event(&Event::Ready(ready))?;
         loop {
@@ -97,6 +102,9 @@ impl Session {
             build: BUILD.to_owned(),
             seat: self.seat.to_string(),
             pid: std::process::id(),
+            started_monotonic_ns: self.started.monotonic_ns,
+            started_boottime_ns: self.started.boottime_ns,
+            ready_monotonic_ns: self.ready_monotonic_ns,
         }
     }
 

@@ -29,6 +29,11 @@ fn it_says_what_it_is() {
         assert_eq!(hello[field], agent.ready[field]);
     }
     assert!(hello["target"].is_string());
+    let clock = |field: &str| agent.ready[field].as_u64().unwrap();
+    assert!(0 < clock("started_monotonic_ns"));
+    assert!(clock("started_monotonic_ns") <= clock("ready_monotonic_ns"));
+    assert!(clock("started_monotonic_ns") <= clock("started_boottime_ns") + 1_000_000_000);
+    assert_eq!(hello["ready_monotonic_ns"], agent.ready["ready_monotonic_ns"]);
     assert_eq!(agent.close(), Some(0));
 }
 
@@ -64,11 +69,30 @@ fn bad_lines_are_answered_and_do_not_end_the_session() {
 #[test]
 fn facts_are_complete() {
     let facts = Agent::start("guest").call("facts", json!({}));
-    for field in ["kernel_release", "machine", "cpus_online", "memory_total_bytes", "agent_sha256"]
-    {
+    for field in [
+        "kernel_release",
+        "machine",
+        "cpus_online",
+        "memory_total_bytes",
+        "agent_sha256",
+        "scheduler_tick_hz",
+        "boot_id",
+        "root_filesystem",
+    ] {
         assert!(!facts[field].is_null(), "{field}");
     }
-    for field in ["memory_limit_bytes", "hypervisor", "cmdline", "clock_source"] {
+    assert!([100, 250, 300, 1000].contains(&facts["scheduler_tick_hz"].as_u64().unwrap()));
+    for field in [
+        "memory_limit_bytes",
+        "hypervisor",
+        "cmdline",
+        "clock_source",
+        "cpu_quota",
+        "files_sha256",
+        "modules_sha256",
+        "memory_installed_bytes",
+        "scheduler_tickless",
+    ] {
         assert!(facts.get(field).is_some(), "{field}");
     }
     let interfaces = facts["interfaces"].as_array().unwrap();

@@ -114,6 +114,12 @@ pub struct Ready {
     pub seat: String,
     /// The agent's process number in its own namespace.
     pub pid: u32,
+    /// When the agent's program began, by `CLOCK_MONOTONIC` of its own kernel.
+    pub started_monotonic_ns: u64,
+    /// The same moment as time since that kernel's boot.
+    pub started_boottime_ns: u64,
+    /// When it said so for the first time, by `CLOCK_MONOTONIC`.
+    pub ready_monotonic_ns: u64,
 }
 
 /// A line that the agent sends unasked.

@@ -23,6 +23,7 @@ _JOIN = Path(__file__).with_name("join.py")
 _PERIOD_MICROSECONDS = 100_000
 _CONTROLLERS = ("memory", "cpu", "cpuset", "cpuacct")
 _REMOVE_SECONDS = 5.0
+_NO_LIMIT_FROM = 2**62  # v1 writes "no limit" as the largest number of whole pages
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,61 @@ class Group:
                     if time.monotonic() > deadline:
                         raise GuestError(f"cgroup {folder} could not be removed: {error.strerror}") from error
                     time.sleep(0.01)  # cgroup v1 gives no event for "group empty"
+
+
+def charged_memory_bytes(memberships: str, below: str | None = None) -> int | None:
+    """What a process's group is charged; ``memberships``: its /proc/PID/cgroup.
+
+    ``below``: only if the group is below one of this name, as a guest's is below its lab's.
+    """
+    layout = detect()
+    folder = _folder_of(memberships, "memory", layout)
+    if folder is None or (below is not None and below not in folder.parent.parts):
+        return None
+    name = "memory.current" if layout.is_v2("memory") else "memory.usage_in_bytes"
+    with contextlib.suppress(OSError, ValueError):
+        return int((folder / name).read_text(encoding="ascii"))
+    return None
+
+
+def limits_of(memberships: str, layout: Layout | None = None) -> Limits:
+    """The tightest limits on a process by its groups and all above them; ``memberships``: its /proc/PID/cgroup."""
+    layout = detect() if layout is None else layout
+    memory = [value for text in _upwards(memberships, "memory", layout, "memory.max", "memory.limit_in_bytes")
+              if text.isdigit() and (value := int(text)) < _NO_LIMIT_FROM]  # fmt: skip
+    quotas = []
+    for text in _upwards(memberships, "cpu", layout, "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"):
+        quota, _, period = text.partition(" ")
+        if quota.isdigit() and period.isdigit() and int(period) > 0:
+            quotas.append(int(quota) / int(period))
+    return Limits(min(memory, default=None), min(quotas, default=None))
+
+
+def _upwards(memberships: str, controller: str, layout: Layout, v2_file: str, *v1_files: str) -> list[str]:
+    """What a limit's files hold, in a process's group of a controller and in each above it, joined by a space."""
+    folder = _folder_of(memberships, controller, layout)
+    if folder is None:
+        return []
+    root, found = layout.controllers[controller], []
+    names = (v2_file,) if layout.is_v2(controller) else v1_files
+    for place in (folder, *folder.parents):
+        with contextlib.suppress(OSError):
+            found.append(" ".join((place / name).read_text(encoding="ascii").strip() for name in names))
+        if place == root:
+            break
+    return found
+
+
+def _folder_of(memberships: str, controller: str, layout: Layout) -> Path | None:
+    """The folder of a process's group of a controller; None without the controller."""
+    if controller not in layout.controllers:
+        return None
+    for line in memberships.splitlines():
+        _, _, rest = line.partition(":")
+        names, _, path = rest.partition(":")
+        if controller in names.split(",") if not layout.is_v2(controller) else line.startswith("0::"):
+            return layout.controllers[controller] / path.lstrip("/")
+    return None
 
 
 def make_group(lab_cgroup: str, name: str, limits: Limits, layout: Layout | None = None) -> Group:

@@ -24,6 +24,7 @@ from virtoll.agent import AgentClient, Caller
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.farpeer import FarPeer
+from virtoll.footprint import GuestProcesses
 from virtoll.image import GuestImage
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process
@@ -174,6 +175,10 @@ class Guest(Protocol):
         """Console and logs by file name, for a guest that failed."""
         ...
 
+    def host_processes(self) -> GuestProcesses | None:
+        """Where its processes are found on its host; None where it has none there."""
+        ...
+
 
 class Platform(Protocol):
     """One way to run a guest, with its parameters."""
@@ -208,7 +213,8 @@ class Platform(Protocol):
 class AgentGuest:
     """A guest whose agent is reached over a pair of file descriptors; ``cleanup`` runs last, in reverse order.
 
-    ``inner_group`` is the process group of what runs inside, where it is not the started process's own.
+    ``inner_group`` is the process group of what runs inside, where it is not the started process's own; ``shared`` are
+    processes that serve several guests (an engine's daemon), by name.
     """
 
     agent: AgentClient
@@ -219,6 +225,7 @@ class AgentGuest:
     spawned_monotonic_ns: int
     ready_monotonic_ns: int = 0
     inner_group: int | None = None
+    shared: tuple[tuple[str, int], ...] = ()
     cleanup: list[Callable[[], object]] = field(default_factory=list)
 
     def wait_ready(self, deadline_seconds: float) -> None:
@@ -259,6 +266,10 @@ class AgentGuest:
         with contextlib.suppress(OSError):
             found["console.txt"] = self.console_file.read_bytes() + found["console.txt"]
         return found
+
+    def host_processes(self) -> GuestProcesses:
+        """The started process, what runs inside, the daemons that it shares, and its folder."""
+        return GuestProcesses(self.process.pid, self.inner_group, self.shared, self.console_file.parent)
 
     def _signal(self, number: int) -> None:
         if self.process.poll() is None:

@@ -40,7 +40,15 @@ class FakeParameters(Parameters):
     lost_at: LostAt = "guest"
     clock_error: float = Field(default=0.0, gt=-1)
     failure: Literal[
-        "none", "unavailable", "never-ready", "dies", "wrong-check", "loses-marks", "unbalanced-books", "no-vlan"
+        "none",
+        "unavailable",
+        "never-ready",
+        "dies",
+        "wrong-check",
+        "loses-marks",
+        "unbalanced-books",
+        "no-vlan",
+        "too-small",
     ] = "none"
     dies_at_job: int = Field(default=3, ge=1)
     seed: int = Field(default=1, ge=0)
@@ -193,6 +201,9 @@ class FakeGuest:
         """The model's parameters stand for a console."""
         return {"console.txt": f"fake guest: {self.world.parameters!r}\n".encode()}
 
+    def host_processes(self) -> None:
+        """A model has none."""
+
 
 class Fake:
     """The seeded model as a platform."""
@@ -245,7 +256,7 @@ def _facts(model: FakeParameters) -> Answer:
     return {
         "kernel_release": "model",
         "cpus_online": 1,
-        "memory_total_bytes": None,
+        "memory_total_bytes": 2**20 if model.failure == "too-small" else None,
         "clock_source": "model",
         "agent_sha256": hashlib.sha256(b"virtoll fake agent").hexdigest(),
         "hypervisor": "model",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from virtoll.lab.cgroups import Group
-from virtoll.platforms.base import AgentGuest, GuestRequest, Site, connect_stdio
+from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Site, connect_stdio
 
 NamespacedGuest = AgentGuest
 
@@ -46,5 +46,14 @@ def start_namespaced(
         spawned_monotonic_ns=spawned,
         cleanup=[*([group.remove] if group is not None else []), *cleanup],
     )
-    guest.wait_ready(request.deadline_seconds)
+    try:
+        guest.wait_ready(request.deadline_seconds)
+    except GuestStartError as error:
+        raise GuestStartError(f"{error}{_last_words(error.evidence)}", error.evidence) from error
     return guest
+
+
+def _last_words(evidence: dict[str, bytes]) -> str:
+    """What the engine complained of last: that is why its guest did not start."""
+    lines = [line for line in evidence["console.txt"].decode(errors="replace").splitlines() if line.strip()]
+    return f" (it said: {lines[-1].strip()[-300:]})" if lines else ""

@@ -1,10 +1,12 @@
 """The report: tables, figures and one self-contained HTML page from a run folder, on any machine.
 
-`build_report(run_directory) -> ReportResult` is all that the command line needs; `headline_table(analysis)` is what it
-prints. Figures are in the table `figures.FIGURES`. Nothing here measures, and nothing here computes a statistic.
+`build_report(run_directory) -> ReportResult` is all that the command line needs; `headline_table(analysis)` and
+`density_lines(analysis)` are what it prints. Figures are in the table `figures.FIGURES`. Nothing here measures, and
+nothing here computes a statistic.
 """
 
 from virtoll.report.build import ReportResult, build_report
+from virtoll.report.guests import density_lines
 from virtoll.report.headline import headline_table
 
-__all__ = ["ReportResult", "build_report", "headline_table"]
+__all__ = ["ReportResult", "build_report", "density_lines", "headline_table"]

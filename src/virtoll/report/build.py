@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import StorageError
+from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
 from virtoll.report.figures import FIGURES
 from virtoll.report.headline import HeadlineRow, headline_rows
 from virtoll.report.page import render_page
-from virtoll.report.tables import CsvTable, csv_tables
+from virtoll.report.tables import csv_tables
 from virtoll.samples import RunFolder
 from virtoll.stats.analysis import Analysis, RunData, analyse
 
@@ -35,6 +36,8 @@ def load(run_directory: Path) -> RunData:
         folder.commands(),
         folder.fitness(),
         folder.calibrations(),
+        folder.footprints(),
+        folder.density(),
     )
 
 

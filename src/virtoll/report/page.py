@@ -17,6 +17,7 @@ from virtoll import units
 from virtoll.report import headline
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
+from virtoll.report.guests import guests_context
 from virtoll.report.rows import Shown, TableRow
 from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
@@ -100,6 +101,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
             units.nanoseconds(one) for one in sorted({p.duration_ns for p in analysis.points})
         ),
         "wire": wire_context(analysis),
+        "guests": guests_context(analysis),
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
     }

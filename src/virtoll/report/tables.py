@@ -1,36 +1,18 @@
 """The report's tables as CSV: raw values per trial, comparisons, points, clock, facts. Column names hold the units."""
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
 
+from virtoll.report.csv_table import CsvTable, Row
+from virtoll.report.guest_tables import guest_tables
 from virtoll.stats.analysis import Analysis
-
-Row = Sequence[Any]
-
-
-@dataclass(frozen=True)
-class CsvTable:
-    """A file name without its ending, the column names, and rows as wide; None is an empty field."""
-
-    name: str
-    header: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-    def text(self) -> str:
-        """The whole CSV file; floats with all their digits."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.header)
-        writer.writerows(self.rows)
-        return out.getvalue()
 
 
 def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     """Every table of the report."""
-    return (_cells(analysis), _comparisons(analysis), _points(analysis), _clock(analysis), _equivalence(analysis))
+    return (
+        _cells(analysis), _comparisons(analysis), _points(analysis), _clock(analysis), *guest_tables(analysis),
+        _equivalence(analysis),
+    )  # fmt: skip
 
 
 def _cells(analysis: Analysis) -> CsvTable:

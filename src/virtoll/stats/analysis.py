@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from virtoll.guest_records import DensityRecord, FootprintRecord
 from virtoll.points import CalibrationRecord
 from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.stats.cautions import Warned, cautions
@@ -25,9 +26,11 @@ from virtoll.stats.compare import (
     prior_of,
     smallest_detectable,
 )
+from virtoll.stats.density import Density, densities
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
+from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, observations_of, tasks_of
@@ -45,6 +48,8 @@ class RunData:
     commands: tuple[CommandRecord, ...]
     fitness: tuple[FitnessRecord, ...]
     calibrations: tuple[CalibrationRecord, ...] = ()
+    footprints: tuple[FootprintRecord, ...] = ()
+    density: tuple[DensityRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,9 @@ class Analysis:
     paces: tuple[PaceRow, ...]
     backends: tuple[BackendUse, ...]
     cautions: tuple[Warned, ...]
+    guests: tuple[GuestCost, ...]
+    host_cpu: tuple[CpuUse, ...]
+    densities: tuple[Density, ...]
 
     @property
     def baseline(self) -> str | None:
@@ -159,6 +167,9 @@ def analyse(data: RunData) -> Analysis:
         cautions=cautions(
             headroom, sweeps, losses, paces, backends, tasks, data.manifest.pinning, calibrated=bool(data.calibrations)
         ),
+        guests=guest_costs(data.boots, data.footprints, platforms),
+        host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline),
+        densities=densities(data.density),
     )
 
 

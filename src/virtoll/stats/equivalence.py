@@ -12,6 +12,9 @@ from virtoll.records import BootRecord
 
 _PLAIN = (
     ("agent", "agent_sha256"),
+    ("image's files", "files_sha256"),
+    ("number of the image's files", "files_count"),
+    ("kernel modules", "modules_sha256"),
     ("CPUs online", "cpus_online"),
     ("CPUs allowed", "cpus_allowed"),
     ("page size", "page_size_bytes"),
@@ -22,13 +25,19 @@ _PLAIN = (
     ("kernel command line", "cmdline"),
     ("hypervisor", "hypervisor"),
     ("clock source", "clock_source"),
-    ("clock tick, Hz", "clock_tick_hz"),
+    ("scheduler tick, Hz", "scheduler_tick_hz"),
+    ("CPUs without a tick", "scheduler_tickless"),
+    ("unit of process times, Hz", "clock_tick_hz"),
     ("root file system", "root_filesystem"),
     ("user", "uid"),
     ("capabilities", "capabilities_hex"),
 )
-_SIZES = (("memory seen", "memory_total_bytes"), ("memory limit", "memory_limit_bytes"))
-_NULL_MEANS = {"memory_limit_bytes": "none", "hypervisor": "none", "cmdline": "none"}
+_SIZES = (
+    ("memory of the kernel", "memory_installed_bytes"),
+    ("memory seen", "memory_total_bytes"),
+    ("memory limit", "memory_limit_bytes"),
+)
+_NULL_MEANS = dict.fromkeys(("memory_limit_bytes", "hypervisor", "cmdline", "modules_sha256"), "none")
 
 
 @dataclass(frozen=True)
@@ -42,12 +51,17 @@ class FactRow:
 
 @dataclass(frozen=True)
 class PairCount:
-    """Two platforms: how many facts were compared (known on both) and which differ."""
+    """Two platforms: which of the facts that are known on both are equal, and which differ."""
 
     one: str
     other: str
-    compared: int
     different: tuple[str, ...]
+    same: tuple[str, ...]
+
+    @property
+    def compared(self) -> int:
+        """How many facts are known on both."""
+        return len(self.different) + len(self.same)
 
 
 @dataclass(frozen=True)
@@ -86,7 +100,7 @@ def _row(name: str, values: dict[str, str | None]) -> FactRow:
 def _pair(one: str, other: str, rows: Iterable[FactRow]) -> PairCount:
     both = [row for row in rows if row.values[one] is not None and row.values[other] is not None]
     different = tuple(row.name for row in both if row.values[one] != row.values[other])
-    return PairCount(one, other, len(both), different)
+    return PairCount(one, other, different, tuple(row.name for row in both if row.name not in different))
 
 
 def _merged(boots: Iterable[BootRecord]) -> dict[str, str | None]:
@@ -123,6 +137,9 @@ def _flat(facts: Mapping[str, Any], attachment: str | None, macs: frozenset[str]
     for name, key in _SIZES:
         value = facts.get(key)
         flat[name] = units.size(value) if isinstance(value, int) else _NULL_MEANS.get(key) if key in facts else None
+    quota = facts.get("cpu_quota")
+    if "cpu_quota" in facts:
+        flat["CPU quota"] = f"{quota['quota_us'] / quota['period_us']:g}" if quota else "none"
     flat["is process 1"] = None if facts.get("pid") is None else "yes" if facts["pid"] == 1 else "no"
     flags = facts.get("cpu_flags")
     flat["CPU flags"] = " ".join(sorted(flags)) if flags else None

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 use super::{read_trimmed, sys};
 
@@ -30,20 +29,22 @@ pub fn collect(facts: &mut Map<String, Value>) {
     put("cpu_model", json!(cpu_field(&processors, &["model name", "Model"])));
     put("cpu_flags", json!(flags));
     put("memory_total_bytes", json!(memory_total_bytes()));
-    put("memory_limit_bytes", json!(memory_limit_bytes()));
+    put(
+        "memory_installed_bytes",
+        json!(memory_installed_bytes(&fs::read_to_string("/proc/iomem").unwrap_or_default())),
+    );
     put("page_size_bytes", json!(sys::page_size()));
     put(
         "clock_source",
         json!(read_trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
     );
     put("clock_tick_hz", json!(sys::clock_tick()));
+    put("scheduler_tick_hz", json!(sys::scheduler_tick()));
+    put("scheduler_tickless", json!(tickless()));
+    put("boot_id", json!(read_trimmed("/proc/sys/kernel/random/boot_id")));
     put("root_filesystem", json!(root_filesystem()));
     put("hypervisor", json!(hypervisor(&flags)));
     put("cmdline", json!(read_trimmed("/proc/cmdline")));
-    let image = fs::read("/proc/self/exe").ok();
-    let hash = |bytes: &Vec<u8>| -> String { format!("{:x}", Sha256::digest(bytes)) };
-    put("agent_sha256", json!(image.as_ref().map(hash)));
-    put("agent_bytes", json!(image.as_ref().map(Vec::len)));
     put("pid", json!(std::process::id()));
     put("uid", json!(sys::user_id()));
     put("capabilities_hex", json!(status_field("CapEff")));
@@ -79,39 +80,31 @@ fn memory_total_bytes() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The smallest limit of this process's control group and those above it, as far as they can be seen from inside.
-fn memory_limit_bytes() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let unified = groups.lines().find_map(|line| line.strip_prefix("0::"));
-    let legacy = groups.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        fields.next()?.split(',').any(|name| name == "memory").then(|| fields.next())?
+/// What the kernel was given, its own part included. None where addresses are hidden from this process.
+fn memory_installed_bytes(map: &str) -> Option<u64> {
+    let ranges = map.lines().filter_map(|line| line.strip_suffix(" : System RAM"));
+    let total = ranges.filter(|range| !range.starts_with(' ')).try_fold(0_u64, |total, range| {
+        let (first, last) = range.split_once('-')?;
+        let first = u64::from_str_radix(first, 16).ok()?;
+        let last = u64::from_str_radix(last, 16).ok()?;
+        (last > 0).then(|| total.checked_add(last.checked_sub(first)? + 1))?
     });
-    let limits = |root: &str, group: Option<&str>, file: &str| {
-        let mut found = Vec::new();
-        let mut path = group.unwrap_or("/").trim_end_matches('/').to_owned();
-        loop {
-            let value = read_trimmed(&format!("{root}{path}/{file}"));
-            found.extend(value.and_then(|value| value.parse::<u64>().ok()));
-            match path.rfind('/') {
-                Some(end) => path.truncate(end),
-                None => return found,
-            }
-        }
-    };
-    let mut all = limits("/sys/fs/cgroup", unified, "memory.max");
-    all.extend(limits("/sys/fs/cgroup/memory", legacy, "memory.limit_in_bytes"));
-    // The older interface writes "no limit" as the largest number of whole pages.
-    all.into_iter().filter(|limit| *limit < 1 << 62).min()
+    total.filter(|bytes| *bytes > 0)
 }
 
+/// CPUs on which the tick stops while they work (`nohz_full`); empty where there are none.
+fn tickless() -> Option<String> {
+    read_trimmed("/sys/devices/system/cpu/nohz_full").map(|list| list.replace("(null)", ""))
+}
+
+/// As the mounts name it; behind a change of root they do not, and the file system's own number is asked.
 fn root_filesystem() -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let of_root = |line: &str| {
         let mut fields = line.split(' ').skip(1);
         (fields.next()? == "/").then(|| fields.next().map(str::to_owned))?
     };
-    mounts.lines().rev().find_map(of_root)
+    mounts.lines().rev().find_map(of_root).or_else(|| sys::file_system("/"))
 }
 
 fn hypervisor(flags: &BTreeSet<&str>) -> Option<String> {
@@ -132,13 +125,22 @@ mod tests {
     }
 
     #[test]
+    fn installed_memory_is_the_sum_of_its_ranges() {
+        let map = "00001000-0009fbff : System RAM\n0009fc00-0009ffff : Reserved\n\
+                   00100000-0ffdffff : System RAM\n  01000000-01e0 : Kernel code\n";
+        assert_eq!(memory_installed_bytes(map), Some(0x9ec00 + 0xfee_0000));
+        assert_eq!(memory_installed_bytes("00000000-00000000 : System RAM\n"), None);
+        assert_eq!(memory_installed_bytes(""), None);
+    }
+
+    #[test]
     fn every_fact_of_the_protocol_is_there() {
         let mut facts = Map::new();
         collect(&mut facts);
         assert!(facts["kernel_release"].is_string());
         assert!(facts["memory_total_bytes"].as_u64() > Some(1 << 20));
         assert!(facts["cpus_online"].as_u64() >= Some(1));
-        assert_eq!(facts["agent_sha256"].as_str().map(str::len), Some(64));
-        assert_eq!(facts.len(), 20);
+        assert!(facts["scheduler_tick_hz"].as_u64() >= Some(24));
+        assert_eq!(facts.len(), 21);
     }
 }

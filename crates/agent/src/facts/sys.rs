@@ -34,6 +34,45 @@ pub fn clock_tick() -> Option<u64> {
     configured(libc::_SC_CLK_TCK)
 }
 
+/// The kernel's timer tick in Hz: the step of the clock that only a tick advances. None where that clock has no tick
+/// behind it: a kernel that answers with a resolution finer than any tick does not tell.
+pub fn scheduler_tick() -> Option<u64> {
+    let mut step = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `step` is valid for the write.
+    checked(unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut step) }).ok()?;
+    let nanoseconds = u64::try_from(step.tv_nsec).ok().filter(|_| step.tv_sec == 0)?;
+    let rate = 1_000_000_000_u64.checked_add(nanoseconds / 2)?.checked_div(nanoseconds)?;
+    (1..=10_000).contains(&rate).then_some(rate)
+}
+
+/// File systems by the number that they give themselves (linux/magic.h).
+const FILE_SYSTEMS: [(u32, &str); 11] = [
+    (0x0000_ef53, "ext4"),
+    (0x0102_1994, "tmpfs"),
+    (0x0102_1997, "9p"),
+    (0x00c0_ffee, "hostfs"),
+    (0x6573_5546, "fuse"),
+    (0x7371_7368, "squashfs"),
+    (0x794c_7630, "overlay"),
+    (0x8584_58f6, "ramfs"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683e, "btrfs"),
+    (0xe0f5_e1e2, "erofs"),
+];
+
+/// The name of the file system that a path is on, or its number in hexadecimal digits.
+pub fn file_system(path: &str) -> Option<String> {
+    let path = std::ffi::CString::new(path).ok()?;
+    // SAFETY: all-zero bytes are a valid statfs; `path` ends in zero and lives through the call.
+    let kind = unsafe {
+        let mut found: libc::statfs = zeroed();
+        checked(libc::statfs(path.as_ptr(), &raw mut found)).ok()?;
+        found.f_type as u32
+    };
+    let known = FILE_SYSTEMS.iter().find(|(number, _)| *number == kind);
+    Some(known.map_or_else(|| format!("{kind:#x}"), |(_, name)| (*name).to_owned()))
+}
+
 /// How many processors are on, where /sys is not there.
 pub fn online_processors() -> Option<u64> {
     configured(libc::_SC_NPROCESSORS_ONLN)

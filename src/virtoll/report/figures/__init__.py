@@ -3,7 +3,9 @@
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.clock import CLOCK
 from virtoll.report.figures.cost import COST
+from virtoll.report.figures.density import DENSITY
 from virtoll.report.figures.forwarding import FORWARDING
+from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.order import ORDER
 from virtoll.report.figures.throughput import THROUGHPUT
 
@@ -12,5 +14,7 @@ FIGURES: dict[str, FigureSpec] = {
     "forwarding": FORWARDING,
     "throughput": THROUGHPUT,
     "clock": CLOCK,
+    "guests": GUESTS,
+    "density": DENSITY,
     "order": ORDER,
 }

@@ -1,0 +1,116 @@
+"""Records of what a guest itself costs its host, as frozen dataclasses: memory, CPU time, readiness, density.
+
+Field by field as docs/run-folder.md gives them: raw readings, nothing subtracted. What could not be read is None,
+never zero. No behaviour lives here.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class AgentClock:
+    """When the agent began and said that it is ready, by the clocks of the kernel that it runs on, in ns."""
+
+    started_monotonic_ns: int
+    started_boottime_ns: int
+    ready_monotonic_ns: int
+
+
+@dataclass(frozen=True)
+class LimitsSeen:
+    """The tightest limits on the guest's process by cgroups, read on the host: bytes, and CPUs."""
+
+    memory_bytes: int | None
+    cpu_quota: float | None
+
+
+@dataclass(frozen=True)
+class ProcessMemory:
+    """Memory of one process on the host, in bytes; `pss`: shared pages count in proportion."""
+
+    pid: int
+    name: str
+    threads: int | None
+    rss_bytes: int | None
+    pss_bytes: int | None
+    pss_anonymous_bytes: int | None
+    pss_file_bytes: int | None
+    pss_shared_bytes: int | None
+    swap_pss_bytes: int | None
+    page_tables_bytes: int | None
+
+
+@dataclass(frozen=True)
+class FootprintRecord:
+    """What a guest holds of the host's memory: `idle` when it is ready, `after-work` at its block's end.
+
+    `shared`: processes that serve several guests, by name. `charged_bytes`: by its cgroup, where it has one below the
+    lab's. `files_bytes`: of its folder in the lab's memory file system.
+    """
+
+    boot: str
+    platform: str
+    block: int
+    when: Literal["idle", "after-work"]
+    monotonic_ns: int
+    processes: tuple[ProcessMemory, ...]
+    shared: dict[str, tuple[ProcessMemory, ...]]
+    charged_bytes: int | None
+    files_bytes: int | None
+
+
+@dataclass(frozen=True)
+class ProcessTime:
+    """CPU time of one process so far, in ns. `cpu_ns` is exact and its own; `children` are those that were reaped."""
+
+    pid: int
+    started_ticks: int
+    name: str
+    cpu_ns: int | None
+    user_ns: int
+    system_ns: int
+    children_user_ns: int
+    children_system_ns: int
+
+
+@dataclass(frozen=True)
+class CpuReading:
+    """CPU time of all processes of a guest so far, and of those that it shares with others."""
+
+    monotonic_ns: int
+    processes: tuple[ProcessTime, ...]
+    shared: dict[str, tuple[ProcessTime, ...]]
+
+
+@dataclass(frozen=True)
+class HostCpu:
+    """CPU time around a trial; `after` None: the guest was lost in it."""
+
+    before: CpuReading | None
+    after: CpuReading | None
+
+
+@dataclass(frozen=True)
+class DensityRecord:
+    """One step of a density series: a guest was to be started beside those that idle already.
+
+    `guests`: how many ran after the step. `available_bytes`: the host's, before and after. `processes_bytes`: PSS and
+    page tables of all guests' processes. `status` `stopped`: not started, for `reason`, which ends the series.
+    """
+
+    platform: str
+    step: int
+    status: Literal["ok", "failed", "stopped"]
+    reason: str | None
+    guests: int
+    monotonic_ns: int
+    available_before_bytes: int | None
+    available_bytes: int | None
+    processes_bytes: int | None
+    shared_bytes: int | None
+    swap_out_pages: int | None
+    spawn_monotonic_ns: int | None
+    ready_monotonic_ns: int | None
+    budget: dict[str, Any]
+    evidence: tuple[str, ...]

@@ -1,0 +1,203 @@
+"""What the guests themselves cost: the way to readiness, memory that the host pays, host CPU per unit of work. Pure.
+
+Times and sizes are medians over blocks with order-statistic intervals; shares of CPU time are paired by block. What the
+kernel does for a guest outside its processes (softirq, kernel threads) is in no figure here.
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from virtoll.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
+from virtoll.records import BootRecord, TrialRecord
+from virtoll.stats.intervals import Interval, log_ratio_estimate, median_interval
+from virtoll.stats.values import Task
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A median over `blocks` blocks with its interval (None for one block)."""
+
+    median: float
+    interval: Interval | None
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """One start, ns: from the first process to the answer `ready` by the outside clock, and what can be told of it.
+
+    `kernel`: from when the guest's own kernel has a clock until its first program begins; None on the host's kernel.
+    `spawn`: all before that (monitor, firmware, engine); `init`: the agent's own way. None: cannot be seen.
+    """
+
+    total: int
+    spawn: int | None
+    kernel: int | None
+    init: int | None
+
+
+@dataclass(frozen=True)
+class GuestCost:
+    """One platform's guests. Times in ns, sizes in bytes; `idle` and `worked`: PSS and page tables of own processes.
+
+    `charged`: by the guest's cgroup, idle, where it has one; `shared`: processes that serve several guests, idle.
+    """
+
+    platform: str
+    ready: Quantity | None
+    spawn: Quantity | None
+    kernel: Quantity | None
+    init: Quantity | None
+    idle: Quantity | None
+    worked: Quantity | None
+    page_tables: Quantity | None
+    charged: Quantity | None
+    files: Quantity | None
+    shared: Mapping[str, Quantity]
+    processes: int | None
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """CPU time of a guest's processes on the host, ns per unit of work; `ratio` to the baseline in the same block.
+
+    The unit is the job, or for traffic a forwarded frame; for traffic there is no ratio, because where the host's own
+    kernel forwards it does so outside all processes.
+    """
+
+    platform: str
+    task: Task
+    unit: str
+    per_unit: Quantity
+    ratio: float | None
+    interval: Interval | None
+
+
+def guest_costs(
+    boots: Sequence[BootRecord], footprints: Sequence[FootprintRecord], platforms: Sequence[str]
+) -> tuple[GuestCost, ...]:
+    """One row for each platform of which a guest was started or read, in the given order."""
+    rows = []
+    for platform in platforms:
+        ways = {boot.block: way for boot in boots if boot.platform == platform and (way := readiness(boot))}
+        read = [one for one in footprints if one.platform == platform]
+        if not ways and not read:
+            continue
+        idle = {one.block: one for one in read if one.when == "idle"}
+        worked = {one.block: one for one in read if one.when == "after-work"}
+        names = dict.fromkeys(name for one in idle.values() for name in one.shared)
+        rows.append(
+            GuestCost(
+                platform,
+                quantity(way.total for way in ways.values()),
+                quantity(way.spawn for way in ways.values()),
+                quantity(way.kernel for way in ways.values()),
+                quantity(way.init for way in ways.values()),
+                quantity(held_bytes(one.processes) for one in idle.values()),
+                quantity(held_bytes(one.processes) for one in worked.values()),
+                quantity(_sum(one.processes, lambda process: process.page_tables_bytes) for one in idle.values()),
+                quantity(one.charged_bytes for one in idle.values()),
+                quantity(one.files_bytes for one in idle.values()),
+                {name: shared for name in names
+                 if (shared := quantity(held_bytes(one.shared.get(name, ())) for one in idle.values()))},
+                round(statistics.median(len(one.processes) for one in idle.values())) if idle else None,
+            )
+        )  # fmt: skip
+    return tuple(rows)
+
+
+def readiness(boot: BootRecord) -> Readiness | None:
+    """How long one start took, and its parts as far as the clocks inside tell; None for a start that failed.
+
+    On the host's kernel (same boot) the agent's clock is the host's; on another kernel that clock began with the kernel
+    itself, and what remains of the outside time went before it.
+    """
+    spawned, ready, clock = boot.spawn_monotonic_ns, boot.ready_monotonic_ns, boot.agent_clock
+    if boot.status != "ok" or spawned is None or ready is None or ready <= spawned:
+        return None
+    total, own = ready - spawned, (boot.facts or {}).get("boot_id")
+    if clock is None or own is None or boot.host_boot_id is None:
+        return Readiness(total, None, None, None)
+    init = clock.ready_monotonic_ns - clock.started_monotonic_ns
+    kernel = None if own == boot.host_boot_id else clock.started_boottime_ns
+    spawn = clock.started_monotonic_ns - spawned if kernel is None else total - kernel - init
+    if min(spawn, init) < 0 or spawn + init > total:  # another clock after all: a time namespace, a clock that is wrong
+        return Readiness(total, None, None, None)
+    return Readiness(total, spawn, kernel, init)
+
+
+def held_bytes(processes: Sequence[ProcessMemory]) -> int | None:
+    """PSS and page tables together; None where one of the processes could not be read, or there is none."""
+    resident, tables = _sum(processes, lambda one: one.pss_bytes), _sum(processes, lambda one: one.page_tables_bytes)
+    return resident + tables if resident is not None and tables is not None else None
+
+
+def cpu_uses(
+    tasks: Sequence[Task], trials: Sequence[TrialRecord], platforms: Sequence[str], baseline: str | None
+) -> tuple[CpuUse, ...]:
+    """Every cell whose `ok` trials were read before and after, by task and platform."""
+    cells: dict[tuple[str, Task], dict[int, list[float]]] = {}
+    for trial in trials:
+        used = used_ns(trial)
+        for task in tasks:
+            if used is not None and trial.status == "ok" and task.is_of(trial):
+                units = forwarded_frames(trial) if task.metric.source == "points" else 1
+                if units:
+                    cells.setdefault((trial.platform, task), {}).setdefault(trial.block, []).append(used / units)
+    rows = []
+    for task in tasks:
+        reference = {block: statistics.median(own) for block, own in cells.get((baseline or "", task), {}).items()}
+        for platform in platforms:
+            blocks = {block: statistics.median(own) for block, own in cells.get((platform, task), {}).items()}
+            per_unit = quantity(blocks.values())
+            if per_unit is None:
+                continue
+            traffic = task.metric.source == "points"
+            logs = [math.log(value / reference[block]) for block, value in blocks.items()
+                    if value > 0 and reference.get(block, 0) > 0 and not traffic]  # fmt: skip
+            found = log_ratio_estimate(logs) if logs and platform != baseline else None
+            interval = found.interval if found else None
+            rows.append(CpuUse(
+                platform, task, "forwarded frame" if traffic else "job", per_unit,
+                math.exp(found.value) if found else None,
+                Interval(math.exp(interval.low), math.exp(interval.high), interval.coverage, interval.method)
+                if interval else None,
+            ))  # fmt: skip
+    return tuple(rows)
+
+
+def used_ns(trial: TrialRecord) -> int | None:
+    """CPU time of the guest's processes over a trial, reaped children included; None where it was not read whole."""
+    cpu = trial.host_cpu
+    if cpu is None or cpu.before is None or cpu.after is None:
+        return None
+    before, after = _total(cpu.before), _total(cpu.after)
+    return after - before if before is not None and after is not None and after >= before else None
+
+
+def forwarded_frames(trial: TrialRecord) -> int:
+    """Frames that a traffic trial forwarded, over all its points."""
+    return sum(counts.forwarded_frames for point in trial.points or () for counts in point.sink.per_source)
+
+
+def quantity(values: Iterable[float | None]) -> Quantity | None:
+    """The median of one value a block, with its interval; None where no block has one."""
+    known = [value for value in values if value is not None]
+    return Quantity(statistics.median(known), median_interval(known), len(known)) if known else None
+
+
+def _total(reading: CpuReading) -> int | None:
+    return sum(map(_process_ns, reading.processes)) if reading.processes else None
+
+
+def _process_ns(one: ProcessTime) -> int:
+    own = one.cpu_ns if one.cpu_ns is not None else one.user_ns + one.system_ns
+    return own + one.children_user_ns + one.children_system_ns
+
+
+def _sum(processes: Sequence[ProcessMemory], part: Callable[[ProcessMemory], int | None]) -> int | None:
+    values = [part(one) for one in processes]
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None

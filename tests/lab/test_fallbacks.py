@@ -1,0 +1,162 @@
+"""Hosts unlike this one: cgroup v2 or v1 alone or none at all, no user namespaces, no iptables.
+
+What a host has is changed for one process and what it starts: by mounts in a mount namespace of its own, by a limit in
+a user namespace of its own. The host itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.support import experiments
+from tests.support.commands import REPOSITORY, VIRTOLL, environment
+
+from virtoll.lab import residue
+from virtoll.lab.cgroups import detect
+from virtoll.samples import RunFolder
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+CGROUPS = "/sys/fs/cgroup"
+UNIFIED = f"{CGROUPS}/unified"
+USER = "12345"
+
+
+def on_another_host(mounts: Sequence[str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """``virtoll ARGUMENTS`` where these commands have changed the mounts."""
+    script = " && ".join([*mounts, 'exec "$@"'])
+    return subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", *VIRTOLL,
+         *map(str, arguments)],
+        capture_output=True, text=True, check=False, timeout=240, env=environment(), cwd=REPOSITORY,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A second of work in guests without limits, and in some that are held to their size."""
+    return experiments.write(
+        tmp_path,
+        platforms=["native", "netns", {"platform": "netns", "limits": "cgroup", "label": "limited"}, "runc"],
+        guest={"vcpus": 1, "memory": "128MiB"},
+        blocks=1,
+        workloads=[{"workload": "forkwait", "processes": 50}],
+    )
+
+
+def outcomes(folder: Path) -> dict[str, tuple[str, str]]:
+    return {trial.platform: (trial.status, str(trial.reason)) for trial in RunFolder.open(folder).latest_trials()}
+
+
+def cgroup_check(mounts: Sequence[str]) -> dict[str, object]:
+    """The doctor's line on cgroups, without its platforms: those take long."""
+    script = (
+        "import json; from virtoll.doctor import host_checks; print(json.dumps([c.as_row() for c in host_checks()]))"
+    )
+    changed = " && ".join([*mounts, 'exec "$@"'])
+    said = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", changed, "sh", VIRTOLL[0], "-c", script],
+        capture_output=True, text=True, check=True, timeout=60, env=environment(), cwd=REPOSITORY,
+    ).stdout  # fmt: skip
+    return next(row for row in json.loads(said) if row["check"] == "cgroups")
+
+
+def is_hybrid() -> bool:
+    return detect().version == "hybrid" and Path(UNIFIED, "cgroup.controllers").is_file()
+
+
+def test_a_host_with_v2_alone_and_no_controllers_runs_what_needs_none(file: Path, tmp_path: Path) -> None:
+    """The hierarchy is this host's own; that it has no memory controller is the harder case."""
+    if not is_hybrid() or "memory" in Path(UNIFIED, "cgroup.controllers").read_text().split():
+        pytest.skip("this host has no cgroup2 hierarchy without controllers beside v1")
+    before = set(Path(UNIFIED).iterdir())
+    mounts = [f"mount --bind {UNIFIED} {CGROUPS}"]
+    finished = on_another_host(mounts, "run", file, "--into", tmp_path / "run")
+    assert finished.returncode == 0, finished.stderr
+    found = outcomes(tmp_path / "run")
+    assert (found["native"][0], found["netns"][0]) == ("ok", "ok")
+    assert found["limited"][0] == "skipped"
+    assert "no cgroup controller 'memory' for memory.limit_in_bytes on this host; mount it" in found["limited"][1]
+    assert found["runc"][0] == "skipped"
+    assert "it said: " in found["runc"][1], "the engine's own reason"
+    assert {one for one in set(Path(UNIFIED).iterdir()) - before if residue.LAB_ID.match(one.name)} == set()
+    check = cgroup_check(mounts)
+    assert (check["found"], check["good"]) == ("v2, without memory and cpu", False)
+    assert "enable these controllers" in str(check["remedy"])
+
+
+def test_a_host_with_v1_alone_runs_everything(file: Path, tmp_path: Path) -> None:
+    if not is_hybrid():
+        pytest.skip("this host is no hybrid one")
+    mounts = [f"umount {UNIFIED}"]
+    finished = on_another_host(mounts, "run", file, "--into", tmp_path / "run")
+    assert finished.returncode == 0, finished.stderr
+    assert {platform: status for platform, (status, _) in outcomes(tmp_path / "run").items()} == dict.fromkeys(
+        ("native", "netns", "limited", "runc"), "ok"
+    )
+    assert cgroup_check(mounts)["found"] == "v1"
+
+
+def test_a_host_without_cgroups_runs_what_needs_none(file: Path, tmp_path: Path) -> None:
+    mounts = [f"mount -t tmpfs none {CGROUPS}"]
+    finished = on_another_host(mounts, "run", file, "--into", tmp_path / "run")
+    assert finished.returncode == 0, finished.stderr
+    found = outcomes(tmp_path / "run")
+    assert (found["native"][0], found["netns"][0]) == ("ok", "ok")
+    assert (found["limited"][0], found["runc"][0]) == ("skipped", "skipped")
+    assert "does not start a container here" in found["runc"][1]
+    check = cgroup_check(mounts)
+    assert (check["found"], check["good"]) == ("none", False)
+
+
+def without_user_namespaces(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """``virtoll ARGUMENTS`` as an ordinary user in a user namespace in which no further one may be made."""
+    script = (
+        "echo 0 > /proc/sys/user/max_user_namespaces && "
+        f'exec setpriv --reuid={USER} --regid={USER} --clear-groups -- "$@"'
+    )
+    own = Path("/proc/self/ns/user").readlink()
+    with subprocess.Popen(["unshare", "--user", "--", "cat"], stdin=subprocess.PIPE) as keeper:
+        while Path(f"/proc/{keeper.pid}/ns/user").readlink() == own:
+            assert keeper.poll() is None
+        for kind in ("uid_map", "gid_map"):
+            Path(f"/proc/{keeper.pid}/{kind}").write_text("0 0 65536\n", encoding="ascii")
+        return subprocess.run(
+            ["nsenter", "--user", f"--target={keeper.pid}", "--", "sh", "-c", script, "sh", *VIRTOLL,
+             *map(str, arguments)],
+            capture_output=True, text=True, check=False, timeout=120, cwd=REPOSITORY,
+            env=environment(HOME="/nonexistent"), stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+def test_an_ordinary_user_without_user_namespaces_is_told_in_one_sentence() -> None:
+    doctor = without_user_namespaces("doctor", "--json")
+    if "can't open file" in doctor.stderr or "No module named" in doctor.stderr:
+        pytest.skip("an ordinary user cannot read this clone")
+    assert doctor.returncode == 1, doctor.stderr
+    checks = {row["check"]: row for row in json.loads(doctor.stdout)["host"]}
+    assert not checks["namespaces"]["good"]
+    assert "user.max_user_namespaces" in checks["namespaces"]["remedy"]
+    assert json.loads(doctor.stdout)["platforms"] == []
+    measured = without_user_namespaces("run", "quick", "--into", "/nonexistent/run")
+    assert measured.returncode == 2
+    assert measured.stderr.startswith("virtoll: the namespaces of the lab could not be made (")
+    assert measured.stderr.count("\n") == 1
+
+
+def test_no_packet_filter_is_ever_asked_for() -> None:
+    """Neither iptables nor nft is needed: a host may have either or none. Words of a command line, not of a comment."""
+    filters = {"iptables", "ip6tables", "iptables-restore", "ebtables", "arptables", "nft", "ufw", "firewall-cmd"}
+    named = {
+        (path.name, node.value)
+        for path in (REPOSITORY / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and filters & set(node.value.split()[:1])
+    }
+    assert named == set()
+    for path in (REPOSITORY / "crates").rglob("*.rs"):
+        assert not any(f'"{name}"' in path.read_text(encoding="utf-8") for name in filters), path

@@ -1,0 +1,56 @@
+"""Which platforms work without root: what the doctor says as an ordinary user is what a run as that user finds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+from tests.support import experiments
+from tests.support.playground import Playground, playground
+
+from virtoll.platforms import PLATFORMS
+from virtoll.samples import RunFolder
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+
+@pytest.fixture
+def place() -> Iterator[Playground]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: it makes mount namespaces and becomes another user")
+    with playground(root=False) as made:
+        yield made
+
+
+def test_what_the_doctor_says_to_an_ordinary_user_is_so(place: Playground) -> None:
+    doctor = place.run("doctor", "--json")
+    document = json.loads(doctor.said[doctor.said.index("{") :])
+    assert {row["check"]: row["found"] for row in document["host"]}["user"] == "ordinary user (user namespace)"
+    rows = {row["platform"]: row for row in document["platforms"]}
+    assert list(rows) == list(PLATFORMS)
+    for row in rows.values():
+        assert row["without_root"] == ("yes" if row["available"] else f"no: {row['reason']}")
+    assert rows["native"]["available"]
+    assert rows["netns"]["available"]
+    real = [name for name, kind in PLATFORMS.items() if kind.needs_lab]
+    file = experiments.write(
+        place.runs,
+        platforms=real,
+        guest={"vcpus": 1, "memory": "128MiB"},
+        blocks=1,
+        workloads=[{"workload": "forkwait", "processes": 20}],
+    )
+    run = place.run("run", file, "--into", place.runs / "run")
+    assert run.process.returncode == 0, run.said
+    found = {trial.platform: trial for trial in RunFolder.open(place.runs / "run").latest_trials()}
+    assert set(found) == set(real)
+    for name, trial in found.items():
+        assert trial.status == ("ok" if rows[name]["available"] else "skipped"), (name, trial.reason)
+    weighed = {one.platform: one for one in RunFolder.open(place.runs / "run").footprints() if one.when == "idle"}
+    assert set(weighed) == {name for name in real if rows[name]["available"]}
+    for one in weighed.values():
+        assert one.processes, one.platform
+        assert all(process.pss_bytes for process in one.processes), "its own processes' memory may be read"
+        assert one.charged_bytes is None, "an ordinary user's guests have no cgroup of their own"

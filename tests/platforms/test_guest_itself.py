@@ -1,0 +1,97 @@
+"""Guests weighed and compared with their request, live: what they hold of the host, what they are not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+from tests.support import guests
+from tests.support.guests import Connected
+
+from virtoll.footprint import cpu_around, read_footprint, view_of_host
+from virtoll.ground import Ground
+from virtoll.likeness import compare
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with guests.ground() as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=["netns-cgroup", "runc", "qemu-tcg"])
+def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+    """A guest with half a CPU."""
+    started = guests.start(request.param, ground, guests.request(request.param, cpu_quota=0.5))
+    yield started
+    started.guest.stop()
+
+
+def test_it_holds_memory_of_its_host_and_more_after_it_has_used_some(live: Connected) -> None:
+    place, group = live.guest.host_processes(), live.site.lab.cgroup
+    idle = read_footprint(place, group)
+    assert {one.pid for one in idle.processes} >= {live.guest.process.pid}
+    assert all((one.pss_bytes or 0) > 0 and (one.page_tables_bytes or 0) > 0 for one in idle.processes)
+    live.bench.timekeeper.time_job("masr", {"size_bytes": 64 * MIB}, 100)
+    worked = read_footprint(place, group)
+    held, before = worked.held_bytes(), idle.held_bytes()
+    assert before is not None
+    assert held is not None
+    assert before > 100 * 1024
+    if live.kind.slow:
+        assert before > 64 * MIB, "a machine's kernel and its monitor"
+        assert held - before > 32 * MIB, "a machine keeps what its guest has touched"
+    assert idle.charged_bytes is not None, "it is in a cgroup below the lab's"
+    assert idle.charged_bytes > 0
+
+
+def test_its_work_is_found_in_its_processes_cpu_time(live: Connected) -> None:
+    with cpu_around(live.guest.host_processes()) as idle:
+        pass
+    with cpu_around(live.guest.host_processes()) as busy:
+        live.bench.timekeeper.time_job("superpi", {"digits": 5000 if live.kind.slow else 200_000}, 100)
+    assert idle is not None
+    assert busy is not None
+
+    def used(record: dict[str, dict[str, list[dict[str, int]]]]) -> int:
+        return sum(one["cpu_ns"] for one in record["after"]["processes"]) - sum(
+            one["cpu_ns"] for one in record["before"]["processes"]
+        )
+
+    assert used(busy) > 20_000_000
+    assert used(busy) > 3 * used(idle)
+
+
+def test_it_is_what_was_asked_for_and_nothing_else(live: Connected) -> None:
+    """Against its own request it has no mismatch that counts; against another one each difference is found."""
+    facts, host = live.guest.agent.call("facts"), view_of_host(live.guest.host_processes())
+    assert [one for one in compare(live.wanted, facts, host) if one.grave] == []
+    assert host.limits.cpu_quota == 0.5
+    for changed, words in (
+        ({"vcpus": 2}, "CPUs: asked 2, usable inside 1"),
+        ({"memory_bytes": 2 * live.wanted.memory_bytes}, f"memory: asked {2 * live.wanted.memory_bytes >> 20} MiB"),
+        ({"memory_bytes": live.wanted.memory_bytes // 2}, f"memory: asked {live.wanted.memory_bytes >> 21} MiB"),
+        ({"cpu_quota": 0.2}, "CPU quota: asked 0.2, found 0.5"),
+    ):
+        found = [one for one in compare(dataclasses.replace(live.wanted, **changed), facts, host) if one.grave]
+        assert [one.text[: len(words)] for one in found] == [words]
+
+
+def test_its_files_and_its_kernels_tick_are_measured_inside(live: Connected) -> None:
+    facts = live.guest.agent.call("facts")
+    assert facts["files_count"] == len([one for one in live.site.image.root.rglob("*") if not one.is_dir()])
+    assert len(facts["files_sha256"]) == 64
+    assert facts["files_sha256"] == _seen.setdefault("files", facts["files_sha256"]), "one image for all"
+    assert facts["scheduler_tick_hz"] in (100, 250, 300, 1000)
+    assert (facts["modules_sha256"] is not None) == (live.kind.kernel == "image")
+    assert facts["root_filesystem"] is not None
+    if live.kind.kernel == "image":
+        assert 0.98 < facts["memory_installed_bytes"] / live.wanted.memory_bytes <= 1
+
+
+_seen: dict[str, str] = {}
