@@ -20,9 +20,18 @@ from virtoll.agent import Answer, Caller
 from virtoll.errors import GuestError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.hops import HopReader
-from virtoll.lab.network import GuestNetwork, Link, plan_links
+from virtoll.lab.network import GuestNetwork, Link, attached, plan_links
 from virtoll.plan import Trial
-from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Site, network_request, peer_request
+from virtoll.platforms.base import (
+    Attached,
+    Guest,
+    GuestRequest,
+    GuestStartError,
+    Platform,
+    Site,
+    network_request,
+    peer_request,
+)
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
 from virtoll.timekeeper import Timekeeper, echo_request
@@ -197,6 +206,8 @@ class Fleet:
         mtu = max([_STANDARD_MTU_BYTES, *(size - _ETHERNET_HEADER_BYTES for size in sizes)])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
+        if isinstance(choice.parameters, Attached):
+            network = attached(network, choice.parameters.attachment)
         if self.site and self.site.far:
             network = self.site.far.reach(network)
         return GuestRequest(
@@ -224,8 +235,8 @@ class Fleet:
         identifier = (os.getpid() + self.boots.total()) % 2**16
         timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
         lab = self.site.counters if self.site else None
-        ports = self.site.network.ports(network) if self.site and self.site.network else {}
-        return timekeeper, HopReader(wire, guest.agent, lab, network, names, ports)
+        ways = self.site.network.ways(network) if self.site and self.site.network else {}
+        return timekeeper, HopReader(wire, guest.agent, lab, network, names, ways)
 
     def _wire(self, guest: Guest) -> Caller:
         """Who generates and counts for a guest: its peer, or the testbed's other host."""

@@ -63,8 +63,8 @@ def test_nothing_lost_is_nothing_told() -> None:
 
 
 def test_each_place_is_found() -> None:
-    expected = {1: Place.ENTRY_RING, 2: Place.BRIDGE_IN, 3: Place.GUEST_NIC, 4: Place.GUEST, 5: Place.GUEST_QUEUE,
-                6: Place.BRIDGE_OUT, 7: Place.SINK_RING, 8: Place.SINK}  # fmt: skip
+    expected = {1: Place.ENTRY_RING, 2: Place.ATTACHMENT_IN, 3: Place.GUEST_NIC, 4: Place.GUEST, 5: Place.GUEST_QUEUE,
+                6: Place.ATTACHMENT_OUT, 7: Place.SINK_RING, 8: Place.SINK}  # fmt: skip
     for position, place in expected.items():
         counts: list[int | None] = [*[100] * position, *[77] * (8 - position)]
         losses = locate(point([100], [77], bridged(counts)))

@@ -15,9 +15,9 @@ from virtoll.experiment import PlatformChoice
 from virtoll.fleet import await_path, choose_pinning
 from virtoll.ground import Ground, open_ground
 from virtoll.hops import HopReader
-from virtoll.lab.network import plan_links
+from virtoll.lab.network import attached, plan_links
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
+from virtoll.platforms.base import AgentGuest, Attached, GuestRequest, Platform, Site, network_request, peer_request
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
 from virtoll.timekeeper import Timekeeper
@@ -48,9 +48,25 @@ KINDS: dict[str, Kind] = {
     "native-again": Kind("native-again", attachment="veth", bounded=False, variant=True),
     "netns": Kind("netns", bounded=False),
     "netns-cgroup": Kind("netns", {"limits": "cgroup"}, grouped=True),
+    "netns-routed": Kind("netns", {"attachment": "routed"}, attachment="routed", bounded=False, variant=True),
+    "netns-macvtap": Kind("netns", {"attachment": "macvtap"}, attachment="macvtap", bounded=False, variant=True),
+    "netns-passthrough": Kind(
+        "netns", {"attachment": "passthrough"}, attachment="passthrough", bounded=False, variant=True
+    ),
     "runc": Kind("runc", grouped=True),
+    "runc-routed": Kind("runc", {"attachment": "routed"}, attachment="routed", grouped=True, variant=True),
+    "runc-macvtap": Kind("runc", {"attachment": "macvtap"}, attachment="macvtap", grouped=True, variant=True),
+    "runc-passthrough": Kind(
+        "runc", {"attachment": "passthrough"}, attachment="passthrough", grouped=True, variant=True
+    ),
     "qemu-tcg": Kind("qemu-tcg", {"nic": "virtio-net"}, kernel="image", slow=True),
     "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", slow=True, variant=True),
+    "qemu-tcg-routed": Kind(
+        "qemu-tcg", {"attachment": "routed"}, kernel="image", attachment="routed", slow=True, variant=True
+    ),
+    "qemu-tcg-macvtap": Kind(
+        "qemu-tcg", {"attachment": "macvtap"}, kernel="image", attachment="macvtap", slow=True, variant=True
+    ),
     "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", slow=True, variant=True),
 }
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
@@ -98,18 +114,27 @@ def ground() -> Iterator[Ground]:
         yield made
 
 
-def driver(kind: str) -> Platform:
-    """The driver of a kind of guest."""
+def choice(kind: str) -> PlatformChoice:
+    """A kind of guest as an experiment's entry."""
     known = KINDS.get(kind, Kind(kind))
     model = PLATFORMS[known.platform].parameter_model
-    return make_platform(PlatformChoice(kind, known.platform, model.model_validate(known.parameters)))
+    return PlatformChoice(kind, known.platform, model.model_validate(known.parameters))
+
+
+def driver(kind: str) -> Platform:
+    """The driver of a kind of guest."""
+    return make_platform(choice(kind))
 
 
 def request(kind: str, deadline_seconds: float = 120.0, cpu_quota: float | None = None) -> GuestRequest:
     """What a guest is given; each has links of its own."""
     number = next(_numbers)
+    network = plan_links(number)
+    parameters = choice(kind).parameters
+    if isinstance(parameters, Attached):
+        network = attached(network, parameters.attachment)
     return GuestRequest(
-        f"{kind}/{number}", 1, MEMORY_BYTES, choose_pinning(1).guest_cpus, plan_links(number), deadline_seconds,
+        f"{kind}/{number}", 1, MEMORY_BYTES, choose_pinning(1).guest_cpus, network, deadline_seconds,
         cpu_quota,
     )  # fmt: skip
 
@@ -129,8 +154,8 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None) -> Connecte
     names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
     timekeeper = Timekeeper(guest.agent, guest.peer, marks, names[marks.guest_mac], next(_numbers))
     pinning = on.pinning
-    ports = on.site.require_network().ports(wanted.network)
-    hops = HopReader(guest.peer, guest.agent, on.site.counters, wanted.network, names, ports)
+    ways = on.site.require_network().ways(wanted.network)
+    hops = HopReader(guest.peer, guest.agent, on.site.counters, wanted.network, names, ways)
     bench = Bench(
         guest.agent, guest.peer, timekeeper, wanted.network, pinning.generator_cpu, pinning.sink_cpu,
         itertools.count(1), hops,

@@ -25,9 +25,16 @@ from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.farpeer import FarPeer
 from virtoll.image import GuestImage
+from virtoll.lab.attachments import Attachment
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import GuestNetwork, Network
+
+
+class Attached(Parameters):
+    """How the links that carry traffic reach the guest: ``docs/platforms/attachments.md``. Marks keep their bridge."""
+
+    attachment: Attachment = "bridge"
 
 
 @dataclass(frozen=True)
@@ -301,7 +308,7 @@ def network_request(network: GuestNetwork) -> dict[str, Any]:
                 "name": None,
                 "mtu": link.mtu_bytes,
                 "address": f"{link.guest_address}/24",
-                "neighbours": [{"address": link.peer_address, "mac": link.peer_mac}],
+                "neighbours": [{"address": link.peer_address, "mac": link.guest_next_hop_mac}],
             }
             for link in network.links
         ],

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.inside import wait_until
-from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
-from virtoll.platforms.namespaced import NamespacedGuest, start_namespaced
+from virtoll.platforms.base import Attached, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
 
 _CAPABILITIES = [
     "CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_NET_BIND_SERVICE", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE",
@@ -26,8 +26,8 @@ _CAPABILITIES = [
 _PERIOD_MICROSECONDS = 100_000
 
 
-class OciParameters(Parameters):
-    """An OCI runtime has no parameters yet."""
+class OciParameters(Attached):
+    """An OCI runtime has no parameters of its own yet."""
 
 
 class OciPlatform:
@@ -79,11 +79,10 @@ class OciPlatform:
             lambda: network.remove(request.network),
             lambda: lab.run([*runtime, "delete", "--force", container], f"guest {request.name}"),
         ]
-        guest = start_namespaced(request, place, command, "bridge", cleanup)
+        guest = start_namespaced(request, place, command, request.network.attachment, cleanup)
         wait_until(pid_file.exists, 5.0, f"{self.runtime}'s pid file of {request.name}")
         guest.inner_group = int(pid_file.read_text())  # a runtime gives its container a session of its own
-        for link in request.network.links:
-            network.namespace_port(link, guest.inner_group)
+        move_links_in(guest, request, place, guest.inner_group)
         return guest
 
     def _command(self, site: Site) -> list[str]:

@@ -17,6 +17,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -25,8 +26,19 @@ from qemu.qmp import QMPClient, QMPError
 
 from virtoll.errors import GuestDied, GuestError
 from virtoll.experiment import Parameters
-from virtoll.lab.network import TUN_DEVICE, GuestNetwork, Link, taps_allowed
-from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, require_site, socket_session
+from virtoll.lab.attachments import Port
+from virtoll.lab.interfaces import TUN_DEVICE
+from virtoll.lab.network import GuestNetwork, Link, taps_allowed
+from virtoll.platforms.base import (
+    AgentGuest,
+    Attached,
+    GuestRequest,
+    GuestStartError,
+    Probe,
+    Site,
+    require_site,
+    socket_session,
+)
 
 _MIB = 2**20
 _NIC_MODELS = {"virtio-net": "virtio-net-pci", "e1000": "e1000"}
@@ -34,7 +46,7 @@ _MACHINES = {"x86_64": "q35", "aarch64": "virt"}
 _CONSOLES = {"x86_64": "ttyS", "aarch64": "ttyAMA"}
 
 
-class QemuParameters(Parameters):
+class QemuParameters(Attached):
     """NIC model of every link, and the way to the agent."""
 
     nic: Literal["virtio-net", "e1000"] = "virtio-net"
@@ -159,20 +171,25 @@ class Qemu:
         return Probe(True, version, None)
 
     def start(self, request: GuestRequest, site: Site | None) -> QemuGuest:
-        """Boot the image with one NIC a link, each on a tap in a bridge."""
+        """Boot the image with one NIC a link, each on a tap or macvtap, or a device of its own."""
         place = require_site(site)
         network = place.require_network()
+        ports: dict[str, Port] = {}
         try:
             for link in request.network.links:
-                network.tap_port(link)
-            guest = self._start(request, place)
+                ports[link.name] = network.tap_port(link)
+            guest = self._start(request, place, ports)
         except GuestError:
             network.remove(request.network)
             raise
+        finally:  # QEMU has inherited them: held open here, a tap would outlive its machine
+            for port in ports.values():
+                if port.descriptor is not None:
+                    os.close(port.descriptor)
         guest.cleanup.append(lambda: network.remove(request.network))
         return guest
 
-    def _start(self, request: GuestRequest, site: Site) -> QemuGuest:
+    def _start(self, request: GuestRequest, site: Site, ports: Mapping[str, Port] | None = None) -> QemuGuest:
         folder = site.lab.guest_folder(request.name.replace("/", "-"))
         console, output = folder / "console.txt", folder / "qemu.txt"
         agent, agent_end = socket_session(request.name)
@@ -180,7 +197,8 @@ class Qemu:
         ends = (agent_end.fileno(), monitor_end.fileno())
         argv = self.command(request, site, console, *ends)
         for link in request.network.links:
-            argv += self._nic(link)
+            argv += self._nic(link, (ports or {})[link.name])
+        inherited = [port.descriptor for port in (ports or {}).values() if port.descriptor is not None]
         # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
         group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
         spawned = time.monotonic_ns()
@@ -192,7 +210,7 @@ class Qemu:
                 group=group,
                 stdout=stream.fileno(),
                 stderr=subprocess.STDOUT,
-                pass_fds=ends,
+                pass_fds=(*ends, *inherited),
             )
         agent_end.close()
         monitor_end.close()
@@ -200,7 +218,7 @@ class Qemu:
             agent=agent,
             peer=site.peer or agent,
             process=process,
-            attachment="bridge",
+            attachment=request.network.attachment,
             console_file=console,
             spawned_monotonic_ns=spawned,
             monitor=Monitor(monitor_ours, request.name),
@@ -237,8 +255,12 @@ class Qemu:
             return ["-serial", "chardev:agent"]
         return ["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=virtoll"]
 
-    def _nic(self, link: Link) -> list[str]:
-        backend = f"tap,id={link.name},ifname={link.port_interface},script=no,downscript=no"
+    def _nic(self, link: Link, port: Port) -> list[str]:
+        if port.pci_address is not None:
+            return ["-device", f"vfio-pci,host={port.pci_address}"]
+        backend = f"tap,id={link.name},fd={port.descriptor}"
+        if port.descriptor is None:
+            backend = f"tap,id={link.name},ifname={port.interface},script=no,downscript=no"
         model = _NIC_MODELS[self.parameters.nic]
         return ["-netdev", backend, "-device", f"{model},netdev={link.name},mac={link.guest_mac},romfile="]
 

@@ -9,6 +9,8 @@ The way is a chain of *stations*, each a count of frames that passed it: the gen
 - What an interface says it dropped on sending is believed before the difference of two counts.
 - Where a station is left out, the loss lies somewhere between its neighbours; if those places have not all the same
   owner, it is *unlocated*.
+- A device that is stacked on another hands its frames on within one call and reports what the lower one dropped as its
+  own drop: there only the lower one is asked (a macvlan's way out).
 - From where sources share the way, a loss is divided among them by what they had left, to whole frames.
 """
 
@@ -35,12 +37,12 @@ class Place(StrEnum):
 
     GENERATOR = "generator's interface"
     ENTRY_RING = "ring into the lab"
-    BRIDGE_IN = "bridge, inward"
+    ATTACHMENT_IN = "attachment, inward"
     PORT = "queue towards the guest"
     GUEST_NIC = "guest's NIC, inward"
     GUEST = "inside the guest"
     GUEST_QUEUE = "guest's NIC, outward"
-    BRIDGE_OUT = "bridge, outward"
+    ATTACHMENT_OUT = "attachment, outward"
     SINK_RING = "ring of the sink's interface"
     SINK = "sink"
 
@@ -98,7 +100,7 @@ def locate(point: Point) -> tuple[Loss, ...]:
         found, rest, pending = _walk(own, source.offered_frames, low, [low])
         losses += [Loss(source.source, places, frames, told) for places, frames, told in found]
         left[source.source] = rest
-    shared = [station for hop in hops if hop.source is None for station in _stations(hop, noise)]
+    shared = _shared_stations([hop for hop in hops if hop.source is None], noise)
     shared.append(_Station(Place.SINK, sum(one.forwarded_frames for one in point.sink.per_source)))
     total = sum(one.forwarded_frames for one in point.sink.per_source)
     if not hops:
@@ -126,23 +128,41 @@ def _noise(point: Point) -> int:
 
 _INWARD = {"entry": Place.ENTRY_RING, "guest-in": Place.GUEST_NIC, "port-out": Place.GUEST_QUEUE,
            "sink": Place.SINK_RING}  # fmt: skip
-_OUTWARD = {"generator": (Place.GENERATOR, Place.ENTRY_RING), "port-in": (Place.BRIDGE_IN, Place.PORT),
-            "guest-out": (Place.GUEST, Place.GUEST_QUEUE), "exit": (Place.BRIDGE_OUT, Place.SINK_RING)}  # fmt: skip
+_OUTWARD = {"generator": (Place.GENERATOR, Place.ENTRY_RING), "port-in": (Place.ATTACHMENT_IN, Place.PORT),
+            "guest-out": (Place.GUEST, Place.GUEST_QUEUE), "port-out": (Place.GUEST_QUEUE, Place.ATTACHMENT_OUT),
+            "exit": (Place.ATTACHMENT_OUT, Place.SINK_RING)}  # fmt: skip
+
+
+def _shared_stations(hops: Sequence[Hop], noise: int) -> list[_Station]:
+    """The stations of the way that all sources share; a device stacked on the last one only counts what it got."""
+    found: list[_Station] = []
+    for hop, below in zip(hops, [*hops[1:], None], strict=True):
+        stations = _stations(hop, noise)
+        stacked = below is not None and below.role == "exit" and hop.direction == "out"
+        found += stations[:1] if stacked else stations
+    return found
 
 
 def _stations(hop: Hop, noise: int) -> list[_Station]:
-    """One station where frames come in; two where they go out: handed to the interface, and taken by its far end."""
+    """One station where frames come in; two where they go out: handed to the interface, and taken by its far end.
+
+    A macvtap is the guest's own end, so what comes in by it goes to the guest: two as well, by its counters of receipt.
+    """
     noise = noise if hop.role in ("exit", "sink") else 0
-    if hop.direction == "in":
+    if hop.direction == "in" and hop.role in _INWARD:
         count = growth(hop, "rx_packets")
         return [_Station(_INWARD[hop.role], None if count is None else count - noise, None, hop)]
-    sent, dropped = growth(hop, "tx_packets"), growth(hop, "tx_dropped")
     before, after = _OUTWARD[hop.role]
     if hop.role == "exit" and hop.where == "guest":
         before = Place.GUEST
-    if sent is None or dropped is None:
+    counted, dropped = (
+        growth(hop, f"{'rx' if hop.direction == 'in' else 'tx'}_{what}") for what in ("packets", "dropped")
+    )
+    if counted is None or dropped is None:
         return [_Station(before, None, None, hop), _Station(after, None, None, hop)]
-    return [_Station(before, sent + dropped - noise, None, hop), _Station(after, sent - noise, dropped, hop)]
+    # What was dropped on receipt has been counted as received, and what was dropped on sending not as sent.
+    handed = counted if hop.direction == "in" else counted + dropped
+    return [_Station(before, handed - noise, None, hop), _Station(after, handed - dropped - noise, dropped, hop)]
 
 
 def growth(hop: Hop, counter: str) -> int | None:

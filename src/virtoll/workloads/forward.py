@@ -75,7 +75,7 @@ class Forward:
 def _stream(bench: Bench, wanted: ForwardParameters) -> Stream:
     sink = bench.network.sink
     lanes = tuple(
-        Lane(link.peer_interface, link.peer_mac, link.guest_mac, link.peer_address, sink.peer_address)
+        Lane(link.peer_interface, link.peer_mac, link.peer_next_hop_mac, link.peer_address, sink.peer_address)
         for link in bench.network.sources[: wanted.sources]
     )
     return Stream(lanes, (sink.peer_interface,), bench.generator_cpu, bench.sink_cpu)
