@@ -44,7 +44,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "farpeer": "agent errors hosts lab testbed",
         "platforms": "agent errors experiment farpeer image lab pi",
         "workloads": "agent errors experiment hops lab pi timekeeper",
-        "peer": "agent lab platforms",
+        "peer": "agent errors lab platforms",
         "probes": "experiment image platforms",
         # what sees platforms and workloads together
         "fleet": "agent errors experiment hops lab plan platforms progress samples timekeeper workloads",

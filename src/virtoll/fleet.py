@@ -20,18 +20,10 @@ from virtoll.agent import Answer, Caller
 from virtoll.errors import GuestError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.hops import HopReader
-from virtoll.lab.network import GuestNetwork, Link, attached, plan_links
+from virtoll.lab.network import GuestNetwork, Link, plan_links, with_found_macs
 from virtoll.plan import Trial
-from virtoll.platforms.base import (
-    Attached,
-    Guest,
-    GuestRequest,
-    GuestStartError,
-    Platform,
-    Site,
-    network_request,
-    peer_request,
-)
+from virtoll.platforms.attaching import attach
+from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Site, network_request, peer_request
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
 from virtoll.timekeeper import Timekeeper, echo_request
@@ -186,11 +178,16 @@ class Fleet:
                 spawn_monotonic_ns=guest.spawned_monotonic_ns,
                 ready_monotonic_ns=guest.ready_monotonic_ns,
             )
-            timekeeper, hops = self._connect(guest, request.network)
+            network = request.network
+            if network.attachment == "passthrough":
+                inside = guest.agent.call("facts")["interfaces"]
+                network = with_found_macs(network, [one["mac"] for one in inside])
+                record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
+            timekeeper, hops = self._connect(guest, network)
             record["facts"] = guest.agent.call("facts")
             record["mismatches"] = mismatches(request, record["facts"])
             guest.park()
-            self._live[choice.label] = LiveGuest(boot, guest, request.network, timekeeper, hops, self._wire(guest))
+            self._live[choice.label] = LiveGuest(boot, guest, network, timekeeper, hops, self._wire(guest))
         except GuestError as error:
             found = error.evidence if isinstance(error, GuestStartError) else guest.evidence() if guest else {}
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
@@ -206,8 +203,7 @@ class Fleet:
         mtu = max([_STANDARD_MTU_BYTES, *(size - _ETHERNET_HEADER_BYTES for size in sizes)])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
-        if isinstance(choice.parameters, Attached):
-            network = attached(network, choice.parameters.attachment)
+        network = attach(network, choice.parameters)
         if self.site and self.site.far:
             network = self.site.far.reach(network)
         return GuestRequest(

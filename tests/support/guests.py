@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,9 +15,10 @@ from virtoll.experiment import PlatformChoice
 from virtoll.fleet import await_path, choose_pinning
 from virtoll.ground import Ground, open_ground
 from virtoll.hops import HopReader
-from virtoll.lab.network import attached, plan_links
+from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import AgentGuest, Attached, GuestRequest, Platform, Site, network_request, peer_request
+from virtoll.platforms.attaching import attach
+from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
 from virtoll.timekeeper import Timekeeper
@@ -48,26 +49,25 @@ KINDS: dict[str, Kind] = {
     "native-again": Kind("native-again", attachment="veth", bounded=False, variant=True),
     "netns": Kind("netns", bounded=False),
     "netns-cgroup": Kind("netns", {"limits": "cgroup"}, grouped=True),
-    "netns-routed": Kind("netns", {"attachment": "routed"}, attachment="routed", bounded=False, variant=True),
-    "netns-macvtap": Kind("netns", {"attachment": "macvtap"}, attachment="macvtap", bounded=False, variant=True),
-    "netns-passthrough": Kind(
-        "netns", {"attachment": "passthrough"}, attachment="passthrough", bounded=False, variant=True
-    ),
     "runc": Kind("runc", grouped=True),
-    "runc-routed": Kind("runc", {"attachment": "routed"}, attachment="routed", grouped=True, variant=True),
-    "runc-macvtap": Kind("runc", {"attachment": "macvtap"}, attachment="macvtap", grouped=True, variant=True),
-    "runc-passthrough": Kind(
-        "runc", {"attachment": "passthrough"}, attachment="passthrough", grouped=True, variant=True
-    ),
     "qemu-tcg": Kind("qemu-tcg", {"nic": "virtio-net"}, kernel="image", slow=True),
     "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", slow=True, variant=True),
-    "qemu-tcg-routed": Kind(
-        "qemu-tcg", {"attachment": "routed"}, kernel="image", attachment="routed", slow=True, variant=True
-    ),
-    "qemu-tcg-macvtap": Kind(
-        "qemu-tcg", {"attachment": "macvtap"}, kernel="image", attachment="macvtap", slow=True, variant=True
-    ),
     "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", slow=True, variant=True),
+}
+# The same guests by another attachment: only what goes over their links is tried again.
+ATTACHED: dict[str, Kind] = {
+    f"{name}-{attachment}": replace(
+        KINDS[name],
+        parameters={**KINDS[name].parameters, "attachment": attachment},
+        attachment=attachment,
+        variant=True,
+    )
+    for name, attachments in (
+        ("netns", ("routed", "macvtap", "passthrough")),
+        ("runc", ("routed", "macvtap", "passthrough")),
+        ("qemu-tcg", ("routed", "macvtap")),
+    )
+    for attachment in attachments
 }
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
 MEMORY_BYTES = 256 * 2**20
@@ -87,7 +87,7 @@ class Connected:
     @property
     def kind(self) -> Kind:
         """What is known of its kind."""
-        return KINDS[self.name]
+        return {**KINDS, **ATTACHED}[self.name]
 
     def processes(self) -> machine.Family:
         """Its processes on this host; an engine's are not below the process that asked it."""
@@ -116,7 +116,7 @@ def ground() -> Iterator[Ground]:
 
 def choice(kind: str) -> PlatformChoice:
     """A kind of guest as an experiment's entry."""
-    known = KINDS.get(kind, Kind(kind))
+    known = {**KINDS, **ATTACHED}.get(kind, Kind(kind))
     model = PLATFORMS[known.platform].parameter_model
     return PlatformChoice(kind, known.platform, model.model_validate(known.parameters))
 
@@ -129,10 +129,7 @@ def driver(kind: str) -> Platform:
 def request(kind: str, deadline_seconds: float = 120.0, cpu_quota: float | None = None) -> GuestRequest:
     """What a guest is given; each has links of its own."""
     number = next(_numbers)
-    network = plan_links(number)
-    parameters = choice(kind).parameters
-    if isinstance(parameters, Attached):
-        network = attached(network, parameters.attachment)
+    network = attach(plan_links(number), choice(kind).parameters)
     return GuestRequest(
         f"{kind}/{number}", 1, MEMORY_BYTES, choose_pinning(1).guest_cpus, network, deadline_seconds,
         cpu_quota,

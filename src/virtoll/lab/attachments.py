@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from virtoll.errors import GuestError, LabError
+from virtoll.lab import residue
 from virtoll.lab.interfaces import Interfaces, in_namespace, open_macvtap, open_tap, receive_offload
+from virtoll.lab.vfio import PciBus
 
 if TYPE_CHECKING:
     from virtoll.lab.network import Link
@@ -78,13 +80,19 @@ class Attachments:
         self._at = interfaces
         self._peer_pid = peer_pid
         self._routers = routers
+        self._pci = PciBus()
+        self._devices: dict[str, tuple[str, str | None]] = {}
         self.ways: dict[str, Way] = {}
 
-    def tap(self, link: Link) -> Port:
-        """The link ends at a machine's monitor."""
+    def tap(self, link: Link, device: str | None) -> Port:
+        """The link ends at a machine's monitor, or is the PCI device at the address ``device``."""
         made = {"bridge": self._tap_in_bridge, "routed": self._tap_routed, "macvtap": self._macvtap}
-        if link.device is not None:
-            return Port(pci_address=link.device)
+        if device is not None:
+            driver = self._pci.driver(device)
+            residue.note_device(device, driver)
+            self._devices[link.port_interface] = (device, driver)
+            self._pci.take(device)
+            return Port(pci_address=device)
         if link.attachment not in made:
             raise GuestError(
                 f"attachment: {link.attachment}: a machine takes PCI devices only: name them in 'vfio', or choose "
@@ -122,6 +130,8 @@ class Attachments:
                 in_namespace(self._peer_pid, [f"link del {link.peer_interface}"])
         if way.router is not None:
             way.router.close()
+        if link.port_interface in self._devices:
+            self._pci.give_back(*self._devices.pop(link.port_interface))
 
     def _veth_in_bridge(self, link: Link, pid: int) -> None:
         self._bridged(link)

@@ -26,6 +26,7 @@ from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
 
 MAXIMUM_SOURCES = 3
 _MAXIMUM_GUESTS = 190
+_LOOPBACK_MAC = "00:00:00:00:00:00"
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Link:
     """One link of a guest; ``role`` is ``source``, ``sink`` or ``marks``. MAC addresses as text, MTU in bytes.
 
     ``trunk``: the NIC that leads to the peer on another host; its bridge is shared by all guests. None: a veth pair.
-    ``attachment``: how it reaches the guest. ``device``: the PCI address of a NIC of its own instead of all that.
+    ``attachment``: how it reaches the guest.
     """
 
     name: str
@@ -49,7 +50,6 @@ class Link:
     bridge: str
     trunk: str | None = None
     attachment: Attachment = "bridge"
-    device: str | None = None
 
     @property
     def outer_interface(self) -> str:
@@ -144,6 +144,21 @@ def over_trunks(network: GuestNetwork, near: Sequence[str], far: Sequence[tuple[
     return GuestNetwork(tuple(through(one, ways[one.name]) if one.name in ways else one for one in network.links))
 
 
+def with_found_macs(network: GuestNetwork, found: Sequence[str]) -> GuestNetwork:
+    """The same links with the MAC addresses of devices that were handed in whole, as the guest found them, in order.
+
+    A link keeps its planned address where the guest has it: only NICs that are not the lab's own come with another.
+    """
+    planned = {link.guest_mac for link in network.links}
+    others = iter([mac for mac in found if mac not in {*planned, _LOOPBACK_MAC}])
+
+    def told(link: Link) -> Link:
+        known = link.guest_mac in found or link.attachment != "passthrough"
+        return link if known else replace(link, guest_mac=next(others, link.guest_mac))
+
+    return GuestNetwork(tuple(told(link) for link in network.links))
+
+
 def attached(network: GuestNetwork, attachment: Attachment) -> GuestNetwork:
     """The same links, those that carry traffic attached in that way; the link for marks keeps its bridge."""
     links = (link if link.role == "marks" else replace(link, attachment=attachment) for link in network.links)
@@ -188,10 +203,13 @@ class Network:
         with _refused(link):
             self._attachments.host(link)
 
-    def tap_port(self, link: Link) -> Port:
-        """The link ends at a machine's monitor: what to give it. A descriptor is the caller's to close."""
+    def tap_port(self, link: Link, device: str | None = None) -> Port:
+        """The link ends at a machine's monitor: what to give it. A descriptor is the caller's to close.
+
+        ``device``: the PCI address of a NIC that the machine is given instead; it goes back with ``remove``.
+        """
         with _refused(link):
-            return self._attachments.tap(link)
+            return self._attachments.tap(link, device)
 
     def namespace_port(self, link: Link, pid: int) -> None:
         """The link ends at an interface that is moved into the network namespace of process ``pid``."""

@@ -25,16 +25,9 @@ from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.farpeer import FarPeer
 from virtoll.image import GuestImage
-from virtoll.lab.attachments import Attachment
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import GuestNetwork, Network
-
-
-class Attached(Parameters):
-    """How the links that carry traffic reach the guest: ``docs/platforms/attachments.md``. Marks keep their bridge."""
-
-    attachment: Attachment = "bridge"
 
 
 @dataclass(frozen=True)

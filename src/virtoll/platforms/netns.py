@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
-from virtoll.platforms.base import Attached, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.attaching import Attached
+from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
 from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.native import confined, kernel_version
 

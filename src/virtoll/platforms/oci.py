@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.inside import wait_until
-from virtoll.platforms.base import Attached, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.attaching import Attached
+from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
 from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
 
 _CAPABILITIES = [

@@ -29,24 +29,17 @@ from virtoll.experiment import Parameters
 from virtoll.lab.attachments import Port
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, Link, taps_allowed
-from virtoll.platforms.base import (
-    AgentGuest,
-    Attached,
-    GuestRequest,
-    GuestStartError,
-    Probe,
-    Site,
-    require_site,
-    socket_session,
-)
+from virtoll.platforms.attaching import AttachedMachine, descriptors, machine_ports, qemu_backend
+from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, require_site, socket_session
 
 _MIB = 2**20
 _NIC_MODELS = {"virtio-net": "virtio-net-pci", "e1000": "e1000"}
 _MACHINES = {"x86_64": "q35", "aarch64": "virt"}
+_NO_PORTS: Mapping[str, Port] = {}
 _CONSOLES = {"x86_64": "ttyS", "aarch64": "ttyAMA"}
 
 
-class QemuParameters(Attached):
+class QemuParameters(AttachedMachine):
     """NIC model of every link, and the way to the agent."""
 
     nic: Literal["virtio-net", "e1000"] = "virtio-net"
@@ -149,7 +142,7 @@ class Qemu:
             if path is not None and Path(path).exists():
                 status = Path(path).stat()
                 found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
-        return "; ".join([*found, *map(str, os.getgroups())])
+        return "; ".join([*found, *map(str, os.getgroups()), self.parameters.refusal() or "its devices are there"])
 
     def probe(self, site: Site | None) -> Probe:
         """Boot a guest without network and wait for its agent."""
@@ -160,6 +153,8 @@ class Qemu:
         version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
         if self.accelerator not in place.lab.run([self.binary, "-accel", "help"], "probe").split():
             return Probe(False, version, f"{version} was built without {self.accelerator}; install one that has it")
+        if (refused := self.parameters.refusal()) is not None:
+            return Probe(False, version, refused)
         if not taps_allowed():
             remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root"
             return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
@@ -174,22 +169,12 @@ class Qemu:
         """Boot the image with one NIC a link, each on a tap or macvtap, or a device of its own."""
         place = require_site(site)
         network = place.require_network()
-        ports: dict[str, Port] = {}
-        try:
-            for link in request.network.links:
-                ports[link.name] = network.tap_port(link)
+        with machine_ports(network, request.network, self.parameters.devices(request.network)) as ports:
             guest = self._start(request, place, ports)
-        except GuestError:
-            network.remove(request.network)
-            raise
-        finally:  # QEMU has inherited them: held open here, a tap would outlive its machine
-            for port in ports.values():
-                if port.descriptor is not None:
-                    os.close(port.descriptor)
         guest.cleanup.append(lambda: network.remove(request.network))
         return guest
 
-    def _start(self, request: GuestRequest, site: Site, ports: Mapping[str, Port] | None = None) -> QemuGuest:
+    def _start(self, request: GuestRequest, site: Site, ports: Mapping[str, Port] = _NO_PORTS) -> QemuGuest:
         folder = site.lab.guest_folder(request.name.replace("/", "-"))
         console, output = folder / "console.txt", folder / "qemu.txt"
         agent, agent_end = socket_session(request.name)
@@ -197,8 +182,7 @@ class Qemu:
         ends = (agent_end.fileno(), monitor_end.fileno())
         argv = self.command(request, site, console, *ends)
         for link in request.network.links:
-            argv += self._nic(link, (ports or {})[link.name])
-        inherited = [port.descriptor for port in (ports or {}).values() if port.descriptor is not None]
+            argv += self._nic(link, ports[link.name])
         # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
         group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
         spawned = time.monotonic_ns()
@@ -210,7 +194,7 @@ class Qemu:
                 group=group,
                 stdout=stream.fileno(),
                 stderr=subprocess.STDOUT,
-                pass_fds=(*ends, *inherited),
+                pass_fds=(*ends, *descriptors(ports)),
             )
         agent_end.close()
         monitor_end.close()
@@ -258,11 +242,13 @@ class Qemu:
     def _nic(self, link: Link, port: Port) -> list[str]:
         if port.pci_address is not None:
             return ["-device", f"vfio-pci,host={port.pci_address}"]
-        backend = f"tap,id={link.name},fd={port.descriptor}"
-        if port.descriptor is None:
-            backend = f"tap,id={link.name},ifname={port.interface},script=no,downscript=no"
         model = _NIC_MODELS[self.parameters.nic]
-        return ["-netdev", backend, "-device", f"{model},netdev={link.name},mac={link.guest_mac},romfile="]
+        return [
+            "-netdev",
+            qemu_backend(link, port),
+            "-device",
+            f"{model},netdev={link.name},mac={link.guest_mac},romfile=",
+        ]
 
 
 class QemuTcg(Qemu):

@@ -136,9 +136,9 @@ _OUTWARD = {"generator": (Place.GENERATOR, Place.ENTRY_RING), "port-in": (Place.
 def _shared_stations(hops: Sequence[Hop], noise: int) -> list[_Station]:
     """The stations of the way that all sources share; a device stacked on the last one only counts what it got."""
     found: list[_Station] = []
-    for hop, below in zip(hops, [*hops[1:], None], strict=True):
+    for place, hop in enumerate(hops):
         stations = _stations(hop, noise)
-        stacked = below is not None and below.role == "exit" and hop.direction == "out"
+        stacked = hop.direction == "out" and [below.role for below in hops[place + 1 : place + 2]] == ["exit"]
         found += stations[:1] if stacked else stations
     return found
 
@@ -155,9 +155,8 @@ def _stations(hop: Hop, noise: int) -> list[_Station]:
     before, after = _OUTWARD[hop.role]
     if hop.role == "exit" and hop.where == "guest":
         before = Place.GUEST
-    counted, dropped = (
-        growth(hop, f"{'rx' if hop.direction == 'in' else 'tx'}_{what}") for what in ("packets", "dropped")
-    )
+    way = "rx" if hop.direction == "in" else "tx"
+    counted, dropped = growth(hop, f"{way}_packets"), growth(hop, f"{way}_dropped")
     if counted is None or dropped is None:
         return [_Station(before, None, None, hop), _Station(after, None, None, hop)]
     # What was dropped on receipt has been counted as received, and what was dropped on sending not as sent.
