@@ -70,7 +70,7 @@ class OciPlatform:
         place = require_site(site)
         lab, network = place.lab, place.require_network()
         bundle = lab.guest_folder(request.name)
-        container = bundle.name
+        container = request.name.replace("/", "-")
         agent = ["/init", "--seat", "guest", "--channel", "stdio"]
         _write_bundle(bundle, oci_configuration(place, agent, request))
         runtime = self._command(place)
