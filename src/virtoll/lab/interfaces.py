@@ -52,6 +52,11 @@ def open_tap(interface: str) -> int:
     return descriptor
 
 
+def nodes_allowed() -> bool:
+    """True where the kernel lets this user make device nodes at all: in no user namespace but the host's own."""
+    return Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"]
+
+
 def open_macvtap(interface: str) -> int:
     """An open descriptor of a macvtap's character device, by a node of the lab's own: devtmpfs is the whole host's.
 

@@ -16,6 +16,7 @@ from pydantic import StringConstraints
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.attachments import Attachment, Port
+from virtoll.lab.interfaces import nodes_allowed
 from virtoll.lab.network import GuestNetwork, Link, Network, attached
 from virtoll.lab.vfio import PCI_ADDRESS, PciBus
 
@@ -46,7 +47,9 @@ class AttachedMachine(Attached):
         return None if self.vfio else super().unfit(testbed=testbed)
 
     def refusal(self) -> str | None:
-        """Why its PCI devices cannot be handed in here, and what to do; None: they can, or there are none."""
+        """Why a machine cannot be attached like that here, and what to do; None: it can, as far as can be seen."""
+        if self.attachment == "macvtap" and not nodes_allowed():
+            return "attachment: macvtap: a machine needs a device node, which only root may make; run as root"
         return PciBus().refusal(self.vfio)
 
     def devices(self, network: GuestNetwork) -> dict[str, str]:

@@ -142,7 +142,7 @@ class Qemu:
             if path is not None and Path(path).exists():
                 status = Path(path).stat()
                 found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
-        return "; ".join([*found, *map(str, os.getgroups()), self.parameters.refusal() or "its devices are there"])
+        return "; ".join([*found, *map(str, os.getgroups()), self.parameters.refusal() or "attachable"])
 
     def probe(self, site: Site | None) -> Probe:
         """Boot a guest without network and wait for its agent."""
