@@ -30,8 +30,7 @@ def test_each_attachment_is_a_platform_of_its_own_through_two_blocks(tmp_path: P
         guest={"memory": "128MiB"},
         workloads=[
             {"workload": "forward", "frame_size_bytes": 64, "sources": 2, "first_rate_frames_per_second": 2000,
-             "rate_factor": 30, "point_milliseconds": 30},
-            {"workload": "forkwait", "processes": 20},
+             "rate_factor": 100, "point_milliseconds": 30},
         ],
     )  # fmt: skip
     finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
@@ -42,10 +41,8 @@ def test_each_attachment_is_a_platform_of_its_own_through_two_blocks(tmp_path: P
     namespaces = {f"netns-{one}": one for one in OF_NAMESPACES}
     assert said == {"native": "veth", **namespaces, "qemu-tcg-routed": "routed"}
     for trial in folder.trials():
-        assert trial.clock is None or trial.clock.method == "icmp", "the marks' own link is as it always is"
-        if trial.points:
-            arrived = [sum(one.forwarded_frames for one in point.sink.per_source) for point in trial.points]
-            assert sum(arrived) > 0, trial.platform
+        arrived = [sum(one.forwarded_frames for one in point.sink.per_source) for point in trial.points or ()]
+        assert sum(arrived) > 0, trial.platform
         for point in trial.points or ():
             lost = sum(source.lost_frames for source in point.sink.per_source)
             assert sum(loss.frames for loss in locate(point)) == lost
