@@ -16,6 +16,10 @@ from virtoll.run import catalogue
 from virtoll.workloads import WORKLOADS
 
 QEMU, FORWARD = {"platform": "qemu-tcg"}, {"workload": "forward"}
+DEVICES = ["0000:01:00.0", "0000:01:00.1"]
+_FAR: dict[str, Any] = {"host": {"ssh": "bench@peer"}}
+TESTBED = {"generator": _FAR | {"interfaces": ["eth1"]}, "sink": _FAR | {"interfaces": ["eth2"]},
+           "hypervisor": {"host": "local", "interfaces": ["enp1s0", "enp2s0"]}}  # fmt: skip
 
 # What is wrong -> the key that is named -> words that say what is allowed.
 COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
@@ -24,7 +28,7 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("unknown key at the top", {"platform": "native"}, "platform", ["not known", "platforms", "workloads", "seed"]),
     ("unknown key of the guest", {"guest": {"cpus": 1}}, "guest.cpus", ["not known; allowed keys: vcpus, memory"]),
     ("unknown key of a platform", {"platforms": ["native", QEMU | {"disk": "ide"}]}, "platforms[1].disk",
-     ["not known; allowed keys: nic, channel"]),
+     ["not known; allowed keys: attachment, vfio, nic, channel"]),
     ("unknown key of a workload", {"workloads": [{"workload": "superpi", "digit": 10}]}, "workloads[0].digit",
      ["not known; allowed keys: digits"]),
     ("a value that is not allowed", {"platforms": ["native", QEMU | {"nic": "rtl8139"}]}, "platforms[1].nic",
@@ -72,6 +76,20 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
      "platforms[1].label", ["'../../etc'", "small letters"]),
     ("a label that is a number", {"platforms": ["native", {"platform": "netns", "label": 5}]}, "platforms[1].label",
      ["5 is not a label"]),
+    ("an attachment that is none", {"platforms": ["native", {"platform": "netns", "attachment": "ipvlan"}]},
+     "platforms[1].attachment", ["'bridge', 'routed', 'macvtap' or 'passthrough'", "'ipvlan'"]),
+    ("an attachment of the host", {"platforms": [{"platform": "native", "attachment": "routed"}]},
+     "platforms[0].attachment", ["not known"]),
+    ("an attachment on a testbed", {"platforms": ["native", {"platform": "netns", "attachment": ["bridge", "routed"]}],
+     "testbed": TESTBED}, "platforms[1].attachment", ["routed does not go with a 'testbed' yet"]),
+    ("a machine's passthrough of nothing", {"platforms": ["native", QEMU | {"attachment": "passthrough"}]},
+     "platforms[1].vfio", ["needs 'vfio: [PCI addresses]'"]),
+    ("devices without passthrough", {"platforms": ["native", QEMU | {"vfio": DEVICES}], "testbed": TESTBED},
+     "platforms[1].vfio", ["'attachment: passthrough'"]),
+    ("devices without a far side", {"platforms": ["native", QEMU | {"attachment": "passthrough", "vfio": DEVICES}]},
+     "platforms[1].vfio", ["add the section 'testbed'"]),
+    ("a device that is no address", {"platforms": ["native", QEMU | {"attachment": "passthrough", "vfio": ["eth0"]}]},
+     "platforms[1].vfio.0", ["pattern", "'eth0'"]),
 ]  # fmt: skip
 
 
@@ -137,6 +155,20 @@ def test_factors_expand_in_the_order_given() -> None:
     sizes = [(w.parameters.model_dump()["frame_size_bytes"], w.parameters.model_dump()["sources"])
              for w in experiment.workloads]  # fmt: skip
     assert sizes == [(64, 1), (64, 3), (1500, 1), (1500, 3)]
+
+
+def test_each_attachment_is_an_entry_and_devices_are_one_value() -> None:
+    attachments = ["bridge", "routed", "macvtap", "passthrough"]
+    experiment = experiments.parsed(
+        platforms=["native", {"platform": "netns", "attachment": attachments},
+                   {"platform": "qemu-tcg", "attachment": ["routed", "macvtap"]}],
+    )  # fmt: skip
+    labels = [f"netns-{one}" for one in attachments] + ["qemu-tcg-routed", "qemu-tcg-macvtap"]
+    assert [choice.label for choice in experiment.platforms] == ["native", *labels]
+    machine = {"platform": "qemu-kvm", "attachment": "passthrough", "vfio": DEVICES}
+    handed = experiments.parsed(platforms=["native", machine], testbed=TESTBED).platforms[1]
+    assert handed.label == "qemu-kvm-passthrough-0000:01:00.0+0000:01:00.1"
+    assert handed.parameters.model_dump()["vfio"] == tuple(DEVICES)
 
 
 def test_the_control_is_found_by_what_it_controls() -> None:

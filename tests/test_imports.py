@@ -47,7 +47,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "platforms": "agent errors experiment farpeer footprint image lab pi",
         "likeness": "footprint platforms",
         "workloads": "agent errors experiment hops lab pi timekeeper",
-        "peer": "agent lab platforms",
+        "peer": "agent errors lab platforms",
         "probes": "experiment image platforms",
         # what sees platforms and workloads together
         "fleet": "agent errors experiment footprint hops lab likeness plan platforms progress samples timekeeper "

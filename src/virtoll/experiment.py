@@ -36,6 +36,11 @@ class Parameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+        """A key that does not go with the rest of the experiment, and what to do, in one sentence; None: all does."""
+        del testbed
+        return None
+
 
 class GuestSize(Parameters):
     """What every guest is given: virtual CPUs, memory (bytes, or text such as ``256MiB``), and how its marks travel.
@@ -233,11 +238,18 @@ def _platform_choices(
         label = _label(given.pop("label", None), where, path)
         for combination in _combinations(given, catalogue.platforms[name], where, path):
             parameters = _validate(catalogue.platforms[name], combination, path, where)
-            named = label or "-".join([name, *(str(value) for value in combination.values())])
+            if (unfit := parameters.unfit(testbed=getattr(parsed, "testbed", None) is not None)) is not None:
+                raise UsageError(f"{path}: key '{where}.{unfit[0]}': {unfit[1]}")
+            named = label or "-".join([name, *map(_word, combination.values())])
             if any(named == choice.label for choice in choices):
                 raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
             choices.append(PlatformChoice(named, name, parameters))
     return tuple(choices)
+
+
+def _word(value: object) -> str:
+    """A parameter's value as a part of a label."""
+    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _workload_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> tuple[WorkloadChoice, ...]:

@@ -20,9 +20,10 @@ from virtoll.errors import GuestError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.footprint import cpu_around, read_footprint, view_of_host
 from virtoll.hops import HopReader
-from virtoll.lab.network import GuestNetwork, plan_links
+from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
 from virtoll.likeness import compare
 from virtoll.plan import Trial
+from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Site, network_request, peer_request
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
@@ -189,13 +190,16 @@ class Fleet:
                 spawn_monotonic_ns=guest.spawned_monotonic_ns,
                 ready_monotonic_ns=guest.ready_monotonic_ns,
             )
-            timekeeper, hops = self._connect(guest, request.network)
+            network = request.network
+            if network.attachment == "passthrough":
+                inside = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)["interfaces"]
+                network = with_found_macs(network, [one["mac"] for one in inside])
+                record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
+            timekeeper, hops = self._connect(guest, network)
             unlike = self._examine(guest, request, record)
             self._append_footprint(guest, boot, choice.label, "idle")
             guest.park()
-            self._live[choice.label] = LiveGuest(
-                boot, guest, request.network, timekeeper, hops, self._wire(guest), unlike
-            )
+            self._live[choice.label] = LiveGuest(boot, guest, network, timekeeper, hops, self._wire(guest), unlike)
         except GuestError as error:
             found = error.evidence if isinstance(error, GuestStartError) else guest.evidence() if guest else {}
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
@@ -237,6 +241,7 @@ class Fleet:
         mtu = max([_STANDARD_MTU_BYTES, *self._frame_parameters("mtu_bytes")])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
+        network = attach(network, choice.parameters)
         if self.site and self.site.far:
             network = self.site.far.reach(network)
         return GuestRequest(
@@ -266,9 +271,9 @@ class Fleet:
         identifier = (os.getpid() + self.boots.total()) % 2**16
         timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
         lab = self.site.counters if self.site else None
-        ports = self.site.network.ports(network) if self.site and self.site.network else {}
+        ways = self.site.network.ways(network) if self.site and self.site.network else {}
         sink_host = wire.sink if len(wire.agents) > 1 else None
-        return timekeeper, HopReader(wire.generator, guest.agent, lab, network, names, ports, sink_host)
+        return timekeeper, HopReader(wire.generator, guest.agent, lab, network, names, ways, sink_host)
 
     def _wire(self, guest: Guest) -> Ends:
         """Who generates and counts for a guest: its peer, or the testbed's other hosts."""

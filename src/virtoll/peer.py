@@ -1,12 +1,18 @@
-"""The network peer: generator, sink and timekeeper, as one agent in a network namespace of its own; the lab's agent."""
+"""The network peer: generator, sink and timekeeper, as one agent in a network namespace of its own; the lab's agent.
+
+And the routers of routed links: an agent each, in a network namespace that ends with it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from virtoll.agent import AgentClient
+from virtoll.agent import AgentClient, Answer
+from virtoll.errors import GuestError
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network
 from virtoll.platforms.base import Site, connect_stdio
@@ -23,13 +29,48 @@ def network_peer(site: Site) -> Iterator[tuple[AgentClient, Network]]:
     network = None
     try:
         peer.wait_ready(_READY_SECONDS)
-        network = Network(process.pid)
+        network = Network(process.pid, lambda name: start_router(site, name))
         yield peer, network
     finally:
         if network is not None:
             network.close()
         peer.close()
         end_process(process)
+
+
+@dataclass
+class RouterAgent:
+    """An agent in a network namespace of its own, which routes between what is moved there and tells its counters."""
+
+    agent: AgentClient
+    process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        """The process whose namespace it is."""
+        return self.process.pid
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
+        """One of the agent's operations."""
+        return self.agent.call(op, deadline_seconds, **fields)
+
+    def close(self) -> None:
+        """End the agent and its namespace."""
+        self.agent.close()
+        end_process(self.process)
+
+
+def start_router(site: Site, name: str) -> RouterAgent:
+    """A router for one link; ``name`` is only told in the record of command lines."""
+    command = ["unshare", "--net", "--", str(site.image.agent), "--seat", "host", "--channel", "stdio"]
+    process = site.lab.spawn(command, f"router of {name}", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    router = RouterAgent(connect_stdio(process, f"the router of {name}"), process)
+    try:
+        router.agent.wait_ready(_READY_SECONDS)
+    except GuestError:
+        router.close()
+        raise
+    return router
 
 
 @contextlib.contextmanager

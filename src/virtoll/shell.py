@@ -20,6 +20,7 @@ from virtoll.experiment import PlatformChoice, parse_experiment
 from virtoll.fleet import choose_pinning
 from virtoll.ground import open_ground
 from virtoll.lab.network import plan_links
+from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import GuestRequest, network_request
 from virtoll.progress import SilentProgress
 from virtoll.run import catalogue, make_platform
@@ -59,7 +60,8 @@ def interact(text: str) -> int:
         probe = platform.probe(ground.site)
         if not probe.available:
             raise UsageError(f"{choice.label} cannot be used here: {probe.reason}")
-        request = GuestRequest("shell", 1, _MEMORY_BYTES, ground.pinning.guest_cpus, plan_links(0))
+        network = attach(plan_links(0), choice.parameters)
+        request = GuestRequest("shell", 1, _MEMORY_BYTES, ground.pinning.guest_cpus, network)
         guest = platform.start(request, ground.site)
         try:
             if not isinstance(guest.agent, AgentClient):

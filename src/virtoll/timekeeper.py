@@ -134,7 +134,7 @@ def echo_request(link: Link) -> dict[str, Any]:
         "interface": link.peer_interface,
         "source": link.peer_address,
         "target": link.guest_address,
-        "target_mac": link.guest_mac,
+        "target_mac": link.peer_next_hop_mac,
     }
 
 

@@ -179,13 +179,14 @@ def test_losses_at_two_places_are_told_apart(router: Router) -> None:
     assert measured.sink.per_source[0].lost_frames == FRAMES + drops
 
 
-@pytest.mark.parametrize(("inward", "place"), [(True, Place.BRIDGE_IN), (False, Place.BRIDGE_OUT)])
+@pytest.mark.parametrize(("inward", "place"), [(True, Place.ATTACHMENT_IN), (False, Place.ATTACHMENT_OUT)])
 def test_a_closed_port_of_a_bridge(router: Router, inward: bool, place: Place) -> None:
     network, hops = router.live.bench.network, router.live.bench.hops
     if router.live.name == "native":
-        assert not hops.ports, "the host itself has no bridge"
+        assert not any(way.port for way in hops.ways.values()), "the host itself has no bridge"
         return
-    port = network.sources[0].lab_interface if inward else hops.ports[network.sink.name]
+    port = network.sources[0].lab_interface if inward else hops.ways[network.sink.name].port
+    assert port is not None
     outside("bridge", "link", "set", "dev", port, "state", "disabled")
     try:
         measured = point(router.live)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from virtoll.errors import GuestError, LabError
+from virtoll.lab.attachments import Port
 from virtoll.lab.network import GuestNetwork, Network, plan_links
 
 INSIDE_LAB = True
@@ -116,7 +117,7 @@ def test_a_namespace_port_goes_through_a_bridge_of_its_own(network: Network, som
 def test_a_tap_port_is_a_tap_in_a_bridge_of_its_own(network: Network) -> None:
     planned = plan_links(2)
     for link in planned.links:
-        assert network.tap_port(link) == link.port_interface
+        assert network.tap_port(link) == Port(interface=link.port_interface)
         assert link.port_interface in ip("link", "show", "master", link.bridge)
         assert Path("/sys/class/net", link.port_interface).exists() or "tun" in ip("-details", "link", "show",
                                                                                   link.port_interface)  # fmt: skip

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 from tests.support import guests, machine
-from tests.support.guests import KINDS, Connected
+from tests.support.guests import ATTACHED, KINDS, Connected
 
 from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.ground import Ground
@@ -32,18 +32,30 @@ from virtoll.timekeeper import Timekeeper
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward, ForwardParameters, _stream
 from virtoll.workloads.router import routing
+from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 SECOND_NS = 1_000_000_000
 QUOTA = 0.2
+_ALL = ("entry", "port-in", "guest-in", "guest-out", "port-out")
+# What stands between the generator's interface and the last one, by attachment and whether the guest is a machine: a
+# namespace's macvlan is the port and the guest's NIC in one, and what is moved in whole leaves nothing behind.
+STATIONS = {
+    ("bridge", False): _ALL, ("bridge", True): _ALL, ("routed", False): _ALL, ("routed", True): _ALL,
+    ("macvtap", False): ("entry", "guest-in", "guest-out"), ("macvtap", True): _ALL,
+    ("passthrough", False): ("guest-in",), ("veth", False): ("guest-in",),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:
     with guests.ground() as made:
         yield made
+
+
+on_every_attachment = pytest.mark.parametrize("live", [*KINDS, *ATTACHED], indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module", params=list(KINDS))
@@ -54,6 +66,7 @@ def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
     started.guest.stop()
 
 
+@on_every_attachment
 def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
     assert live.guest.spawned_monotonic_ns < live.guest.ready_monotonic_ns <= time.monotonic_ns()
     facts = live.guest.agent.call("facts")
@@ -85,6 +98,7 @@ def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
     assert hashlib.sha256(base64.b64decode(answer["stdout"])).digest() == hashlib.sha256(data).digest()
 
 
+@on_every_attachment
 def test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live: Connected) -> None:
     """The books balance always; without loss at least once in five times, because this machine has other users."""
     for size in (64, 1500):
@@ -103,16 +117,37 @@ def test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live: Connec
         assert 0 in lost, lost
 
 
+@on_every_attachment
+def test_it_forwards_the_other_way_as_well(live: Connected) -> None:
+    """From the sink's link to the source's, as ordinary frames: only links of sources take redirected ones."""
+    source, sink = live.bench.network.sources[0], live.bench.network.sink
+    lane = Lane(sink.peer_interface, sink.peer_mac, sink.peer_next_hop_mac, sink.peer_address, source.peer_address)
+    stream = Stream((lane,), (source.peer_interface,), live.bench.generator_cpu, live.bench.sink_cpu)
+    wanted = FrameParameters(frame_size_bytes=64, backend="af-packet")
+    lost: list[int] = []
+    while len(lost) < 5 and 0 not in lost:
+        point = send(live.bench.peer, stream, wanted, live.bench.next_tag(), SECOND_NS // 5, 500.0, histograms=False)
+        assert unbalanced([point]) is None
+        assert point["sources"][0]["offered_frames"] > 0
+        lost.append(point["sink"]["per_source"][0]["lost_frames"])
+    assert 0 in lost, lost
+
+
+@on_every_attachment
 def test_every_frame_is_counted_at_every_hop(live: Connected) -> None:
-    """Without loss each interface on the way counts the trial's frames, and hardly any other."""
+    """Without loss each interface on the way counts the trial's frames, and hardly any other.
+
+    Without loss at least once in five times, because this machine has other users.
+    """
     wanted = ForwardParameters(frame_size_bytes=500, point_milliseconds=200)
-    point = Forward()._point(live.bench, wanted, 1000.0)
+    for _ in range(5):
+        point = Forward()._point(live.bench, wanted, 1000.0)
+        if point["sink"]["per_source"][0]["lost_frames"] == 0:
+            break
     if point["hops"] is None:
         pytest.skip("the agent was built before 'counters'")
     roles = [hop["role"] for hop in point["hops"]]
-    inner = [] if live.kind.platform.startswith("native") else ["entry", "port-in"]
-    outer = [] if live.kind.platform.startswith("native") else ["guest-out", "port-out"]
-    assert roles == ["generator", *inner, "guest-in", *outer, "exit", "sink"]
+    assert roles == ["generator", *STATIONS[live.kind.attachment, live.kind.slow], "exit", "sink"]
     forwarded = point["sink"]["per_source"][0]["forwarded_frames"]
     assert forwarded == point["sources"][0]["offered_frames"] > 0
     for hop in point["hops"]:
@@ -188,6 +223,7 @@ def _host_has_vlans() -> bool:
     return made.returncode == 0 or "nknown device type" not in made.stderr
 
 
+@on_every_attachment
 def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Connected) -> None:
     """Flat out: whatever is lost is located, to the frame."""
     point = Forward()._point(live.bench, ForwardParameters(point_milliseconds=200), None)
@@ -199,6 +235,7 @@ def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Conne
     assert Owner.UNLOCATED not in {loss.owner for loss in losses}
 
 
+@on_every_attachment
 def test_a_job_is_timed_from_outside(live: Connected) -> None:
     """Marks arrive by their own link and by the channel; natively both clocks agree within the error bound."""
     within = 0
@@ -263,6 +300,7 @@ def _settled(live: Connected) -> int:
     return before
 
 
+@on_every_attachment
 def test_stopped_it_leaves_nothing(live: Connected) -> None:
     family = live.processes()
     cgroups = _cgroups()
@@ -350,8 +388,19 @@ def _cgroups() -> list[Path]:
 
 
 def _assert_gone(live: Connected, family: machine.Family) -> None:
+    """Its processes, its interfaces on both sides, its routers, its cgroup."""
     wait_until(lambda: not any(process.alive for process in family.processes), 30, "the end of its processes")
-    names = {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
-    own = {name for link in live.bench.network.links for name in (link.lab_interface, link.port_interface, link.bridge)}
-    assert not names & own
+    here = {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
+    beyond = {one["name"] for one in live.guest.peer.call("facts")["interfaces"]}
+    for link in live.bench.network.links:
+        assert not here & {link.lab_interface, link.port_interface, link.outer_interface, link.bridge}
+        assert link.peer_interface not in beyond
+    assert live.site.require_network().ways(live.bench.network) == {}
+    assert _hosts_agents() == 1, "the one that reads the lab's counters"
     assert _cgroups() == []
+
+
+def _hosts_agents() -> int:
+    """Agents below this process that stand for the host: the lab's own, and those of routers."""
+    found = (one.argv for one in machine.family(os.getpid()).processes)
+    return sum("host" in argv and argv[0].endswith("virtoll-agent") for argv in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,8 +64,8 @@ def test_nothing_lost_is_nothing_told() -> None:
 
 
 def test_each_place_is_found() -> None:
-    expected = {1: Place.ENTRY_RING, 2: Place.BRIDGE_IN, 3: Place.GUEST_NIC, 4: Place.GUEST, 5: Place.GUEST_QUEUE,
-                6: Place.BRIDGE_OUT, 7: Place.SINK_RING, 8: Place.SINK}  # fmt: skip
+    expected = {1: Place.ENTRY_RING, 2: Place.ATTACHMENT_IN, 3: Place.GUEST_NIC, 4: Place.GUEST, 5: Place.GUEST_QUEUE,
+                6: Place.ATTACHMENT_OUT, 7: Place.SINK_RING, 8: Place.SINK}  # fmt: skip
     for position, place in expected.items():
         counts: list[int | None] = [*[100] * position, *[77] * (8 - position)]
         losses = locate(point([100], [77], bridged(counts)))
@@ -77,6 +78,30 @@ def test_a_queue_that_says_what_it_dropped_is_believed() -> None:
     losses = locate(point([100], [77], bridged([101, 101, 78, 78, 77, 77, 77, 77], {"port-in": 23})))
     assert told(losses) == [(0, Place.PORT, 23)]
     assert losses[0].evidence == ("if-port-in tx_dropped +23",)
+
+
+def test_a_macvtap_counts_what_the_machine_did_not_take() -> None:
+    """It is the guest's own end: 23 of 100 came in by it and were dropped before its monitor read them."""
+    hops = bridged([100, 100, 100, 77, 77, 77, 77, 77])
+    hops[2] |= {"direction": "in", "before": {}, "after": {"rx_packets": 100, "rx_dropped": 23}}
+    hops[5] |= {"direction": "out", "before": {}, "after": {"tx_packets": 77}}
+    losses = locate(point([100], [77], hops))
+    assert told(losses) == [(0, Place.PORT, 23)]
+    assert losses[0].evidence == ("if-port-in rx_dropped +23",)
+
+
+@pytest.mark.parametrize("upper", ["guest-out", "port-out"])
+def test_a_drop_below_a_macvlan_is_one_drop_and_the_lower_ones(upper: str) -> None:
+    """The macvlan reports as its own what the interface under it dropped because the sink's ring was full."""
+    between = ("port-out",) if upper == "port-out" else ()
+    roles = ("generator", "entry", "guest-in", "guest-out", *between, "exit", "sink")
+    hops = [hop(role, 77 if role in (upper, "exit", "sink") else 100) for role in roles]
+    for one in hops:
+        if one["role"] in (upper, "exit"):
+            one |= {"direction": "out", "before": {}, "after": {"tx_packets": 77, "tx_dropped": 23}}
+    losses = locate(point([100], [77], hops))
+    assert told(losses) == [(0, Place.SINK_RING, 23)]
+    assert losses[0].owner is Owner.HOST
 
 
 def test_what_the_sinks_ring_dropped_is_the_hosts_own() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from virtoll.ground import Ground, open_ground
 from virtoll.hops import HopReader
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
+from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
@@ -54,6 +55,21 @@ KINDS: dict[str, Kind] = {
     "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", slow=True, variant=True),
     "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", slow=True, variant=True),
 }
+# The same guests by another attachment: only what goes over their links is tried again.
+ATTACHED: dict[str, Kind] = {
+    f"{name}-{attachment}": replace(
+        KINDS[name],
+        parameters={**KINDS[name].parameters, "attachment": attachment},
+        attachment=attachment,
+        variant=True,
+    )
+    for name, attachments in (
+        ("netns", ("routed", "macvtap", "passthrough")),
+        ("runc", ("routed", "macvtap", "passthrough")),
+        ("qemu-tcg", ("routed", "macvtap")),
+    )
+    for attachment in attachments
+}
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
 MEMORY_BYTES = 256 * 2**20
 _numbers = itertools.count()
@@ -72,7 +88,7 @@ class Connected:
     @property
     def kind(self) -> Kind:
         """What is known of its kind."""
-        return KINDS[self.name]
+        return {**KINDS, **ATTACHED}[self.name]
 
     def processes(self) -> machine.Family:
         """Its processes on this host; an engine's are not below the process that asked it."""
@@ -99,18 +115,24 @@ def ground() -> Iterator[Ground]:
         yield made
 
 
+def choice(kind: str) -> PlatformChoice:
+    """A kind of guest as an experiment's entry."""
+    known = {**KINDS, **ATTACHED}.get(kind, Kind(kind))
+    model = PLATFORMS[known.platform].parameter_model
+    return PlatformChoice(kind, known.platform, model.model_validate(known.parameters))
+
+
 def driver(kind: str) -> Platform:
     """The driver of a kind of guest."""
-    known = KINDS.get(kind, Kind(kind))
-    model = PLATFORMS[known.platform].parameter_model
-    return make_platform(PlatformChoice(kind, known.platform, model.model_validate(known.parameters)))
+    return make_platform(choice(kind))
 
 
 def request(kind: str, deadline_seconds: float = 120.0, cpu_quota: float | None = None) -> GuestRequest:
     """What a guest is given; each has links of its own."""
     number = next(_numbers)
+    network = attach(plan_links(number), choice(kind).parameters)
     return GuestRequest(
-        f"{kind}/{number}", 1, MEMORY_BYTES, choose_pinning(1).guest_cpus, plan_links(number), deadline_seconds,
+        f"{kind}/{number}", 1, MEMORY_BYTES, choose_pinning(1).guest_cpus, network, deadline_seconds,
         cpu_quota,
     )  # fmt: skip
 
@@ -130,8 +152,8 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None) -> Connecte
     names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
     timekeeper = Timekeeper(guest.agent, guest.peer, marks, names[marks.guest_mac], next(_numbers))
     pinning = on.pinning
-    ports = on.site.require_network().ports(wanted.network)
-    hops = HopReader(guest.peer, guest.agent, on.site.counters, wanted.network, names, ports)
+    ways = on.site.require_network().ways(wanted.network)
+    hops = HopReader(guest.peer, guest.agent, on.site.counters, wanted.network, names, ways)
     bench = Bench(
         guest.agent, Ends.of_one(guest.peer), timekeeper, wanted.network, pinning.generator_cpu, pinning.sink_cpu,
         itertools.count(1), hops,

@@ -69,9 +69,11 @@ def run_in_lab(
     janitor = _start_janitor(record, janitor_read, told.fileno(), lock)
     os.close(janitor_read)
     told.close()
-    environment = {**os.environ, **(variables or {}), LAB_VARIABLE: record.lab_id}
+    folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    own = {LAB_VARIABLE: record.lab_id, residue.RECORD_VARIABLE: str(folder)}
+    environment = {**os.environ, **(variables or {}), **own}
     ends = (theirs.fileno(), teller.fileno())
-    kept = (*ends, lock, *descriptors)
+    kept = (*ends, lock, folder, *descriptors)
     command = [*_namespace_command(), sys.executable, "-m", "virtoll.lab.init", *map(str, ends), *arguments]
     try:
         process = subprocess.Popen(command, pass_fds=kept, env=environment, start_new_session=True)
@@ -80,6 +82,7 @@ def run_in_lab(
         return _supervise(process, ours)
     finally:
         teller.close()
+        os.close(folder)
         os.close(lock)
         os.close(janitor_write)
         janitor.wait()

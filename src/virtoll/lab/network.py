@@ -2,38 +2,33 @@
 
 A guest has one link a traffic source (``in0``..``in2``), one towards the sink (``out``) and one that carries the
 timekeeper's marks and nothing else (``marks``). Each link is a network of its own (10.64+g.n.0/24: the guest is .1,
-the peer .2; where it is asked for also of IPv6, and in a VLAN: ``Link.ends``), and has its own bridge where the guest's
-port is a tap or a veth: no guest ever sees another's frames.
+the peer .2; where it is asked for also of IPv6, and in a VLAN: ``Link.ends``), and reaches the guest by the link's
+``attachment`` through a bridge, a router or a macvlan of its own, or through nothing: no guest ever sees another's
+frames.
 
 Main types: ``Link``, its ``Ends`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network`` (makes and
-removes them). It must not know platforms: they choose one of ``host_port``, ``tap_port`` and
+removes them, by ``attachments.py``). It must not know platforms: they choose one of ``host_port``, ``tap_port`` and
 ``namespace_port`` for each link.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
 import os
-import socket
-import struct
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from virtoll.errors import GuestError, LabError
+from virtoll.lab.attachments import Attachment, Attachments, Port, Router, Way
+from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
 
 MAXIMUM_SOURCES = 3
-TUN_DEVICE = "/dev/net/tun"
 _MAXIMUM_GUESTS = 190
 _VLAN_PLACE = 128  # links in a VLAN are networks of their own, so much further up
-_NEVER = 1_000_000_000  # hundredths of a second
-_SIOCETHTOOL, _ETHTOOL_SGRO = 0x8946, 0x2C
+_LOOPBACK_MAC = "00:00:00:00:00:00"
 
 
 @dataclass(frozen=True)
@@ -51,6 +46,7 @@ class Link:
 
     ``owner`` is the guest's number and ``place`` the link's in it: both are in its addresses.
     ``trunk``: the NIC that leads to the peer on another host; its bridge is shared by all guests. None: a veth pair.
+    ``attachment``: how it reaches the guest.
     """
 
     name: str
@@ -65,6 +61,7 @@ class Link:
     port_interface: str
     bridge: str
     trunk: str | None = None
+    attachment: Attachment = "bridge"
 
     def ends(self, ip_version: int = 4, *, tagged: bool = False) -> Ends:
         """The addresses of both ends, of IPv4 or IPv6 (RFC 5180: 2001:2::/48 for benchmarks), in a VLAN or outside."""
@@ -87,8 +84,24 @@ class Link:
 
     @property
     def outer_interface(self) -> str:
-        """The bridge's port where the guest's own end is a veth that was moved away."""
+        """The lab's end (a bridge's port, a router's interface) of a veth whose other end is the guest's."""
         return f"v{self.port_interface[1:]}"
+
+    @property
+    def router_macs(self) -> tuple[str, str]:
+        """MAC addresses of a routed link's router: of its interface to the peer, and of that to the guest."""
+        own = self.guest_mac.split(":", 4)[-1]
+        return f"02:76:74:04:{own}", f"02:76:74:05:{own}"
+
+    @property
+    def peer_next_hop_mac(self) -> str:
+        """What the peer writes into a frame for the guest: the guest's own MAC address, or its router's."""
+        return self.router_macs[0] if self.attachment == "routed" else self.guest_mac
+
+    @property
+    def guest_next_hop_mac(self) -> str:
+        """What the guest writes into a frame for the peer: the peer's own MAC address, or its router's."""
+        return self.router_macs[1] if self.attachment == "routed" else self.peer_mac
 
 
 @dataclass(frozen=True)
@@ -106,6 +119,11 @@ class GuestNetwork:
     def sink(self) -> Link:
         """The link that traffic leaves the guest by."""
         return next(link for link in self.links if link.role == "sink")
+
+    @property
+    def attachment(self) -> Attachment:
+        """How the links that carry traffic reach the guest; ``bridge`` where there is none."""
+        return next((link.attachment for link in self.links if link.role != "marks"), "bridge")
 
     @property
     def marks(self) -> Link | None:
@@ -157,21 +175,30 @@ def over_trunks(network: GuestNetwork, near: Sequence[str], far: Sequence[tuple[
     return GuestNetwork(tuple(through(one, ways[one.name]) if one.name in ways else one for one in network.links))
 
 
+def with_found_macs(network: GuestNetwork, found: Sequence[str]) -> GuestNetwork:
+    """The same links with the MAC addresses of devices that were handed in whole, as the guest found them, in order.
+
+    A link keeps its planned address where the guest has it: only NICs that are not the lab's own come with another.
+    """
+    planned = {link.guest_mac for link in network.links}
+    others = iter([mac for mac in found if mac not in {*planned, _LOOPBACK_MAC}])
+
+    def told(link: Link) -> Link:
+        known = link.guest_mac in found or link.attachment != "passthrough"
+        return link if known else replace(link, guest_mac=next(others, link.guest_mac))
+
+    return GuestNetwork(tuple(told(link) for link in network.links))
+
+
+def attached(network: GuestNetwork, attachment: Attachment) -> GuestNetwork:
+    """The same links, those that carry traffic attached in that way; the link for marks keeps its bridge."""
+    links = (link if link.role == "marks" else replace(link, attachment=attachment) for link in network.links)
+    return GuestNetwork(tuple(links))
+
+
 def taps_allowed() -> bool:
     """True where this user may open /dev/net/tun; Debian allows everybody, some hosts only root."""
     return os.access(TUN_DEVICE, os.R_OK | os.W_OK)
-
-
-def receive_offload(interface: str) -> None:
-    """Switch generic receive offload on: a veth then takes frames in by NAPI, and redirected XDP frames at all.
-
-    Without it (or an XDP program) the kernel lets fall every frame that an XDP program of the other end redirects.
-    UDP frames are not merged by it.
-    """
-    value = ctypes.create_string_buffer(struct.pack("=II", _ETHTOOL_SGRO, 1))
-    request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(value))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as descriptor:
-        fcntl.ioctl(descriptor, _SIOCETHTOOL, request)
 
 
 @contextlib.contextmanager
@@ -179,73 +206,67 @@ def _refused(link: Link) -> Iterator[None]:
     """A link that the kernel refuses costs the guest that wanted it, not the campaign."""
     try:
         yield
-    except (NetlinkError, OSError) as error:
+    except (NetlinkError, OSError, LabError) as error:
         raise GuestError(f"its link {link.name} could not be made: {error}") from error
 
 
 class Network:
-    """Makes links in the lab's network namespace; ``peer_pid`` is a process in the peer's."""
+    """Makes links in the lab's network namespace; ``peer_pid`` is a process in the peer's.
 
-    def __init__(self, peer_pid: int) -> None:
+    ``routers`` starts an agent in a network namespace of its own, for links that are routed.
+    """
+
+    def __init__(self, peer_pid: int, routers: Callable[[str], Router] | None = None) -> None:
         """Open a netlink socket in this (the lab's) namespace."""
-        self._route = IPRoute()
+        self._interfaces = Interfaces()
+        self._attachments = Attachments(self._interfaces, peer_pid, routers)
         self._peer_pid = peer_pid
-        self._ports: dict[str, str] = {}
 
     def close(self) -> None:
-        """Close the netlink socket; the interfaces stay until their namespace ends."""
-        self._route.close()
+        """End the routers and close the netlink socket; other interfaces stay until their namespace ends."""
+        for way in self._attachments.ways.values():
+            if way.router is not None:
+                way.router.close()
+        self._interfaces.close()
 
     def host_port(self, link: Link) -> None:
         """The link ends at the lab's own namespace: the guest is the host itself."""
         with _refused(link):
-            if link.trunk is None:
-                self._veth(link.lab_interface, link.guest_mac, link.peer_interface, link.peer_mac, link.mtu_bytes)
-                self._to_peer(link)
-            else:
-                self._bridged(link)
-                self._outer_port(link)
+            self._attachments.host(link)
 
-    def tap_port(self, link: Link) -> str:
-        """The link ends at a tap in a bridge of its own; returns the tap's name."""
+    def tap_port(self, link: Link, device: str | None = None) -> Port:
+        """The link ends at a machine's monitor: what to give it. A descriptor is the caller's to close.
+
+        ``device``: the PCI address of a NIC that the machine is given instead; it goes back with ``remove``.
+        """
         with _refused(link):
-            self._bridged(link)
-            self._ports[link.port_interface] = link.port_interface
-            self._route.link("add", ifname=link.port_interface, kind="tuntap", mode="tap")
-            self._enslave(link, link.port_interface)
-        return link.port_interface
+            return self._attachments.tap(link, device)
 
     def namespace_port(self, link: Link, pid: int) -> None:
-        """The link ends at a veth that is moved into the namespace of process ``pid``, through a bridge of its own."""
+        """The link ends at an interface that is moved into the network namespace of process ``pid``."""
         with _refused(link):
-            self._bridged(link)
-            self._outer_port(link)
-            self._route.link("set", index=self._index(link.port_interface), net_ns_pid=pid)
+            self._attachments.namespace(link, pid)
 
-    def ports(self, network: GuestNetwork) -> dict[str, str]:
-        """By link's name, the port of its bridge that faces the guest; none for links that end in the lab itself."""
-        made = [link for link in network.links if link.port_interface in self._ports]
-        return {link.name: self._ports[link.port_interface] for link in made}
+    def ways(self, network: GuestNetwork) -> dict[str, Way]:
+        """By link's name, the lab's interfaces on it; nothing for links that have none."""
+        made = self._attachments.ways
+        return {link.name: made[link.port_interface] for link in network.links if link.port_interface in made}
 
     def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
         """A veth pair inside the peer's namespace: generator and sink with nothing between."""
         try:
-            self._veth(names[0], macs[0], names[1], macs[1], mtu_bytes)
+            self._interfaces.veth(names[0], macs[0], names[1], macs[1], mtu_bytes)
             for name in names:
                 receive_offload(name)
-            for index in [self._index(name) for name in names]:
-                self._route.link("set", index=index, net_ns_pid=self._peer_pid)
+            for name in names:
+                self._interfaces.move(name, self._peer_pid)
         except (NetlinkError, OSError) as error:
             raise GuestError(f"the pair for the calibration could not be made: {error}") from error
 
     def remove(self, network: GuestNetwork) -> None:
         """Remove the links of a guest that has ended; what its namespace took along is gone already."""
         for link in network.links:
-            self._ports.pop(link.port_interface, None)
-            own = (link.lab_interface, link.bridge) if link.trunk is None else ()
-            for name in (link.outer_interface, link.port_interface, *own):
-                with contextlib.suppress(NetlinkError, LabError):
-                    self._route.link("del", index=self._index(name))
+            self._attachments.remove(link)
 
     def adopt(self, nics: Sequence[str], outside: int) -> None:
         """Take NICs into the lab from the namespace outside (a descriptor); physical ones go back when the lab ends."""
@@ -255,50 +276,3 @@ class Network:
             done = subprocess.run(command, pass_fds=(outside,), capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 raise LabError(f"testbed: interface {nic} could not be taken into the lab: {done.stderr.strip()}")
-
-    def _outer_port(self, link: Link) -> None:
-        """A veth pair from the link's bridge to an interface that is the guest's, or will be."""
-        self._ports[link.port_interface] = outside = link.outer_interface
-        self._veth(outside, None, link.port_interface, link.guest_mac, link.mtu_bytes)
-        self._enslave(link, outside)
-
-    def _trunked(self, link: Link, nic: str) -> None:
-        """The shared bridge of a NIC, made at its first use; it never forgets where a guest is."""
-        if not self._route.link_lookup(ifname=link.bridge):
-            self._route.link("add", ifname=link.bridge, kind="bridge", br_mcast_snooping=0, br_ageing_time=_NEVER)
-            self._route.link("set", index=self._index(link.bridge), mtu=link.mtu_bytes, state="up")
-            self._enslave(link, nic)
-            with contextlib.suppress(OSError):  # a NIC that cannot is used as it is
-                receive_offload(nic)
-
-    def _bridged(self, link: Link) -> None:
-        if link.trunk is not None:
-            self._trunked(link, link.trunk)
-            return
-        self._veth(link.lab_interface, None, link.peer_interface, link.peer_mac, link.mtu_bytes)
-        self._route.link("add", ifname=link.bridge, kind="bridge", br_mcast_snooping=0)
-        self._route.link("set", index=self._index(link.bridge), mtu=link.mtu_bytes, state="up")
-        self._enslave(link, link.lab_interface)
-        self._to_peer(link)
-
-    def _enslave(self, link: Link, port: str) -> None:
-        index = self._index(port)
-        self._route.link("set", index=index, mtu=link.mtu_bytes, master=self._index(link.bridge))
-        self._route.link("set", index=index, state="up")
-
-    def _veth(self, one: str, one_mac: str | None, other: str, other_mac: str, mtu_bytes: int) -> None:
-        peer: dict[str, Any] = {"ifname": other, "address": other_mac, "mtu": mtu_bytes}
-        first: dict[str, Any] = {"address": one_mac} if one_mac else {}
-        self._route.link("add", ifname=one, kind="veth", peer=peer, mtu=mtu_bytes, **first)
-        self._route.link("set", index=self._index(one), state="up")
-
-    def _to_peer(self, link: Link) -> None:
-        if link.role == "source":
-            receive_offload(link.lab_interface)
-        self._route.link("set", index=self._index(link.peer_interface), net_ns_pid=self._peer_pid)
-
-    def _index(self, name: str) -> int:
-        found = self._route.link_lookup(ifname=name)
-        if not found:
-            raise LabError(f"interface {name} is not in the lab")
-        return int(found[0])

@@ -1,14 +1,17 @@
-"""What can outlive every process of a lab: cgroup folders. Recorded before they are made, swept afterwards.
+"""What can outlive every process of a lab: cgroup folders, and PCI devices that a machine was given. Recorded before
+they are made or taken, swept afterwards.
 
 Each lab has a folder ``<state>/labs/<lab id>`` with a lock file that is held (flock) by the launcher, the lab and the
 janitor: as long as one of them lives, nobody else sweeps it. All cgroup folders of a lab are below one folder, named
-after the lab, in each hierarchy; so the record is the lab's name alone, and it exists before any of them.
+after the lab, in each hierarchy; so the lab's name alone is their record, and it exists before any of them. PCI devices
+are noted one by one in a file of that folder, which the lab reaches by a descriptor only: it has a /run of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -18,8 +21,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from virtoll.errors import GuestError
+from virtoll.lab.vfio import PciBus
+
+RECORD_VARIABLE = "VIRTOLL_LAB_RECORD"  # the number of a descriptor of the record's folder, inside the lab
 LAB_ID = re.compile(r"^virtoll-[0-9a-f]{12}$")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
+_DEVICES = "vfio.jsonl"
 _SWEEP_DEADLINE_SECONDS = 5.0
 
 
@@ -81,6 +89,32 @@ def dead_labs() -> Iterator[LabRecord]:
             os.close(descriptor)
 
 
+def note_device(address: str, driver: str | None) -> None:
+    """Inside a lab: write down that a PCI device is about to be taken from its driver; on disk when this returns."""
+    folder = os.environ.get(RECORD_VARIABLE)
+    if folder is None:
+        raise GuestError(f"vfio: {address} cannot be taken: this lab has no record that would give it back")
+    line = json.dumps({"address": address, "driver": driver}) + "\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    descriptor = os.open(_DEVICES, flags, 0o600, dir_fd=int(folder))
+    try:
+        os.write(descriptor, line.encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def noted_devices(folder: Path) -> list[tuple[str, str | None]]:
+    """Address and driver of each device that a lab noted, the first note of each: what came first was the host's."""
+    file = folder / _DEVICES
+    found: dict[str, str | None] = {}
+    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+        with contextlib.suppress(ValueError):  # a last line that was cut off by a crash: nothing was taken yet
+            noted = json.loads(line)
+            found.setdefault(noted["address"], noted["driver"])
+    return list(found.items())
+
+
 def cgroup_folders(lab_id: str, root: Path = CGROUP_ROOT) -> list[Path]:
     """The lab's folder in each cgroup hierarchy where it is there (v1: one a controller; v2: one)."""
     if not LAB_ID.match(lab_id):
@@ -89,11 +123,14 @@ def cgroup_folders(lab_id: str, root: Path = CGROUP_ROOT) -> list[Path]:
     return [hierarchy / lab_id for hierarchy in hierarchies if (hierarchy / lab_id).is_dir()]
 
 
-def sweep(record: LabRecord) -> list[str]:
+def sweep(record: LabRecord, pci: PciBus | None = None) -> list[str]:
     """Remove what the lab left; returns what was removed. Raises ``OSError`` when a folder stays busy for 5 s."""
     removed = [str(folder) for folder in cgroup_folders(record.lab_id)]
     for folder in removed:
         _remove_cgroup(Path(folder))
+    for address, driver in noted_devices(record.folder):
+        (pci or PciBus()).give_back(address, driver)
+        removed.append(f"PCI device {address}, back to {driver or 'no driver'}")
     if record.folder.is_dir():
         shutil.rmtree(record.folder, ignore_errors=True)
     for parent in (record.folder.parent, record.folder.parent.parent):

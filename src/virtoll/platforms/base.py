@@ -312,7 +312,7 @@ def network_request(network: GuestNetwork) -> dict[str, Any]:
                 "name": None,
                 "mtu": link.mtu_bytes,
                 "address": f"{link.guest_address}/24",
-                "neighbours": [{"address": link.peer_address, "mac": link.peer_mac}],
+                "neighbours": [{"address": link.peer_address, "mac": link.guest_next_hop_mac}],
             }
             for link in network.links
         ],

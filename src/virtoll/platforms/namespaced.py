@@ -6,10 +6,22 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
+from virtoll.errors import GuestError
 from virtoll.lab.cgroups import Group
 from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Site, connect_stdio
 
 NamespacedGuest = AgentGuest
+
+
+def move_links_in(guest: AgentGuest, request: GuestRequest, site: Site, pid: int) -> None:
+    """Attach the guest's links to the network namespace of process ``pid``; a guest that cannot have them is ended."""
+    network = site.require_network()
+    try:
+        for link in request.network.links:
+            network.namespace_port(link, pid)
+    except GuestError:
+        guest.stop()
+        raise
 
 
 def start_namespaced(

@@ -9,14 +9,15 @@ from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
+from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
-from virtoll.platforms.namespaced import NamespacedGuest, start_namespaced
+from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.native import confined, kernel_version
 
 _NAMESPACES = ["--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child=KILL", "--propagation", "private"]
 
 
-class NetworkNamespaceParameters(Parameters):
+class NetworkNamespaceParameters(Attached):
     """``limits``: ``cgroup`` holds the guest to its memory by a cgroup; a CPU quota is set either way."""
 
     limits: Literal["none", "cgroup"] = "none"
@@ -65,7 +66,6 @@ class NetworkNamespace:
             if group is None and limited:
                 raise GuestError("limits: cgroup needs root; run as root or leave it out")
         cleanup = [lambda: network.remove(request.network)]
-        guest = start_namespaced(request, place, command, "bridge", cleanup, group)
-        for link in request.network.links:
-            network.namespace_port(link, guest.process.pid)
+        guest = start_namespaced(request, place, command, request.network.attachment, cleanup, group)
+        move_links_in(guest, request, place, guest.process.pid)
         return guest

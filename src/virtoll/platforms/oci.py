@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.inside import wait_until
+from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
-from virtoll.platforms.namespaced import NamespacedGuest, start_namespaced
+from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
 
 _CAPABILITIES = [
     "CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_NET_BIND_SERVICE", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE",
@@ -26,8 +27,8 @@ _CAPABILITIES = [
 _PERIOD_MICROSECONDS = 100_000
 
 
-class OciParameters(Parameters):
-    """An OCI runtime has no parameters yet."""
+class OciParameters(Attached):
+    """An OCI runtime has no parameters of its own yet."""
 
 
 class OciPlatform:
@@ -69,7 +70,7 @@ class OciPlatform:
         place = require_site(site)
         lab, network = place.lab, place.require_network()
         bundle = lab.guest_folder(request.name)
-        container = bundle.name
+        container = request.name.replace("/", "-")
         agent = ["/init", "--seat", "guest", "--channel", "stdio"]
         _write_bundle(bundle, oci_configuration(place, agent, request))
         runtime = self._command(place)
@@ -79,11 +80,10 @@ class OciPlatform:
             lambda: network.remove(request.network),
             lambda: lab.run([*runtime, "delete", "--force", container], f"guest {request.name}"),
         ]
-        guest = start_namespaced(request, place, command, "bridge", cleanup)
+        guest = start_namespaced(request, place, command, request.network.attachment, cleanup)
         wait_until(pid_file.exists, 5.0, f"{self.runtime}'s pid file of {request.name}")
         guest.inner_group = int(pid_file.read_text())  # a runtime gives its container a session of its own
-        for link in request.network.links:
-            network.namespace_port(link, guest.inner_group)
+        move_links_in(guest, request, place, guest.inner_group)
         return guest
 
     def _command(self, site: Site) -> list[str]:

@@ -17,6 +17,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -25,16 +26,20 @@ from qemu.qmp import QMPClient, QMPError
 
 from virtoll.errors import GuestDied, GuestError
 from virtoll.experiment import Parameters
-from virtoll.lab.network import TUN_DEVICE, GuestNetwork, Link, taps_allowed
+from virtoll.lab.attachments import Port
+from virtoll.lab.interfaces import TUN_DEVICE
+from virtoll.lab.network import GuestNetwork, Link, taps_allowed
+from virtoll.platforms.attaching import AttachedMachine, descriptors, machine_ports, qemu_backend
 from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, require_site, socket_session
 
 _MIB = 2**20
 _NIC_MODELS = {"virtio-net": "virtio-net-pci", "e1000": "e1000"}
 _MACHINES = {"x86_64": "q35", "aarch64": "virt"}
+_NO_PORTS: Mapping[str, Port] = {}
 _CONSOLES = {"x86_64": "ttyS", "aarch64": "ttyAMA"}
 
 
-class QemuParameters(Parameters):
+class QemuParameters(AttachedMachine):
     """NIC model of every link, and the way to the agent."""
 
     nic: Literal["virtio-net", "e1000"] = "virtio-net"
@@ -137,7 +142,7 @@ class Qemu:
             if path is not None and Path(path).exists():
                 status = Path(path).stat()
                 found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
-        return "; ".join([*found, *map(str, os.getgroups())])
+        return "; ".join([*found, *map(str, os.getgroups()), self.parameters.refusal() or "attachable"])
 
     def probe(self, site: Site | None) -> Probe:
         """Boot a guest without network and wait for its agent."""
@@ -148,6 +153,8 @@ class Qemu:
         version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
         if self.accelerator not in place.lab.run([self.binary, "-accel", "help"], "probe").split():
             return Probe(False, version, f"{version} was built without {self.accelerator}; install one that has it")
+        if (refused := self.parameters.refusal()) is not None:
+            return Probe(False, version, refused)
         if not taps_allowed():
             remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root"
             return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
@@ -159,20 +166,15 @@ class Qemu:
         return Probe(True, version, None)
 
     def start(self, request: GuestRequest, site: Site | None) -> QemuGuest:
-        """Boot the image with one NIC a link, each on a tap in a bridge."""
+        """Boot the image with one NIC a link, each on a tap or macvtap, or a device of its own."""
         place = require_site(site)
         network = place.require_network()
-        try:
-            for link in request.network.links:
-                network.tap_port(link)
-            guest = self._start(request, place)
-        except GuestError:
-            network.remove(request.network)
-            raise
+        with machine_ports(network, request.network, self.parameters.devices(request.network)) as ports:
+            guest = self._start(request, place, ports)
         guest.cleanup.append(lambda: network.remove(request.network))
         return guest
 
-    def _start(self, request: GuestRequest, site: Site) -> QemuGuest:
+    def _start(self, request: GuestRequest, site: Site, ports: Mapping[str, Port] = _NO_PORTS) -> QemuGuest:
         folder = site.lab.guest_folder(request.name.replace("/", "-"))
         console, output = folder / "console.txt", folder / "qemu.txt"
         agent, agent_end = socket_session(request.name)
@@ -180,7 +182,7 @@ class Qemu:
         ends = (agent_end.fileno(), monitor_end.fileno())
         argv = self.command(request, site, console, *ends)
         for link in request.network.links:
-            argv += self._nic(link)
+            argv += self._nic(link, ports[link.name])
         # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
         group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
         spawned = time.monotonic_ns()
@@ -192,7 +194,7 @@ class Qemu:
                 group=group,
                 stdout=stream.fileno(),
                 stderr=subprocess.STDOUT,
-                pass_fds=ends,
+                pass_fds=(*ends, *descriptors(ports)),
             )
         agent_end.close()
         monitor_end.close()
@@ -200,7 +202,7 @@ class Qemu:
             agent=agent,
             peer=site.peer or agent,
             process=process,
-            attachment="bridge",
+            attachment=request.network.attachment,
             console_file=console,
             spawned_monotonic_ns=spawned,
             monitor=Monitor(monitor_ours, request.name),
@@ -237,10 +239,16 @@ class Qemu:
             return ["-serial", "chardev:agent"]
         return ["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=virtoll"]
 
-    def _nic(self, link: Link) -> list[str]:
-        backend = f"tap,id={link.name},ifname={link.port_interface},script=no,downscript=no"
+    def _nic(self, link: Link, port: Port) -> list[str]:
+        if port.pci_address is not None:
+            return ["-device", f"vfio-pci,host={port.pci_address}"]
         model = _NIC_MODELS[self.parameters.nic]
-        return ["-netdev", backend, "-device", f"{model},netdev={link.name},mac={link.guest_mac},romfile="]
+        return [
+            "-netdev",
+            qemu_backend(link, port),
+            "-device",
+            f"{model},netdev={link.name},mac={link.guest_mac},romfile=",
+        ]
 
 
 class QemuTcg(Qemu):

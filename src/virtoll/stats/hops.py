@@ -12,6 +12,8 @@ The way is a chain of *stations*, each a count of frames that passed it: the gen
   are told, and how many frames are in none of them (netfilter, for one, has none).
 - Where a station is left out, the loss lies somewhere between its neighbours; if those places have not all the same
   owner, it is *unlocated*.
+- A device that is stacked on another hands its frames on within one call and reports what the lower one dropped as its
+  own drop: there only the lower one is asked (a macvlan's way out).
 - From where sources share the way, a loss is divided among them by what they had left, to whole frames.
 """
 
@@ -39,12 +41,12 @@ class Place(StrEnum):
 
     GENERATOR = "generator's interface"
     ENTRY_RING = "ring into the lab"
-    BRIDGE_IN = "bridge, inward"
+    ATTACHMENT_IN = "attachment, inward"
     PORT = "queue towards the guest"
     GUEST_NIC = "guest's NIC, inward"
     GUEST = "inside the guest"
     GUEST_QUEUE = "guest's NIC, outward"
-    BRIDGE_OUT = "bridge, outward"
+    ATTACHMENT_OUT = "attachment, outward"
     SINK_RING = "ring of the sink's interface"
     SINK = "sink"
 
@@ -102,7 +104,7 @@ def locate(point: Point) -> tuple[Loss, ...]:
         found, rest, pending = _walk(own, source.offered_frames, low, [low])
         losses += [Loss(source.source, places, frames, told) for places, frames, told in found]
         left[source.source] = rest
-    shared = [station for hop in hops if hop.source is None for station in _stations(hop, noise)]
+    shared = _shared_stations([hop for hop in hops if hop.source is None], noise)
     shared.append(_Station(Place.SINK, sum(one.forwarded_frames for one in point.sink.per_source)))
     total = sum(one.forwarded_frames for one in point.sink.per_source)
     if not hops:
@@ -132,20 +134,40 @@ def _noise(point: Point) -> int:
 
 _INWARD = {"entry": Place.ENTRY_RING, "guest-in": Place.GUEST_NIC, "port-out": Place.GUEST_QUEUE,
            "sink": Place.SINK_RING}  # fmt: skip
-_OUTWARD = {"generator": (Place.GENERATOR, Place.ENTRY_RING), "port-in": (Place.BRIDGE_IN, Place.PORT),
-            "guest-out": (Place.GUEST, Place.GUEST_QUEUE), "exit": (Place.BRIDGE_OUT, Place.SINK_RING)}  # fmt: skip
+_OUTWARD = {"generator": (Place.GENERATOR, Place.ENTRY_RING), "port-in": (Place.ATTACHMENT_IN, Place.PORT),
+            "guest-out": (Place.GUEST, Place.GUEST_QUEUE), "port-out": (Place.GUEST_QUEUE, Place.ATTACHMENT_OUT),
+            "exit": (Place.ATTACHMENT_OUT, Place.SINK_RING)}  # fmt: skip
+
+
+def _shared_stations(hops: Sequence[Hop], noise: int) -> list[_Station]:
+    """The stations of the way that all sources share; a device stacked on the last one only counts what it got."""
+    found: list[_Station] = []
+    for place, hop in enumerate(hops):
+        stations = _stations(hop, noise)
+        stacked = hop.direction == "out" and [below.role for below in hops[place + 1 : place + 2]] == ["exit"]
+        found += stations[:1] if stacked else stations
+    return found
 
 
 def _stations(hop: Hop, noise: int) -> list[_Station]:
-    """One station where frames come in; two where they go out: handed to the interface, and taken by its far end."""
-    if hop.direction == "in":
+    """One station where frames come in; three where they go out: handed to the interface, out of its queue, taken on.
+
+    A macvtap is the guest's own end, so what comes in by it goes to the guest: two, by its counters of receipt.
+    """
+    if hop.direction == "in" and hop.role in _INWARD:
         count = growth(hop, "rx_packets")
         return [_Station(_INWARD[hop.role], None if count is None else count - noise, None, hop)]
-    sent, dropped, queued = growth(hop, "tx_packets"), growth(hop, "tx_dropped"), growth(hop, "queue_dropped")
     before, after = _OUTWARD[hop.role]
     queue = after if hop.role in ("port-in", "guest-out") else before
     if hop.role == "exit" and hop.where == "guest":
         before, queue = Place.GUEST, Place.GUEST_QUEUE
+    if hop.direction == "in":
+        received, lost = growth(hop, "rx_packets"), growth(hop, "rx_dropped")
+        if received is None or lost is None:
+            return [_Station(before, None, None, hop), _Station(after, None, None, hop)]
+        # What was dropped on receipt has been counted as received.
+        return [_Station(before, received - noise, None, hop), _Station(after, received - lost - noise, lost, hop)]
+    sent, dropped, queued = growth(hop, "tx_packets"), growth(hop, "tx_dropped"), growth(hop, "queue_dropped")
     if sent is None or dropped is None or queued is None:
         return [_Station(before, None, None, hop), _Station(queue, None, None, hop), _Station(after, None, None, hop)]
     return [_Station(before, sent + dropped + queued - noise, None, hop),

@@ -79,7 +79,7 @@ def _stream(bench: Bench, wanted: ForwardParameters) -> Stream:
     version, tagged = wanted.ip_version, wanted.vlan > 0
     target = sink.ends(version, tagged=tagged).peer
     lanes = tuple(
-        Lane(link.peer_interface, link.peer_mac, link.guest_mac, link.ends(version, tagged=tagged).peer, target)
+        Lane(link.peer_interface, link.peer_mac, link.peer_next_hop_mac, link.ends(version, tagged=tagged).peer, target)
         for link in bench.network.sources[: wanted.sources]
     )
     return Stream(lanes, (sink.peer_interface,), bench.generator_cpu, bench.sink_cpu)

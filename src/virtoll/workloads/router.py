@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from virtoll.errors import AgentError
 from virtoll.lab.network import GuestNetwork
 from virtoll.timekeeper import await_path
 from virtoll.workloads.base import Bench
@@ -25,6 +26,10 @@ def routing(bench: Bench, wanted: FrameParameters) -> Iterator[None]:
     """
     request = router_request(bench.network, wanted.ip_version, wanted.vlan)
     if request is not None:
+        if bench.network.attachment == "routed":
+            raise AgentError(
+                "unsupported", "its links are routed by IPv4 without tags; use ip_version 4, vlan 0, or attachment bridge"
+            )
         _set(bench, request)
     yield
     if wanted.vlan:
@@ -47,7 +52,7 @@ def router_request(network: GuestNetwork, ip_version: int, vlan: int) -> dict[st
         ends = link.ends(ip_version, tagged=vlan > 0)
         own = {
             "address" if ip_version == 4 else "ipv6_address": f"{ends.guest}/{ends.prefix_bits}",
-            "neighbours": [{"address": ends.peer, "mac": link.peer_mac}],
+            "neighbours": [{"address": ends.peer, "mac": link.guest_next_hop_mac}],
         }
         interfaces.append({"mac": link.guest_mac, **({"vlans": [{"vlan": vlan, **own}]} if vlan else own)})
     return {"interfaces": interfaces, **({"ipv6_forward": True} if ip_version == 6 else {})}

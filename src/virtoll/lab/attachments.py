@@ -1,0 +1,241 @@
+"""How a link reaches its guest, as a factor: ``bridge``, ``routed``, ``macvtap``, ``passthrough``; native has ``veth``.
+
+Main types: ``Attachments`` (makes one link in one of these ways), ``Port`` (what a machine's monitor is given), ``Way``
+(which interfaces of the lab stand on the link, for the counters) and ``Router`` (the namespace of a routed link).
+It must not know platforms, nor plan names or addresses: ``network.py`` does.
+
+A routed link has a network namespace of its own, in which the host's kernel routes between two interfaces: the one that
+faces the peer and the one that faces the guest. Two routes do, without policy rules: those every packet of the lab's
+own namespace, and so native's, would have to pass.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from virtoll.errors import GuestError, LabError
+from virtoll.lab import residue
+from virtoll.lab.interfaces import Interfaces, in_namespace, open_macvtap, open_tap, receive_offload
+from virtoll.lab.vfio import PciBus
+
+if TYPE_CHECKING:
+    from virtoll.lab.network import Link
+
+Attachment = Literal["bridge", "routed", "macvtap", "passthrough"]
+_NEVER = 1_000_000_000  # hundredths of a second
+
+
+class Router(Protocol):
+    """An agent in a network namespace that ends with it; ``pid`` is its process."""
+
+    @property
+    def pid(self) -> int:
+        """The process whose namespace it is."""
+        ...
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> dict[str, Any]:
+        """One of the agent's operations."""
+        ...
+
+    def close(self) -> None:
+        """End the agent, and its namespace with all that is in it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Port:
+    """A machine's end of a link: a tap by its name, or an open descriptor that its monitor inherits and we close.
+
+    ``pci_address``: a device that is handed into the machine itself; then there is neither.
+    """
+
+    interface: str | None = None
+    descriptor: int | None = None
+    pci_address: str | None = None
+
+
+@dataclass(frozen=True)
+class Way:
+    """The lab's interfaces on a link: ``entry`` faces the peer, ``port`` the guest; None where there is no such one.
+
+    ``guests_own``: the port is the guest's end and not the other side of it, so what it receives goes to the guest.
+    ``router`` reads their counters where they are not in the lab's own namespace.
+    """
+
+    entry: str | None = None
+    port: str | None = None
+    guests_own: bool = False
+    router: Router | None = None
+
+
+class Attachments:
+    """Makes links; ``routers`` starts a router with a name, None where none can be had."""
+
+    def __init__(self, interfaces: Interfaces, peer_pid: int, routers: Callable[[str], Router] | None) -> None:
+        """``peer_pid`` is a process in the peer's namespace."""
+        self._at = interfaces
+        self._peer_pid = peer_pid
+        self._routers = routers
+        self._pci = PciBus()
+        self._devices: dict[str, tuple[str, str | None]] = {}
+        self.ways: dict[str, Way] = {}
+
+    def tap(self, link: Link, device: str | None) -> Port:
+        """The link ends at a machine's monitor, or is the PCI device at the address ``device``."""
+        made = {"bridge": self._tap_in_bridge, "routed": self._tap_routed, "macvtap": self._macvtap}
+        if device is not None:
+            driver = self._pci.driver(device)
+            residue.note_device(device, driver)
+            self._devices[link.port_interface] = (device, driver)
+            self._pci.take(device)
+            return Port(pci_address=device)
+        if link.attachment not in made:
+            raise GuestError(
+                f"attachment: {link.attachment}: a machine takes PCI devices only: name them in 'vfio', or choose "
+                f"another of {', '.join(made)}"
+            )
+        return made[link.attachment](link)
+
+    def namespace(self, link: Link, pid: int) -> None:
+        """The link ends in the network namespace of process ``pid``."""
+        made = {
+            "bridge": self._veth_in_bridge,
+            "routed": self._veth_routed,
+            "macvtap": self._macvlan,
+            "passthrough": self._moved,
+        }
+        made[link.attachment](link, pid)
+
+    def host(self, link: Link) -> None:
+        """The link ends at the lab's own namespace."""
+        if link.trunk is None:
+            self._pair(link, link.guest_mac)
+        else:
+            self._bridged(link)
+            self._outer_port(link)
+
+    def remove(self, link: Link) -> None:
+        """Remove a link, whatever of it is there; its names are free when this returns."""
+        way = self.ways.pop(link.port_interface, Way())
+        own = (link.lab_interface, link.bridge) if link.trunk is None else ()
+        for name in (link.outer_interface, link.port_interface, *own):
+            self._at.remove(name)
+        if link.trunk is None and link.attachment in ("routed", "passthrough"):
+            # Its lab's end is in another namespace, whose end the kernel works off in its own time.
+            with contextlib.suppress(LabError):
+                in_namespace(self._peer_pid, [f"link del {link.peer_interface}"])
+        if way.router is not None:
+            way.router.close()
+        if link.port_interface in self._devices:
+            self._pci.give_back(*self._devices.pop(link.port_interface))
+
+    def _veth_in_bridge(self, link: Link, pid: int) -> None:
+        self._bridged(link)
+        self._outer_port(link)
+        self._at.move(link.port_interface, pid)
+
+    def _tap_in_bridge(self, link: Link) -> Port:
+        self._bridged(link)
+        self.ways[link.port_interface] = Way(link.lab_interface, link.port_interface)
+        self._at.tap(link.port_interface)
+        self._at.enslave(link.port_interface, link.bridge, link.mtu_bytes)
+        return Port(interface=link.port_interface)
+
+    def _veth_routed(self, link: Link, pid: int) -> None:
+        self._pair(link, link.router_macs[0])
+        self._at.veth(
+            link.outer_interface, link.router_macs[1], link.port_interface, link.guest_mac, link.mtu_bytes
+        )  # fmt: skip
+        self._route(link, link.outer_interface)
+        self._at.move(link.port_interface, pid)
+
+    def _tap_routed(self, link: Link) -> Port:
+        self._pair(link, link.router_macs[0])
+        self._at.tap(link.port_interface, link.router_macs[1])
+        descriptor = open_tap(link.port_interface)  # while it is here: a descriptor follows it into any namespace
+        try:
+            self._route(link, link.port_interface)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return Port(descriptor=descriptor)
+
+    def _macvtap(self, link: Link) -> Port:
+        self._pair(link, None)
+        self.ways[link.port_interface] = Way(link.lab_interface, link.port_interface, guests_own=True)
+        self._at.macvlan(link.port_interface, link.guest_mac, link.lab_interface, "macvtap", link.mtu_bytes)
+        self._at.up(link.port_interface)
+        return Port(descriptor=open_macvtap(link.port_interface))
+
+    def _macvlan(self, link: Link, pid: int) -> None:
+        self._pair(link, None)
+        self.ways[link.port_interface] = Way(link.lab_interface)
+        self._at.macvlan(link.port_interface, link.guest_mac, link.lab_interface, "macvlan", link.mtu_bytes)
+        self._at.move(link.port_interface, pid)
+
+    def _moved(self, link: Link, pid: int) -> None:
+        self._pair(link, link.guest_mac)
+        self._at.move(link.lab_interface, pid)
+        # The move switched it off, and until it is on again the peer's end has no carrier.
+        in_namespace(pid, [f"link set {link.lab_interface} up"])
+
+    def _route(self, link: Link, port: str) -> None:
+        """A router of the link's own, between the lab's interface and ``port``: peer on one side, all else beyond.
+
+        Neighbours are permanent: nothing is resolved while something is measured.
+        """
+        if self._routers is None:
+            raise GuestError("attachment: routed: no agent can be started here that routes; choose another attachment")
+        router = self._routers(link.port_interface)
+        near = link.lab_interface
+        self.ways[link.port_interface] = Way(near, port, router=router)
+        self._at.move(near, router.pid)
+        self._at.move(port, router.pid)
+        in_namespace(router.pid, [
+            "link set lo up",  # by its address the kernel knows one network from a gateway
+            f"link set {near} mtu {link.mtu_bytes} up",
+            f"link set {port} mtu {link.mtu_bytes} up",
+            f"route add {link.peer_address}/32 dev {near}",
+            f"neigh add {link.peer_address} lladdr {link.peer_mac} nud permanent dev {near}",
+            f"route add default via {link.guest_address} dev {port} onlink",
+            f"neigh add {link.guest_address} lladdr {link.guest_mac} nud permanent dev {port}",
+        ])  # fmt: skip
+        router.call("network", interfaces=[], routes=[], ip_forward=True)
+
+    def _outer_port(self, link: Link) -> None:
+        """A veth pair from the link's bridge to an interface that is the guest's, or will be."""
+        outside = link.outer_interface
+        self.ways[link.port_interface] = Way(link.lab_interface, outside)
+        self._at.veth(outside, None, link.port_interface, link.guest_mac, link.mtu_bytes)
+        self._at.enslave(outside, link.bridge, link.mtu_bytes)
+
+    def _bridged(self, link: Link) -> None:
+        if link.trunk is not None:
+            self._trunked(link, link.trunk)
+            return
+        self._at.veth(link.lab_interface, None, link.peer_interface, link.peer_mac, link.mtu_bytes)
+        self._at.bridge(link.bridge, link.mtu_bytes)
+        self._at.enslave(link.lab_interface, link.bridge, link.mtu_bytes)
+        self._to_peer(link)
+
+    def _trunked(self, link: Link, nic: str) -> None:
+        """The shared bridge of a NIC, made at its first use; it never forgets where a guest is."""
+        if not self._at.there(link.bridge):
+            self._at.bridge(link.bridge, link.mtu_bytes, br_ageing_time=_NEVER)
+            self._at.enslave(nic, link.bridge, link.mtu_bytes)
+            with contextlib.suppress(OSError):  # a NIC that cannot is used as it is
+                receive_offload(nic)
+
+    def _pair(self, link: Link, lab_mac: str | None) -> None:
+        """The veth pair between the peer and the lab, without a bridge."""
+        self._at.veth(link.lab_interface, lab_mac, link.peer_interface, link.peer_mac, link.mtu_bytes)
+        self._to_peer(link)
+
+    def _to_peer(self, link: Link) -> None:
+        if link.role == "source":
+            receive_offload(link.lab_interface)
+        self._at.move(link.peer_interface, self._peer_pid)
