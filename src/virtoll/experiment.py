@@ -188,11 +188,16 @@ def _platform_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) 
         label = _label(given.pop("label", None), where, path)
         for combination in _combinations(given, catalogue.platforms[name], where, path):
             parameters = _validate(catalogue.platforms[name], combination, path, where)
-            named = label or "-".join([name, *(str(value) for value in combination.values())])
+            named = label or "-".join([name, *(_in_words(parameters, key) for key in combination)])
             if any(named == choice.label for choice in choices):
                 raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
             choices.append(PlatformChoice(named, name, parameters))
     return tuple(choices)
+
+
+def _in_words(parameters: Parameters, key: str) -> str:
+    """A parameter's checked value: what was written may say the same in another way (``on`` and ``true``)."""
+    return str(getattr(parameters, key))
 
 
 def _workload_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> tuple[WorkloadChoice, ...]:

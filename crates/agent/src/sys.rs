@@ -263,26 +263,70 @@ fn text(bytes: &[u8]) -> io::Result<CString> {
 /// # Errors
 /// The call's.
 pub fn mount(kind: &str, place: &str, options: &str) -> io::Result<()> {
-    let (kind, place, options) =
-        (text(kind.as_bytes())?, text(place.as_bytes())?, text(options.as_bytes())?);
+    mount_with(kind, kind, place, 0, options)
+}
+
+/// Mounts a disk, for reading only where it cannot be written.
+///
+/// # Errors
+/// The call's.
+pub fn mount_disk(device: &str, kind: &str, place: &str) -> io::Result<()> {
+    let read_only = [libc::EROFS, libc::EACCES];
+    match mount_with(device, kind, place, 0, "") {
+        Err(error) if error.raw_os_error().is_some_and(|code| read_only.contains(&code)) => {
+            mount_with(device, kind, place, libc::MS_RDONLY, "")
+        }
+        other => other,
+    }
+}
+
+/// Moves what is mounted at one place to another.
+///
+/// # Errors
+/// The call's.
+pub fn move_mount(from: &str, to: &str) -> io::Result<()> {
+    mount_with(from, "", to, libc::MS_MOVE, "")
+}
+
+fn mount_with(source: &str, kind: &str, place: &str, flags: u64, options: &str) -> io::Result<()> {
+    let (source, kind, place, options) = (
+        text(source.as_bytes())?,
+        text(kind.as_bytes())?,
+        text(place.as_bytes())?,
+        text(options.as_bytes())?,
+    );
     // SAFETY: all strings are valid and end in zero.
     checked(unsafe {
-        libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast())
+        libc::mount(source.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
     })
     .map(drop)
 }
 
-/// Loads a kernel module; one that is loaded is no error.
+/// Takes away what is mounted at a place; where nothing is, that is no error.
 ///
 /// # Errors
 /// The call's.
-pub fn load_module(path: &Path) -> io::Result<()> {
-    let file = File::open(path)?;
+pub fn unmount(place: &str) -> io::Result<()> {
+    let place = text(place.as_bytes())?;
+    // SAFETY: the string is valid and ends in zero.
+    match checked(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) }) {
+        Err(error) if error.raw_os_error() != Some(libc::EINVAL) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Loads a kernel module with its parameters (`name=value ...`); one that is loaded is no error.
+///
+/// # Errors
+/// The call's.
+pub fn load_module(path: &Path, parameters: &str) -> io::Result<()> {
+    let (file, parameters) = (File::open(path)?, text(parameters.as_bytes())?);
     let compressed = path.extension().is_none_or(|extension| extension.as_bytes() != b"ko");
     let flags: c_int = if compressed { 4 } else { 0 };
-    // SAFETY: the descriptor is open and the parameters are an empty string.
-    let result =
-        unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), flags) };
+    // SAFETY: the descriptor is open and the parameters are a string that ends in zero.
+    let result = unsafe {
+        libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), parameters.as_ptr(), flags)
+    };
     match checked(result as c_int) {
         Err(error) if error.raw_os_error() != Some(libc::EEXIST) => Err(error),
         _ => Ok(()),
@@ -291,10 +335,19 @@ pub fn load_module(path: &Path) -> io::Result<()> {
 
 /// Writes everything back and switches the machine off; returns only if the kernel refuses.
 pub fn power_off() -> io::Error {
+    end_by(libc::RB_POWER_OFF)
+}
+
+/// Writes everything back and resets the machine; returns only if the kernel refuses.
+pub fn reset() -> io::Error {
+    end_by(libc::RB_AUTOBOOT)
+}
+
+fn end_by(how: c_int) -> io::Error {
     // SAFETY: plain system calls.
     unsafe {
         libc::sync();
-        libc::reboot(libc::RB_POWER_OFF);
+        libc::reboot(how);
     }
     io::Error::last_os_error()
 }
