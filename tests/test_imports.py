@@ -49,7 +49,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         # what sees platforms and workloads together
         "fleet": "agent errors experiment hops lab plan platforms progress samples timekeeper workloads",
         "calibration": "errors experiment fleet hops lab platforms samples workloads",
-        "manifest": "agent errors experiment fleet host plan platforms samples workloads",
+        "manifest": "agent errors experiment fleet host image plan platforms samples workloads",
         "ground": "errors farpeer fleet image lab peer platforms progress samples testbed",
         "run": "calibration errors experiment fleet ground host manifest plan platforms probes progress samples "
         "workloads",

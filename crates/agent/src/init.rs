@@ -4,6 +4,8 @@
 //! loaded besides), `virtoll.disk` (to be mounted at /mnt) or `virtoll.root` (to become the root), `virtoll.disktype`,
 //! `virtoll.end`.
 
+mod sys;
+
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -15,7 +17,6 @@ use crate::channel::Channel;
 use crate::network;
 use crate::options::Seat;
 use crate::session::Session;
-use crate::sys;
 
 /// What is mounted where it is missing: kind, place, options.
 const FILE_SYSTEMS: [(&str, &str, &str); 6] = [
@@ -45,10 +46,10 @@ pub fn run_machine(arguments: &[String]) -> ! {
     if !arguments.iter().any(|argument| argument == ON_DISK) {
         load_modules(&command_line);
         let kind = word("virtoll.disktype").unwrap_or("ext4");
-        if let Some(device) = word("virtoll.disk") {
-            if let Err(cause) = await_device(device).and_then(|()| mount_disk(device, kind, DATA)) {
-                eprintln!("virtoll-agent: disk {device} on {DATA}: {cause}");
-            }
+        if let Some(device) = word("virtoll.disk")
+            && let Err(cause) = await_device(device).and_then(|()| mount_disk(device, kind, DATA))
+        {
+            eprintln!("virtoll-agent: disk {device} on {DATA}: {cause}");
         }
         if let Some(device) = word("virtoll.root") {
             let cause = await_device(device).and_then(|()| enter_root(device, kind));
