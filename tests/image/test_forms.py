@@ -73,12 +73,14 @@ def test_each_form_holds_the_folders_files(image: GuestImage, cache: Cache, tmp_
     assert tree(unpacked) == tree(image.root, owned=False)
 
 
-def test_the_initramfs_holds_them_too(image: GuestImage) -> None:
+@pytest.mark.parametrize("form", ["initramfs", "disk_initramfs"])
+def test_the_initramfs_holds_them_too(image: GuestImage, form: str) -> None:
     def content(entry: bytes, mode: int) -> str:
         return entry.decode() if stat.S_ISLNK(mode) else "" if stat.S_ISDIR(mode) else hashlib.sha256(entry).hexdigest()
 
     entries = {
-        one.path: (one.mode, 0, 0, content(one.content, one.mode)) for one in read_archive(image.initramfs.read_bytes())
+        one.path: (one.mode, 0, 0, content(one.content, one.mode))
+        for one in read_archive(getattr(image, form).read_bytes())
     }
     own = {path for path in entries if path == "dev/console" or path == "lib" or path.startswith("lib/")}
     assert {path: entry for path, entry in entries.items() if path not in own} == tree(image.root, owned=False)

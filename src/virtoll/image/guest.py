@@ -31,7 +31,7 @@ class GuestImage:
 
     `root` is the folder form: /init is the agent, the mount points are empty. `initramfs` is the same as a cpio
     archive, with /dev/console and the kernel's modules (/lib/modules/order) besides. `digest` stands for all of it, and
-    `digests` has one for each of these two forms; those that few platforms take are made by `virtoll.image.forms`.
+    `digests` has one for each of these forms; those that few platforms take are made by `virtoll.image.forms`.
     """
 
     name: str
@@ -42,6 +42,11 @@ class GuestImage:
     agent: Path
     agent_sha256: str
     digests: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def disk_initramfs(self) -> Path:
+        """The initramfs of a machine with a disk: with the modules for disks, which the others do not carry."""
+        return self.initramfs.with_name("initramfs-disk.cpio")
 
 
 def built_agent() -> Path:
@@ -104,9 +109,13 @@ def _fill(
     if shell is not None:
         common.extend(_shell_entries(shell, folder.parent / "busybox"))
     _write_folder(folder / "root", common)
-    archive = initramfs.write_archive([*common, *_machine_entries(kernel)])
     # Uncompressed: a boot under emulation takes as long as with gzip, and the bytes depend on no zlib version.
-    (folder / "initramfs.cpio").write_bytes(archive)
+    archives = {
+        "initramfs": initramfs.write_archive([*common, *_machine_entries(kernel, {})]),
+        "initramfs-disk": initramfs.write_archive([*common, *_machine_entries(kernel, kernel.on_request)]),
+    }
+    for form, archive in archives.items():
+        (folder / f"{form}.cpio").write_bytes(archive)
     (folder / "virtoll-agent").hardlink_to(folder / "root" / "init")
     facts = {
         "name": name,
@@ -115,19 +124,20 @@ def _fill(
         "busybox": shell and {"version": shell.version, "sha256": shell.sha256},
         "digests": {
             "folder": f"sha256:{tree_digest(folder / 'root')}",
-            "initramfs": f"sha256:{hashlib.sha256(archive).hexdigest()}",
+            **{form: f"sha256:{hashlib.sha256(archive).hexdigest()}" for form, archive in archives.items()},
         },
     }
     (folder / "image.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
-def _machine_entries(kernel: GuestKernel) -> list[initramfs.Entry]:
-    """What only a guest with a kernel of its own needs: its console before /dev is mounted, and modules."""
+def _machine_entries(kernel: GuestKernel, modules: Mapping[str, tuple[Path, ...]]) -> list[initramfs.Entry]:
+    """What only a guest with a kernel of its own needs: its console before /dev is mounted, and modules.
+
+    ``modules``: those that are loaded on request.
+    """
     order = "".join(f"{module.name}\n" for module in kernel.modules)
-    on_request = {name: " ".join(module.name for module in modules) for name, modules in kernel.on_request.items()}
-    files = dict.fromkeys(kernel.modules) | dict.fromkeys(
-        file for files in kernel.on_request.values() for file in files
-    )
+    on_request = {name: " ".join(file.name for file in files) for name, files in modules.items()}
+    files = dict.fromkeys(kernel.modules) | dict.fromkeys(file for files in modules.values() for file in files)
     return [
         initramfs.character_device("dev/console", 5, 1),
         initramfs.folder("lib"),

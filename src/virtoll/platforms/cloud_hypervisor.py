@@ -54,7 +54,7 @@ class CloudHypervisor(MicroVm):
             "memory": {"size": request.memory_bytes},
             "payload": {
                 "kernel": str(image.kernel.vmlinux or image.kernel.vmlinuz),
-                "initramfs": str(image.initramfs),
+                "initramfs": str(image.initramfs if disk is None else image.disk_initramfs),
                 "cmdline": kernel_arguments(_CONSOLES.get(platform.machine(), "ttyS0"), disk),
             },
             "net": [

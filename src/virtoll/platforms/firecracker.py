@@ -51,7 +51,7 @@ class Firecracker(MicroVm):
         api.request("PUT", "/machine-config", size)
         source = {
             "kernel_image_path": str(image.kernel.vmlinux or image.kernel.vmlinuz),
-            "initrd_path": str(image.initramfs),
+            "initrd_path": str(image.initramfs if disk is None else image.disk_initramfs),
             "boot_args": kernel_arguments("ttyS0", disk, *_RESET),
         }
         api.request("PUT", "/boot-source", source)

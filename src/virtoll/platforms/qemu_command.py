@@ -100,10 +100,11 @@ def machine_command(
     parameters: QemuParameters, request: GuestRequest, image: GuestImage, console: Path, ends: Ends
 ) -> list[str]:
     """Everything that follows accelerator and CPU model, without NICs (``nic_arguments``)."""
+    initramfs = image.initramfs if ends.disk is None else image.disk_initramfs
     return [
         "-machine", parameters.machine,
         "-smp", str(request.vcpus), "-m", f"{request.memory_bytes // _MIB}M",
-        "-kernel", str(image.kernel.vmlinux or image.kernel.vmlinuz), "-initrd", str(image.initramfs),
+        "-kernel", str(image.kernel.vmlinux or image.kernel.vmlinuz), "-initrd", str(initramfs),
         "-append", kernel_arguments(parameters),
         "-chardev", f"file,id=console,path={console}", "-serial", "chardev:console",
         "-chardev", f"socket,id=agent,fd={ends.agent}", *_channel_arguments(parameters),
