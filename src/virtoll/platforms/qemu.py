@@ -131,9 +131,7 @@ class Qemu:
                 "machine microvm gives Debian's kernel no clock to calibrate by under emulation; use q35 or pc, or KVM"
             )
         if self.parameters.vhost == "on" and not os.access(_VHOST_DEVICE, os.R_OK | os.W_OK):
-            return (
-                f"vhost: on needs {_VHOST_DEVICE}, which this user cannot open here: modprobe vhost_net, or run as root"
-            )
+            return f"vhost: on needs {_VHOST_DEVICE}, which cannot be opened here: modprobe vhost_net, or run as root"
         return None
 
     def start(self, request: GuestRequest, site: Site | None) -> QemuGuest:
