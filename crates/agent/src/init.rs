@@ -46,12 +46,13 @@ pub fn run_machine(arguments: &[String]) -> ! {
     if !arguments.iter().any(|argument| argument == ON_DISK) {
         load_modules(&command_line);
         let kind = word("virtoll.disktype").unwrap_or("ext4");
-        if let Some(device) = word("virtoll.disk")
+        let root = word("virtoll.root");
+        if let (Some(device), None) = (word("virtoll.disk"), root)
             && let Err(cause) = await_device(device).and_then(|()| mount_disk(device, kind, DATA))
         {
             eprintln!("virtoll-agent: disk {device} on {DATA}: {cause}");
         }
-        if let Some(device) = word("virtoll.root") {
+        if let Some(device) = root {
             let cause = await_device(device).and_then(|()| enter_root(device, kind));
             eprintln!("virtoll-agent: root {device}: {}", cause.expect_err("a new program"));
             end_machine(&command_line);
@@ -162,6 +163,10 @@ fn mount_disk(device: &str, kind: &str, place: &str) -> io::Result<()> {
 ///
 /// The files of the first root are in the machine's memory, so they are removed.
 fn enter_root(device: &str, kind: &str) -> io::Result<()> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    if !root_is_in_memory(&mounts) {
+        return Err(io::Error::other("the first root is not an initramfs, and is left as it is"));
+    }
     mount_disk(device, kind, NEW_ROOT)?;
     for (_, place, _) in FILE_SYSTEMS.iter().rev() {
         sys::unmount(place)?;
@@ -177,6 +182,12 @@ fn enter_root(device: &str, kind: &str) -> io::Result<()> {
     std::os::unix::fs::chroot(".")?;
     std::env::set_current_dir("/")?;
     Err(Command::new("/init").arg(ON_DISK).exec())
+}
+
+/// Whether the last file system mounted on / is the one that an initramfs is unpacked to.
+fn root_is_in_memory(mounts: &str) -> bool {
+    let roots = mounts.lines().filter(|line| line.split(' ').nth(1) == Some("/"));
+    roots.last().is_some_and(|line| line.split(' ').nth(2) == Some("rootfs"))
 }
 
 fn value_of<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
@@ -205,6 +216,14 @@ mod tests {
         assert_eq!(value_of(line, "virtoll.root"), Some("/dev/vda"));
         assert_eq!(value_of(line, "virtoll.disk"), None);
         assert_eq!(value_of(line, "quiet"), None);
+    }
+
+    #[test]
+    fn only_an_initramfs_is_cleared_away() {
+        assert!(root_is_in_memory("rootfs / rootfs rw 0 0\nproc /proc proc rw 0 0\n"));
+        assert!(!root_is_in_memory("rootfs / rootfs rw 0 0\n/dev/vda / ext4 rw 0 0\n"));
+        assert!(!root_is_in_memory("none / hostfs rw 0 0\n"));
+        assert!(!root_is_in_memory(""));
     }
 
     #[test]

@@ -151,9 +151,9 @@ class Qemu:
     def _start(self, request: GuestRequest, site: Site) -> QemuGuest:
         folder = site.lab.guest_folder(request.name.replace("/", "-"))
         console, output = folder / "console.txt", folder / "qemu.txt"
+        disk = None if self.parameters.disk == "none" else self._disk(site)
         agent, agent_end = socket_session(request.name)
         monitor_ours, monitor_end = socket.socketpair()
-        disk = None if self.parameters.disk == "none" else self._disk(site)
         ends = Ends(agent_end.fileno(), monitor_end.fileno(), disk)
         # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
         group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
