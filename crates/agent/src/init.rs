@@ -186,8 +186,8 @@ fn enter_root(device: &str, kind: &str) -> io::Result<()> {
 
 /// Whether the last file system mounted on / is the one that an initramfs is unpacked to.
 fn root_is_in_memory(mounts: &str) -> bool {
-    let roots = mounts.lines().filter(|line| line.split(' ').nth(1) == Some("/"));
-    roots.last().is_some_and(|line| line.split(' ').nth(2) == Some("rootfs"))
+    let root = mounts.lines().rev().find(|line| line.split(' ').nth(1) == Some("/"));
+    root.is_some_and(|line| line.split(' ').nth(2) == Some("rootfs"))
 }
 
 fn value_of<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
