@@ -70,7 +70,7 @@ def test_lists_for_people_and_for_programs(what: str, names: list[str]) -> None:
 
 def test_the_parameters_of_a_platform_are_listed_with_what_is_allowed() -> None:
     rows = {row["name"]: row for row in as_json("list", "platforms")}
-    assert rows["qemu-tcg"]["parameters"]["nic"] == "virtio-net | e1000 (default virtio-net)"
+    assert rows["qemu-tcg"]["parameters"]["nic"] == "virtio-net | e1000 | rtl8139 | vmxnet3 (default virtio-net)"
 
 
 def test_runs_are_listed_with_their_state(runs: Path, tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_shell_takes_commands_and_gives_its_status(platform: str) -> None:
 
 @pytest.mark.parametrize(
     ("platform", "words"),
-    [("nativ", "platform 'nativ' is not known; allowed: native, "), ("qemu-tcg:nic=ne2k", "'virtio-net' or 'e1000'")],
+    [("nativ", "platform 'nativ' is not known; allowed: native, "), ("qemu-tcg:nic=ne2k", "'rtl8139' or 'vmxnet3'")],
 )
 def test_a_shell_in_an_unknown_platform_exits_with_2(platform: str, words: str) -> None:
     finished = virtoll("shell", platform)

@@ -27,14 +27,30 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("unknown workload", {"workloads": ["pi"]}, "workloads[0].workload", ["'pi' is not known", *WORKLOADS]),
     ("unknown key at the top", {"platform": "native"}, "platform", ["not known", "platforms", "workloads", "seed"]),
     ("unknown key of the guest", {"guest": {"cpus": 1}}, "guest.cpus", ["not known; allowed keys: vcpus, memory"]),
-    ("unknown key of a platform", {"platforms": ["native", QEMU | {"disk": "ide"}]}, "platforms[1].disk",
-     ["not known; allowed keys: attachment, vfio, nic, channel"]),
+    ("unknown key of a platform", {"platforms": ["native", QEMU | {"bus": "ide"}]}, "platforms[1].bus",
+     ["not known; allowed keys: attachment, vfio, machine, nic, vhost, disk, cache, root, filesystem, channel"]),
     ("unknown key of a workload", {"workloads": [{"workload": "superpi", "digit": 10}]}, "workloads[0].digit",
      ["not known; allowed keys: digits"]),
-    ("a value that is not allowed", {"platforms": ["native", QEMU | {"nic": "rtl8139"}]}, "platforms[1].nic",
-     ["'virtio-net' or 'e1000'", "'rtl8139'"]),
+    ("a value that is not allowed", {"platforms": ["native", QEMU | {"nic": "tulip"}]}, "platforms[1].nic",
+     ["'virtio-net', 'e1000', 'rtl8139' or 'vmxnet3'", "'tulip'"]),
     ("one of a factor's values", {"platforms": ["native", QEMU | {"nic": ["e1000", "ne2k"]}]}, "platforms[1].nic",
-     ["'virtio-net' or 'e1000'", "'ne2k'"]),
+     ["'virtio-net', 'e1000', 'rtl8139' or 'vmxnet3'", "'ne2k'"]),
+    ("a disk that the machine has no bus for", {"platforms": ["native", QEMU | {"machine": "microvm", "disk": "nvme"}]},
+     "platforms[1].disk", ["machine microvm has no PCI bus; allowed there", "virtio-blk", "'nvme'"]),
+    ("another one", {"platforms": ["native", QEMU | {"disk": ["virtio-blk", "ide"], "machine": "microvm"}]},
+     "platforms[1].disk", ["machine microvm has no PCI bus", "'ide'"]),
+    ("a card that the machine has no bus for", {"platforms": ["native", QEMU | {"machine": "microvm", "nic": "e1000"}]},
+     "platforms[1].nic", ["machine microvm has no PCI bus", "virtio-net"]),
+    ("a port that the machine has not", {"platforms": ["native", QEMU | {"machine": "microvm", "channel": "serial"}]},
+     "platforms[1].channel", ["machine microvm has one serial port"]),
+    ("a controller that the machine has not", {"platforms": ["native", QEMU | {"machine": "virt", "disk": "ide"}]},
+     "platforms[1].disk", ["machine virt has no IDE controller"]),
+    ("vhost for a card that is emulated", {"platforms": ["native", QEMU | {"nic": "e1000", "vhost": True}]},
+     "platforms[1].vhost", ["vhost is for nic: virtio-net alone"]),
+    ("a root on no disk", {"platforms": ["native", QEMU | {"root": "disk"}]}, "platforms[1].root",
+     ["there is no disk; add 'disk: virtio-blk', or leave 'root' out"]),
+    ("a cache of no disk", {"platforms": ["native", QEMU | {"cache": "none"}]}, "platforms[1].cache",
+     ["there is no disk", "leave 'cache' out"]),
     ("a factor without values", {"platforms": ["native", QEMU | {"nic": []}]}, "platforms[1].nic", ["at least one"]),
     ("unknown scenario", {"scenario": "neighbours"}, "scenario", ["'dedicated'"]),
     ("wrong type at the top", {"blocks": "many"}, "blocks", ["integer", "'many'"]),
@@ -152,6 +168,8 @@ def test_factors_expand_in_the_order_given() -> None:
     assert [choice.label for choice in experiment.platforms] == [
         "native", "qemu-tcg-virtio-net-serial", "qemu-tcg-e1000-serial",
     ]  # fmt: skip
+    switched = experiments.parsed(platforms=["native", {"platform": "qemu-kvm", "vhost": [False, "on"]}])
+    assert [choice.label for choice in switched.platforms] == ["native", "qemu-kvm-off", "qemu-kvm-on"]
     sizes = [(w.parameters.model_dump()["frame_size_bytes"], w.parameters.model_dump()["sources"])
              for w in experiment.workloads]  # fmt: skip
     assert sizes == [(64, 1), (64, 3), (1500, 1), (1500, 3)]

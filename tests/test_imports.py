@@ -54,7 +54,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "workloads",
         "calibration": "agent errors experiment farpeer fleet hops lab platforms samples workloads",
         "density": "agent errors experiment footprint ground lab platforms progress samples",
-        "manifest": "agent errors experiment fleet host plan platforms samples workloads",
+        "manifest": "agent errors experiment fleet host image plan platforms samples workloads",
         "ground": "errors farpeer fleet image lab peer platforms progress samples testbed",
         "run": "calibration density errors experiment fleet ground host manifest plan platforms probes progress "
         "samples workloads",

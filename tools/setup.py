@@ -49,6 +49,7 @@ DEV_PACKAGES = (
 PLATFORM_PACKAGES = (
     "crun",
     "docker.io",
+    "erofs-utils",  # the image as a read-only disk
     "lxc",
     "podman",
     "systemd-container",  # systemd-nspawn

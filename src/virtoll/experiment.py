@@ -240,16 +240,17 @@ def _platform_choices(
             parameters = _validate(catalogue.platforms[name], combination, path, where)
             if (unfit := parameters.unfit(testbed=getattr(parsed, "testbed", None) is not None)) is not None:
                 raise UsageError(f"{path}: key '{where}.{unfit[0]}': {unfit[1]}")
-            named = label or "-".join([name, *map(_word, combination.values())])
+            named = label or "-".join([name, *(_in_words(parameters, key) for key in combination)])
             if any(named == choice.label for choice in choices):
                 raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
             choices.append(PlatformChoice(named, name, parameters))
     return tuple(choices)
 
 
-def _word(value: object) -> str:
-    """A parameter's value as a part of a label."""
-    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+def _in_words(parameters: Parameters, key: str) -> str:
+    """A parameter's checked value: what was written may say the same in another way (``on`` and ``true``)."""
+    value = getattr(parameters, key)
+    return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _workload_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> tuple[WorkloadChoice, ...]:

@@ -17,6 +17,7 @@ from virtoll.errors import UsageError
 from virtoll.experiment import Experiment
 from virtoll.fleet import Pinning
 from virtoll.host import describe_host
+from virtoll.image import made_forms
 from virtoll.plan import Plan, Trial
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Probe, Site
@@ -124,6 +125,7 @@ def _image(site: Site | None) -> dict[str, Any] | None:
     return {
         "name": site.image.name,
         "digest": site.image.digest,
+        "forms": {**site.image.digests, **{form.name: form.digest for form in made_forms(site.image)}},
         "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
     }
 

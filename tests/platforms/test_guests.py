@@ -66,6 +66,12 @@ def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
     started.guest.stop()
 
 
+def skip_variant(live: Connected) -> None:
+    """A kind that differs from another in a device alone does not do the rest again."""
+    if live.kind.variant:
+        pytest.skip("tried with the kind that it is a variant of")
+
+
 @on_every_attachment
 def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
     assert live.guest.spawned_monotonic_ns < live.guest.ready_monotonic_ns <= time.monotonic_ns()
@@ -79,6 +85,7 @@ def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
     assert facts["kernel_release"] == expected or (expected is None and facts["kernel_release"] != os.uname().release)
     unlike = [text for text in mismatches(live.wanted, facts) if live.kind.bounded or not text.startswith("memory")]
     assert unlike == []
+    assert live.kind.root in (None, facts["root_filesystem"])
     assert live.guest.attachment == live.kind.attachment
 
 
@@ -268,6 +275,7 @@ def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
 
 @pytest.mark.parametrize("name", ["superpi", "masr", "forkwait"])
 def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
+    skip_variant(live)
     sizes = {"superpi": {"digits": 2000}, "masr": {"size_bytes": 2**20}, "forkwait": {"processes": 23}}
     model = WORKLOADS[name].parameter_model.model_validate(sizes[name])
     measured = WORKLOADS[name].measure(live.bench, model)
@@ -277,6 +285,7 @@ def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
 
 
 def test_parked_it_uses_no_cpu_and_then_goes_on(live: Connected) -> None:
+    skip_variant(live)
     digits = 20_000 if live.kind.slow else 400_000
     live.guest.agent.post("run", job="superpi", parameters={"digits": digits}, marks=None)
     started = live.cpu_ticks()

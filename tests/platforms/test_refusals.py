@@ -60,6 +60,26 @@ def test_what_starts_here_is_found_usable(site: Site, kind: str) -> None:
     assert found.version.split()[0] in ("Linux", "runc", "QEMU")
 
 
+@pytest.mark.parametrize(
+    ("kind", "parameters", "reason"),
+    [
+        ("qemu-tcg", {"vhost": "on"}, "vhost: on needs {nowhere}, which cannot be opened here: modprobe vhost_net"),
+        ("qemu-tcg", {"machine": "microvm"}, "machine microvm gives Debian's kernel no clock"),
+        ("qemu-tcg", {"machine": "virt"}, "machine virt is not for x86_64; use q35 or pc or microvm"),
+    ],
+)
+def test_what_the_host_does_not_have_is_said_before_a_boot(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, parameters: dict[str, str], reason: str
+) -> None:
+    monkeypatch.setattr("virtoll.platforms.qemu._VHOST_DEVICE", tmp_path / "nowhere")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setitem(guests.KINDS, "wanted", guests.Kind(kind, parameters))
+    found = guests.driver("wanted").probe(site)
+    assert not found.available
+    assert found.reason is not None
+    assert found.reason.startswith(reason.format(nowhere=tmp_path / "nowhere"))
+
+
 def test_kvm_is_tried_by_booting_a_guest(site: Site) -> None:
     """Usable, or not with a reason: a device file alone says nothing."""
     found = guests.driver("qemu-kvm").probe(site)

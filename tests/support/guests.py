@@ -32,6 +32,7 @@ class Kind:
 
     ``kernel``: whose kernel it says it has: the host's, the image's, or another. ``slow``: instructions are translated.
     ``bounded``: it dies when it uses more memory than it was given. ``grouped``: it is in a cgroup below the lab's.
+    ``root``: the file system of its root, where that is on a disk.
     ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
     """
 
@@ -43,6 +44,7 @@ class Kind:
     bounded: bool = True
     grouped: bool = False
     variant: bool = False
+    root: str | None = None
 
 
 KINDS: dict[str, Kind] = {
@@ -53,6 +55,27 @@ KINDS: dict[str, Kind] = {
     "runc": Kind("runc", grouped=True),
     "qemu-tcg": Kind("qemu-tcg", {"nic": "virtio-net"}, kernel="image", slow=True),
     "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", slow=True, variant=True),
+    "qemu-tcg-rtl8139": Kind("qemu-tcg", {"nic": "rtl8139"}, kernel="image", slow=True, variant=True),
+    "qemu-tcg-vmxnet3": Kind("qemu-tcg", {"nic": "vmxnet3"}, kernel="image", slow=True, variant=True),
+    "qemu-tcg-disk": Kind(
+        "qemu-tcg", {"disk": "virtio-blk", "root": "disk"}, kernel="image", slow=True, variant=True, root="ext4"
+    ),
+    "qemu-tcg-ide": Kind(
+        "qemu-tcg",
+        {"machine": "pc", "disk": "ide", "root": "disk", "filesystem": "erofs"},
+        kernel="image",
+        slow=True,
+        variant=True,
+        root="erofs",
+    ),
+    "qemu-tcg-nvme": Kind(
+        "qemu-tcg",
+        {"disk": "nvme", "root": "disk", "cache": "none"},
+        kernel="image",
+        slow=True,
+        variant=True,
+        root="ext4",
+    ),
     "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", slow=True, variant=True),
 }
 # The same guests by another attachment: only what goes over their links is tried again.

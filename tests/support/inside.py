@@ -85,6 +85,8 @@ def _run_inside(nodeids: list[str], config: pytest.Config) -> dict[str, list[dic
         found: dict[str, list[dict[str, Any]]] = {}
         for line in Path(file.name).read_text(encoding="utf-8").splitlines():
             stored = json.loads(line)
+            if isinstance(stored["longrepr"], list):  # a skip's place and reason: JSON has no tuples
+                stored["longrepr"] = tuple(stored["longrepr"])
             found.setdefault(stored["nodeid"], []).append(stored)
         return found
 

@@ -1,7 +1,17 @@
-//! PID 1 of a machine whose root holds nothing else: file systems, modules, channel, and never returning.
+//! PID 1 of a machine whose root holds nothing else: file systems, modules, disk, channel, and never returning.
+//!
+//! The kernel's command line says what differs from machine to machine: `virtoll.channel`, `virtoll.modules` (those to be
+//! loaded besides), `virtoll.disk` (to be mounted at /mnt) or `virtoll.root` (to become the root), `virtoll.disktype`,
+//! `virtoll.end`.
+
+mod sys;
 
 use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use virtoll_clock::Readings;
 
@@ -9,7 +19,6 @@ use crate::channel::Channel;
 use crate::network;
 use crate::options::Seat;
 use crate::session::Session;
-use crate::sys;
 
 /// What is mounted where it is missing: kind, place, options.
 const FILE_SYSTEMS: [(&str, &str, &str); 6] = [
@@ -22,23 +31,60 @@ const FILE_SYSTEMS: [(&str, &str, &str); 6] = [
 ];
 const MODULES: &str = "/lib/modules";
 const DEFAULT_CHANNEL: &str = "virtio-serial";
+/// The argument of the agent that a root on a disk is started with.
+const ON_DISK: &str = "on-disk";
+/// Where a root is mounted before it becomes the root, and where a disk that is not the root is.
+const NEW_ROOT: &str = "/new-root";
+const DATA: &str = "/mnt";
+/// How long a disk may take to appear.
+const DISK_DEADLINE: Duration = Duration::from_secs(60);
+const DISK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Sets the machine up, serves, and powers it off; `started` is when this program began.
-pub fn run_machine(started: Readings) -> ! {
+pub fn run_machine(arguments: &[String], started: Readings) -> ! {
     mount_file_systems();
-    load_modules();
+    let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let word = |name| value_of(&command_line, name);
+    if !arguments.iter().any(|argument| argument == ON_DISK) {
+        load_modules(&command_line);
+        let kind = word("virtoll.disktype").unwrap_or("ext4");
+        let root = word("virtoll.root");
+        if let (Some(device), None) = (word("virtoll.disk"), root)
+            && let Err(cause) = await_device(device).and_then(|()| mount_disk(device, kind, DATA))
+        {
+            eprintln!("virtoll-agent: disk {device} on {DATA}: {cause}");
+        }
+        if let Some(device) = root {
+            let cause = await_device(device).and_then(|()| enter_root(device, kind));
+            eprintln!("virtoll-agent: root {device}: {}", cause.expect_err("a new program"));
+            end_machine(&command_line);
+        }
+    }
     if let Err(cause) = network::loopback_up() {
         eprintln!("virtoll-agent: loopback: {cause}");
     }
-    let name = channel_name(&fs::read_to_string("/proc/cmdline").unwrap_or_default());
-    let served = Channel::open(&name)
+    let name = word("virtoll.channel").unwrap_or(DEFAULT_CHANNEL);
+    if is_console(&command_line, name) {
+        // What the kernel says would come between the channel's lines; its last words before a panic still do.
+        let _ = fs::write("/proc/sys/kernel/printk", "1");
+    }
+    let served = Channel::open(name)
         .and_then(|channel| Session::new(channel, Seat::Guest, started))
         .and_then(Session::serve);
     if let Err(cause) = served {
         eprintln!("virtoll-agent: channel {name}: {cause}");
     }
-    let cause = sys::power_off();
-    eprintln!("virtoll-agent: the kernel does not power off: {cause}");
+    end_machine(&command_line);
+}
+
+/// Switches the machine off, or resets it where that is what ends it (`virtoll.end=reset`).
+fn end_machine(command_line: &str) -> ! {
+    let cause = if value_of(command_line, "virtoll.end") == Some("reset") {
+        sys::reset()
+    } else {
+        sys::power_off()
+    };
+    eprintln!("virtoll-agent: the kernel does not end the machine: {cause}");
     loop {
         std::thread::park();
     }
@@ -62,23 +108,103 @@ fn is_mounted(place: &str) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1) == Some(place))
 }
 
-/// Loads the modules that the image lists; a module that fails is told on the console and left out.
-fn load_modules() {
-    let order = fs::read_to_string(Path::new(MODULES).join("order")).unwrap_or_default();
-    for line in order.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let path: PathBuf = Path::new(MODULES).join(line);
-        if let Err(cause) = sys::load_module(&path) {
+/// Loads the modules that the image lists, and those of `virtoll.modules=`; one that fails is told on the console.
+fn load_modules(command_line: &str) {
+    let listed = |name| fs::read_to_string(Path::new(MODULES).join(name)).unwrap_or_default();
+    let wanted = value_of(command_line, "virtoll.modules").unwrap_or_default();
+    for file in modules_to_load(&listed("order"), &listed("on-request"), wanted) {
+        let path: PathBuf = Path::new(MODULES).join(&file);
+        let parameters = module_parameters(command_line, file.trim_end_matches(".ko"));
+        if let Err(cause) = sys::load_module(&path, &parameters) {
             eprintln!("virtoll-agent: module {}: {cause}", path.display());
         }
     }
 }
 
-fn channel_name(command_line: &str) -> String {
-    command_line
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("virtoll.channel="))
-        .unwrap_or(DEFAULT_CHANNEL)
-        .to_owned()
+/// Files in the order of loading: all of `order`, then those that `on_request` has for each wanted name (`name: files`).
+fn modules_to_load(order: &str, on_request: &str, wanted: &str) -> Vec<String> {
+    let mut files: Vec<String> = order.split_whitespace().map(str::to_owned).collect();
+    for name in wanted.split(',').filter(|name| !name.is_empty()) {
+        let lines = on_request.lines().filter_map(|line| line.split_once(':'));
+        let found =
+            lines.filter(|(other, _)| *other == name).flat_map(|(_, rest)| rest.split_whitespace());
+        for file in found.map(str::to_owned) {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+    }
+    files
+}
+
+/// What the kernel's command line has for a module (`module.name=value`), as `modprobe` would hand it on.
+fn module_parameters(command_line: &str, module: &str) -> String {
+    let prefix = format!("{module}.");
+    let words = command_line.split_whitespace().filter_map(|word| word.strip_prefix(&prefix));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Waits until a disk's node is there: its driver looks for it after it was loaded.
+fn await_device(device: &str) -> io::Result<()> {
+    let deadline = Instant::now() + DISK_DEADLINE;
+    while !Path::new(device).exists() {
+        if Instant::now() >= deadline {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "no such disk appeared"));
+        }
+        std::thread::sleep(DISK_INTERVAL);
+    }
+    Ok(())
+}
+
+fn mount_disk(device: &str, kind: &str, place: &str) -> io::Result<()> {
+    fs::create_dir_all(place)?;
+    sys::mount_disk(device, kind, place)
+}
+
+/// Makes a disk the root and starts its own agent in the place of this one; returns only if that fails.
+///
+/// The files of the first root are in the machine's memory, so they are removed.
+fn enter_root(device: &str, kind: &str) -> io::Result<()> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    if !root_is_in_memory(&mounts) {
+        return Err(io::Error::other("the first root is not an initramfs, and is left as it is"));
+    }
+    mount_disk(device, kind, NEW_ROOT)?;
+    for (_, place, _) in FILE_SYSTEMS.iter().rev() {
+        sys::unmount(place)?;
+    }
+    for entry in fs::read_dir("/")?.flatten() {
+        let path = entry.path();
+        if path != Path::new(NEW_ROOT) {
+            let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        }
+    }
+    std::env::set_current_dir(NEW_ROOT)?;
+    sys::move_mount(".", "/")?;
+    std::os::unix::fs::chroot(".")?;
+    std::env::set_current_dir("/")?;
+    Err(Command::new("/init").arg(ON_DISK).exec())
+}
+
+/// Whether the last file system mounted on / is the one that an initramfs is unpacked to.
+fn root_is_in_memory(mounts: &str) -> bool {
+    let root = mounts.lines().rev().find(|line| line.split(' ').nth(1) == Some("/"));
+    root.is_some_and(|line| line.split(' ').nth(2) == Some("rootfs"))
+}
+
+fn value_of<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
+    let words = command_line.split_whitespace();
+    words
+        .filter_map(|word| word.split_once('='))
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value)
+}
+
+/// Whether the kernel prints on the channel's device.
+fn is_console(command_line: &str, channel: &str) -> bool {
+    let device = channel.strip_prefix("/dev/");
+    let consoles = command_line.split_whitespace().filter_map(|word| word.strip_prefix("console="));
+    device.is_some() && consoles.map(|name| name.split(',').next()).any(|name| name == device)
 }
 
 #[cfg(test)]
@@ -86,8 +212,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_channel_comes_from_the_command_line() {
-        assert_eq!(channel_name("quiet virtoll.channel=/dev/ttyS1 x\n"), "/dev/ttyS1");
-        assert_eq!(channel_name("quiet\n"), "virtio-serial");
+    fn the_command_line_is_read_by_names() {
+        let line = "quiet virtoll.channel=/dev/ttyS1 x virtoll.root=/dev/vda\n";
+        assert_eq!(value_of(line, "virtoll.channel"), Some("/dev/ttyS1"));
+        assert_eq!(value_of(line, "virtoll.root"), Some("/dev/vda"));
+        assert_eq!(value_of(line, "virtoll.disk"), None);
+        assert_eq!(value_of(line, "quiet"), None);
+    }
+
+    #[test]
+    fn only_an_initramfs_is_cleared_away() {
+        assert!(root_is_in_memory("rootfs / rootfs rw 0 0\nproc /proc proc rw 0 0\n"));
+        assert!(!root_is_in_memory("rootfs / rootfs rw 0 0\n/dev/vda / ext4 rw 0 0\n"));
+        assert!(!root_is_in_memory("none / hostfs rw 0 0\n"));
+        assert!(!root_is_in_memory(""));
+    }
+
+    #[test]
+    fn the_channel_may_be_the_console() {
+        assert!(is_console("console=ttyS0,115200 quiet", "/dev/ttyS0"));
+        assert!(!is_console("console=ttyS0 quiet", "/dev/ttyS1"));
+        assert!(!is_console("console=ttyS0", "virtio-serial"));
+    }
+
+    #[test]
+    fn modules_are_loaded_in_order_and_once() {
+        let on_request = "ext4: crc16.ko jbd2.ko ext4.ko\nahci: libata.ko ahci.ko\nsd_mod: libata.ko sd_mod.ko\n";
+        let loaded = modules_to_load("a.ko\nb.ko\n", on_request, "ahci,sd_mod,none");
+        assert_eq!(loaded, ["a.ko", "b.ko", "libata.ko", "ahci.ko", "sd_mod.ko"]);
+        assert_eq!(modules_to_load("a.ko\n", on_request, ""), ["a.ko"]);
+    }
+
+    #[test]
+    fn a_module_gets_its_parameters_from_the_command_line() {
+        let line = "virtio_mmio.device=4K@0xd0:5 quiet virtio_mmio.device=4K@0xd1:6 virtio.x=1\n";
+        assert_eq!(module_parameters(line, "virtio_mmio"), "device=4K@0xd0:5 device=4K@0xd1:6");
+        assert_eq!(module_parameters(line, "virtio_net"), "");
     }
 }

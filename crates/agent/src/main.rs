@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if std::process::id() == 1 && !arguments.iter().any(|argument| argument.starts_with("--")) {
         // A machine's first process: it never returns, since the kernel would panic.
-        init::run_machine(started);
+        init::run_machine(&arguments, started);
     }
     if arguments.first().is_some_and(|word| word == "wire") {
         return match wire::run(&arguments[1..]) {

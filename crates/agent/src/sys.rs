@@ -1,4 +1,4 @@
-//! System calls of the agent: children, descriptors, terminals, and what PID 1 of a machine does.
+//! System calls of the agent: children, descriptors, terminals.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -6,9 +6,7 @@ use std::fs::File;
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use libc::c_int;
@@ -254,47 +252,6 @@ pub fn set_size(terminal: BorrowedFd<'_>, rows: u16, columns: u16) -> io::Result
         .map(drop)
 }
 
-fn text(bytes: &[u8]) -> io::Result<CString> {
+pub(crate) fn text(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
-}
-
-/// Mounts a file system of the kernel's own.
-///
-/// # Errors
-/// The call's.
-pub fn mount(kind: &str, place: &str, options: &str) -> io::Result<()> {
-    let (kind, place, options) =
-        (text(kind.as_bytes())?, text(place.as_bytes())?, text(options.as_bytes())?);
-    // SAFETY: all strings are valid and end in zero.
-    checked(unsafe {
-        libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast())
-    })
-    .map(drop)
-}
-
-/// Loads a kernel module; one that is loaded is no error.
-///
-/// # Errors
-/// The call's.
-pub fn load_module(path: &Path) -> io::Result<()> {
-    let file = File::open(path)?;
-    let compressed = path.extension().is_none_or(|extension| extension.as_bytes() != b"ko");
-    let flags: c_int = if compressed { 4 } else { 0 };
-    // SAFETY: the descriptor is open and the parameters are an empty string.
-    let result =
-        unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), flags) };
-    match checked(result as c_int) {
-        Err(error) if error.raw_os_error() != Some(libc::EEXIST) => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Writes everything back and switches the machine off; returns only if the kernel refuses.
-pub fn power_off() -> io::Error {
-    // SAFETY: plain system calls.
-    unsafe {
-        libc::sync();
-        libc::reboot(libc::RB_POWER_OFF);
-    }
-    io::Error::last_os_error()
 }

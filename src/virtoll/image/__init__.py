@@ -7,7 +7,11 @@ host, or imports more of Virtoll than its errors.
 from __future__ import annotations
 
 from virtoll.image.cache import Cache, default_cache
+from virtoll.image.forms import Form, FormName, image_form, made_forms
 from virtoll.image.guest import IMAGES, GuestImage, prepare_image
 from virtoll.image.kernel import GuestKernel
 
-__all__ = ["IMAGES", "Cache", "GuestImage", "GuestKernel", "default_cache", "prepare_image"]
+__all__ = [
+    "IMAGES", "Cache", "Form", "FormName", "GuestImage", "GuestKernel", "default_cache", "image_form", "made_forms",
+    "prepare_image",
+]  # fmt: skip

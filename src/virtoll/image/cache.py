@@ -3,6 +3,7 @@
     <cache>/objects/<sha256>/   folders that are whole and never change
     <cache>/refs/<name>         symbolic link to the object that a recipe gave
     <cache>/building/           what is under way; whatever a killed builder left there is swept by the next one
+    <cache>/verified/<sha256>   the state (sizes, times, inodes) that an object's files were in when they had that hash
     <cache>/lock                held while something is built
 
 An object is made in `building` and renamed to its place, so that it is either whole or not there, however the builder
@@ -13,6 +14,7 @@ Main types: `Cache`. Must not: know what an object is for, or touch the network.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -20,7 +22,6 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,27 @@ class Cache:
                 return found
         return None
 
+    def find_whole(self, reference: str) -> Path | None:
+        """As `find`, and its content has the hash that it is named by; None for a damaged one, which `build` replaces.
+
+        Files that have not changed since they were last hashed are not hashed again.
+        """
+        found = self.find(reference)
+        if found is None:
+            return None
+        state, note = _state_of(found), self.home / "verified" / found.name
+        with contextlib.suppress(OSError):
+            if note.read_text(encoding="ascii") == state:
+                return found
+        if tree_digest(found) != found.name:
+            return None
+        with contextlib.suppress(OSError):  # a cache that cannot be written is hashed each time
+            note.parent.mkdir(exist_ok=True)
+            beside = note.with_suffix(f".{os.getpid()}")
+            beside.write_text(state, encoding="ascii")
+            beside.replace(note)
+        return found
+
     def build(self, reference: str, fill: Callable[[Path], None], progress: Progress) -> Path:
         """The referenced object; where there is none, `fill` puts it into an empty folder.
 
@@ -55,7 +77,7 @@ class Cache:
         try:
             with self._lock(progress):
                 self._sweep()
-                return self.find(reference) or self._build(reference, fill)
+                return self.find_whole(reference) or self._build(reference, fill)
         except OSError as error:
             advice = "set VIRTOLL_CACHE to a folder that has space and that you may write to"
             raise ImageError(f"The image cache {self.home} cannot be used ({error}): {advice}.") from error
@@ -69,7 +91,7 @@ class Cache:
 
     def clear(self) -> None:
         """Removes everything that is cached in `home`; the next call builds and downloads anew."""
-        for name in ("refs", "objects", "building"):
+        for name in ("refs", "objects", "building", "verified"):
             shutil.rmtree(self.home / name, ignore_errors=True)
 
     def _build(self, reference: str, fill: Callable[[Path], None]) -> Path:
@@ -81,6 +103,8 @@ class Cache:
             fill(content)
             settle(content)
             target = self.home / "objects" / tree_digest(content)
+            if target.exists() and tree_digest(target) != target.name:
+                target.rename(fresh / "damaged")
             if not target.exists():
                 content.rename(target)
             pointer = fresh / "pointer"
@@ -97,7 +121,7 @@ class Cache:
             shutil.rmtree(leftover, ignore_errors=True)
         return leftovers
 
-    @contextmanager
+    @contextlib.contextmanager
     def _lock(self, progress: Progress | None) -> Iterator[bool]:
         """The cache's lock; the kernel releases it when its holder dies. Without `progress`: False, does not wait."""
         for folder in (self.home, *(self.home / name for name in ("objects", "refs", "building"))):
@@ -155,6 +179,16 @@ def tree_digest(folder: Path) -> str:
             kind = "program" if path.stat().st_mode & stat.S_IXUSR else "file"
             content = file_digest(path)
         digest.update(os.fsencode(path.relative_to(folder)) + f"\0{kind}\0{content}\0".encode())
+    return digest.hexdigest()
+
+
+def _state_of(folder: Path) -> str:
+    """A hash over what changes when a file below the folder is written to: names, sizes, times, inodes."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        facts = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        digest.update(os.fsencode(path.relative_to(folder)) + f"\0{facts}\0".encode())
     return digest.hexdigest()
 
 

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,9 +80,11 @@ def architecture() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
 
 
-def run(arguments: Sequence[str | Path], folder: Path | None = None) -> str:
+def run(
+    arguments: Sequence[str | Path], folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> str:
     """Runs a program in a folder and returns its output; raises ImageError with its last words."""
-    answer = _run(arguments, folder)
+    answer = _run(arguments, folder, environment)
     if answer.returncode != 0:
         words = (answer.stderr.strip() or answer.stdout.strip() or "no message").splitlines()[-1]
         raise ImageError(f"{arguments[0]} failed with exit code {answer.returncode}: {words}")
@@ -97,9 +99,11 @@ def find_program(name: str) -> str:
     return found
 
 
-def _run(arguments: Sequence[str | Path], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def _run(
+    arguments: Sequence[str | Path], folder: Path | None = None, more: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [find_program(str(arguments[0])), *arguments[1:]]
-    environment = os.environ | {"LC_ALL": "C"}
+    environment = os.environ | {"LC_ALL": "C"} | dict(more or {})
     try:
         return subprocess.run(
             command,

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.errors import ImageError, UsageError
 from virtoll.image import debian, initramfs
-from virtoll.image.cache import Cache, Progress, default_cache, file_digest
+from virtoll.image.cache import Cache, Progress, default_cache, file_digest, tree_digest
 from virtoll.image.kernel import GuestKernel, prepare_kernel
 
 IMAGES: Mapping[str, str] = {
@@ -22,7 +22,7 @@ IMAGES: Mapping[str, str] = {
 }
 
 _MOUNT_POINTS = ("dev", "proc", "run", "sys", "tmp")
-_RECIPE = 1  # raise it when what is made from the same inputs changes
+_RECIPE = 2  # raise it when what is made from the same inputs changes
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class GuestImage:
     """One image in the cache; every path is read-only by convention.
 
     `root` is the folder form: /init is the agent, the mount points are empty. `initramfs` is the same as a cpio
-    archive, with /dev/console and the kernel's modules (/lib/modules/order) besides. `digest` stands for all of it.
+    archive, with /dev/console and the kernel's modules (/lib/modules/order) besides. `digest` stands for all of it, and
+    `digests` has one for each of these forms; those that few platforms take are made by `virtoll.image.forms`.
     """
 
     name: str
@@ -40,6 +41,12 @@ class GuestImage:
     kernel: GuestKernel
     agent: Path
     agent_sha256: str
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def disk_initramfs(self) -> Path:
+        """The initramfs of a machine with a disk: with the modules for disks, which the others do not carry."""
+        return self.initramfs.with_name("initramfs-disk.cpio")
 
 
 def built_agent() -> Path:
@@ -72,7 +79,7 @@ def prepare_image(
     shell = _shell(cache, offline=offline, progress=say) if name == "debug" else None
     recipe = json.dumps([_RECIPE, name, agent_sha256, kernel.vmlinuz.parent.name, shell and shell.sha256])
     reference = f"image-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
-    found = cache.find(reference)
+    found = cache.find_whole(reference)
     if found is None:
         found = cache.build(reference, lambda folder: _fill(folder, name, agent, kernel, shell, say), say)
     return GuestImage(
@@ -83,6 +90,7 @@ def prepare_image(
         kernel=kernel,
         agent=found / "virtoll-agent",
         agent_sha256=agent_sha256,
+        digests=json.loads((found / "image.json").read_text(encoding="utf-8"))["digests"],
     )
 
 
@@ -101,28 +109,42 @@ def _fill(
     if shell is not None:
         common.extend(_shell_entries(shell, folder.parent / "busybox"))
     _write_folder(folder / "root", common)
-    archive = initramfs.write_archive([*common, *_machine_entries(kernel)])
     # Uncompressed: a boot under emulation takes as long as with gzip, and the bytes depend on no zlib version.
-    (folder / "initramfs.cpio").write_bytes(archive)
+    archives = {
+        "initramfs": initramfs.write_archive([*common, *_machine_entries(kernel, {})]),
+        "initramfs-disk": initramfs.write_archive([*common, *_machine_entries(kernel, kernel.on_request)]),
+    }
+    for form, archive in archives.items():
+        (folder / f"{form}.cpio").write_bytes(archive)
     (folder / "virtoll-agent").hardlink_to(folder / "root" / "init")
     facts = {
         "name": name,
         "agent_sha256": hashlib.sha256(program).hexdigest(),
         "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
         "busybox": shell and {"version": shell.version, "sha256": shell.sha256},
+        "digests": {
+            "folder": f"sha256:{tree_digest(folder / 'root')}",
+            **{form: f"sha256:{hashlib.sha256(archive).hexdigest()}" for form, archive in archives.items()},
+        },
     }
     (folder / "image.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
-def _machine_entries(kernel: GuestKernel) -> list[initramfs.Entry]:
-    """What only a guest with a kernel of its own needs: its console before /dev is mounted, and modules."""
-    order = "".join(f"/lib/modules/{module.name}\n" for module in kernel.modules)
+def _machine_entries(kernel: GuestKernel, modules: Mapping[str, tuple[Path, ...]]) -> list[initramfs.Entry]:
+    """What only a guest with a kernel of its own needs: its console before /dev is mounted, and modules.
+
+    ``modules``: those that are loaded on request.
+    """
+    order = "".join(f"{module.name}\n" for module in kernel.modules)
+    on_request = {name: " ".join(file.name for file in files) for name, files in modules.items()}
+    files = dict.fromkeys(kernel.modules) | dict.fromkeys(file for files in modules.values() for file in files)
     return [
         initramfs.character_device("dev/console", 5, 1),
         initramfs.folder("lib"),
         initramfs.folder("lib/modules"),
-        *(initramfs.plain_file(f"lib/modules/{module.name}", module.read_bytes()) for module in kernel.modules),
+        *(initramfs.plain_file(f"lib/modules/{module.name}", module.read_bytes()) for module in files),
         initramfs.plain_file("lib/modules/order", order.encode()),
+        initramfs.plain_file("lib/modules/on-request", "".join(f"{n}: {f}\n" for n, f in on_request.items()).encode()),
     ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.errors import ImageError
@@ -23,9 +23,19 @@ MODULES = (
     "virtio_blk", "virtio_rng", "8021q", "ipv6",
 )  # fmt: skip
 
+# What only some machines need, by the name that they ask for (`virtoll.modules=` on the kernel's command line), so that
+# no other loads it. crc32c is asked for by name inside the kernel, which no dependency tells.
+ON_REQUEST: Mapping[str, tuple[str, ...]] = {
+    "ahci": ("ahci", "sd_mod"),
+    "ata_piix": ("ata_piix", "sd_mod"),
+    "nvme": ("nvme",),
+    "ext4": ("crc32c_generic", "ext4"),
+    "erofs": ("crc32c_generic", "erofs"),
+}
+
 _METAPACKAGES = {"amd64": "linux-image-amd64", "arm64": "linux-image-arm64"}
 _CONCRETE = r"linux-image-\d[\w.+-]*"
-_RECIPE = 1  # raise it when what is made from the same package changes
+_RECIPE = 2  # raise it when what is made from the same package changes
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,7 @@ class GuestKernel:
     vmlinuz: Path
     vmlinux: Path | None
     modules: tuple[Path, ...]  # plain .ko files in the order of loading
+    on_request: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)  # the same, by the name that is asked for
 
 
 def prepare_kernel(cache: Cache, *, offline: bool, progress: Progress) -> GuestKernel:
@@ -51,11 +62,13 @@ def prepare_kernel(cache: Cache, *, offline: bool, progress: Progress) -> GuestK
     if metapackage is None:
         raise ImageError(f"There is no guest kernel for {architecture}: use one of {', '.join(_METAPACKAGES)}.")
     package = debian.fetch_package(cache, metapackage, pattern=_CONCRETE, offline=offline, progress=progress)
-    recipe = json.dumps([_RECIPE, package.sha256, MODULES])
+    recipe = json.dumps([_RECIPE, package.sha256, MODULES, ON_REQUEST])
     reference = f"kernel-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
-    found = cache.find(reference) or cache.build(reference, lambda folder: _fill(folder, package, progress), progress)
+    found = cache.find_whole(reference) or cache.build(
+        reference, lambda folder: _fill(folder, package, progress), progress
+    )
     facts = json.loads((found / "kernel.json").read_text(encoding="utf-8"))
-    vmlinux = found / "vmlinux"
+    vmlinux, modules = found / "vmlinux", found / "modules"
     return GuestKernel(
         package=package.name,
         version=package.version,
@@ -63,7 +76,8 @@ def prepare_kernel(cache: Cache, *, offline: bool, progress: Progress) -> GuestK
         release=facts["release"],
         vmlinuz=found / "vmlinuz",
         vmlinux=vmlinux if vmlinux.exists() else None,
-        modules=tuple(found / "modules" / name for name in facts["modules"]),
+        modules=tuple(modules / name for name in facts["modules"]),
+        on_request={name: tuple(modules / file for file in files) for name, files in facts["on_request"].items()},
     )
 
 
@@ -103,23 +117,28 @@ def _fill(folder: Path, package: debian.Package, progress: Progress) -> None:
     facts = {
         "release": release,
         "sha256": file_digest(folder / "vmlinuz"),
-        "modules": _copy_modules(unpacked, release, folder / "modules"),
+        **_copy_modules(unpacked, release, folder / "modules"),
     }
     (folder / "kernel.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
-def _copy_modules(unpacked: Path, release: str, target: Path) -> list[str]:
-    """Writes the needed modules uncompressed; their names in the order of loading."""
+def _copy_modules(unpacked: Path, release: str, target: Path) -> dict[str, object]:
+    """Writes the needed modules uncompressed; their names in the order of loading, for kernel.json."""
     base = unpacked / "lib" / "modules" / release
     if not base.is_dir():
         base = unpacked / "usr" / "lib" / "modules" / release
         (unpacked / "lib").symlink_to("usr/lib")  # depmod looks below /lib
     debian.run(["depmod", "--basedir", unpacked, release])
-    order = load_order(MODULES, parse_dependencies((base / "modules.dep").read_text(encoding="utf-8")))
+    dependencies = parse_dependencies((base / "modules.dep").read_text(encoding="utf-8"))
     target.mkdir()
-    names = []
-    for file in order:
-        name = f"{module_name(file)}.ko"
-        (target / name).write_bytes(decompress((base / file).read_bytes()))
-        names.append(name)
-    return names
+
+    def copied(wanted: Sequence[str]) -> list[str]:
+        files = {f"{module_name(file)}.ko": file for file in load_order(wanted, dependencies)}
+        for name, file in files.items():
+            (target / name).write_bytes(decompress((base / file).read_bytes()))
+        return list(files)
+
+    return {
+        "modules": copied(MODULES),
+        "on_request": {name: copied(wanted) for name, wanted in ON_REQUEST.items()},
+    }

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.errors import GuestError, LabError
-from virtoll.lab import cgroups, residue
+from virtoll.lab import cgroups, disks, residue
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.launch import inside_lab
 
@@ -60,6 +60,10 @@ class Lab:
     def put(self, path: Path) -> Path:
         """Make a file of this machine available where the guests are; here it is there already."""
         return path
+
+    def nameless_copy(self, path: Path) -> int:
+        """A descriptor of a copy of a file, on a disk and without a name: gone with the last process that has it."""
+        return disks.nameless_copy(path)
 
     def guest_folder(self, name: str) -> Path:
         """A fresh folder for one guest's sockets and files, in memory."""

@@ -4,7 +4,9 @@ A new platform is one file here and one line below (``CONTRIBUTING.md`` has the 
 """
 
 from virtoll.platforms.base import Platform
+from virtoll.platforms.cloud_hypervisor import CloudHypervisor
 from virtoll.platforms.fake import Fake
+from virtoll.platforms.firecracker import Firecracker
 from virtoll.platforms.native import Native, NativeAgain
 from virtoll.platforms.netns import NetworkNamespace
 from virtoll.platforms.oci import Runc
@@ -17,5 +19,7 @@ PLATFORMS: dict[str, type[Platform]] = {
     "runc": Runc,
     "qemu-tcg": QemuTcg,
     "qemu-kvm": QemuKvm,
+    "firecracker": Firecracker,
+    "cloud-hypervisor": CloudHypervisor,
     "fake": Fake,
 }

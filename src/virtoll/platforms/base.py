@@ -110,6 +110,10 @@ class GuestHost(Protocol):
         """Make a file of this machine available there; returns where."""
         ...
 
+    def nameless_copy(self, path: Path) -> int:
+        """A descriptor, for ``spawn``, of a copy of a file on a disk there: gone with the last process that has it."""
+        ...
+
     def guest_folder(self, name: str) -> Path:
         """A fresh folder there for one guest's sockets and files, gone with the lab."""
         ...

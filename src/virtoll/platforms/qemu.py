@@ -1,4 +1,4 @@
-"""QEMU: one driver for its accelerators (TCG, KVM) and NIC models; direct kernel boot of the image's initramfs.
+"""QEMU: one driver for its accelerators (TCG, KVM), machine types, NIC models and disks; direct kernel boot.
 
 The agent's channel is a virtio-serial port or the second serial console; the first one is the guest's console and is
 kept as evidence. QMP stops and continues the virtual CPUs (park, resume). KVM is never assumed from /dev/kvm: it is
@@ -9,7 +9,6 @@ Memory is the machine's own, so the guest sees a little less than was asked (the
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import platform
@@ -18,63 +17,24 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from qemu.qmp import QMPClient, QMPError
-
-from virtoll.errors import GuestDied, GuestError
+from virtoll.errors import GuestError, ImageError
 from virtoll.experiment import Parameters
+from virtoll.image import image_form
 from virtoll.lab.attachments import Port
 from virtoll.lab.interfaces import TUN_DEVICE
-from virtoll.lab.network import GuestNetwork, Link, taps_allowed
-from virtoll.platforms.attaching import AttachedMachine, descriptors, machine_ports, qemu_backend
+from virtoll.lab.network import GuestNetwork, taps_allowed
+from virtoll.platforms.attaching import descriptors, machine_ports
 from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, require_site, socket_session
+from virtoll.platforms.monitor import Monitor
+from virtoll.platforms.qemu_command import MACHINES, Ends, QemuParameters, machine_command, nic_arguments
 
 _MIB = 2**20
-_NIC_MODELS = {"virtio-net": "virtio-net-pci", "e1000": "e1000"}
-_MACHINES = {"x86_64": "q35", "aarch64": "virt"}
 _NO_PORTS: Mapping[str, Port] = {}
-_CONSOLES = {"x86_64": "ttyS", "aarch64": "ttyAMA"}
-
-
-class QemuParameters(AttachedMachine):
-    """NIC model of every link, and the way to the agent."""
-
-    nic: Literal["virtio-net", "e1000"] = "virtio-net"
-    channel: Literal["virtio-serial", "serial"] = "virtio-serial"
-
-
-@dataclass
-class Monitor:
-    """The machine's QMP monitor over a socket that was made before it started."""
-
-    connection: socket.socket
-    who: str
-    _runner: asyncio.Runner = field(default_factory=asyncio.Runner)
-    _client: QMPClient | None = None
-
-    def execute(self, command: str) -> object:
-        """One QMP command; ``GuestDied`` when the monitor does not answer it within 10 s."""
-        try:
-            return self._runner.run(asyncio.wait_for(self._execute(command), 10.0))
-        except (QMPError, OSError, TimeoutError, EOFError) as error:
-            raise GuestDied(f"{self.who}: its monitor did not take '{command}' ({type(error).__name__})") from error
-
-    async def _execute(self, command: str) -> object:
-        if self._client is None:
-            self._client = QMPClient(self.who)
-            await self._client.connect(self.connection)
-        return await self._client.execute(command)
-
-    def close(self) -> None:
-        """Leave the monitor; the machine is not touched."""
-        with contextlib.suppress(Exception):  # a monitor that died cannot be left in order
-            if self._client is not None:
-                self._runner.run(asyncio.wait_for(self._client.disconnect(), 2.0))
-        self._runner.close()
-        self.connection.close()
+_VHOST_DEVICE = Path("/dev/vhost-net")
 
 
 @dataclass
@@ -138,7 +98,7 @@ class Qemu:
     def depends_on(self) -> str | None:
         """The emulator's binary and the accelerator's device: what decides whether a guest boots."""
         found = []
-        for path in (shutil.which(self.binary), "/dev/kvm", TUN_DEVICE):
+        for path in (shutil.which(self.binary), "/dev/kvm", TUN_DEVICE, str(_VHOST_DEVICE)):
             if path is not None and Path(path).exists():
                 status = Path(path).stat()
                 found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
@@ -153,8 +113,9 @@ class Qemu:
         version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
         if self.accelerator not in place.lab.run([self.binary, "-accel", "help"], "probe").split():
             return Probe(False, version, f"{version} was built without {self.accelerator}; install one that has it")
-        if (refused := self.parameters.refusal()) is not None:
-            return Probe(False, version, refused)
+        refusal = self._refusal() or self.parameters.refusal()
+        if refusal is not None:
+            return Probe(False, version, refusal)
         if not taps_allowed():
             remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root"
             return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
@@ -164,6 +125,19 @@ class Qemu:
         except GuestError as error:
             return Probe(False, version, f"no guest boots with {self.accelerator} here: {_cause(error)}")
         return Probe(True, version, None)
+
+    def _refusal(self) -> str | None:
+        """What these parameters need of the host and it does not have; None where all is there."""
+        machines = MACHINES.get(platform.machine(), ())
+        if machines and self.parameters.machine not in machines:
+            return f"machine {self.parameters.machine} is not for {platform.machine()}; use {' or '.join(machines)}"
+        if self.parameters.machine == "microvm" and self.accelerator == "tcg":
+            return (
+                "machine microvm gives Debian's kernel no clock to calibrate by under emulation; use q35 or pc, or KVM"
+            )
+        if self.parameters.vhost == "on" and not os.access(_VHOST_DEVICE, os.R_OK | os.W_OK):
+            return f"vhost: on needs {_VHOST_DEVICE}, which cannot be opened here: modprobe vhost_net, or run as root"
+        return None
 
     def start(self, request: GuestRequest, site: Site | None) -> QemuGuest:
         """Boot the image with one NIC a link, each on a tap or macvtap, or a device of its own."""
@@ -177,27 +151,27 @@ class Qemu:
     def _start(self, request: GuestRequest, site: Site, ports: Mapping[str, Port] = _NO_PORTS) -> QemuGuest:
         folder = site.lab.guest_folder(request.name.replace("/", "-"))
         console, output = folder / "console.txt", folder / "qemu.txt"
+        disk = None if self.parameters.disk == "none" else self._disk(site)
         agent, agent_end = socket_session(request.name)
         monitor_ours, monitor_end = socket.socketpair()
-        ends = (agent_end.fileno(), monitor_end.fileno())
-        argv = self.command(request, site, console, *ends)
-        for link in request.network.links:
-            argv += self._nic(link, ports[link.name])
+        ends = Ends(agent_end.fileno(), monitor_end.fileno(), disk)
         # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
         group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
         spawned = time.monotonic_ns()
         with output.open("wb") as stream:
             process = site.lab.spawn(
-                argv,
+                self._command(request, site, console, ends, ports),
                 f"guest {request.name}",
                 cpus=request.cpus,
                 group=group,
                 stdout=stream.fileno(),
                 stderr=subprocess.STDOUT,
-                pass_fds=(*ends, *descriptors(ports)),
+                pass_fds=(*ends.all, *descriptors(ports)),
             )
         agent_end.close()
         monitor_end.close()
+        if disk is not None:
+            os.close(disk)
         guest = QemuGuest(
             agent=agent,
             peer=site.peer or agent,
@@ -215,40 +189,23 @@ class Qemu:
             raise GuestStartError(f"{error}{_tail(error.evidence['qemu.txt'])}", error.evidence) from error
         return guest
 
-    def command(self, request: GuestRequest, site: Site, console: Path, agent_fd: int, monitor_fd: int) -> list[str]:
-        """QEMU's argument list for this guest, without its NICs."""
-        serial = _CONSOLES.get(platform.machine(), "ttyS")
-        channel = "virtio-serial" if self.parameters.channel == "virtio-serial" else f"/dev/{serial}1"
-        kernel_arguments = (
-            f"console={serial}0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests virtoll.channel={channel}"
-        )
-        kernel = site.image.kernel
-        return [
-            self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            "-machine", _MACHINES.get(platform.machine(), "q35"), "-accel", self.accelerator, "-cpu", self.cpu_model,
-            "-smp", str(request.vcpus), "-m", f"{request.memory_bytes // _MIB}M",
-            "-kernel", str(kernel.vmlinux or kernel.vmlinuz), "-initrd", str(site.image.initramfs),
-            "-append", kernel_arguments,
-            "-chardev", f"file,id=console,path={console}", "-serial", "chardev:console",
-            "-chardev", f"socket,id=agent,fd={agent_fd}", *self._channel_device(),
-            "-chardev", f"socket,id=monitor,fd={monitor_fd}", "-mon", "chardev=monitor,mode=control",
-        ]  # fmt: skip
+    def _disk(self, site: Site) -> int:
+        """A copy of the image's disk form that is gone with the machine; its descriptor."""
+        try:
+            form = image_form(site.image, self.parameters.filesystem)
+        except ImageError as error:
+            raise GuestError(str(error)) from error
+        return site.lab.nameless_copy(form.file)
 
-    def _channel_device(self) -> list[str]:
-        if self.parameters.channel == "serial":
-            return ["-serial", "chardev:agent"]
-        return ["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=virtoll"]
-
-    def _nic(self, link: Link, port: Port) -> list[str]:
-        if port.pci_address is not None:
-            return ["-device", f"vfio-pci,host={port.pci_address}"]
-        model = _NIC_MODELS[self.parameters.nic]
-        return [
-            "-netdev",
-            qemu_backend(link, port),
-            "-device",
-            f"{model},netdev={link.name},mac={link.guest_mac},romfile=",
-        ]
+    def _command(
+        self, request: GuestRequest, site: Site, console: Path, ends: Ends, ports: Mapping[str, Port]
+    ) -> list[str]:
+        own = [self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+        own += ["-accel", self.accelerator, "-cpu", self.cpu_model]
+        argv = own + machine_command(self.parameters, request, site.image, console, ends)
+        for link in request.network.links:
+            argv += nic_arguments(self.parameters, link, ports[link.name])
+        return argv
 
 
 class QemuTcg(Qemu):

@@ -28,7 +28,8 @@ def routing(bench: Bench, wanted: FrameParameters) -> Iterator[None]:
     if request is not None:
         if bench.network.attachment == "routed":
             raise AgentError(
-                "unsupported", "its links are routed by IPv4 without tags; use ip_version 4, vlan 0, or attachment bridge"
+                "unsupported",
+                "its links are routed, by IPv4 without tags: use ip_version 4 and vlan 0, or attachment bridge",
             )
         _set(bench, request)
     yield

@@ -1,0 +1,43 @@
+"""QEMU's monitor: QMP over a socket that is made before the machine is started, so that no path is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from dataclasses import dataclass, field
+
+from qemu.qmp import QMPClient, QMPError
+
+from virtoll.errors import GuestDied
+
+
+@dataclass
+class Monitor:
+    """The machine's QMP monitor over a socket that was made before it started."""
+
+    connection: socket.socket
+    who: str
+    _runner: asyncio.Runner = field(default_factory=asyncio.Runner)
+    _client: QMPClient | None = None
+
+    def execute(self, command: str) -> object:
+        """One QMP command; ``GuestDied`` when the monitor does not answer it within 10 s."""
+        try:
+            return self._runner.run(asyncio.wait_for(self._execute(command), 10.0))
+        except (QMPError, OSError, TimeoutError, EOFError) as error:
+            raise GuestDied(f"{self.who}: its monitor did not take '{command}' ({type(error).__name__})") from error
+
+    async def _execute(self, command: str) -> object:
+        if self._client is None:
+            self._client = QMPClient(self.who)
+            await self._client.connect(self.connection)
+        return await self._client.execute(command)
+
+    def close(self) -> None:
+        """Leave the monitor; the machine is not touched."""
+        with contextlib.suppress(Exception):  # a monitor that died cannot be left in order
+            if self._client is not None:
+                self._runner.run(asyncio.wait_for(self._client.disconnect(), 2.0))
+        self._runner.close()
+        self.connection.close()

@@ -1,0 +1,71 @@
+"""A machine monitor's HTTP API over a UNIX socket: one request, one answer, JSON both ways.
+
+Main type: ``SocketApi``. It must not know a product.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from virtoll.errors import GuestDied, GuestError
+
+_LONGEST_REASON = 300
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout_seconds: float) -> None:
+        super().__init__("localhost", timeout=timeout_seconds)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+@dataclass(frozen=True)
+class SocketApi:
+    """The API of the process that listens on ``path``; ``who`` is named in errors. Paths begin with ``prefix``."""
+
+    path: Path
+    who: str
+    prefix: str = ""
+
+    def request(self, method: str, path: str, body: object = None, deadline_seconds: float = 10.0) -> Any:
+        """The answer's JSON, None where it has none.
+
+        ``GuestError`` with the product's own reason when it refuses, ``GuestDied`` when nobody answers.
+        """
+        connection = _UnixConnection(self.path, deadline_seconds)
+        content = None if body is None else json.dumps(body)
+        headers = {"Accept": "application/json"} | ({} if content is None else {"Content-Type": "application/json"})
+        try:
+            connection.request(method, f"{self.prefix}{path}", content, headers)
+            answer = connection.getresponse()
+            text = answer.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as error:
+            said = f"{self.who}: its API did not answer {method} {path} ({type(error).__name__})"
+            raise GuestDied(said) from error
+        finally:
+            connection.close()
+        if answer.status >= http.client.BAD_REQUEST:
+            raise GuestError(f"{self.who}: {method} {path} was refused with {answer.status}: {_reason(text)}")
+        return json.loads(text) if text.strip() else None
+
+
+def _reason(text: str) -> str:
+    """Firecracker's ``fault_message``, Cloud Hypervisor's list of causes, or the text as it is, in one line."""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        told = text
+    if isinstance(told, dict):
+        told = told.get("fault_message", told)
+    if isinstance(told, list):
+        told = ": ".join(map(str, told))
+    return " ".join(str(told).split())[:_LONGEST_REASON] or "no reason given"

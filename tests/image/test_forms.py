@@ -1,0 +1,164 @@
+"""The forms of an image: all hold the same files, two makings give the same bytes, a damaged one is not used."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import stat
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from tests.image.test_initramfs import read_archive
+
+from virtoll.errors import ImageError
+from virtoll.image import Cache, FormName, GuestImage, image_form, made_forms, prepare_image
+from virtoll.image.cache import file_digest
+
+pytestmark = pytest.mark.network
+NAMES: tuple[FormName, ...] = get_args(FormName)
+Found = dict[str, tuple[int, int, int, str]]
+
+
+@pytest.fixture
+def image(backed_cache: Cache, fake_agent: Path) -> GuestImage:
+    """An image with files, programs and links, whose agent is never started."""
+    return prepare_image("debug", cache=backed_cache, agent=fake_agent)
+
+
+def require(name: FormName) -> None:
+    """Skip where the form's program is not installed."""
+    program = {"ext4": "debugfs", "erofs": "mkfs.erofs", "oci": "true"}[name]
+    if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+        pytest.skip(f"{program} is not installed")
+
+
+def tree(root: Path, *, owned: bool = True) -> Found:
+    """Mode, owner, group and content of everything below a folder; ``owned`` False: as if it were root's."""
+    found = {}
+    for path in root.rglob("*"):
+        status = path.lstat()
+        content = str(path.readlink()) if path.is_symlink() else "" if path.is_dir() else file_digest(path)
+        owner = (status.st_uid, status.st_gid) if owned else (0, 0)
+        found[path.relative_to(root).as_posix()] = (status.st_mode, *owner, content)
+    return found
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can unpack other users' files as theirs")
+@pytest.mark.parametrize("name", NAMES)
+def test_each_form_holds_the_folders_files(image: GuestImage, cache: Cache, tmp_path: Path, name: FormName) -> None:
+    require(name)
+    form, unpacked = image_form(image, name, cache=cache), tmp_path / "unpacked"
+    unpacked.mkdir()
+    match name:
+        case "ext4":
+            subprocess.run(["debugfs", "-R", f"rdump / {unpacked}", form.file], check=True, capture_output=True)
+            (unpacked / "lost+found").rmdir()  # every ext4 file system has it
+            checked = subprocess.run(["e2fsck", "-fn", form.file], capture_output=True, text=True, check=False)
+            assert checked.returncode == 0, checked.stdout
+        case "erofs":
+            command = ["fsck.erofs", f"--extract={unpacked}", "--preserve", "--overwrite", str(form.file)]
+            subprocess.run(command, check=True, capture_output=True)
+        case "oci":
+            with tarfile.open(fileobj=io.BytesIO(layer_of(form.file))) as layer:
+                layer.extractall(unpacked, numeric_owner=True)
+    assert tree(unpacked) == tree(image.root, owned=False)
+
+
+@pytest.mark.parametrize("form", ["initramfs", "disk_initramfs"])
+def test_the_initramfs_holds_them_too(image: GuestImage, form: str) -> None:
+    def content(entry: bytes, mode: int) -> str:
+        return entry.decode() if stat.S_ISLNK(mode) else "" if stat.S_ISDIR(mode) else hashlib.sha256(entry).hexdigest()
+
+    entries = {
+        one.path: (one.mode, 0, 0, content(one.content, one.mode))
+        for one in read_archive(getattr(image, form).read_bytes())
+    }
+    own = {path for path in entries if path == "dev/console" or path == "lib" or path.startswith("lib/")}
+    assert {path: entry for path, entry in entries.items() if path not in own} == tree(image.root, owned=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_makings_give_the_same_bytes(image: GuestImage, cache: Cache, tmp_path: Path, name: FormName) -> None:
+    require(name)
+    first = image_form(image, name, cache=cache)
+    copied = tmp_path / "another place"
+    shutil.copytree(image.root, copied, symlinks=True)
+    for path in copied.rglob("*"):
+        os.utime(path, (23, 42), follow_symlinks=False)
+    again = image_form(dataclasses.replace(image, root=copied), name, cache=Cache(tmp_path / "other"))
+    assert again.digest == first.digest == f"sha256:{file_digest(first.file)}"
+    assert again.file != first.file
+    assert made_forms(image, cache) == (first,)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_form_is_made_anew(image: GuestImage, cache: Cache, tmp_path: Path, name: FormName) -> None:
+    require(name)
+    form = image_form(image, name, cache=cache)
+    said: list[str] = []
+    assert image_form(image, name, cache=cache, progress=said.append) == form
+    assert said == []
+    with form.file.open("r+b") as file:
+        file.seek(form.file.stat().st_size // 2)
+        file.write(b"damaged")
+    elsewhere = image_form(image, name, cache=Cache(tmp_path / "mine", (cache.home,)))
+    assert elsewhere.file.is_relative_to(tmp_path / "mine")
+    assert image_form(image, name, cache=cache, progress=said.append) == form
+    assert said == [f"making the {name} form of the image debug"]
+    assert f"sha256:{file_digest(form.file)}" == form.digest == elsewhere.digest
+
+
+def test_a_damaged_image_is_built_anew(image: GuestImage, backed_cache: Cache, fake_agent: Path) -> None:
+    before = image.initramfs.read_bytes()
+    image.initramfs.write_bytes(before[:-1] + b"x")
+    again = prepare_image("debug", cache=backed_cache, agent=fake_agent)
+    assert again == image
+    assert image.initramfs.read_bytes() == before
+    assert image.digests["initramfs"] == f"sha256:{hashlib.sha256(before).hexdigest()}"
+
+
+@pytest.mark.parametrize(("name", "package"), [("ext4", "e2fsprogs"), ("erofs", "erofs-utils")])
+def test_a_missing_program_is_one_sentence(
+    image: GuestImage, cache: Cache, monkeypatch: pytest.MonkeyPatch, name: FormName, package: str
+) -> None:
+    monkeypatch.setattr("virtoll.image.debian._SYSTEM_FOLDERS", "")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(
+        ImageError, match=rf"^The {name} form of the guest image needs .*: apt-get install {package}\.$"
+    ):
+        image_form(image, name, cache=cache)
+
+
+def test_the_oci_form_is_a_layout_whose_digests_are_right(image: GuestImage, cache: Cache) -> None:
+    form = image_form(image, "oci", cache=cache)
+    with tarfile.open(form.file) as archive:
+        files = {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
+    for path, content in files.items():
+        if path.startswith("blobs/sha256/"):
+            assert path.removeprefix("blobs/sha256/") == hashlib.sha256(content).hexdigest()
+    blob = {f"sha256:{hashlib.sha256(content).hexdigest()}": content for content in files.values()}
+    (manifest,) = json.loads(files["index.json"])["manifests"]
+    told = json.loads(blob[manifest["digest"]])
+    (layer,) = told["layers"]
+    plain = gzip.decompress(blob[layer["digest"]])
+    assert json.loads(blob[told["config"]["digest"]])["rootfs"]["diff_ids"] == [
+        f"sha256:{hashlib.sha256(plain).hexdigest()}"
+    ]
+    (docker,) = json.loads(files["manifest.json"])
+    assert [files[path] for path in docker["Layers"]] == [blob[layer["digest"]]]
+
+
+def layer_of(archive: Path) -> bytes:
+    """The one layer, uncompressed."""
+    with tarfile.open(archive) as opened:
+        (docker,) = json.load(opened.extractfile("manifest.json"))  # type: ignore[arg-type]
+        return gzip.decompress(opened.extractfile(docker["Layers"][0]).read())  # type: ignore[union-attr]

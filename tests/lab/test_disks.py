@@ -1,0 +1,42 @@
+"""Copies of a disk without a name: whole, with their holes, and gone with the last descriptor."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from virtoll.errors import GuestError
+from virtoll.lab.disks import nameless_copy
+
+HOLE_BYTES = 2**24
+
+
+def test_a_copy_holds_the_data_and_the_holes_and_has_no_name(tmp_path: Path) -> None:
+    source = tmp_path / "disk"
+    with source.open("wb") as file:
+        file.write(b"first" + bytes(4091))
+        file.seek(HOLE_BYTES)
+        file.write(b"last")
+        file.truncate(2 * HOLE_BYTES)
+    before = source.read_bytes()
+    (tmp_path / "disks").mkdir()
+    copy = nameless_copy(source, tmp_path / "disks")
+    try:
+        assert os.pread(copy, 3 * HOLE_BYTES, 0) == before
+        assert os.fstat(copy).st_blocks <= source.stat().st_blocks
+        assert list((tmp_path / "disks").iterdir()) == []
+        os.pwrite(copy, b"written", 0)
+        with Path(f"/proc/self/fd/{copy}").open("r+b") as again:  # as QEMU opens it
+            assert again.read(7) == b"written"
+        assert source.read_bytes() == before
+    finally:
+        os.close(copy)
+
+
+def test_a_copy_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "disk").write_bytes(b"x")
+    sentence = rf"^the disk disk could not be copied to {tmp_path}/none: .*; make room there$"
+    with pytest.raises(GuestError, match=sentence):
+        nameless_copy(tmp_path / "disk", tmp_path / "none")

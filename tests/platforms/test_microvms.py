@@ -1,0 +1,153 @@
+"""Firecracker's and Cloud Hypervisor's drivers against a stand-in that speaks their documents, and what they refuse."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support import guests
+from tests.support.guests import Connected, Kind
+
+from virtoll.errors import GuestDied
+from virtoll.ground import Ground
+from virtoll.lab.inside import wait_until
+from virtoll.platforms import microvm
+from virtoll.platforms.base import GuestStartError, Site
+from virtoll.workloads.forward import Forward, ForwardParameters
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PRODUCTS = ("firecracker", "cloud-hypervisor")
+# What each driver is to send, in this order; the documents' rules are applied by the stand-in.
+EXCHANGE = {
+    "firecracker": [
+        ("PUT", "/machine-config"), ("PUT", "/boot-source"), ("PUT", "/drives/root"),
+        ("PUT", "/network-interfaces/in0"), ("PUT", "/network-interfaces/out"), ("PUT", "/network-interfaces/marks"),
+        ("PUT", "/actions"), ("PATCH", "/vm"), ("PATCH", "/vm"),
+    ],
+    "cloud-hypervisor": [
+        ("PUT", "/api/v1/vm.create"), ("PUT", "/api/v1/vm.boot"), ("PUT", "/api/v1/vm.pause"),
+        ("PUT", "/api/v1/vm.resume"),
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with guests.ground() as made:
+        yield made
+
+
+@pytest.fixture
+def site(ground: Ground) -> Site:
+    assert ground.site is not None
+    return ground.site
+
+
+@pytest.fixture
+def standin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """A kind for each product whose binary is the stand-in, by its name."""
+    names = {}
+    for product in PRODUCTS:
+        binary = tmp_path / product
+        lines = [
+            f"#!{sys.executable}", "import sys", f"sys.path[:0] = [{str(REPOSITORY)!r}, {str(REPOSITORY / 'src')!r}]",
+            "from tests.support.microvm_standin import main", f"main({product!r}, sys.argv[1:])",
+        ]  # fmt: skip
+        binary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        binary.chmod(0o755)
+        names[product] = f"{product}-standin"
+        kind = Kind(product, {"binary": str(binary), "root": "disk"}, kernel="image", slow=True)
+        monkeypatch.setitem(guests.KINDS, names[product], kind)
+    return names
+
+
+def requests(live: Connected) -> list[tuple[str, str]]:
+    """What the stand-in was asked."""
+    api = getattr(live.guest, "api", None)
+    assert api is not None
+    lines = (api.path.parent / "requests.jsonl").read_text(encoding="utf-8").splitlines()
+    return [(method, path) for method, path, _ in map(json.loads, lines)]
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_the_whole_path_runs_by_the_document(ground: Ground, standin: dict[str, str], product: str) -> None:
+    live = guests.start(standin[product], ground)
+    family = live.processes()
+    facts = live.guest.agent.call("facts")
+    assert facts["root_filesystem"] == "erofs"
+    assert facts["agent_sha256"] == live.site.image.agent_sha256
+    point = Forward()._point(live.bench, ForwardParameters(point_milliseconds=200), 100.0)
+    assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
+    timed = live.bench.timekeeper.time_job("idle", {"duration_ns": 10_000_000}, 60)
+    assert timed.problem is None
+    live.guest.park()
+    live.guest.resume()
+    assert live.guest.agent.call("clocks", deadline_seconds=60)
+    assert requests(live) == EXCHANGE[product]
+    live.guest.stop()
+    wait_until(lambda: not any(process.alive for process in family.processes), 30, "the end of its processes")
+    assert not _interfaces() & {link.port_interface for link in live.bench.network.links}
+
+
+def test_a_monitor_that_is_killed_is_noticed(ground: Ground, standin: dict[str, str]) -> None:
+    live = guests.start(standin["firecracker"], ground)
+    family = live.processes()
+    os.killpg(live.guest.process.pid, signal.SIGKILL)
+    with pytest.raises(GuestDied):
+        live.guest.agent.call("clocks", deadline_seconds=2)
+    with pytest.raises(GuestDied, match="its API did not answer PATCH /vm"):
+        live.guest.park()
+    assert set(live.guest.evidence()) == {"console.txt", "monitor.txt"}
+    live.guest.stop()
+    wait_until(lambda: not any(process.alive for process in family.processes), 30, "the end of its processes")
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_a_refused_boot_is_one_sentence(
+    ground: Ground, site: Site, standin: dict[str, str], monkeypatch: pytest.MonkeyPatch, product: str
+) -> None:
+    del ground
+    monkeypatch.setenv("STANDIN_REFUSES", "Error creating KVM object: no such ioctl")
+    wanted = guests.request(standin[product])
+    with pytest.raises(GuestStartError, match=r"was refused with 400: Error creating KVM object") as raised:
+        guests.driver(standin[product]).start(wanted, site)
+    assert "\n" not in str(raised.value)
+    assert "monitor.txt" in raised.value.evidence
+    assert not _interfaces() & {link.port_interface for link in wanted.network.links}
+    found = guests.driver(standin[product]).probe(site)
+    assert not found.available
+    assert found.reason is not None
+    if os.access(microvm.KVM_DEVICE, os.R_OK | os.W_OK):
+        assert "no guest boots with" in found.reason
+        assert "Error creating KVM object" in found.reason
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_without_binary_or_kvm_it_says_what_is_missing(
+    site: Site, standin: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, product: str
+) -> None:
+    found = guests.driver(product).probe(dataclasses.replace(site))
+    if not found.available and found.version is None:
+        assert found.reason == f"{product}: not found; install {_title(product)} and give its path as 'binary'"
+    monkeypatch.setattr(microvm, "KVM_DEVICE", tmp_path / "kvm")
+    found = guests.driver(standin[product]).probe(site)
+    assert (found.available, found.version) == (False, f"{product} stand-in 1")
+    assert found.reason is not None
+    assert found.reason.startswith(f"{_title(product)} needs {tmp_path}/kvm, which cannot be opened here")
+
+
+def _interfaces() -> set[str]:
+    return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
+
+
+def _title(product: str) -> str:
+    return " ".join(word.capitalize() for word in product.split("-"))
