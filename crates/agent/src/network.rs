@@ -121,7 +121,11 @@ impl<'a> Wanted<'a> {
         }
         netlink.set_up(link.index, true).map_err(step("switching on"))?;
         for (address, mac) in &self.neighbours {
-            netlink.set_neighbour(link.index, *address, *mac).map_err(step("neighbour"))?;
+            match netlink.set_neighbour(link.index, *address, *mac) {
+                // A kernel without such a call (gVisor's) was given its neighbours before its start.
+                Err(cause) if cause.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+                result => result.map_err(step("neighbour"))?,
+            }
         }
         Ok(())
     }
