@@ -30,6 +30,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "report": "errors points samples stats units",
         # what stands by itself
         "image": "errors units",
+        "fetched": "errors image",
         "host": "errors units",
         "lab": "errors",
         "agent": "errors",
@@ -42,7 +43,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "timekeeper": "agent lab",
         "hops": "agent errors lab",
         "farpeer": "agent errors hosts lab testbed",
-        "platforms": "agent errors experiment farpeer image lab pi",
+        "platforms": "agent errors experiment farpeer fetched image lab pi",
         "workloads": "agent errors experiment hops lab pi timekeeper",
         "peer": "agent lab platforms",
         "probes": "experiment image platforms",
