@@ -269,6 +269,7 @@ def mismatches(request: GuestRequest, facts: Mapping[str, Any]) -> list[str]:
     """
     found = []
     cpus, total, limit = (facts.get(key) for key in ("cpus_allowed", "memory_total_bytes", "memory_limit_bytes"))
+    cpus = facts.get("cpus_online") if cpus is None else cpus  # gVisor tells no mask
     if request.cpus and cpus is not None and _count(cpus) != request.vcpus:
         found.append(f"CPUs: asked {request.vcpus}, usable inside {_count(cpus)}")
     seen = min((value for value in (total, limit) if value), default=None)

@@ -5,9 +5,12 @@ A new platform is one file here and one line below (``CONTRIBUTING.md`` has the 
 
 from virtoll.platforms.base import Platform
 from virtoll.platforms.fake import Fake
+from virtoll.platforms.gvisor import GVisor
+from virtoll.platforms.lxc import Lxc
 from virtoll.platforms.native import Native, NativeAgain
 from virtoll.platforms.netns import NetworkNamespace
-from virtoll.platforms.oci import Runc
+from virtoll.platforms.nspawn import SystemdNspawn
+from virtoll.platforms.oci import AnyRuntime, Crun, Runc
 from virtoll.platforms.qemu import QemuKvm, QemuTcg
 
 PLATFORMS: dict[str, type[Platform]] = {
@@ -15,6 +18,11 @@ PLATFORMS: dict[str, type[Platform]] = {
     "native-again": NativeAgain,
     "netns": NetworkNamespace,
     "runc": Runc,
+    "crun": Crun,
+    "runsc": GVisor,
+    "oci": AnyRuntime,
+    "nspawn": SystemdNspawn,
+    "lxc": Lxc,
     "qemu-tcg": QemuTcg,
     "qemu-kvm": QemuKvm,
     "fake": Fake,
