@@ -20,7 +20,7 @@ setup: ## installs and builds what is missing (packages, .venv, agent, guest ima
 setup-dev:
 	@$(PYTHON) tools/setup.py --dev
 
-platforms: ## installs what every platform that this host can hold needs
+platforms: ## installs and builds what every platform that this host can hold needs
 	@$(PYTHON) tools/setup.py --platforms
 
 demo: setup ## measures what virtualisation costs on this host (at most 6 minutes)

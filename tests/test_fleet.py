@@ -47,6 +47,8 @@ def test_what_is_as_asked_or_not_told_is_no_mismatch() -> None:
 
 def test_a_mismatch_says_what_was_asked_and_what_was_found() -> None:
     assert found(cpus_allowed=2) == ["CPUs: asked 1, usable inside 2"]
+    assert found(cpus_online=2) == ["CPUs: asked 1, usable inside 2"], "gVisor tells no mask"
+    assert found(cpus_online=2, cpus_allowed=1) == []
     assert found(cpus_allowed=[0, 1, 2]) == ["CPUs: asked 1, usable inside 3"]
     assert found(memory_total_bytes=512 * MIB) == ["memory: asked 256 MiB, inside 512 MiB"]
     assert found(memory_total_bytes=200 * MIB) == ["memory: asked 256 MiB, inside 200 MiB"]

@@ -31,6 +31,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "report": "errors guest_records points samples stats units",
         # what stands by itself
         "image": "errors units",
+        "fetched": "errors image",
         "host": "errors units",
         "lab": "errors",
         "agent": "errors",
@@ -44,7 +45,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "hops": "agent errors lab",
         "farpeer": "agent errors hosts lab testbed",
         "footprint": "lab",
-        "platforms": "agent errors experiment farpeer footprint image lab pi",
+        "platforms": "agent errors experiment farpeer fetched footprint image lab pi",
         "likeness": "footprint platforms",
         "workloads": "agent errors experiment hops lab pi timekeeper",
         "peer": "agent errors lab platforms",

@@ -238,6 +238,11 @@ def build_agent() -> None:
         print("setup: agent: new build in build/virtoll-agent", flush=True)
 
 
+def build_products(python: Path) -> None:
+    """Fetches and builds the platforms that no Debian package brings (gVisor), where the cache has them not yet."""
+    run([python, "-m", "virtoll.fetched"])
+
+
 def build_images(python: Path) -> None:
     """Builds the guest images that are not in the cache yet."""
     run([python, "-m", "virtoll.image", "--quiet", "tiny", "debug"])
@@ -248,7 +253,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Makes a clone of Virtoll ready to measure.")
     parser.add_argument("--dev", action="store_true", help="also what the tests and checkers need")
     parser.add_argument("--platforms", action="store_true", help="also what every platform of this host needs")
-    parser.add_argument("--only", choices=("packages", "venv", "agent", "image"), help="one step alone")
+    parser.add_argument("--only", choices=("packages", "venv", "agent", "image", "products"), help="one step alone")
     return parser.parse_args(arguments)
 
 
@@ -266,6 +271,8 @@ def set_up(options: argparse.Namespace) -> None:
         build_agent()
     if only in {None, "image"}:
         build_images(python)
+    if only == "products" or (only is None and (options.dev or options.platforms)):
+        build_products(python)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -63,6 +63,28 @@ def test_a_v1_host_gets_its_own_files(tmp_path: Path) -> None:
     assert group.cpu_nanoseconds() == 123
 
 
+def test_a_guest_is_in_every_hierarchy_and_what_a_manager_makes_there_goes_too(tmp_path: Path) -> None:
+    """LXC and systemd-nspawn make groups below the one that they are started in, in each hierarchy."""
+    for name in ("systemd", "pids"):
+        kernel_files(tmp_path / name, [])
+    (tmp_path / "not-a-hierarchy").mkdir()
+    (tmp_path / "cpu,cpuacct").mkdir()
+    (tmp_path / "alias").symlink_to(tmp_path / "pids")
+    layout = detect(v1_host(tmp_path))
+    assert set(layout.others) == {"systemd", "pids"}
+    group = make_group(LAB, "guest", Limits(2**28), layout)
+    own = tmp_path / "systemd" / LAB / "guest"
+    assert group.folders["systemd"] == own
+    (own / "payload" / "init").mkdir(parents=True)
+    for folder in set(group.folders.values()) - {own}:
+        for file in folder.iterdir():
+            file.unlink()  # the kernel's own files do not keep a group from being removed
+    group.remove()
+    assert not own.exists()
+    assert not (tmp_path / "pids" / LAB / "guest").exists()
+    assert own.parent.exists(), "the lab's own folder is not the guest's to remove"
+
+
 def test_a_v2_host_hands_its_controllers_on(tmp_path: Path) -> None:
     layout = detect(v2_host(tmp_path))
     assert layout.version == "v2"
@@ -86,7 +108,8 @@ def test_a_hybrid_host_uses_the_hierarchy_that_has_the_controller(tmp_path: Path
     assert layout.version == "hybrid"
     assert not any(layout.is_v2(controller) for controller in layout.controllers)
     group = make_group(LAB, "guest", Limits(2**28), layout)
-    assert tmp_path / "unified" / LAB / "guest" not in group.folders.values()
+    assert group.folders["unified"] == tmp_path / "unified" / LAB / "guest", "a member there, and not limited"
+    assert (group.folders["unified"] / "memory.max").read_text() == ""
 
 
 def test_a_limit_that_cannot_be_set_is_refused_and_nothing_is_left(tmp_path: Path) -> None:

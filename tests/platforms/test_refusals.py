@@ -36,6 +36,14 @@ def links() -> set[str]:
     ("kind", "reason"),
     [
         ("runc", "runc: not found on this host; install it: apt-get install runc"),
+        ("crun", "crun: not found on this host; install it: apt-get install crun"),
+        ("oci", "runc: not found on this host; install it: put an OCI runtime of that name where PATH finds it"),
+        (
+            "runsc-systrap",
+            "runsc: not found on this host; install it: 'make platforms' builds a version of it that works",
+        ),
+        ("nspawn", "systemd-nspawn: not found on this host; install it: apt-get install systemd-container"),
+        ("lxc", "lxc-start: not found on this host; install it: apt-get install lxc"),
         ("qemu-tcg", ": not found; apt-get install qemu-system-x86 (or qemu-system-arm)"),
         ("qemu-kvm", ": not found; apt-get install qemu-system-x86 (or qemu-system-arm)"),
         ("netns", "unshare: not found on this host; install it; allow namespaces for this user or run as root"),
@@ -45,19 +53,35 @@ def test_a_missing_program_is_named_with_its_remedy(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, reason: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path))
     found = guests.driver(kind).probe(site)
     assert not found.available
     assert found.reason is not None
     assert found.reason.endswith(reason)
 
 
-@pytest.mark.parametrize("kind", ["native", "native-again", "netns", "runc", "qemu-tcg"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "native",
+        "native-again",
+        "netns",
+        "runc",
+        "crun",
+        "oci",
+        "runsc-systrap",
+        "runsc-ptrace",
+        "nspawn",
+        "lxc",
+        "qemu-tcg",
+    ],
+)
 def test_what_starts_here_is_found_usable(site: Site, kind: str) -> None:
     found = guests.driver(kind).probe(site)
     assert found.available, found.reason
     assert found.reason is None
     assert found.version
-    assert found.version.split()[0] in ("Linux", "runc", "QEMU")
+    assert found.version.split()[0] in ("Linux", "runc", "crun", "runsc", "systemd-nspawn", "LXC", "QEMU")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +124,21 @@ def test_without_its_folder_of_devices_a_broken_root_is_evidence(ground: Ground,
     assert links() == before
 
 
+@pytest.mark.parametrize(("kind", "said"), [("runsc-systrap", b"/init"), ("nspawn", b"/init"), ("lxc", b"/init")])
+def test_a_container_without_its_program_says_so_and_leaves_nothing(
+    site: Site, tmp_path: Path, kind: str, said: bytes
+) -> None:
+    before = links()
+    for name in ("dev", "proc", "run", "sys", "tmp", "usr"):
+        (tmp_path / name).mkdir()
+    empty = dataclasses.replace(site, image=dataclasses.replace(site.image, root=tmp_path))
+    with pytest.raises(GuestStartError) as raised:
+        guests.driver(kind).start(guests.request(kind), empty)
+    assert said in raised.value.evidence["console.txt"]
+    assert links() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dev", "proc", "run", "sys", "tmp", "usr"]
+
+
 def test_a_machine_without_a_kernel_says_what_qemu_said(site: Site, tmp_path: Path) -> None:
     before = links()
     kernel = tmp_path / "vmlinuz"
@@ -123,7 +162,7 @@ def test_a_machine_that_is_never_ready_keeps_its_console(site: Site, tmp_path: P
     assert links() == before
 
 
-@pytest.mark.parametrize("kind", ["netns", "qemu-tcg"])
+@pytest.mark.parametrize("kind", ["netns", "crun", "runsc-systrap", "nspawn", "lxc", "qemu-tcg"])
 def test_a_deadline_that_is_too_short_is_said(site: Site, kind: str) -> None:
     before = links()
     with pytest.raises(GuestStartError, match=rf"{kind}/\d+ was not ready within 0\.001 s") as raised:

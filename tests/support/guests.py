@@ -53,6 +53,11 @@ KINDS: dict[str, Kind] = {
     "netns": Kind("netns", bounded=False),
     "netns-cgroup": Kind("netns", {"limits": "cgroup"}, grouped=True),
     "runc": Kind("runc", grouped=True),
+    "crun": Kind("crun", grouped=True),
+    "runsc-systrap": Kind("runsc", {"gvisor_platform": "systrap"}, kernel="other", grouped=True),
+    "runsc-ptrace": Kind("runsc", {"gvisor_platform": "ptrace"}, kernel="other", grouped=True),
+    "nspawn": Kind("nspawn", grouped=True),
+    "lxc": Kind("lxc", grouped=True),
     "qemu-tcg": Kind("qemu-tcg", {"nic": "virtio-net"}, kernel="image", slow=True),
     "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", slow=True, variant=True),
     "qemu-tcg-rtl8139": Kind("qemu-tcg", {"nic": "rtl8139"}, kernel="image", slow=True, variant=True),
@@ -120,7 +125,7 @@ class Connected:
     def agent_process(self) -> machine.Process:
         """What is to be killed so that the guest is dead: its agent, or where that is no process here, its first."""
         family = self.processes()
-        return family.find("/init", "--seat") or family.processes[0]
+        return family.find("/init", "--seat", inner_pid=1) or family.find("/init", "--seat") or family.processes[0]
 
     def cpu_ticks(self) -> int:
         """CPU time that its processes have used."""

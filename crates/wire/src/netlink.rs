@@ -1,6 +1,7 @@
 //! Route netlink, as much of it as setting up a guest's network and reading counters takes: messages are built and read
 //! here, byte by byte.
 
+use std::collections::HashMap;
 use std::io;
 
 use crate::MacAddress;
@@ -114,7 +115,8 @@ fn link_message(index: u32, flags: u32, change: u32) -> Message {
     Message::new(RTM_NEWLINK, REQUEST_AND_ACKNOWLEDGE, &header)
 }
 
-fn read_link(body: &[u8]) -> Option<Link> {
+/// A link as a message tells it; where the kernel tells no counters by netlink (gVisor's), `counted` has them.
+fn read_link(body: &[u8], counted: &mut Option<HashMap<String, LinkStatistics>>) -> Option<Link> {
     let flags = u32_at(body, 8)?;
     let mut link = Link {
         index: u32_at(body, 4)?,
@@ -128,6 +130,7 @@ fn read_link(body: &[u8]) -> Option<Link> {
         statistics: LinkStatistics::default(),
     };
     let mut below = 0;
+    let mut has_counters = false;
     for (kind, value) in attributes(body.get(16..)?) {
         match kind {
             1 => link.mac = value.try_into().ok().map(MacAddress),
@@ -139,11 +142,18 @@ fn read_link(body: &[u8]) -> Option<Link> {
                 link.operation_state = OPERATION_STATES.get(state).unwrap_or(&OPERATION_STATES[0]);
             }
             18 => link.vlan = read_vlan(value),
-            23 => link.statistics = LinkStatistics::read(value),
+            23 => {
+                link.statistics = LinkStatistics::read(value);
+                has_counters = true;
+            }
             _ => {}
         }
+        link.vlan = link.vlan.map(|(_, number)| (below, number));
     }
-    link.vlan = link.vlan.map(|(_, number)| (below, number));
+    if !has_counters {
+        let counted = counted.get_or_insert_with(statistics::from_device_table);
+        link.statistics = counted.get(&link.name).copied().unwrap_or_default();
+    }
     Some(link)
 }
 
@@ -165,7 +175,8 @@ impl Netlink {
     /// The kernel's.
     pub fn links(&mut self) -> io::Result<Vec<Link>> {
         let bodies = self.request(Message::new(RTM_GETLINK, DUMP, &[0; 16]), RTM_NEWLINK)?;
-        Ok(bodies.iter().filter_map(|body| read_link(body)).collect())
+        let mut counted = None;
+        Ok(bodies.iter().filter_map(|body| read_link(body, &mut counted)).collect())
     }
 
     /// One interface by its number.
@@ -177,7 +188,7 @@ impl Netlink {
         header[4..8].copy_from_slice(&index.to_ne_bytes());
         let message = Message::new(RTM_GETLINK, REQUEST_AND_ACKNOWLEDGE, &header);
         let bodies = self.request(message, RTM_NEWLINK)?;
-        let link = bodies.first().and_then(|body| read_link(body));
+        let link = bodies.first().and_then(|body| read_link(body, &mut None));
         link.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
     }
 

@@ -21,7 +21,8 @@ IMAGES: Mapping[str, str] = {
     "debug": "the agent and busybox, for an interactive shell",
 }
 
-_MOUNT_POINTS = ("dev", "proc", "run", "sys", "tmp")
+# Mount points; and usr, because systemd-nspawn takes no folder without it for a root.
+_MOUNT_POINTS = ("dev", "proc", "run", "sys", "tmp", "usr")
 _RECIPE = 2  # raise it when what is made from the same inputs changes
 
 

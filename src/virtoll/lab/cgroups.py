@@ -37,10 +37,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each controller is: the root folder of its hierarchy. ``unified`` is cgroup v2's, where it is mounted."""
+    """Where each controller is: the root folder of its hierarchy. ``unified`` is cgroup v2's, where it is mounted.
+
+    ``others``: hierarchies without limits of ours, by name. A guest is in a group there too, because container managers
+    (LXC, systemd-nspawn) make groups of their own below that which they were started in, in every hierarchy.
+    """
 
     controllers: Mapping[str, Path]
     unified: Path | None
+    others: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def version(self) -> str:
@@ -71,12 +76,19 @@ def detect(root: Path | None = None) -> Layout:
     for name in _CONTROLLERS:
         if (root / name / "cgroup.procs").is_file():
             found[name] = root / name
-    return Layout(found, unified)
+    known = {path.resolve() for path in found.values()}
+    mounted = [] if unified == root or not root.is_dir() else sorted(path for path in root.iterdir() if path.is_dir())
+    others = {
+        path.name: path
+        for path in mounted
+        if not path.is_symlink() and (path / "cgroup.procs").is_file() and path.resolve() not in known
+    }
+    return Layout(found, unified, others)
 
 
 @dataclass
 class Group:
-    """One guest's folders, by controller; several controllers may share one."""
+    """One guest's folders, by controller or, where none of ours is there, by hierarchy; several may share one."""
 
     name: str
     layout: Layout
@@ -113,9 +125,13 @@ class Group:
         return _keyed(folder / name).get("oom_kill")
 
     def remove(self) -> None:
-        """Remove the folders; a group empties when the kernel has reaped its dead. ``GuestError`` after 5 s."""
+        """Remove the folders and what a container manager made below them, deepest first.
+
+        A group empties when the kernel has reaped its dead. ``GuestError`` after 5 s.
+        """
         deadline = time.monotonic() + _REMOVE_SECONDS
-        for folder in sorted(set(self.folders.values())):
+        tops = sorted({folder.resolve() for folder in self.folders.values()})
+        for folder in (Path(below) for top in tops for below, _, _ in os.walk(top, topdown=False)):
             while folder.is_dir():
                 try:
                     folder.rmdir()
@@ -190,6 +206,9 @@ def make_group(lab_cgroup: str, name: str, limits: Limits, layout: Layout | None
     try:
         for controller, root in layout.controllers.items():
             group.folders[controller] = _folder(root, lab_cgroup, name, v2=layout.is_v2(controller))
+        for hierarchy, root in layout.others.items():
+            with contextlib.suppress(OSError):  # nothing is limited there; a manager that needs it says so itself
+                group.folders[hierarchy] = _folder(root, lab_cgroup, name, v2=root == layout.unified)
         for controller, settings in _settings(limits, layout).items():
             if controller not in group.folders:
                 asked = ", ".join(settings)

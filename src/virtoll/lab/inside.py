@@ -140,6 +140,31 @@ def end_process(process: subprocess.Popen[bytes], patience_seconds: float = 3.0)
     process.wait()
 
 
+def signal_tree(roots: Sequence[int], number: int) -> None:
+    """Send a signal to processes and all below them; looks again until no process is new, since one may fork."""
+    reached: set[int] = set()
+    while new := [pid for pid in with_descendants(roots) if pid not in reached]:
+        for pid in new:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        reached |= set(new)
+
+
+def with_descendants(roots: Sequence[int]) -> list[int]:
+    """These processes and all below them, parents first; a process that has ended is left out."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            pid = int(entry.name)
+            parent = int((entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(pid)
+    known = {pid for below in children.values() for pid in below}
+    found = [pid for pid in dict.fromkeys(roots) if pid in known]
+    for pid in found:
+        found += [child for child in children.get(pid, []) if child not in found]
+    return found
+
+
 def wait_until(condition: Callable[[], bool], deadline_seconds: float, awaited: str) -> None:
     """Poll ``condition`` until it holds; for what gives no event to wait for. ``GuestError`` names what was awaited."""
     deadline = time.monotonic() + deadline_seconds

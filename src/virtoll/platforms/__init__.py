@@ -7,9 +7,12 @@ from virtoll.platforms.base import Platform
 from virtoll.platforms.cloud_hypervisor import CloudHypervisor
 from virtoll.platforms.fake import Fake
 from virtoll.platforms.firecracker import Firecracker
+from virtoll.platforms.gvisor import GVisor
+from virtoll.platforms.lxc import Lxc
 from virtoll.platforms.native import Native, NativeAgain
 from virtoll.platforms.netns import NetworkNamespace
-from virtoll.platforms.oci import Runc
+from virtoll.platforms.nspawn import SystemdNspawn
+from virtoll.platforms.oci import AnyRuntime, Crun, Runc
 from virtoll.platforms.qemu import QemuKvm, QemuTcg
 
 PLATFORMS: dict[str, type[Platform]] = {
@@ -17,6 +20,11 @@ PLATFORMS: dict[str, type[Platform]] = {
     "native-again": NativeAgain,
     "netns": NetworkNamespace,
     "runc": Runc,
+    "crun": Crun,
+    "runsc": GVisor,
+    "oci": AnyRuntime,
+    "nspawn": SystemdNspawn,
+    "lxc": Lxc,
     "qemu-tcg": QemuTcg,
     "qemu-kvm": QemuKvm,
     "firecracker": Firecracker,

@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
 
 from virtoll.errors import GuestError
-from virtoll.lab.cgroups import Group
-from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Site, connect_stdio
+from virtoll.experiment import Parameters
+from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.inside import end_process, signal_tree, with_descendants
+from virtoll.platforms.attaching import Attached
+from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, connect_stdio, require_site
 
-NamespacedGuest = AgentGuest
+AGENT = ("/init", "--seat", "guest", "--channel", "stdio")
+
+
+@dataclass
+class NamespacedGuest(AgentGuest):
+    """A guest whose processes are all below the one that was started, in whatever sessions they are.
+
+    ``paused``: how a runtime that must not be stopped by signals is asked to pause (True) and to resume (False).
+    """
+
+    paused: Callable[[bool], object] | None = None
+    _is_paused: bool = field(default=False, init=False)
+
+    def park(self) -> None:
+        """Stop every process of the guest, or have its runtime do it."""
+        if self.paused is None:
+            super().park()
+        elif not self._is_paused:
+            self.paused(True)
+            self._is_paused = True
+
+    def resume(self) -> None:
+        """Continue it; harmless when it was not parked."""
+        if self.paused is None:
+            super().resume()
+        elif self._is_paused:
+            self._is_paused = False
+            self.paused(False)
+
+    def _signal(self, number: int) -> None:
+        if self.process.poll() is None:
+            signal_tree([pid for pid in (self.process.pid, self.inner_group) if pid is not None], number)
 
 
 def move_links_in(guest: AgentGuest, request: GuestRequest, site: Site, pid: int) -> None:
@@ -31,7 +69,7 @@ def start_namespaced(
     attachment: str,
     cleanup: Sequence[Callable[[], object]] = (),
     group: Group | None = None,
-) -> AgentGuest:
+) -> NamespacedGuest:
     """Start ``command``, whose standard input and output become the agent's channel, and wait until it is ready.
 
     ``group`` is removed after everything else.
@@ -49,7 +87,7 @@ def start_namespaced(
             stdout=subprocess.PIPE,
             stderr=stderr.fileno(),
         )
-    guest = AgentGuest(
+    guest = NamespacedGuest(
         agent=connect_stdio(process, request.name),
         peer=site.require_peer(),
         process=process,
@@ -69,3 +107,118 @@ def _last_words(evidence: dict[str, bytes]) -> str:
     """What the engine complained of last: that is why its guest did not start."""
     lines = [line for line in evidence["console.txt"].decode(errors="replace").splitlines() if line.strip()]
     return f" (it said: {lines[-1].strip()[-300:]})" if lines else ""
+
+
+class ManagedContainer:
+    """The driver of a container manager that is started in a cgroup of the guest's and makes its own below that.
+
+    A manager is a subclass that says its program, its Debian package and its command line.
+    """
+
+    program: ClassVar[str]
+    package: ClassVar[str]
+    family: ClassVar[str] = "os-level"
+    boot_seconds: ClassVar[float] = 0.5
+    slowdown: ClassVar[float] = 1.0
+    control_of: ClassVar[str | None] = None
+    needs_lab: ClassVar[bool] = True
+    parameter_model: ClassVar[type[Parameters]] = Attached
+
+    def __init__(self, parameters: Parameters) -> None:
+        """Nothing to choose."""
+
+    def probe(self, site: Site | None) -> Probe:
+        """Ask for the version and run the image's agent once in a container."""
+        place = require_site(site)
+        try:
+            version = self.version(place.lab.run([self.program, "--version"], "probe"))
+        except GuestError as error:
+            return Probe(False, None, f"{error}: apt-get install {self.package}")
+        try:
+            with contextlib.ExitStack() as undo:
+                group = self._group(place, "probe", Limits())
+                undo.callback(group.remove)
+                folder = place.lab.guest_folder("probe")
+                command = self.command(place, folder, "probe", ["/init", "--version"], None, undo)
+                place.lab.run([*group.join_command(), *command], "probe")
+        except GuestError as error:
+            return Probe(False, version, f"{version} does not start a container here: {error}")
+        return Probe(True, version, None)
+
+    def depends_on(self) -> str | None:
+        """The probe is quick."""
+        return None
+
+    def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
+        """Start the agent as PID 1 of a container and move its links in."""
+        place = require_site(site)
+        network = place.require_network()
+        with contextlib.ExitStack() as undo:
+            undo.callback(network.remove, request.network)
+            group = self._group(place, request.name, request.limits(memory=True))
+            undo.callback(group.remove)
+            folder = place.lab.guest_folder(request.name)
+            command = self.command(place, folder, _plain(request.name), AGENT, request, undo)
+            guest = start_namespaced(request, place, command, request.network.attachment, [undo.pop_all().close], group)
+        below = [pid for pid in with_descendants([guest.process.pid]) if pid != guest.process.pid]
+        if not below:
+            guest.stop()
+            raise GuestError(f"{request.name}: {self.program} has no process of a container below it")
+        move_links_in(guest, request, place, below[0])
+        return guest
+
+    def version(self, said: str) -> str:
+        """The product's name and version, from what the program says of itself."""
+        raise NotImplementedError
+
+    def command(
+        self,
+        place: Site,
+        folder: Path,
+        name: str,
+        argv: Sequence[str],
+        request: GuestRequest | None,
+        undo: contextlib.ExitStack,
+    ) -> list[str]:
+        """The command line that runs ``argv`` in a container; what it needs is made in ``folder``, and undone."""
+        raise NotImplementedError
+
+    def private_root(self, place: Site, folder: Path, name: str, undo: contextlib.ExitStack) -> Path:
+        """The image's root by a read-only mount: managers put locks beside a root, and folders and files into it."""
+        root = folder / "root"
+        root.mkdir()
+        place.lab.run(["mount", "--bind", str(place.image.root), str(root)], f"guest {name}")
+        undo.callback(place.lab.run, ["umount", str(root)], f"guest {name}")
+        place.lab.run(["mount", "-o", "remount,bind,ro", str(root)], f"guest {name}")
+        return root
+
+    def _group(self, place: Site, name: str, limits: Limits) -> Group:
+        group = place.lab.group(name, limits)
+        if group is None:
+            raise GuestError(f"{self.program} needs root and cgroups; run as root")
+        return group
+
+
+def _plain(name: str) -> str:
+    """A guest's name as a machine may have it: letters, digits and hyphens."""
+    return "".join(one if one.isalnum() else "-" for one in name)
+
+
+@contextlib.contextmanager
+def held_namespace(place: Site, role: str) -> Iterator[int]:
+    """A network namespace before there is a guest for it: the process that holds it, ended after the context."""
+    process = place.lab.spawn(["unshare", "--net", "--", "cat"], role, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        if process.stdin is None or process.stdout is None:
+            raise GuestError(f"{role}: the namespace's holder was started without pipes")
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(b"!")
+            process.stdin.flush()
+        if process.stdout.read(1) != b"!":  # echoed once the namespace is there
+            raise GuestError(f"{role}: no network namespace could be made; run as root or allow user namespaces")
+        yield process.pid
+    finally:
+        end_process(process)
+        for pipe in filter(None, (process.stdin, process.stdout)):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()

@@ -8,15 +8,20 @@ by cgroup where the lab may set them. Source: OCI runtime specification 1.0.2.
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import StringConstraints
 
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
+from virtoll.lab import cgroups
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
-from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
+from virtoll.platforms.namespaced import AGENT, NamespacedGuest, move_links_in, start_namespaced
 
 _CAPABILITIES = [
     "CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_NET_BIND_SERVICE", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE",
@@ -25,18 +30,15 @@ _CAPABILITIES = [
 ]  # fmt: skip
 
 _PERIOD_MICROSECONDS = 100_000
-
-
-class OciParameters(Attached):
-    """An OCI runtime has no parameters of its own yet."""
+_COVERED = Path(cgroups.__file__).with_name("covered.py")
 
 
 class OciPlatform:
     """The driver; a runtime is a subclass that names its binary and its arguments."""
 
-    runtime: ClassVar[str]
+    runtime: str
     family: ClassVar[str] = "os-level"
-    parameter_model: ClassVar[type[Parameters]] = OciParameters
+    parameter_model: ClassVar[type[Parameters]] = Attached
     boot_seconds: ClassVar[float] = 0.5
     slowdown: ClassVar[float] = 1.0
     control_of: ClassVar[str | None] = None
@@ -49,14 +51,13 @@ class OciPlatform:
         """Ask for the version and run the image's agent once in a container."""
         place = require_site(site)
         try:
-            version = place.lab.run([self.runtime, "--version"], "probe").splitlines()[0].replace(" version", "")
+            version = place.lab.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
         except GuestError as error:
-            return Probe(False, None, f"{error}: apt-get install {self.runtime}")
+            return Probe(False, None, f"{error}: {self._remedy()}")
         folder = place.lab.guest_folder("probe")
-        name = folder.name
-        _write_bundle(folder, oci_configuration(place, ["/init", "--version"], None))
+        write_bundle(folder, oci_configuration(place, ["/init", "--version"], None))
         try:
-            place.lab.run([*self._command(place), "run", "--bundle", str(folder), name], "probe")
+            place.lab.run([*self._command(place), "run", "--bundle", str(folder), folder.name], "probe")
         except GuestError as error:
             return Probe(False, version, f"{version} does not start a container here: {error}")
         return Probe(True, version, None)
@@ -68,27 +69,39 @@ class OciPlatform:
     def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
         """Start the agent as PID 1 of a container and move its links in."""
         place = require_site(site)
-        lab, network = place.lab, place.require_network()
+        guest, first = self._run(request, place, oci_configuration(place, AGENT, request), [])
+        move_links_in(guest, request, place, first)
+        return guest
+
+    def _run(
+        self, request: GuestRequest, place: Site, configuration: dict[str, Any], cleanup: Sequence[Callable[[], object]]
+    ) -> tuple[NamespacedGuest, int]:
+        """Run a bundle until its agent is ready; the guest and its first process. ``cleanup`` is undone last."""
+        network, lab = place.require_network(), place.lab
         bundle = lab.guest_folder(request.name)
-        container = request.name.replace("/", "-")
-        agent = ["/init", "--seat", "guest", "--channel", "stdio"]
-        _write_bundle(bundle, oci_configuration(place, agent, request))
-        runtime = self._command(place)
-        pid_file = bundle / "pid"
+        write_bundle(bundle, configuration)
+        runtime, pid_file, container = self._command(place), bundle / "pid", request.name.replace("/", "-")
         command = [*runtime, "run", "--bundle", str(bundle), "--pid-file", str(pid_file), container]
-        cleanup = [
+        undo = [
+            *cleanup,
             lambda: network.remove(request.network),
             lambda: lab.run([*runtime, "delete", "--force", container], f"guest {request.name}"),
         ]
-        guest = start_namespaced(request, place, command, request.network.attachment, cleanup)
+        guest = start_namespaced(request, place, command, request.network.attachment, undo)
         wait_until(pid_file.exists, 5.0, f"{self.runtime}'s pid file of {request.name}")
-        guest.inner_group = int(pid_file.read_text())  # a runtime gives its container a session of its own
-        move_links_in(guest, request, place, guest.inner_group)
-        return guest
+        first = int(pid_file.read_text())
+        guest.inner_group = first  # a runtime gives its container a session of its own
+        return guest, first
+
+    def _binary(self) -> str:
+        return self.runtime
+
+    def _remedy(self) -> str:
+        return f"apt-get install {self.runtime}"
 
     def _command(self, site: Site) -> list[str]:
         rootless = [] if site.lab.is_root else ["--rootless", "true"]
-        return [self.runtime, "--root", str(site.lab.scratch / self.runtime), *rootless]
+        return [self._binary(), "--root", str(site.lab.scratch / self.runtime), *rootless]
 
 
 class Runc(OciPlatform):
@@ -96,17 +109,68 @@ class Runc(OciPlatform):
 
     name: ClassVar[str] = "runc"
     title: ClassVar[str] = "container by runc"
-    runtime: ClassVar[str] = "runc"
+    runtime = "runc"
 
 
-def _write_bundle(folder: Path, configuration: dict[str, Any]) -> None:
+class Crun(OciPlatform):
+    """crun, a runtime in C."""
+
+    name: ClassVar[str] = "crun"
+    title: ClassVar[str] = "container by crun"
+    runtime = "crun"
+
+    def _command(self, site: Site) -> list[str]:
+        """crun refuses a host with cgroup v1 where v2 is mounted too and holds a controller: it is not to see that."""
+        command = [self._binary(), "--root", str(site.lab.scratch / self.runtime)]
+        layout = cgroups.detect()
+        if layout.version != "hybrid" or layout.unified is None:
+            return command
+        alone = ["unshare", "--mount", "--propagation", "private", "--"]
+        return [*alone, sys.executable, "-I", "-S", str(_COVERED), str(layout.unified), "--", *command]
+
+
+class AnyRuntimeParameters(Attached):
+    """``runtime``: the name of the runtime's binary, found by PATH, that takes runc's arguments."""
+
+    runtime: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")] = "runc"
+
+
+class AnyRuntime(OciPlatform):
+    """Any further runtime with runc's command line, such as youki or kata-runtime."""
+
+    name: ClassVar[str] = "oci"
+    title: ClassVar[str] = "container by the OCI runtime that 'runtime' names"
+    parameter_model: ClassVar[type[Parameters]] = AnyRuntimeParameters
+
+    def __init__(self, parameters: Parameters) -> None:
+        """``parameters`` is an ``AnyRuntimeParameters``."""
+        super().__init__(parameters)
+        if not isinstance(parameters, AnyRuntimeParameters):
+            raise TypeError("AnyRuntimeParameters expected")
+        self.runtime = parameters.runtime
+
+    def _remedy(self) -> str:
+        return "put an OCI runtime of that name where PATH finds it"
+
+    def _command(self, site: Site) -> list[str]:
+        return [self._binary(), "--root", str(site.lab.scratch / self.runtime)]
+
+
+def write_bundle(folder: Path, configuration: dict[str, Any]) -> None:
+    """A bundle is a folder with ``config.json``; its root is elsewhere."""
     (folder / "config.json").write_text(json.dumps(configuration, indent=1), encoding="utf-8")
 
 
-def oci_configuration(site: Site, argv: list[str], request: GuestRequest | None) -> dict[str, Any]:
-    """A bundle's ``config.json`` for ``argv`` in the image; limits only where the lab may make cgroups."""
+def oci_configuration(
+    site: Site, argv: Sequence[str], request: GuestRequest | None, namespace: str | None = None
+) -> dict[str, Any]:
+    """A bundle's ``config.json`` for ``argv`` in the image; limits only where the lab may make cgroups.
+
+    ``namespace``: the path of a network namespace that is there already; None: a fresh one.
+    """
+    network = {"type": "network", **({"path": namespace} if namespace else {})}
     linux: dict[str, Any] = {
-        "namespaces": [{"type": kind} for kind in ("pid", "network", "ipc", "uts", "mount")],
+        "namespaces": [network, *({"type": kind} for kind in ("pid", "ipc", "uts", "mount"))],
         "maskedPaths": [],
         "readonlyPaths": [],
     }
@@ -122,7 +186,7 @@ def oci_configuration(site: Site, argv: list[str], request: GuestRequest | None)
             "user": {"uid": 0, "gid": 0},
             "cwd": "/",
             "env": ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"],
-            "args": argv,
+            "args": list(argv),
             "noNewPrivileges": False,
             "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), _CAPABILITIES),
         },

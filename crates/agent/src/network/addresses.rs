@@ -50,9 +50,14 @@ impl Addresses {
     pub fn apply(&self, netlink: &mut Netlink, index: u32, name: &str) -> Result<(), Error> {
         self.assign(true, netlink, index, name)?;
         for (address, mac) in &self.neighbours {
-            netlink.set_neighbour(index, *address, *mac).map_err(|cause: io::Error| {
-                Error::system(format!("neighbour {address} of {name}"), &cause)
-            })?;
+            match netlink.set_neighbour(index, *address, *mac) {
+                // A kernel without such a call (gVisor's) was given its neighbours before its start.
+                Err(cause) if cause.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+                Err(cause) => {
+                    return Err(Error::system(format!("neighbour {address} of {name}"), &cause));
+                }
+                Ok(()) => {}
+            }
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
-//! Counters of an interface: `struct rtnl_link_stats64`.
+//! Counters of an interface: `struct rtnl_link_stats64`, or the kernel's table in text.
 
+use std::collections::HashMap;
+use std::fs;
 use std::io;
 
 use super::{DUMP, Message, Netlink, attributes, u32_at};
@@ -75,6 +77,36 @@ impl LinkStatistics {
     }
 }
 
+/// The counters of all interfaces from `/proc/net/dev`; none where it cannot be read.
+pub(super) fn from_device_table() -> HashMap<String, LinkStatistics> {
+    read_device_table(&fs::read_to_string("/proc/net/dev").unwrap_or_default())
+}
+
+/// Two lines of headings, then a line an interface: its name, eight counters received, eight sent.
+fn read_device_table(text: &str) -> HashMap<String, LinkStatistics> {
+    let lines = text.lines().skip(2).filter_map(|line| line.split_once(':'));
+    let read = lines.map(|(name, numbers)| {
+        let numbers: Vec<u64> =
+            numbers.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
+        let at = |place: usize| numbers.get(place).copied().unwrap_or(0);
+        let statistics = LinkStatistics {
+            rx_bytes: at(0),
+            rx_packets: at(1),
+            rx_errors: at(2),
+            rx_dropped: at(3),
+            rx_fifo_errors: at(4),
+            tx_bytes: at(8),
+            tx_packets: at(9),
+            tx_errors: at(10),
+            tx_dropped: at(11),
+            tx_fifo_errors: at(12),
+            ..LinkStatistics::default()
+        };
+        (name.trim().to_owned(), statistics)
+    });
+    read.collect()
+}
+
 /// A queueing discipline and its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueDiscipline {
@@ -93,13 +125,16 @@ pub struct QueueDiscipline {
 }
 
 impl Netlink {
-    /// The queueing disciplines of all interfaces.
+    /// The queueing disciplines of all interfaces; none where the kernel has no such thing (gVisor's).
     ///
     /// # Errors
     /// The kernel's.
     pub fn queue_disciplines(&mut self) -> io::Result<Vec<QueueDiscipline>> {
-        let bodies = self.request(Message::new(RTM_GETQDISC, DUMP, &[0; 20]), RTM_NEWQDISC)?;
-        Ok(bodies.iter().filter_map(|body| read_queue(body)).collect())
+        match self.request(Message::new(RTM_GETQDISC, DUMP, &[0; 20]), RTM_NEWQDISC) {
+            Ok(bodies) => Ok(bodies.iter().filter_map(|body| read_queue(body)).collect()),
+            Err(cause) if cause.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Vec::new()),
+            Err(cause) => Err(cause),
+        }
     }
 }
 
@@ -125,4 +160,33 @@ fn read_queue(body: &[u8]) -> Option<QueueDiscipline> {
         }
     }
     Some(queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_table_is_read() {
+        let text = "Inter-|   Receive    |  Transmit\n face |bytes packets ...\n    lo:       0       0    0    0\n\
+                    eth0: 148 2 3 4 5 0 0 0 1480 20 30 40 50 0 0 0\n";
+        let read = read_device_table(text);
+        assert_eq!(read.len(), 2);
+        assert_eq!(read["lo"], LinkStatistics::default());
+        let expected = LinkStatistics {
+            rx_bytes: 148,
+            rx_packets: 2,
+            rx_errors: 3,
+            rx_dropped: 4,
+            rx_fifo_errors: 5,
+            tx_bytes: 1480,
+            tx_packets: 20,
+            tx_errors: 30,
+            tx_dropped: 40,
+            tx_fifo_errors: 50,
+            ..LinkStatistics::default()
+        };
+        assert_eq!(read["eth0"], expected);
+        assert!(read_device_table("").is_empty());
+    }
 }

@@ -1,0 +1,122 @@
+"""gVisor: a container whose kernel is a program, run by the OCI runtime runsc with the network stack of its own.
+
+``runsc`` reads addresses, routes and permanent neighbours from the network namespace that it is given, once, at its
+start, and takes the addresses off; so the links are moved in and set up before. Inside, netlink sets addresses but no
+neighbours. It is parked by ``runsc pause``: gVisor itself uses SIGSTOP to hold the processes that the guest's code runs
+in, and must not be given it from outside. Sources: ``runsc/sandbox/network.go``, ``pkg/sentry/platform/systrap`` and
+``runsc flags`` of the pinned version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from virtoll.errors import GuestError
+from virtoll.experiment import Parameters
+from virtoll.fetched import find_runsc
+from virtoll.lab.network import GuestNetwork
+from virtoll.platforms.base import GuestHost, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.namespaced import AGENT, NamespacedGuest, held_namespace
+from virtoll.platforms.oci import OciPlatform, oci_configuration, write_bundle
+
+
+class GVisorParameters(Parameters):
+    """``gvisor_platform``: how system calls reach gVisor's kernel, by seccomp's traps or by ptrace."""
+
+    gvisor_platform: Literal["systrap", "ptrace"] = "systrap"
+
+
+class GVisor(OciPlatform):
+    """gVisor's runsc."""
+
+    name: ClassVar[str] = "runsc"
+    title: ClassVar[str] = "container by gVisor's runsc, whose kernel and network stack are a program"
+    runtime = "runsc"
+    parameter_model: ClassVar[type[Parameters]] = GVisorParameters
+    boot_seconds: ClassVar[float] = 1.0
+    slowdown: ClassVar[float] = 3.0
+
+    def __init__(self, parameters: Parameters) -> None:
+        """``parameters`` is a ``GVisorParameters``."""
+        super().__init__(parameters)
+        if not isinstance(parameters, GVisorParameters):
+            raise TypeError("GVisorParameters expected")
+        self.parameters = parameters
+
+    def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
+        """Set the links up in a namespace that is held, then run the container in it."""
+        place = require_site(site)
+        network = place.require_network()
+        with contextlib.ExitStack() as held:
+            # runsc takes a group that is there as it is, and counts the guest's CPUs and memory by its limits. One
+            # that it makes itself it cannot give CPUs to while the lab's own has none.
+            if (group := place.lab.group(request.name, request.limits(memory=True))) is not None:
+                held.callback(group.remove)
+            held.callback(network.remove, request.network)
+            holder = held.enter_context(held_namespace(place, f"guest {request.name}"))
+            for link in request.network.links:
+                network.namespace_port(link, holder)
+            folder = place.lab.guest_folder(f"{request.name}-network")
+            _set_up(place.lab, folder, holder, request.network, request.name)
+            configuration = oci_configuration(place, AGENT, request, namespace=f"/proc/{holder}/ns/net")
+            guest, _ = self._run(request, place, configuration, [held.pop_all().close])
+        runtime, container = self._command(place), request.name.replace("/", "-")
+
+        def pause(wanted: bool) -> None:
+            place.lab.run([*runtime, "pause" if wanted else "resume", container], f"guest {request.name}")
+
+        guest.paused = pause
+        return guest
+
+    def probe(self, site: Site | None) -> Probe:
+        """Run a container with a network of its own, because that is what versions differ in."""
+        place = require_site(site)
+        try:
+            version = place.lab.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
+        except GuestError as error:
+            return Probe(False, None, f"{error}: {self._remedy()}")
+        folder = place.lab.guest_folder("probe")
+        try:
+            with held_namespace(place, "probe") as holder:
+                configuration = oci_configuration(
+                    place, ["/init", "--version"], None, namespace=f"/proc/{holder}/ns/net"
+                )
+                write_bundle(folder, configuration)
+                place.lab.run([*self._command(place), "run", "--bundle", str(folder), folder.name], "probe")
+        except GuestError as error:
+            return Probe(False, version, f"{version} does not start a container here: {error}; {self._remedy()}")
+        return Probe(True, version, None)
+
+    def _binary(self) -> str:
+        """The one of the cache; else what PATH finds."""
+        return str(find_runsc() or self.runtime)
+
+    def _remedy(self) -> str:
+        return "'make platforms' builds a version of it that works"
+
+    def _command(self, site: Site) -> list[str]:
+        """Marks are prepared frames on a packet socket, hence the two flags that let the guest write to one.
+
+        Without overlay the root is the image's, read-only, as everywhere; the overlay would be in gVisor's memory.
+        """
+        rootless = [] if site.lab.is_root else ["--ignore-cgroups"]
+        flags = [f"--platform={self.parameters.gvisor_platform}", "--network=sandbox", "--overlay2=none"]
+        raw = ["--net-raw", "--allow-packet-socket-write"]
+        return [self._binary(), "--root", str(site.lab.scratch / self.runtime), *flags, *raw, *rootless]
+
+
+def _set_up(lab: GuestHost, folder: Path, holder: int, network: GuestNetwork, name: str) -> None:
+    """Addresses and neighbours of the guest's links, in the namespace that process ``holder`` is in."""
+    lines = ["link set dev lo up"]
+    for link in network.links:
+        port = link.port_interface
+        lines += [
+            f"link set dev {port} up",
+            f"address add {link.guest_address}/24 dev {port}",
+            f"neighbour replace {link.peer_address} lladdr {link.peer_mac} nud permanent dev {port}",
+        ]
+    batch = folder / "network.txt"
+    batch.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lab.run(["nsenter", f"--net=/proc/{holder}/ns/net", "--", "ip", "-batch", str(batch)], f"guest {name}")

@@ -1,0 +1,92 @@
+"""gVisor in the cache: found there without a network, refused where Go or its module is not what is needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from virtoll import fetched
+from virtoll.errors import ImageError
+from virtoll.image import Cache
+
+GO = """#!/bin/sh
+echo "$@" >> {calls}
+env | grep -E '^(HOME|GOPATH|GOMODCACHE|GOCACHE|GOENV)=' >> {calls}
+case "$1" in
+mod) {download} ;;
+build) while [ "$1" != -o ]; do shift; done; echo built > "$2" ;;
+version) echo go version go1.99 ;;
+esac
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache")
+
+
+def go(folder: Path, monkeypatch: pytest.MonkeyPatch, download: str) -> Path:
+    """A Go that writes its calls down; returns the file."""
+    calls = folder / "calls"
+    programs = folder / "programs"
+    programs.mkdir()
+    (programs / "go").write_text(GO.format(calls=calls, download=download), encoding="ascii")
+    (programs / "go").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    return calls
+
+
+def answer(folder: Path, content: str = fetched.MODULE_HASH) -> str:
+    """What ``go mod download -json`` says, as a command of a shell."""
+    (folder / "module" / "runsc").mkdir(parents=True)
+    said = folder / "said.json"
+    said.write_text(json.dumps({"Dir": str(folder / "module"), "Sum": content}), encoding="ascii")
+    return f"cat {said}"
+
+
+def test_it_is_built_once_and_then_found_without_go(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = go(tmp_path, monkeypatch, answer(tmp_path))
+    assert fetched.find_runsc(cache) is None
+    found = fetched.prepare_runsc(cache)
+    assert found.read_text(encoding="ascii") == "built\n"
+    lines = calls.read_text(encoding="ascii").splitlines()
+    assert f"mod download -json -modcacherw {fetched.MODULE}@{fetched.VERSION}" in lines
+    written = {
+        line.partition("=")[2] for line in lines if line.startswith(("HOME=", "GOPATH=", "GOMODCACHE=", "GOCACHE="))
+    }
+    assert all(path.startswith(str(cache.home / "building")) for path in written), "nothing in the user's home"
+    assert any(line.startswith("GOENV=") and line.endswith("/go/env") for line in lines), "the user's own proxy counts"
+    assert not list((cache.home / "building").iterdir())
+    said = capsys.readouterr().out
+    assert "MiB" in said
+    monkeypatch.setenv("PATH", "")
+    assert fetched.prepare_runsc(cache) == found == fetched.find_runsc(cache)
+
+
+def test_without_go_it_says_what_to_install(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ImageError, match=r"install Go 1\.21 or newer"):
+        fetched.prepare_runsc(cache)
+    assert not cache.home.exists()
+
+
+def test_another_content_than_the_pinned_one_is_refused(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = go(tmp_path, monkeypatch, answer(tmp_path, "h1:other="))
+    with pytest.raises(ImageError, match="came with another content"):
+        fetched.prepare_runsc(cache)
+    assert not [line for line in calls.read_text(encoding="ascii").splitlines() if line.startswith("build ")]
+    assert fetched.find_runsc(cache) is None
+
+
+def test_without_a_network_it_says_what_go_said(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go(tmp_path, monkeypatch, "echo dial tcp: no route to host >&2; exit 1")
+    with pytest.raises(ImageError, match=r"no route to host.*check the network and GOPROXY") as raised:
+        fetched.prepare_runsc(cache)
+    assert "\n" not in str(raised.value)
+    assert not list((cache.home / "building").iterdir())
