@@ -49,6 +49,10 @@ KINDS: dict[str, Kind] = {
     "netns": Kind("netns", bounded=False),
     "netns-cgroup": Kind("netns", {"limits": "cgroup"}, grouped=True),
     "runc": Kind("runc", grouped=True),
+    "podman": Kind("podman", grouped=True),
+    "podman-crun": Kind("podman", {"runtime": "crun"}, grouped=True),
+    "uml-raw": Kind("uml", kernel="other"),
+    "uml-tap": Kind("uml", {"transport": "tap"}, kernel="other", variant=True),
     "qemu-tcg": Kind("qemu-tcg", {"nic": "virtio-net"}, kernel="image", slow=True),
     "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", slow=True, variant=True),
     "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", slow=True, variant=True),
@@ -80,7 +84,8 @@ class Connected:
     def agent_process(self) -> machine.Process:
         """What is to be killed so that the guest is dead: its agent, or where that is no process here, its first."""
         family = self.processes()
-        return family.find("/init", "--seat") or family.processes[0]
+        first = family.find("/init", "--seat", inner_pid=1)  # an engine's command line names the agent as well
+        return first or family.find("/init", "--seat") or family.processes[0]
 
     def cpu_ticks(self) -> int:
         """CPU time that its processes have used."""

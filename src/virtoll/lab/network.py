@@ -184,6 +184,16 @@ class Network:
             self._enslave(link, link.port_interface)
         return link.port_interface
 
+    def raw_port(self, link: Link) -> str:
+        """The link ends at a veth that stays here, for a program that opens it by a packet socket; returns its name.
+
+        Its own MAC is not the guest's: the lab's kernel drops the guest's frames as somebody else's.
+        """
+        with _refused(link):
+            self._bridged(link)
+            self._outer_port(link, own=False)
+        return link.port_interface
+
     def namespace_port(self, link: Link, pid: int) -> None:
         """The link ends at a veth that is moved into the namespace of process ``pid``, through a bridge of its own."""
         with _refused(link):
@@ -225,10 +235,14 @@ class Network:
             if done.returncode != 0:
                 raise LabError(f"testbed: interface {nic} could not be taken into the lab: {done.stderr.strip()}")
 
-    def _outer_port(self, link: Link) -> None:
-        """A veth pair from the link's bridge to an interface that is the guest's, or will be."""
+    def _outer_port(self, link: Link, *, own: bool = True) -> None:
+        """A veth pair from the link's bridge to an interface that is the guest's ``own``, or will be."""
         self._ports[link.port_interface] = outside = link.outer_interface
-        self._veth(outside, None, link.port_interface, link.guest_mac, link.mtu_bytes)
+        if own:
+            self._veth(outside, None, link.port_interface, link.guest_mac, link.mtu_bytes)
+        else:
+            self._veth(outside, None, link.port_interface, None, link.mtu_bytes)
+            self._route.link("set", index=self._index(link.port_interface), state="up")
         self._enslave(link, outside)
 
     def _trunked(self, link: Link, nic: str) -> None:
@@ -255,8 +269,8 @@ class Network:
         self._route.link("set", index=index, mtu=link.mtu_bytes, master=self._index(link.bridge))
         self._route.link("set", index=index, state="up")
 
-    def _veth(self, one: str, one_mac: str | None, other: str, other_mac: str, mtu_bytes: int) -> None:
-        peer: dict[str, Any] = {"ifname": other, "address": other_mac, "mtu": mtu_bytes}
+    def _veth(self, one: str, one_mac: str | None, other: str, other_mac: str | None, mtu_bytes: int) -> None:
+        peer: dict[str, Any] = {"ifname": other, "mtu": mtu_bytes, **({"address": other_mac} if other_mac else {})}
         first: dict[str, Any] = {"address": one_mac} if one_mac else {}
         self._route.link("add", ifname=one, kind="veth", peer=peer, mtu=mtu_bytes, **first)
         self._route.link("set", index=self._index(one), state="up")

@@ -8,13 +8,17 @@ from virtoll.platforms.fake import Fake
 from virtoll.platforms.native import Native, NativeAgain
 from virtoll.platforms.netns import NetworkNamespace
 from virtoll.platforms.oci import Runc
+from virtoll.platforms.podman import Podman
 from virtoll.platforms.qemu import QemuKvm, QemuTcg
+from virtoll.platforms.uml import UserModeLinux
 
 PLATFORMS: dict[str, type[Platform]] = {
     "native": Native,
     "native-again": NativeAgain,
     "netns": NetworkNamespace,
     "runc": Runc,
+    "podman": Podman,
+    "uml": UserModeLinux,
     "qemu-tcg": QemuTcg,
     "qemu-kvm": QemuKvm,
     "fake": Fake,
