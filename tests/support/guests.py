@@ -51,6 +51,7 @@ KINDS: dict[str, Kind] = {
     "runc": Kind("runc", grouped=True),
     "podman": Kind("podman", grouped=True),
     "podman-crun": Kind("podman", {"runtime": "crun"}, grouped=True),
+    "docker": Kind("docker", grouped=True),
     "uml-raw": Kind("uml", kernel="other"),
     "uml-tap": Kind("uml", {"transport": "tap"}, kernel="other", variant=True),
     "qemu-tcg": Kind("qemu-tcg", {"nic": "virtio-net"}, kernel="image", slow=True),

@@ -4,6 +4,7 @@ A new platform is one file here and one line below (``CONTRIBUTING.md`` has the 
 """
 
 from virtoll.platforms.base import Platform
+from virtoll.platforms.docker import Docker
 from virtoll.platforms.fake import Fake
 from virtoll.platforms.native import Native, NativeAgain
 from virtoll.platforms.netns import NetworkNamespace
@@ -18,6 +19,7 @@ PLATFORMS: dict[str, type[Platform]] = {
     "netns": NetworkNamespace,
     "runc": Runc,
     "podman": Podman,
+    "docker": Docker,
     "uml": UserModeLinux,
     "qemu-tcg": QemuTcg,
     "qemu-kvm": QemuKvm,
