@@ -85,8 +85,8 @@ class Connected:
     def agent_process(self) -> machine.Process:
         """What is to be killed so that the guest is dead: its agent, or where that is no process here, its first."""
         family = self.processes()
-        first = family.find("/init", "--seat", inner_pid=1)  # an engine's command line names the agent as well
-        return first or family.find("/init", "--seat") or family.processes[0]
+        # By its number: the command lines of those that start it name the agent as well.
+        return family.find(inner_pid=1) or family.find("/init", "--seat") or family.processes[0]
 
     def cpu_ticks(self) -> int:
         """CPU time that its processes have used."""

@@ -28,8 +28,9 @@ pub fn run_machine() -> ! {
     if let Err(cause) = network::loopback_up() {
         eprintln!("virtoll-agent: loopback: {cause}");
     }
-    let name = channel_name(&fs::read_to_string("/proc/cmdline").unwrap_or_default());
-    let served = Channel::open(&name)
+    let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let name = channel_name(&command_line);
+    let served = Channel::open(&name, is_paced(&command_line))
         .and_then(|channel| Session::new(channel, Seat::Guest))
         .and_then(Session::serve);
     if let Err(cause) = served {
@@ -79,6 +80,10 @@ fn channel_name(command_line: &str) -> String {
         .to_owned()
 }
 
+fn is_paced(command_line: &str) -> bool {
+    command_line.split_whitespace().any(|word| word == "virtoll.paced")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +92,7 @@ mod tests {
     fn the_channel_comes_from_the_command_line() {
         assert_eq!(channel_name("quiet virtoll.channel=/dev/ttyS1 x\n"), "/dev/ttyS1");
         assert_eq!(channel_name("quiet\n"), "virtio-serial");
+        assert!(is_paced("quiet virtoll.paced\n"));
+        assert!(!is_paced("quiet virtoll.channel=/dev/ttyS1\n"));
     }
 }

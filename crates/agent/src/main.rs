@@ -66,6 +66,6 @@ fn main() -> ExitCode {
 
 /// Serves until the stream ends or `shutdown` comes.
 fn serve(options: &Options) -> std::io::Result<()> {
-    let channel = Channel::open(&options.channel)?;
+    let channel = Channel::open(&options.channel, options.paced)?;
     Session::new(channel, options.seat)?.serve()
 }

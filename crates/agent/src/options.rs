@@ -30,6 +30,8 @@ pub struct Options {
     pub seat: Seat,
     /// `stdio`, `virtio-serial` or a path.
     pub channel: String,
+    /// Whether the other end holds back what has not been taken.
+    pub paced: bool,
 }
 
 /// What the command line asks for.
@@ -46,7 +48,7 @@ pub enum Command {
 /// # Errors
 /// A sentence that names the argument and the allowed values.
 pub fn parse(arguments: &[String]) -> Result<Command, String> {
-    let mut options = Options { seat: Seat::Guest, channel: "stdio".to_owned() };
+    let mut options = Options { seat: Seat::Guest, channel: "stdio".to_owned(), paced: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let (name, value) = match argument.split_once('=') {
@@ -60,12 +62,13 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
         };
         match name {
             "--version" => return Ok(Command::Version),
+            "--paced" => options.paced = true,
             "--seat" => options.seat = seat(value()?)?,
             "--channel" => value()?.clone_into(&mut options.channel),
             _ => {
                 return Err(format!(
                     "unknown argument {argument:?}; allowed: --seat guest|host|peer, \
-                     --channel stdio|virtio-serial|PATH, --version"
+                     --channel stdio|virtio-serial|PATH, --paced, --version"
                 ));
             }
         }
@@ -93,10 +96,10 @@ mod tests {
     #[test]
     fn both_spellings_and_the_defaults() {
         let expected =
-            Ok(Command::Serve(Options { seat: Seat::Peer, channel: "/dev/x".to_owned() }));
-        assert_eq!(parsed(&["--seat", "peer", "--channel=/dev/x"]), expected);
+            Ok(Command::Serve(Options { seat: Seat::Peer, channel: "/dev/x".to_owned(), paced: true }));
+        assert_eq!(parsed(&["--seat", "peer", "--channel=/dev/x", "--paced"]), expected);
         let expected =
-            Ok(Command::Serve(Options { seat: Seat::Guest, channel: "stdio".to_owned() }));
+            Ok(Command::Serve(Options { seat: Seat::Guest, channel: "stdio".to_owned(), paced: false }));
         assert_eq!(parsed(&[]), expected);
         assert_eq!(parsed(&["--version"]), Ok(Command::Version));
     }

@@ -1,7 +1,8 @@
 """User-mode Linux: a Linux kernel as an ordinary program, booted on the image's initramfs.
 
 The agent's channel is the first serial line, the console is kept as evidence. ``raw``: each NIC is a packet socket on a
-veth end; ``tap``: a tap. It has one CPU whatever the host has.
+veth end; ``tap``: a tap. It has one CPU whatever the host has. It is process 1 of a PID namespace of its own, because
+its helpers outlive it otherwise, with the agent's channel open.
 
 Parking: UML's kernel is one host process that traces one more for each process of the guest. The kernel is stopped by
 SIGSTOP; a traced one is never sent that, because UML takes an unknown stop for a crash: it gets the SIGALRM by which
@@ -30,6 +31,9 @@ _BINARY = "linux.uml"
 _ADAPTS_TO_VECTOR_STATE = (6, 13)
 _PRELOADED = Path(__file__).with_name("uml_xstate.c")
 _STOP_SECONDS = 2.0
+# UML stops listening to a line for good once the guest's terminal (4096 bytes) was full: ``line_throttle`` gives the
+# interrupt up, and nothing takes it back (arch/um/drivers/line.c). So it never gets full.
+_WINDOW_BYTES = 2048
 
 
 class UmlParameters(Parameters):
@@ -41,20 +45,24 @@ class UmlParameters(Parameters):
 class UmlGuest(AgentGuest):
     """A kernel that is a process, and the processes that it traces."""
 
+    kernel_pid: int = 0
+
     def park(self) -> None:
         """Stop the kernel, then take the CPU from the guest's process that is running, if one is."""
         if self.process.poll() is not None:
             return
-        os.kill(self.process.pid, signal.SIGSTOP)
-        wait_until(lambda: _state(self.process.pid) in "TZX", _STOP_SECONDS, "the stop of the guest's kernel")
-        for pid in _traced(self.process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.kernel_pid, signal.SIGSTOP)
+        wait_until(lambda: _state(self.kernel_pid) in "TZX", _STOP_SECONDS, "the stop of the guest's kernel")
+        for pid in _having("TracerPid", self.kernel_pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGALRM)
 
     def resume(self) -> None:
         """Continue the kernel; it finds the guest's processes as its own timer would have left them."""
-        if self.process.poll() is None:
-            os.kill(self.process.pid, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):
+            if self.process.poll() is None and self.kernel_pid:
+                os.kill(self.kernel_pid, signal.SIGCONT)
 
 
 class UserModeLinux:
@@ -123,6 +131,7 @@ class UserModeLinux:
         folder = site.lab.guest_folder(request.name.replace("/", "-"))
         console = folder / "console.txt"
         agent, agent_end = socket_session(request.name)
+        agent.window_bytes = _WINDOW_BYTES
         # Its memory is bounded by its size; a cgroup would count the kernel's own processes as well.
         group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
         argv = [*_environment(site), *self.command(request, site, folder, agent_end.fileno())]
@@ -151,6 +160,7 @@ class UserModeLinux:
             guest.wait_ready(request.deadline_seconds)
         except GuestStartError as error:
             raise GuestStartError(f"{error}{_panic(error.evidence)}", error.evidence) from error
+        guest.kernel_pid = next(iter(_having("PPid", process.pid)), 0)
         return guest
 
     def command(self, request: GuestRequest, site: Site, folder: Path, agent_fd: int) -> list[str]:
@@ -161,9 +171,10 @@ class UserModeLinux:
             for number, link in enumerate(request.network.links)
         ]
         return [
-            "prlimit", "--core=0", "--", _BINARY, f"mem={request.memory_bytes // _MIB}M",
+            "unshare", "--pid", "--fork", "--kill-child=KILL", "--", "prlimit", "--core=0", "--", _BINARY, f"mem={request.memory_bytes // _MIB}M",
             f"initrd={site.image.initramfs}", "umid=uml", f"uml_dir={folder}/", "quiet", "panic=-1",
             "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{agent_fd},fd:{agent_fd}", "virtoll.channel=/dev/ttyS0",
+            "virtoll.paced",
             *nics,
         ]  # fmt: skip
 
@@ -198,11 +209,11 @@ def _state(pid: int) -> str:
     return "X"
 
 
-def _traced(tracer: int) -> list[int]:
-    """The processes that a process traces."""
+def _having(field: str, other: int) -> list[int]:
+    """The processes whose ``field`` (``TracerPid``, ``PPid``) is the process ``other``."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and f"\nTracerPid:\t{tracer}\n" in (entry / "status").read_text(errors="replace"):
+            if entry.name.isdigit() and f"\n{field}:\t{other}\n" in (entry / "status").read_text(errors="replace"):
                 found.append(int(entry.name))
     return found
