@@ -21,7 +21,7 @@ from virtoll.platforms.namespaced import NamespacedGuest, start_namespaced
 from virtoll.platforms.oci import oci_configuration
 
 AGENT = ("/init", "--seat", "guest", "--channel", "stdio")
-_UNMOUNTED = Path(cgroups.__file__).with_name("unmounted.py")
+_COVERED = Path(cgroups.__file__).with_name("covered.py")
 _PERIOD_MICROSECONDS = 100_000
 _PID_SECONDS = 10.0
 
@@ -69,13 +69,13 @@ def container_name(request: GuestRequest) -> str:
 def beside_cgroup_v2(runtime: str) -> list[str]:
     """What is put before a command on a host with v1 and v2 side by side: crun takes only one of them.
 
-    The command gets a mount namespace of its own in which the v2 hierarchy, which limits nothing there, is unmounted.
+    The command gets a mount namespace of its own in which the v2 hierarchy, which limits nothing there, is covered.
     """
     layout = cgroups.detect()
     if runtime != "crun" or layout.version != "hybrid" or layout.unified is None:
         return []
     own = ["unshare", "--mount", "--propagation", "private", "--"]
-    return [*own, sys.executable, "-I", "-S", str(_UNMOUNTED), str(layout.unified), "--"]
+    return [*own, sys.executable, "-I", "-S", str(_COVERED), str(layout.unified), "--"]
 
 
 def start_container(

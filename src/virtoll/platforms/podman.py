@@ -1,8 +1,8 @@
 """Podman: containers without a daemon, each under a monitor (conmon); the runtime below it is a parameter.
 
 Storage, state and locks are in the lab, and so is the configuration: nothing of the host's own /etc/containers,
-/var/lib/containers or /dev/shm is read or written. The guest's root is the image's folder under an overlay, because
-Podman makes files of its own in a root that it is given. The agent's standard streams are the container's own
+/var/lib/containers or /dev/shm is read or written. The guest's root is the image's folder under an overlay, read-only.
+The agent's standard streams are the container's own
 (``--log-driver passthrough``, Podman 4.0 and newer): nothing copies the channel.
 """
 
@@ -107,7 +107,7 @@ class Podman:
         runtime = self.parameters.runtime
         return [
             *beside_cgroup_v2(runtime),
-            "env", f"CONTAINERS_CONF={engine}", f"CONTAINERS_STORAGE_CONF={storage}",
+            "env", f"--chdir={folder}", f"CONTAINERS_CONF={engine}", f"CONTAINERS_STORAGE_CONF={storage}",
             "podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--tmpdir", f"{folder}/tmp",
             "--cgroup-manager", "cgroupfs", "--events-backend", "none", "--runtime", shutil.which(runtime) or runtime,
         ]  # fmt: skip
@@ -123,9 +123,24 @@ class Podman:
         own = [
             "--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={processes}:{processes}", "--no-hosts",
             "--read-only-tmpfs=false", "--security-opt", "unmask=ALL", "--cgroups",
-            "no-conmon" if site.lab.cgroup is not None else "disabled",
+            "no-conmon" if site.lab.cgroup is not None or self.parameters.runtime == "runc" else "disabled",
         ]  # fmt: skip
         if pid_file is not None:
             own += ["--pidfile", str(pid_file)]
-        root = f"{site.image.root}:O"
-        return [*self._podman(site), "run", "--rm", "--name", name, *options, *own, "--rootfs", root]
+        podman = self._podman(site)
+        return [*podman, "run", "--rm", "--name", name, *options, *own, "--rootfs", str(_root(site))]
+
+
+def _root(site: Site) -> Path:
+    """The image's root under an overlay, made once a lab: Podman makes places to mount on in a root it is given.
+
+    Not by Podman's own overlay (``:O``): that gives its upper folder the image's owner, whom a user's lab may not have.
+    """
+    folder = site.lab.scratch / "podman"
+    root, upper, work = (folder / name for name in ("image", "upper", "work"))
+    if not (root / "init").exists():
+        for made in (root, upper, work):
+            made.mkdir(parents=True, exist_ok=True)
+        layers = f"lowerdir={site.image.root},upperdir={upper},workdir={work}"
+        site.lab.run(["mount", "-t", "overlay", "-o", layers, "overlay", str(root)], "podman")
+    return root
