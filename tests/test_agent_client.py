@@ -47,7 +47,9 @@ def session(*argv: str | Path, by: str = "pipe") -> Iterator[tuple[AgentClient, 
 
 
 def agent(by: str = "pipe") -> contextlib.AbstractContextManager[tuple[AgentClient, subprocess.Popen[bytes]]]:
-    return session(built_agent(), "--seat", "guest", "--channel", "stdio", *(["--paced"] if by == "paced" else []), by=by)
+    return session(
+        built_agent(), "--seat", "guest", "--channel", "stdio", *(["--paced"] if by == "paced" else []), by=by
+    )
 
 
 def stub(behaviour: str) -> contextlib.AbstractContextManager[tuple[AgentClient, subprocess.Popen[bytes]]]:

@@ -95,11 +95,17 @@ mod tests {
 
     #[test]
     fn both_spellings_and_the_defaults() {
-        let expected =
-            Ok(Command::Serve(Options { seat: Seat::Peer, channel: "/dev/x".to_owned(), paced: true }));
+        let expected = Ok(Command::Serve(Options {
+            seat: Seat::Peer,
+            channel: "/dev/x".to_owned(),
+            paced: true,
+        }));
         assert_eq!(parsed(&["--seat", "peer", "--channel=/dev/x", "--paced"]), expected);
-        let expected =
-            Ok(Command::Serve(Options { seat: Seat::Guest, channel: "stdio".to_owned(), paced: false }));
+        let expected = Ok(Command::Serve(Options {
+            seat: Seat::Guest,
+            channel: "stdio".to_owned(),
+            paced: false,
+        }));
         assert_eq!(parsed(&[]), expected);
         assert_eq!(parsed(&["--version"]), Ok(Command::Version));
     }

@@ -37,7 +37,7 @@ _CLIENT_VARIABLES = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_API_VERSION", "DOC
 
 
 class DockerParameters(EngineParameters):
-    """See ``EngineParameters``. gVisor is no choice: it takes a guest's links at its start only, and they come after."""
+    """See ``EngineParameters``. No gVisor: it takes a guest's links at its start only, and here they come after."""
 
 
 @dataclass
@@ -125,7 +125,9 @@ def _daemon_command(folder: Path) -> list[str]:
 def _await_daemon(daemon: Daemon) -> None:
     """Wait for its socket; ``GuestError`` with its last words when it ends instead."""
     socket = daemon.folder / "socket"
-    wait_until(lambda: socket.exists() or daemon.process.poll() is not None, _READY_SECONDS, "the Docker daemon's start")
+    wait_until(
+        lambda: socket.exists() or daemon.process.poll() is not None, _READY_SECONDS, "the Docker daemon's start"
+    )
     if daemon.process.poll() is not None:
         lines = daemon.log().decode(errors="replace").strip().splitlines() or ["nothing"]
         raise GuestError(f"the lab's own Docker daemon ended; it said: {lines[-1].strip()}")

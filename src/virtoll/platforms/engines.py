@@ -38,7 +38,7 @@ def container_options(site: Site, request: GuestRequest | None, parameters: Engi
     capabilities = oci_configuration(site, [], None)["process"]["capabilities"]["bounding"]
     options = [
         "--network", "none", "--hostname", "guest", "--pids-limit", "-1", "--log-driver", "none",
-        "--read-only", "--tmpfs", "/run:rw,nosuid,nodev,mode=755", "--tmpfs", "/tmp:rw,nosuid,nodev",
+        "--read-only", "--tmpfs", "/run:rw,nosuid,nodev,mode=755", "--tmpfs", "/tmp:rw,nosuid,nodev",  # noqa: S108
         "--security-opt", "label=disable", "--cap-drop", "ALL",
     ]  # fmt: skip
     for name in capabilities:

@@ -108,12 +108,13 @@ class Podman:
         return [
             *beside_cgroup_v2(runtime),
             "env", f"--chdir={folder}", f"CONTAINERS_CONF={engine}", f"CONTAINERS_STORAGE_CONF={storage}",
-            "podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--tmpdir", f"{folder}/tmp",
+            *_as_user(site), "podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run",
+            "--tmpdir", str(folder / "tmp"),
             "--cgroup-manager", "cgroupfs", "--events-backend", "none", "--runtime", shutil.which(runtime) or runtime,
         ]  # fmt: skip
 
     def _run(self, site: Site, request: GuestRequest | None, name: str, pid_file: Path | None = None) -> list[str]:
-        """``podman run`` up to the image's root; ulimits are this process's, because Podman's default may not be had."""
+        """``podman run`` up to the image's root; ulimits are this process's: Podman's default may not be had."""
         files, processes = (
             min(resource.getrlimit(kind)[1] % 2**63, most)
             for kind, most in ((resource.RLIMIT_NOFILE, _MOST_FILES), (resource.RLIMIT_NPROC, 2**22))
@@ -129,6 +130,15 @@ class Podman:
             own += ["--pidfile", str(pid_file)]
         podman = self._podman(site)
         return [*podman, "run", "--rm", "--name", name, *options, *own, "--rootfs", str(_root(site))]
+
+
+def _as_user(site: Site) -> list[str]:
+    """What tells Podman that it is in a user's namespace already: it would take its root for the host's otherwise."""
+    if site.lab.is_root:
+        return []
+    users, groups = (Path(f"/proc/self/{kind}_map").read_text(encoding="ascii").split()[1] for kind in ("uid", "gid"))
+    named = {"USERNS_CONFIGURED": "done", "ROOTLESS_UID": users, "ROOTLESS_GID": groups}
+    return [f"_CONTAINERS_{name}={value}" for name, value in named.items()]
 
 
 def _root(site: Site) -> Path:

@@ -164,16 +164,19 @@ class UserModeLinux:
         return guest
 
     def command(self, request: GuestRequest, site: Site, folder: Path, agent_fd: int) -> list[str]:
-        """UML's argument list for this guest; a kernel that panics ends and leaves no core file."""
-        transport, field = self.parameters.transport, "port_interface"
+        """UML's argument list for this guest; a kernel that panics ends and leaves no core file.
+
+        Addresses are not randomised: what the kernel keeps of its memory for itself depends on where its heap begins.
+        """
+        transport = self.parameters.transport
         nics = [
             f"vec{number}:transport={transport},ifname={link.port_interface},mac={link.guest_mac},mtu={link.mtu_bytes}"
             for number, link in enumerate(request.network.links)
         ]
         return [
             "unshare", "--pid", "--fork", "--kill-child=KILL", "--",
-            "prlimit", "--core=0", "--", "setarch", "--addr-no-randomize", "--", _BINARY, f"mem={request.memory_bytes // _MIB}M",
-            f"initrd={site.image.initramfs}", "umid=uml", f"uml_dir={folder}/", "quiet", "panic=-1",
+            "prlimit", "--core=0", "--", "setarch", "--addr-no-randomize", "--", _BINARY,
+            f"mem={request.memory_bytes // _MIB}M", f"initrd={site.image.initramfs}", "umid=uml", f"uml_dir={folder}/", "quiet", "panic=-1",
             "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{agent_fd},fd:{agent_fd}", "virtoll.channel=/dev/ttyS0",
             "virtoll.paced",
             *nics,
