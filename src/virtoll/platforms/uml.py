@@ -176,7 +176,8 @@ class UserModeLinux:
         return [
             "unshare", "--pid", "--fork", "--kill-child=KILL", "--",
             "prlimit", "--core=0", "--", "setarch", "--addr-no-randomize", "--", _BINARY,
-            f"mem={request.memory_bytes // _MIB}M", f"initrd={site.image.initramfs}", "umid=uml", f"uml_dir={folder}/", "quiet", "panic=-1",
+            f"mem={request.memory_bytes // _MIB}M", f"initrd={site.image.initramfs}",
+            "umid=uml", f"uml_dir={folder}/", "quiet", "panic=-1",
             "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{agent_fd},fd:{agent_fd}", "virtoll.channel=/dev/ttyS0",
             "virtoll.paced",
             *nics,
