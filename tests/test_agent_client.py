@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +35,7 @@ def session(*argv: str | Path, by: str = "pipe") -> Iterator[tuple[AgentClient, 
         client = connect_stdio(process, "the agent")
     else:
         client, theirs = socket_session("the agent")
+        client.window_bytes = 2048 if by == "paced" else None
         process = subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno())
         theirs.close()
     try:
@@ -43,7 +47,9 @@ def session(*argv: str | Path, by: str = "pipe") -> Iterator[tuple[AgentClient, 
 
 
 def agent(by: str = "pipe") -> contextlib.AbstractContextManager[tuple[AgentClient, subprocess.Popen[bytes]]]:
-    return session(built_agent(), "--seat", "guest", "--channel", "stdio", by=by)
+    return session(
+        built_agent(), "--seat", "guest", "--channel", "stdio", *(["--paced"] if by == "paced" else []), by=by
+    )
 
 
 def stub(behaviour: str) -> contextlib.AbstractContextManager[tuple[AgentClient, subprocess.Popen[bytes]]]:
@@ -179,7 +185,7 @@ def test_a_request_over_the_limit_is_answered() -> None:
         assert client.call("clocks", deadline_seconds=READY_SECONDS)
 
 
-@pytest.mark.parametrize("by", ["pipe", "socket"])
+@pytest.mark.parametrize("by", ["pipe", "socket", "paced"])
 def test_a_megabyte_goes_through_a_program_and_back_byte_for_byte(by: str) -> None:
     data = bytes(range(256)) * 16 + os.urandom(2**20 - 4096)
     with agent(by) as (client, _):
@@ -222,3 +228,31 @@ def test_a_peer_that_does_not_read_ends_the_call() -> None:
     with pytest.raises(GuestDied, match="ended while it was needed"):
         client.call("clocks", deadline_seconds=READY_SECONDS)
     client.close()
+
+
+def test_a_paced_channel_never_has_more_than_its_window_on_the_way() -> None:
+    """The agent's part is played here: after each portion nothing more comes until it was said to be taken."""
+    ours, theirs = socket.socketpair()
+    descriptor = ours.detach()
+    client = AgentClient(descriptor, descriptor, "slow", window_bytes=100)
+    portions: list[bytes] = []
+
+    def take() -> None:
+        total = 0
+        while not portions or not portions[-1].endswith(b"\n"):
+            portions.append(theirs.recv(4096))
+            total += len(portions[-1])
+            if not select.select([theirs], [], [], 0.02)[0] and not portions[-1].endswith(b"\n"):
+                event = {"event": "taken", "bytes": total}
+                theirs.sendall(b'{"id":99,"ok":{}}\n' + json.dumps(event).encode() + b"\n")
+        theirs.sendall(b'{"id":1,"ok":{"monotonic_ns":7}}\n')
+
+    agent = threading.Thread(target=take)
+    agent.start()
+    assert client.call("exec", stdin="x" * 500) == {"monotonic_ns": 7}
+    agent.join()
+    request = b"".join(portions)
+    assert json.loads(request)["stdin"] == "x" * 500
+    assert [len(portion) for portion in portions] == [100] * (len(request) // 100) + [len(request) % 100]
+    client.close()
+    theirs.close()

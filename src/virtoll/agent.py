@@ -21,6 +21,7 @@ from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
 PROTOCOL = 1
 MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
+_TAKEN_SECONDS = 60.0
 _REBUILD = "rebuild agent and image with 'make agent image'"
 
 Answer = dict[str, Any]
@@ -78,7 +79,11 @@ class Ends:
 
 @dataclass
 class AgentClient:
-    """A session with a real agent. ``who`` names it in messages; ``console`` collects what is not the protocol."""
+    """A session with a real agent. ``who`` names it in messages; ``console`` collects what is not the protocol.
+
+    ``window_bytes``: the channel is paced, and at most so much of a request is on the way that was not taken; None: the
+    channel has flow control of its own.
+    """
 
     reader: int
     writer: int
@@ -91,6 +96,10 @@ class AgentClient:
     _next_id: int = 1
     _ended: bool = False
     _closed: bool = False
+    window_bytes: int | None = None
+    _sent_bytes: int = 0
+    _taken_bytes: int = 0
+    _held: deque[Answer] = field(default_factory=deque)
     terminal_events: deque[Answer] = field(default_factory=deque)
 
     def wait_ready(self, deadline_seconds: float) -> Answer:
@@ -162,6 +171,8 @@ class AgentClient:
             return False
         if event == "ready":
             self.ready = message
+        elif event == "taken":
+            self._taken_bytes = int(message.get("bytes", 0))
         elif event == "mark":
             self.channel_marks.append(ChannelMark(str(message.get("edge")), time.time_ns(), time.monotonic_ns()))
         elif event in ("terminal", "terminal-exit"):
@@ -169,6 +180,10 @@ class AgentClient:
         return True
 
     def _next_message(self, deadline: float) -> Answer | None:
+        """The next message, one that came while a request was being sent before all others."""
+        return self._held.popleft() if self._held else self._receive(deadline)
+
+    def _receive(self, deadline: float) -> Answer | None:
         """The next protocol message, or None at the deadline; raises ``GuestDied`` at the stream's end."""
         while True:
             line = self._take_line()
@@ -219,7 +234,25 @@ class AgentClient:
         return None
 
     def _write(self, line: bytes) -> None:
-        view = memoryview(line)
+        portion = self.window_bytes or len(line)
+        for start in range(0, len(line), portion):
+            if start:
+                self._await_taken()
+            self._write_whole(line[start : start + portion])
+
+    def _await_taken(self) -> None:
+        """Wait until the agent has read all that was sent; answers to earlier requests are kept."""
+        deadline = time.monotonic() + _TAKEN_SECONDS
+        while self._taken_bytes < self._sent_bytes:
+            message = self._receive(deadline)
+            if message is None:
+                raise GuestDied(f"{self.who} took no part of a request within {_TAKEN_SECONDS:g} s")
+            if not self._take_event(message):
+                self._held.append(message)
+
+    def _write_whole(self, data: bytes) -> None:
+        self._sent_bytes += len(data)
+        view = memoryview(data)
         try:
             while view:
                 written = os.write(self.writer, view)

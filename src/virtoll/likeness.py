@@ -40,6 +40,7 @@ def compare(request: GuestRequest, facts: Mapping[str, Any], host: HostView) -> 
 def _cpus(request: GuestRequest, facts: Mapping[str, Any]) -> Iterator[Mismatch]:
     """CPUs that may be used inside; not looked at where nothing could be pinned."""
     allowed = facts.get("cpus_allowed")
+    allowed = facts.get("cpus_online") if allowed is None else allowed  # gVisor tells no mask
     if request.cpus and allowed is not None and _count(allowed) != request.vcpus:
         yield Mismatch(f"CPUs: asked {request.vcpus}, usable inside {_count(allowed)}", True)
 

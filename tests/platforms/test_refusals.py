@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support import guests
 
+from virtoll.errors import GuestError
 from virtoll.ground import Ground
+from virtoll.platforms import docker, podman
 from virtoll.platforms.base import GuestStartError, Site
 
 INSIDE_LAB = True
@@ -44,6 +47,9 @@ def links() -> set[str]:
         ),
         ("nspawn", "systemd-nspawn: not found on this host; install it: apt-get install systemd-container"),
         ("lxc", "lxc-start: not found on this host; install it: apt-get install lxc"),
+        ("podman", "podman: not found on this host; apt-get install podman"),
+        ("docker", "dockerd: not found on this host; apt-get install docker.io"),
+        ("uml", "linux.uml: not found on this host; apt-get install user-mode-linux"),
         ("qemu-tcg", ": not found; apt-get install qemu-system-x86 (or qemu-system-arm)"),
         ("qemu-kvm", ": not found; apt-get install qemu-system-x86 (or qemu-system-arm)"),
         ("netns", "unshare: not found on this host; install it; allow namespaces for this user or run as root"),
@@ -73,6 +79,9 @@ def test_a_missing_program_is_named_with_its_remedy(
         "runsc-ptrace",
         "nspawn",
         "lxc",
+        "podman-crun",
+        "docker",
+        "uml-raw",
         "qemu-tcg",
     ],
 )
@@ -81,7 +90,8 @@ def test_what_starts_here_is_found_usable(site: Site, kind: str) -> None:
     assert found.available, found.reason
     assert found.reason is None
     assert found.version
-    assert found.version.split()[0] in ("Linux", "runc", "crun", "runsc", "systemd-nspawn", "LXC", "QEMU")
+    products = ("Linux", "runc", "crun", "runsc", "systemd-nspawn", "LXC", "podman", "Docker", "UML", "QEMU")
+    assert found.version.split()[0] in products
 
 
 @pytest.mark.parametrize(
@@ -102,6 +112,46 @@ def test_what_the_host_does_not_have_is_said_before_a_boot(
     assert not found.available
     assert found.reason is not None
     assert found.reason.startswith(reason.format(nowhere=tmp_path / "nowhere"))
+
+
+def test_a_second_cpu_is_refused_by_a_kernel_that_has_one(site: Site) -> None:
+    before = links()
+    with pytest.raises(GuestError, match="User-mode Linux has one CPU, not 2; leave it out or ask for 'vcpus: 1'"):
+        guests.driver("uml-raw").start(dataclasses.replace(guests.request("uml-raw"), vcpus=2), site)
+    assert links() == before
+
+
+def test_an_engine_that_takes_no_container_is_quoted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that the engine refuses: its own words are in the sentence, and nothing stays."""
+    before = links()
+    monkeypatch.setattr(podman, "AGENT", ("/no-such-program",))
+    with pytest.raises(GuestStartError, match=r"\(it said: .*no-such-program") as raised:
+        guests.driver("podman").start(guests.request("podman"), site)
+    assert b"no-such-program" in raised.value.evidence["console.txt"]
+    assert links() == before
+
+
+def test_the_image_is_as_it_was_after_an_engine_had_it(site: Site) -> None:
+    """Podman makes places to mount on in a root that it is given: not in the image that all guests share."""
+    assert guests.driver("podman").probe(site).available
+    assert guests.driver("docker").probe(site).available
+    expected = {"bin", "dev", "init", "proc", "run", "sys", "tmp"}
+    assert {path.name for path in site.image.root.iterdir()} <= expected | {"usr"}
+    assert not list(Path("/dev/shm").glob("libpod*"))
+
+
+def test_a_host_whose_docker_client_is_something_else_is_told_so(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Podman's script of the name ``docker`` first on the path: the next one that the daemon answers is taken."""
+    other = tmp_path / "docker"
+    other.write_text("#!/bin/sh\necho unknown shorthand flag >&2; exit 125\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    client, version = docker._choose_client(site, docker.lab_daemon(site).folder)
+    docker.lab_daemon(site).rest("a start")
+    assert str(other) not in client
+    assert version.startswith("Docker ")
 
 
 def test_kvm_is_tried_by_booting_a_guest(site: Site) -> None:

@@ -25,14 +25,19 @@ pub struct Channel {
     output: File,
     lines: LineBuffer,
     portion: Vec<u8>,
+    paced: bool,
+    taken_bytes: u64,
 }
 
 impl Channel {
     /// Opens `stdio`, `virtio-serial` or a path; a terminal is set raw.
     ///
+    /// `paced`: each portion of a request that is not whole yet is told by an event, so that the other end can hold
+    /// back what a serial line would lose.
+    ///
     /// # Errors
     /// The path cannot be opened, or no port of our name appears.
-    pub fn open(name: &str) -> io::Result<Self> {
+    pub fn open(name: &str, paced: bool) -> io::Result<Self> {
         let (input, output) = match name {
             "stdio" => sys::take_stdio()?,
             "virtio-serial" => both(&find_port()?)?,
@@ -41,8 +46,14 @@ impl Channel {
         if name == "virtio-serial" {
             wait_for_connection(&input)?;
         }
-        let mut channel =
-            Self { input, output, lines: LineBuffer::default(), portion: vec![0; 64 << 10] };
+        let mut channel = Self {
+            input,
+            output,
+            lines: LineBuffer::default(),
+            portion: vec![0; 64 << 10],
+            paced,
+            taken_bytes: 0,
+        };
         if name != "stdio" && sys::make_raw(channel.input.as_fd())? {
             // Ends whatever the console has printed on the line so far.
             channel.output.write_all(b"\n")?;
@@ -58,12 +69,16 @@ impl Channel {
     /// Reads what is there; false at the end of the stream.
     ///
     /// # Errors
-    /// The read's.
+    /// The read's; on a paced channel the write's.
     pub fn fill(&mut self) -> io::Result<bool> {
         match self.input.read(&mut self.portion) {
             Ok(0) => Ok(false),
             Ok(bytes) => {
                 self.lines.push(&self.portion[..bytes]);
+                self.taken_bytes += bytes as u64;
+                if self.paced && self.lines.is_partial() {
+                    self.event(&Event::Taken { bytes: self.taken_bytes })?;
+                }
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),

@@ -68,7 +68,7 @@ pub fn run_machine(arguments: &[String], started: Readings) -> ! {
         // What the kernel says would come between the channel's lines; its last words before a panic still do.
         let _ = fs::write("/proc/sys/kernel/printk", "1");
     }
-    let served = Channel::open(name)
+    let served = Channel::open(name, is_paced(&command_line))
         .and_then(|channel| Session::new(channel, Seat::Guest, started))
         .and_then(Session::serve);
     if let Err(cause) = served {
@@ -207,6 +207,10 @@ fn is_console(command_line: &str, channel: &str) -> bool {
     device.is_some() && consoles.map(|name| name.split(',').next()).any(|name| name == device)
 }
 
+fn is_paced(command_line: &str) -> bool {
+    command_line.split_whitespace().any(|word| word == "virtoll.paced")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,5 +252,11 @@ mod tests {
         let line = "virtio_mmio.device=4K@0xd0:5 quiet virtio_mmio.device=4K@0xd1:6 virtio.x=1\n";
         assert_eq!(module_parameters(line, "virtio_mmio"), "device=4K@0xd0:5 device=4K@0xd1:6");
         assert_eq!(module_parameters(line, "virtio_net"), "");
+    }
+
+    #[test]
+    fn a_paced_channel_is_asked_for_by_a_word() {
+        assert!(is_paced("quiet virtoll.paced\n"));
+        assert!(!is_paced("quiet virtoll.channel=/dev/ttyS1\n"));
     }
 }

@@ -86,6 +86,6 @@ fn prepare(options: &Options) -> Result<(), String> {
 
 /// Serves until the stream ends or `shutdown` comes.
 fn serve(options: &Options, started: Readings) -> std::io::Result<()> {
-    let channel = Channel::open(&options.channel)?;
+    let channel = Channel::open(&options.channel, options.paced)?;
     Session::new(channel, options.seat, started)?.serve()
 }

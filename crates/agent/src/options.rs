@@ -36,6 +36,8 @@ pub struct Options {
     pub unlink_self: bool,
     /// Serve in a network namespace of its own that holds so many veth pairs.
     pub pairs: Option<u8>,
+    /// Whether the other end holds back what has not been taken.
+    pub paced: bool,
 }
 
 /// What the command line asks for.
@@ -52,8 +54,13 @@ pub enum Command {
 /// # Errors
 /// A sentence that names the argument and the allowed values.
 pub fn parse(arguments: &[String]) -> Result<Command, String> {
-    let mut options =
-        Options { seat: Seat::Guest, channel: "stdio".to_owned(), unlink_self: false, pairs: None };
+    let mut options = Options {
+        seat: Seat::Guest,
+        channel: "stdio".to_owned(),
+        unlink_self: false,
+        pairs: None,
+        paced: false,
+    };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let (name, value) = match argument.split_once('=') {
@@ -67,6 +74,7 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
         };
         match name {
             "--version" => return Ok(Command::Version),
+            "--paced" => options.paced = true,
             "--seat" => options.seat = seat(value()?)?,
             "--unlink-self" => options.unlink_self = true,
             "--pairs" => {
@@ -80,7 +88,7 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
             _ => {
                 return Err(format!(
                     "unknown argument {argument:?}; allowed: --seat guest|host|peer, \
-                     --channel stdio|virtio-serial|PATH, --unlink-self, --pairs N, --version"
+                     --channel stdio|virtio-serial|PATH, --paced, --unlink-self, --pairs N, --version"
                 ));
             }
         }
@@ -112,12 +120,16 @@ mod tests {
             channel: "stdio".to_owned(),
             unlink_self: false,
             pairs: None,
+            paced: false,
         };
         assert_eq!(parsed(&[]), Ok(Command::Serve(plain.clone())));
         let expected = Options { seat: Seat::Peer, channel: "/dev/x".to_owned(), ..plain.clone() };
         assert_eq!(parsed(&["--seat", "peer", "--channel=/dev/x"]), Ok(Command::Serve(expected)));
-        let expected = Options { unlink_self: true, pairs: Some(2), ..plain };
-        assert_eq!(parsed(&["--unlink-self", "--pairs", "2"]), Ok(Command::Serve(expected)));
+        let expected = Options { unlink_self: true, pairs: Some(2), paced: true, ..plain };
+        assert_eq!(
+            parsed(&["--unlink-self", "--pairs", "2", "--paced"]),
+            Ok(Command::Serve(expected))
+        );
         assert_eq!(parsed(&["--version"]), Ok(Command::Version));
     }
 

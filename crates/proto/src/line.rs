@@ -55,6 +55,11 @@ impl LineBuffer {
         self.lines.pop_front()
     }
 
+    /// Whether a line has begun that has no end yet.
+    pub fn is_partial(&self) -> bool {
+        self.skipping || !self.partial.is_empty()
+    }
+
     fn extend(&mut self, bytes: &[u8]) {
         if self.skipping {
             return;
@@ -88,6 +93,18 @@ mod tests {
 
     fn drain(buffer: &mut LineBuffer) -> Vec<Result<Vec<u8>, LineTooLong>> {
         std::iter::from_fn(|| buffer.next_line()).collect()
+    }
+
+    #[test]
+    fn a_line_without_its_end_is_partial() {
+        let mut buffer = LineBuffer::with_limit(4);
+        assert!(!buffer.is_partial());
+        buffer.push(b"a\nb");
+        assert!(buffer.is_partial());
+        buffer.push(b"\n");
+        assert!(!buffer.is_partial());
+        buffer.push(b"abcdef");
+        assert!(buffer.is_partial(), "one that is skipped has an end to come as well");
     }
 
     #[test]

@@ -137,6 +137,11 @@ pub enum Event {
         /// The guest's monotonic clock at the edge.
         guest_monotonic_ns: u64,
     },
+    /// A request is not whole yet; on a paced channel only.
+    Taken {
+        /// All that has been read since the channel was opened.
+        bytes: u64,
+    },
     /// Output of the terminal's process.
     Terminal {
         /// The bytes, base64 on the wire.

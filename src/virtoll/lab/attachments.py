@@ -110,6 +110,15 @@ class Attachments:
         }
         made[link.attachment](link, pid)
 
+    def raw(self, link: Link) -> str:
+        """The link ends at a veth that stays in the lab, for a program that opens it by a packet socket; its name."""
+        if link.attachment != "bridge":
+            raise GuestError(f"attachment: {link.attachment}: a raw socket is attached by a bridge; leave it out")
+        self._bridged(link)
+        self._outer_port(link, own=False)
+        self._at.up(link.port_interface)
+        return link.port_interface
+
     def host(self, link: Link) -> None:
         """The link ends at the lab's own namespace."""
         if link.trunk is None:
@@ -206,11 +215,11 @@ class Attachments:
         ])  # fmt: skip
         router.call("network", interfaces=[], routes=[], ip_forward=True)
 
-    def _outer_port(self, link: Link) -> None:
-        """A veth pair from the link's bridge to an interface that is the guest's, or will be."""
+    def _outer_port(self, link: Link, *, own: bool = True) -> None:
+        """A veth pair from the link's bridge to an interface that is the guest's ``own``, or will be."""
         outside = link.outer_interface
         self.ways[link.port_interface] = Way(link.lab_interface, outside)
-        self._at.veth(outside, None, link.port_interface, link.guest_mac, link.mtu_bytes)
+        self._at.veth(outside, None, link.port_interface, link.guest_mac if own else None, link.mtu_bytes)
         self._at.enslave(outside, link.bridge, link.mtu_bytes)
 
     def _bridged(self, link: Link) -> None:

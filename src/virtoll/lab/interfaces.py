@@ -115,9 +115,9 @@ class Interfaces:
         """Whether an interface of that name is in this namespace."""
         return bool(self._route.link_lookup(ifname=name))
 
-    def veth(self, one: str, one_mac: str | None, other: str, other_mac: str, mtu_bytes: int) -> None:
-        """A pair, its first end switched on."""
-        peer: dict[str, Any] = {"ifname": other, "address": other_mac, "mtu": mtu_bytes}
+    def veth(self, one: str, one_mac: str | None, other: str, other_mac: str | None, mtu_bytes: int) -> None:
+        """A pair, its first end switched on; the kernel makes up the addresses that are not given."""
+        peer: dict[str, Any] = {"ifname": other, "mtu": mtu_bytes, **({"address": other_mac} if other_mac else {})}
         first: dict[str, Any] = {"address": one_mac} if one_mac else {}
         self._route.link("add", ifname=one, kind="veth", peer=peer, mtu=mtu_bytes, **first)
         self._route.link("set", index=self.index(one), state="up")

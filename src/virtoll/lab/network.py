@@ -242,6 +242,14 @@ class Network:
         with _refused(link):
             return self._attachments.tap(link, device)
 
+    def raw_port(self, link: Link) -> str:
+        """The link ends at a veth that stays here, for a program that opens it by a packet socket; returns its name.
+
+        Its own MAC is not the guest's: the lab's kernel drops the guest's frames as somebody else's.
+        """
+        with _refused(link):
+            return self._attachments.raw(link)
+
     def namespace_port(self, link: Link, pid: int) -> None:
         """The link ends at an interface that is moved into the network namespace of process ``pid``."""
         with _refused(link):

@@ -5,6 +5,7 @@ A new platform is one file here and one line below (``CONTRIBUTING.md`` has the 
 
 from virtoll.platforms.base import Platform
 from virtoll.platforms.cloud_hypervisor import CloudHypervisor
+from virtoll.platforms.docker import Docker
 from virtoll.platforms.fake import Fake
 from virtoll.platforms.firecracker import Firecracker
 from virtoll.platforms.gvisor import GVisor
@@ -13,7 +14,9 @@ from virtoll.platforms.native import Native, NativeAgain
 from virtoll.platforms.netns import NetworkNamespace
 from virtoll.platforms.nspawn import SystemdNspawn
 from virtoll.platforms.oci import AnyRuntime, Crun, Runc
+from virtoll.platforms.podman import Podman
 from virtoll.platforms.qemu import QemuKvm, QemuTcg
+from virtoll.platforms.uml import UserModeLinux
 
 PLATFORMS: dict[str, type[Platform]] = {
     "native": Native,
@@ -25,6 +28,9 @@ PLATFORMS: dict[str, type[Platform]] = {
     "oci": AnyRuntime,
     "nspawn": SystemdNspawn,
     "lxc": Lxc,
+    "podman": Podman,
+    "docker": Docker,
+    "uml": UserModeLinux,
     "qemu-tcg": QemuTcg,
     "qemu-kvm": QemuKvm,
     "firecracker": Firecracker,

@@ -1,6 +1,5 @@
 //! Addresses and permanent neighbours of one interface, or of one VLAN of it.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use virtoll_proto::Error;

@@ -1,0 +1,102 @@
+"""What container engines (Podman, Docker) share: the options that make their guests equal to a bare OCI runtime's.
+
+The command lines of both take the same options. What an engine would add by itself (networks, a smaller set of
+capabilities, masked paths, a limit on processes, ulimits) is switched off, because it belongs to a deployment and not
+to the platform; its seccomp profile is a parameter, because it costs time. Must not: know one engine's own options.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from virtoll.errors import GuestError
+from virtoll.lab import cgroups
+from virtoll.lab.inside import wait_until
+from virtoll.platforms.attaching import Attached
+from virtoll.platforms.base import GuestRequest, Site
+from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
+from virtoll.platforms.oci import oci_configuration
+
+_COVERED = Path(cgroups.__file__).with_name("covered.py")
+_PERIOD_MICROSECONDS = 100_000
+_PID_SECONDS = 10.0
+
+
+class EngineParameters(Attached):
+    """``runtime``: the OCI runtime below the engine. ``seccomp``: ``default`` is the engine's own profile."""
+
+    runtime: Literal["runc", "crun"] = "runc"
+    seccomp: Literal["unconfined", "default"] = "unconfined"
+
+
+def container_options(site: Site, request: GuestRequest | None, parameters: EngineParameters) -> list[str]:
+    """The options of ``run`` that both engines understand; limits only where the lab may make cgroups."""
+    capabilities = oci_configuration(site, [], None)["process"]["capabilities"]["bounding"]
+    options = [
+        "--network", "none", "--hostname", "guest", "--pids-limit", "-1", "--log-driver", "none",
+        "--read-only", "--tmpfs", "/run:rw,nosuid,nodev,mode=755", "--tmpfs", "/tmp:rw,nosuid,nodev",  # noqa: S108
+        "--security-opt", "label=disable", "--cap-drop", "ALL",
+    ]  # fmt: skip
+    for name in capabilities:
+        options += ["--cap-add", name]
+    if parameters.seccomp == "unconfined":
+        options += ["--security-opt", "seccomp=unconfined"]
+    if site.lab.cgroup is not None:
+        options += ["--cgroup-parent", f"/{site.lab.cgroup}", *(_limits(request) if request else [])]
+    return options
+
+
+def _limits(request: GuestRequest) -> list[str]:
+    """Memory, CPU set and quota; swap is not limited apart, as with a bare runtime."""
+    options = ["--memory", str(request.memory_bytes), "--memory-swap", "-1"]
+    if request.cpus:
+        options += ["--cpuset-cpus", ",".join(map(str, request.cpus))]
+    if request.cpu_quota is not None:
+        quota = round(request.cpu_quota * _PERIOD_MICROSECONDS)
+        options += ["--cpu-period", str(_PERIOD_MICROSECONDS), "--cpu-quota", str(quota)]
+    return options
+
+
+def container_name(request: GuestRequest) -> str:
+    """A name that no other guest of the lab has."""
+    return f"virtoll-{request.name.replace('/', '-')}"
+
+
+def beside_cgroup_v2(runtime: str) -> list[str]:
+    """What is put before a command on a host with v1 and v2 side by side: crun takes only one of them.
+
+    The command gets a mount namespace of its own in which the v2 hierarchy, which limits nothing there, is covered.
+    """
+    layout = cgroups.detect()
+    if runtime != "crun" or layout.version != "hybrid" or layout.unified is None:
+        return []
+    own = ["unshare", "--mount", "--propagation", "private", "--"]
+    return [*own, sys.executable, "-I", "-S", str(_COVERED), str(layout.unified), "--"]
+
+
+def start_container(
+    request: GuestRequest,
+    site: Site,
+    command: Sequence[str],
+    find_pid: Callable[[], int | None],
+    remove: Callable[[], object],
+) -> NamespacedGuest:
+    """Start a container whose agent is on the command's standard input and output, and move its links in.
+
+    ``find_pid`` gives the number of the container's first process once it is known, ``remove`` removes the container.
+    """
+    network = site.require_network()
+    cleanup = [lambda: network.remove(request.network), remove]
+    guest = start_namespaced(request, site, command, request.network.attachment, cleanup)
+    try:
+        wait_until(lambda: find_pid() is not None, _PID_SECONDS, f"the first process of container {request.name}")
+        first = find_pid()
+    except GuestError:
+        guest.stop()
+        raise
+    guest.inner_group = first
+    move_links_in(guest, request, site, first or 0)
+    return guest

@@ -1,0 +1,225 @@
+"""User-mode Linux: a Linux kernel as an ordinary program, booted on the image's initramfs.
+
+The agent's channel is the first serial line, the console is kept as evidence. ``raw``: each NIC is a packet socket on a
+veth end; ``tap``: a tap. It has one CPU whatever the host has. It is process 1 of a PID namespace of its own, because
+its helpers outlive it otherwise, with the agent's channel open.
+
+Parking: UML's kernel is one host process that traces one more for each process of the guest. The kernel is stopped by
+SIGSTOP; a traced one is never sent that, because UML takes an unknown stop for a crash: it gets the SIGALRM by which
+UML's own timer takes the CPU back, and then waits for its stopped tracer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from virtoll.errors import GuestError
+from virtoll.experiment import Parameters
+from virtoll.lab.inside import wait_until
+from virtoll.lab.interfaces import TUN_DEVICE
+from virtoll.lab.network import GuestNetwork, taps_allowed
+from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, require_site, socket_session
+
+_MIB = 2**20
+_BINARY = "linux.uml"
+_ADAPTS_TO_VECTOR_STATE = (6, 13)
+_PRELOADED = Path(__file__).with_name("uml_xstate.c")
+_STOP_SECONDS = 2.0
+# UML stops listening to a line for good once the guest's terminal (4096 bytes) was full: ``line_throttle`` gives the
+# interrupt up, and nothing takes it back (arch/um/drivers/line.c). So it never gets full.
+_WINDOW_BYTES = 2048
+
+
+class UmlParameters(Parameters):
+    """``transport`` of every link: ``raw`` (a packet socket on a veth) or ``tap``."""
+
+    transport: Literal["raw", "tap"] = "raw"
+
+
+class UmlGuest(AgentGuest):
+    """A kernel that is a process, and the processes that it traces."""
+
+    kernel_pid: int = 0
+
+    def park(self) -> None:
+        """Stop the kernel, then take the CPU from the guest's process that is running, if one is."""
+        if self.process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.kernel_pid, signal.SIGSTOP)
+        wait_until(lambda: _state(self.kernel_pid) in "TZX", _STOP_SECONDS, "the stop of the guest's kernel")
+        for pid in _having("TracerPid", self.kernel_pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGALRM)
+
+    def resume(self) -> None:
+        """Continue the kernel; it finds the guest's processes as its own timer would have left them."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.process.poll() is None and self.kernel_pid:
+                os.kill(self.kernel_pid, signal.SIGCONT)
+
+
+class UserModeLinux:
+    """User-mode Linux."""
+
+    name: ClassVar[str] = "uml"
+    family: ClassVar[str] = "user-mode kernel"
+    title: ClassVar[str] = "User-mode Linux"
+    parameter_model: ClassVar[type[Parameters]] = UmlParameters
+    boot_seconds: ClassVar[float] = 2.5
+    slowdown: ClassVar[float] = 8.0
+    control_of: ClassVar[str | None] = None
+    needs_lab: ClassVar[bool] = True
+
+    def __init__(self, parameters: Parameters) -> None:
+        """``parameters`` is a ``UmlParameters``."""
+        if not isinstance(parameters, UmlParameters):
+            raise TypeError("UmlParameters expected")
+        self.parameters = parameters
+
+    def depends_on(self) -> str | None:
+        """The binary, the compiler for what old ones need, and the taps' device."""
+        found = []
+        for path in (shutil.which(_BINARY), shutil.which("cc"), TUN_DEVICE):
+            if path is not None and Path(path).exists():
+                status = Path(path).stat()
+                found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode}")
+        return "; ".join([*found, *map(str, os.getgroups())])
+
+    def probe(self, site: Site | None) -> Probe:
+        """Boot a guest without network and wait for its agent."""
+        place = require_site(site)
+        if shutil.which(_BINARY) is None:
+            return Probe(False, None, f"{_BINARY}: not found on this host; apt-get install user-mode-linux")
+        version = f"UML {_version(place)}"
+        if self.parameters.transport == "tap" and not taps_allowed():
+            remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, run as root, or choose 'transport: raw'"
+            return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
+        request = GuestRequest(f"probe-uml-{self.parameters.transport}", 1, 128 * _MIB, (), GuestNetwork(()), 30.0)
+        try:
+            self._start(request, place).stop()
+        except GuestError as error:
+            return Probe(False, version, f"no guest boots here: {error}")
+        return Probe(True, version, None)
+
+    def start(self, request: GuestRequest, site: Site | None) -> UmlGuest:
+        """Boot the image with one NIC a link."""
+        place = require_site(site)
+        network = place.require_network()
+        if request.vcpus > 1:
+            raise GuestError(f"User-mode Linux has one CPU, not {request.vcpus}; leave it out or ask for 'vcpus: 1'")
+        try:
+            for link in request.network.links:
+                if self.parameters.transport == "raw":
+                    network.raw_port(link)
+                else:
+                    network.tap_port(link)
+            guest = self._start(request, place)
+        except GuestError:
+            network.remove(request.network)
+            raise
+        guest.cleanup.append(lambda: network.remove(request.network))
+        return guest
+
+    def _start(self, request: GuestRequest, site: Site) -> UmlGuest:
+        folder = site.lab.guest_folder(request.name.replace("/", "-"))
+        console = folder / "console.txt"
+        agent, agent_end = socket_session(request.name)
+        agent.window_bytes = _WINDOW_BYTES
+        # Its memory is bounded by its size; a cgroup would count the kernel's own processes as well.
+        group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
+        argv = [*_environment(site), *self.command(request, site, folder, agent_end.fileno())]
+        spawned = time.monotonic_ns()
+        with console.open("wb") as stream:
+            process = site.lab.spawn(
+                argv,
+                f"guest {request.name}",
+                cpus=request.cpus,
+                group=group,
+                stdout=stream.fileno(),
+                stderr=subprocess.STDOUT,
+                pass_fds=(agent_end.fileno(),),
+            )
+        agent_end.close()
+        guest = UmlGuest(
+            agent=agent,
+            peer=site.peer or agent,
+            process=process,
+            attachment="bridge",
+            console_file=console,
+            spawned_monotonic_ns=spawned,
+            cleanup=[group.remove] if group is not None else [],
+        )
+        try:
+            guest.wait_ready(request.deadline_seconds)
+        except GuestStartError as error:
+            raise GuestStartError(f"{error}{_panic(error.evidence)}", error.evidence) from error
+        guest.kernel_pid = next(iter(_having("PPid", process.pid)), 0)
+        return guest
+
+    def command(self, request: GuestRequest, site: Site, folder: Path, agent_fd: int) -> list[str]:
+        """UML's argument list for this guest; a kernel that panics ends and leaves no core file.
+
+        Addresses are not randomised: what the kernel keeps of its memory for itself depends on where its heap begins.
+        """
+        transport = self.parameters.transport
+        nics = [
+            f"vec{number}:transport={transport},ifname={link.port_interface},mac={link.guest_mac},mtu={link.mtu_bytes}"
+            for number, link in enumerate(request.network.links)
+        ]
+        return [
+            "unshare", "--pid", "--fork", "--kill-child=KILL", "--",
+            "prlimit", "--core=0", "--", "setarch", "--addr-no-randomize", "--", _BINARY,
+            f"mem={request.memory_bytes // _MIB}M", f"initrd={site.image.initramfs}",
+            "umid=uml", f"uml_dir={folder}/", "quiet", "panic=-1",
+            "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{agent_fd},fd:{agent_fd}", "virtoll.channel=/dev/ttyS0",
+            "virtoll.paced",
+            *nics,
+        ]  # fmt: skip
+
+
+def _version(site: Site) -> str:
+    return site.lab.run([_BINARY, "--version"], "probe").strip()
+
+
+def _environment(site: Site) -> list[str]:
+    """What a UML older than 6.13 needs on a processor with more vector state than it knows (AMX)."""
+    words = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split()
+    numbers = tuple(int(part) for part in _version(site).split(".")[:2] if part.isdigit())
+    if "amx_tile" not in words or numbers >= _ADAPTS_TO_VECTOR_STATE:
+        return []
+    library = site.lab.scratch / "uml_xstate.so"
+    if not library.exists():
+        site.lab.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(_PRELOADED)], "uml")
+    return ["env", f"LD_PRELOAD={library}"]
+
+
+def _panic(evidence: dict[str, bytes]) -> str:
+    """Why the kernel ended, from its console."""
+    lines = evidence.get("console.txt", b"").decode(errors="replace").splitlines()
+    said = [line.strip() for line in lines if "panic" in line or "failed" in line] or [line for line in lines if line]
+    return f" (UML said: {said[-1].strip()})" if said else ""
+
+
+def _state(pid: int) -> str:
+    """A process's state as one letter; ``X`` when it is gone."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+    return "X"
+
+
+def _having(field: str, other: int) -> list[int]:
+    """The processes whose ``field`` (``TracerPid``, ``PPid``) is the process ``other``."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and f"\n{field}:\t{other}\n" in (entry / "status").read_text(errors="replace"):
+                found.append(int(entry.name))
+    return found
