@@ -214,7 +214,8 @@ impl OutOfOrder {
 pub struct Reordering {
     /// RFC 4737.
     pub out_of_order: Box<OutOfOrder>,
-    /// RFC 5236: frames by displacement, and by frames in the buffer. None: the sink does not look at early frames.
+    /// RFC 5236: frames by displacement, and by frames in the buffer. None: the sink does not look at early
+    /// frames, or there was none.
     pub densities: Option<Densities>,
 }
 
