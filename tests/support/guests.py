@@ -33,6 +33,7 @@ class Kind:
     ``kernel``: whose kernel it says it has: the host's, the image's, or another. ``slow``: instructions are translated.
     ``bounded``: it dies when it uses more memory than it was given. ``grouped``: it is in a cgroup below the lab's.
     ``root``: the file system of its root, where that is on a disk.
+    ``ipv6`` and ``vlans``: whether it can be configured so; None: as the host's kernel can.
     ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
     """
 
@@ -43,6 +44,8 @@ class Kind:
     slow: bool = False
     bounded: bool = True
     grouped: bool = False
+    ipv6: bool = True
+    vlans: bool | None = None
     variant: bool = False
     root: str | None = None
 
@@ -54,26 +57,35 @@ KINDS: dict[str, Kind] = {
     "netns-cgroup": Kind("netns", {"limits": "cgroup"}, grouped=True),
     "runc": Kind("runc", grouped=True),
     "crun": Kind("crun", grouped=True),
-    "runsc-systrap": Kind("runsc", {"gvisor_platform": "systrap"}, kernel="other", grouped=True),
-    "runsc-ptrace": Kind("runsc", {"gvisor_platform": "ptrace"}, kernel="other", grouped=True),
+    "runsc-systrap": Kind(
+        "runsc", {"gvisor_platform": "systrap"}, kernel="other", grouped=True, ipv6=False, vlans=False
+    ),
+    "runsc-ptrace": Kind("runsc", {"gvisor_platform": "ptrace"}, kernel="other", grouped=True, ipv6=False, vlans=False),
     "nspawn": Kind("nspawn", grouped=True),
     "lxc": Kind("lxc", grouped=True),
     "podman": Kind("podman", grouped=True),
     "podman-crun": Kind("podman", {"runtime": "crun"}, grouped=True),
     "docker": Kind("docker", grouped=True),
-    "uml-raw": Kind("uml", kernel="other"),
-    "uml-tap": Kind("uml", {"transport": "tap"}, kernel="other", variant=True),
-    "qemu-tcg": Kind("qemu-tcg", {"nic": "virtio-net"}, kernel="image", slow=True),
-    "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", slow=True, variant=True),
-    "qemu-tcg-rtl8139": Kind("qemu-tcg", {"nic": "rtl8139"}, kernel="image", slow=True, variant=True),
-    "qemu-tcg-vmxnet3": Kind("qemu-tcg", {"nic": "vmxnet3"}, kernel="image", slow=True, variant=True),
+    "uml-raw": Kind("uml", kernel="other", ipv6=False, vlans=False),
+    "uml-tap": Kind("uml", {"transport": "tap"}, kernel="other", variant=True, ipv6=False, vlans=False),
+    "qemu-tcg": Kind("qemu-tcg", {"nic": "virtio-net"}, kernel="image", vlans=True, slow=True),
+    "qemu-tcg-e1000": Kind("qemu-tcg", {"nic": "e1000"}, kernel="image", vlans=True, slow=True, variant=True),
+    "qemu-tcg-rtl8139": Kind("qemu-tcg", {"nic": "rtl8139"}, kernel="image", vlans=True, slow=True, variant=True),
+    "qemu-tcg-vmxnet3": Kind("qemu-tcg", {"nic": "vmxnet3"}, kernel="image", vlans=True, slow=True, variant=True),
     "qemu-tcg-disk": Kind(
-        "qemu-tcg", {"disk": "virtio-blk", "root": "disk"}, kernel="image", slow=True, variant=True, root="ext4"
+        "qemu-tcg",
+        {"disk": "virtio-blk", "root": "disk"},
+        kernel="image",
+        vlans=True,
+        slow=True,
+        variant=True,
+        root="ext4",
     ),
     "qemu-tcg-ide": Kind(
         "qemu-tcg",
         {"machine": "pc", "disk": "ide", "root": "disk", "filesystem": "erofs"},
         kernel="image",
+        vlans=True,
         slow=True,
         variant=True,
         root="erofs",
@@ -82,11 +94,12 @@ KINDS: dict[str, Kind] = {
         "qemu-tcg",
         {"disk": "nvme", "root": "disk", "cache": "none"},
         kernel="image",
+        vlans=True,
         slow=True,
         variant=True,
         root="ext4",
     ),
-    "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", slow=True, variant=True),
+    "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", vlans=True, slow=True, variant=True),
 }
 # The same guests by another attachment: only what goes over their links is tried again.
 ATTACHED: dict[str, Kind] = {
@@ -99,6 +112,11 @@ ATTACHED: dict[str, Kind] = {
     for name, attachments in (
         ("netns", ("routed", "macvtap", "passthrough")),
         ("runc", ("routed", "macvtap", "passthrough")),
+        ("runsc-systrap", ("routed", "macvtap", "passthrough")),
+        ("nspawn", ("passthrough",)),
+        ("lxc", ("routed",)),
+        ("podman", ("macvtap",)),
+        ("docker", ("passthrough",)),
         ("qemu-tcg", ("routed", "macvtap")),
     )
     for attachment in attachments

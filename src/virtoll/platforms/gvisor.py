@@ -17,12 +17,13 @@ from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.fetched import find_runsc
 from virtoll.lab.network import GuestNetwork
+from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import GuestHost, GuestRequest, Probe, Site, require_site
 from virtoll.platforms.namespaced import AGENT, NamespacedGuest, held_namespace
 from virtoll.platforms.oci import OciPlatform, oci_configuration, write_bundle
 
 
-class GVisorParameters(Parameters):
+class GVisorParameters(Attached):
     """``gvisor_platform``: how system calls reach gVisor's kernel, by seccomp's traps or by ptrace."""
 
     gvisor_platform: Literal["systrap", "ptrace"] = "systrap"
@@ -111,11 +112,12 @@ def _set_up(lab: GuestHost, folder: Path, holder: int, network: GuestNetwork, na
     """Addresses and neighbours of the guest's links, in the namespace that process ``holder`` is in."""
     lines = ["link set dev lo up"]
     for link in network.links:
-        port = link.port_interface
+        # Passed through is the lab's own end; what the guest writes as the next hop may be its router's address.
+        port = link.lab_interface if link.attachment == "passthrough" else link.port_interface
         lines += [
             f"link set dev {port} up",
             f"address add {link.guest_address}/24 dev {port}",
-            f"neighbour replace {link.peer_address} lladdr {link.peer_mac} nud permanent dev {port}",
+            f"neighbour replace {link.peer_address} lladdr {link.guest_next_hop_mac} nud permanent dev {port}",
         ]
     batch = folder / "network.txt"
     batch.write_text("\n".join(lines) + "\n", encoding="utf-8")

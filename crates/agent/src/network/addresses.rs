@@ -50,8 +50,14 @@ impl Addresses {
         self.assign(true, netlink, index, name)?;
         for (address, mac) in &self.neighbours {
             match netlink.set_neighbour(index, *address, *mac) {
-                // A kernel without such a call (gVisor's) was given its neighbours before its start.
-                Err(cause) if cause.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+                // A kernel without such a call (gVisor's) was given its IPv4 neighbours before its start.
+                Err(cause) if cause.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                    if address.is_ipv6() {
+                        return Err(Error::unsupported(format!(
+                            "its kernel takes no IPv6 neighbours ({address} of {name}: {cause}); use ip_version 4"
+                        )));
+                    }
+                }
                 Err(cause) => {
                     return Err(Error::system(format!("neighbour {address} of {name}"), &cause));
                 }
