@@ -233,9 +233,10 @@ def sink_loss(options: argparse.Namespace) -> None:
     words = ("--backend", "live-frames", "--sizes", "64", "--flat-out", "--duration", "10")
     while received < options.frames:
         for answer in _calibrate(options, *words):
-            counters = {one["interface"]: one for one in answer["interfaces"]}
+            sending = answer["sources"][0]["interface"]
+            receiving = next(one for one in answer["interfaces"] if one["interface"] != sending)
             arrived = answer["sink"]["per_source"][0]
-            received += counters["vt-receive"]["rx_packets"]
+            received += receiving["rx_packets"]
             seen += answer["sink"]["seen_frames"] - 1  # the probe came before the counters were read
             forwarded += arrived["forwarded_frames"]
             lost += arrived["lost_frames"]
