@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# With more platforms colours come again, and each line gets its platform's name at the right edge.
+_TOLD_APART = 8
+
 
 def _shown(analysis: Analysis) -> list[Comparison]:
     return [one for one in (*analysis.control, *analysis.comparisons) if one.share is not None]
@@ -36,6 +39,9 @@ def draw(analysis: Analysis) -> "Figure":
             if comparison is not None and comparison.share is not None:
                 height = row + (place - (len(platforms) - 1) / 2) * step
                 _dot(panel, comparison, height, styles[platform], limits)
+                if len(platforms) > _TOLD_APART:
+                    panel.annotate(platform, (1.0, height), (3, 0), xycoords=("axes fraction", "data"), va="center",
+                                   textcoords="offset points", fontsize=5.5, color=MUTED)  # fmt: skip
                 if any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or "")):
                     panel.annotate("generator-bound", (comparison.share * 100, height), (0, 3.5), ha="center",
                                    textcoords="offset points", fontsize=5.5, color=MUTED)  # fmt: skip
