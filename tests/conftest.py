@@ -29,6 +29,13 @@ def pytest_configure(config: pytest.Config) -> None:
     _CONFIG.append(config)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Outside, the first test of a module waits for the whole module, which has a deadline of its own."""
+    for item in items:
+        if inside.runs_elsewhere(item):
+            item.add_marker(pytest.mark.timeout(0))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A test that needs root is skipped with a reason where it is missing."""
     if item.get_closest_marker("root") is not None and os.geteuid() != 0:

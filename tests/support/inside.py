@@ -36,9 +36,14 @@ def belongs_inside(item: pytest.Item) -> bool:
     return bool(getattr(getattr(item, "module", None), "INSIDE_LAB", False))
 
 
+def runs_elsewhere(item: pytest.Item) -> bool:
+    """Whether this process only reports what a test did in a lab."""
+    return belongs_inside(item) and inside_lab() is None
+
+
 def replay(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Outside: report what the test did inside. False where the test is to run as it is."""
-    if not belongs_inside(item) or inside_lab() is not None:
+    if not runs_elsewhere(item):
         return False
     if item.path not in _reports:
         same = [other for other in item.session.items if other.path == item.path]
