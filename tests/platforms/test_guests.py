@@ -39,6 +39,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 SECOND_NS = 1_000_000_000
 QUOTA = 0.2
+# A kernel that has had IPv6 on from its start still asks for routers and reports groups for some seconds.
+QUIET_TRIES = 40
 _ALL = ("entry", "port-in", "guest-in", "guest-out", "port-out")
 # What stands between the generator's interface and the last one, by attachment and whether the guest is a machine: a
 # namespace's macvlan is the port and the guest's NIC in one, and what is moved in whole leaves nothing behind.
@@ -175,7 +177,8 @@ SHAPES = (
 def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
     live: Connected, wanted: ForwardParameters, tmp_path: Path
 ) -> None:
-    """Without loss at least once in five times; what arrives is whole by another parser's judgement, of any size."""
+    """Without loss and stray frames, once what the kernel says at its start is over; and whole by another parser's
+    judgement, of any size."""
     vlans = _host_has_vlans() if live.kind.vlans is None else live.kind.vlans
     if (wanted.vlan and not vlans) or (wanted.ip_version == 6 and not live.kind.ipv6):
         with pytest.raises(AgentError, match=r"its kernel (has|takes) no .*(vlan 0|ip_version 4)") as refused:
@@ -186,7 +189,7 @@ def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
     names = live.bench.hops.guest_names
     with routing(live.bench, wanted):
         outcomes: list[tuple[int, int]] = []
-        while len(outcomes) < 5 and (0, 0) not in outcomes:
+        while len(outcomes) < QUIET_TRIES and (0, 0) not in outcomes:
             point = Forward()._point(live.bench, wanted, 500.0)
             assert point["sources"][0]["offered_frames"] > 0
             outcomes.append((point["sink"]["per_source"][0]["lost_frames"], point["sink"]["foreign_frames"]))
