@@ -22,12 +22,12 @@ from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import GuestHost, GuestRequest, GuestStartError, Probe, Site, require_site
 from virtoll.platforms.engines import (
     EngineParameters,
-    beside_cgroup_v2,
     container_name,
     container_options,
     start_container,
 )
 from virtoll.platforms.namespaced import AGENT, NamespacedGuest
+from virtoll.platforms.oci import beside_cgroup_v2
 
 _READY_SECONDS = 30.0
 _DEBIAN = "apt-get install docker.io"

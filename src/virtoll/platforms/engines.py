@@ -7,20 +7,16 @@ to the platform; its seccomp profile is a parameter, because it costs time. Must
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Literal
 
 from virtoll.errors import GuestError
-from virtoll.lab import cgroups
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import GuestRequest, Site
 from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.oci import oci_configuration
 
-_COVERED = Path(cgroups.__file__).with_name("covered.py")
 _PERIOD_MICROSECONDS = 100_000
 _PID_SECONDS = 10.0
 
@@ -63,18 +59,6 @@ def _limits(request: GuestRequest) -> list[str]:
 def container_name(request: GuestRequest) -> str:
     """A name that no other guest of the lab has."""
     return f"virtoll-{request.name.replace('/', '-')}"
-
-
-def beside_cgroup_v2(runtime: str) -> list[str]:
-    """What is put before a command on a host with v1 and v2 side by side: crun takes only one of them.
-
-    The command gets a mount namespace of its own in which the v2 hierarchy, which limits nothing there, is covered.
-    """
-    layout = cgroups.detect()
-    if runtime != "crun" or layout.version != "hybrid" or layout.unified is None:
-        return []
-    own = ["unshare", "--mount", "--propagation", "private", "--"]
-    return [*own, sys.executable, "-I", "-S", str(_COVERED), str(layout.unified), "--"]
 
 
 def start_container(

@@ -121,12 +121,7 @@ class Crun(OciPlatform):
 
     def _command(self, site: Site) -> list[str]:
         """crun refuses a host with cgroup v1 where v2 is mounted too and holds a controller: it is not to see that."""
-        command = [self._binary(), "--root", str(site.lab.scratch / self.runtime)]
-        layout = cgroups.detect()
-        if layout.version != "hybrid" or layout.unified is None:
-            return command
-        alone = ["unshare", "--mount", "--propagation", "private", "--"]
-        return [*alone, sys.executable, "-I", "-S", str(_COVERED), str(layout.unified), "--", *command]
+        return [*beside_cgroup_v2(self.runtime), self._binary(), "--root", str(site.lab.scratch / self.runtime)]
 
 
 class AnyRuntimeParameters(Attached):
@@ -154,6 +149,18 @@ class AnyRuntime(OciPlatform):
 
     def _command(self, site: Site) -> list[str]:
         return [self._binary(), "--root", str(site.lab.scratch / self.runtime)]
+
+
+def beside_cgroup_v2(runtime: str) -> list[str]:
+    """What is put before a command on a host with v1 and v2 side by side: crun takes only one of them.
+
+    The command gets a mount namespace of its own in which the v2 hierarchy, which limits nothing there, is covered.
+    """
+    layout = cgroups.detect()
+    if runtime != "crun" or layout.version != "hybrid" or layout.unified is None:
+        return []
+    own = ["unshare", "--mount", "--propagation", "private", "--"]
+    return [*own, sys.executable, "-I", "-S", str(_COVERED), str(layout.unified), "--"]
 
 
 def write_bundle(folder: Path, configuration: dict[str, Any]) -> None:

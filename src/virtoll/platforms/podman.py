@@ -20,12 +20,12 @@ from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
 from virtoll.platforms.engines import (
     EngineParameters,
-    beside_cgroup_v2,
     container_name,
     container_options,
     start_container,
 )
 from virtoll.platforms.namespaced import AGENT, NamespacedGuest
+from virtoll.platforms.oci import beside_cgroup_v2
 
 _ENGINE = '[engine]\nlock_type = "file"\n'
 _MOST_FILES = 1_048_576
