@@ -119,6 +119,14 @@ class Attachments:
         self._at.up(link.port_interface)
         return link.port_interface
 
+    def bridge(self, link: Link, port: str | None) -> str:
+        """The link ends at a bridge, to which a product attaches its own interface ``port``; the bridge's name."""
+        if link.attachment != "bridge":
+            raise GuestError(f"attachment: {link.attachment}: this product attaches to a bridge; leave it out")
+        self._bridged(link)
+        self.ways[link.port_interface] = Way(link.lab_interface, port)
+        return link.bridge
+
     def host(self, link: Link) -> None:
         """The link ends at the lab's own namespace."""
         if link.trunk is None:

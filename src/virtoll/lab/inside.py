@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -29,12 +30,26 @@ def _no_record(_role: str, _argv: Sequence[str], _exit: int | None) -> None:
 
 @dataclass
 class Lab:
-    """The namespaces that this process runs in. ``scratch`` is a memory file system that ends with the lab."""
+    """The namespaces that this process runs in. ``scratch`` is a memory file system that ends with the lab.
+
+    ``agent``: the agent's binary, whose ``relay`` reaches character devices.
+    """
 
     lab_id: str
     scratch: Path = SCRATCH
     record: CommandRecorder = _no_record
+    agent: Path | None = None
     _guest_folders: int = field(default=0, init=False)
+
+    @property
+    def name(self) -> str:
+        """As messages and records name it."""
+        return "this machine"
+
+    @property
+    def remote(self) -> bool:
+        """It is this machine."""
+        return False
 
     @property
     def is_root(self) -> bool:
@@ -72,16 +87,16 @@ class Lab:
         folder.mkdir(parents=True)
         return folder
 
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0) -> str:
+    def run(
+        self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None
+    ) -> str:
         """Run a program to its end and return its output; raises ``GuestError`` with the end of its complaint."""
         try:
             finished = subprocess.run(
                 list(argv),
                 capture_output=True,
-                text=True,
-                errors="replace",
                 timeout=deadline_seconds,
-                stdin=subprocess.DEVNULL,
+                input=stdin or b"",
                 check=False,
                 start_new_session=True,
             )
@@ -91,10 +106,7 @@ class Lab:
             self.record(role, argv, None)
             raise GuestError(f"'{' '.join(argv[:3])}' did not end within {deadline_seconds:g} s") from error
         self.record(role, argv, finished.returncode)
-        if finished.returncode != 0:
-            said = (finished.stderr.strip() or finished.stdout.strip() or "no message").splitlines()[-1]
-            raise GuestError(f"'{' '.join(argv[:3])}' ended with {finished.returncode}: {said}")
-        return finished.stdout
+        return output_of(argv, finished)
 
     def spawn(
         self,
@@ -119,6 +131,61 @@ class Lab:
             )
         except FileNotFoundError as error:
             raise GuestError(f"{pinned[0]}: not found on this host; install it") from error
+
+
+    def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
+        """A byte stream to a Unix socket or a character device (by the agent's ``relay``), waited for."""
+        wait_until(path.exists, deadline_seconds, f"{who}: {path}")
+        if not path.is_socket():
+            return self._relay(path, who)
+        connection = socket.socket(socket.AF_UNIX)
+
+        def connected() -> bool:
+            with contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
+                connection.connect(str(path))
+                return True
+            return False
+
+        wait_until(connected, deadline_seconds, f"{who}: a listener at {path}")
+        return connection
+
+    def _relay(self, path: Path, who: str) -> socket.socket:
+        if self.agent is None:
+            raise GuestError(f"{who}: {path} is reached by the agent, and there is none; run 'make agent'")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.spawn(
+                [str(self.agent), "relay", str(path)], f"console of {who}", stdin=theirs.fileno(), stdout=theirs.fileno()
+            )
+        return ours
+
+    def read(self, path: Path) -> bytes:
+        """A file's content."""
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise GuestError(f"{path} cannot be read: {error.strerror}") from error
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Make a file."""
+        try:
+            path.write_bytes(content)
+        except OSError as error:
+            raise GuestError(f"{path} cannot be written: {error.strerror}") from error
+
+    def guard(self, argv: Sequence[str]) -> Callable[[], None]:
+        """Have the janitor run a program once the lab has ended, unless the returned function withdraws it before."""
+        number = residue.note_command(argv)
+        return lambda: residue.drop_command(number)
+
+
+def output_of(argv: Sequence[str], finished: subprocess.CompletedProcess[bytes], where: str = "") -> str:
+    """What a program that has ended printed; ``GuestError`` with the end of its complaint when it failed."""
+    said = [stream.decode(errors="replace") for stream in (finished.stdout, finished.stderr)]
+    if finished.returncode != 0:
+        complaint = (said[1].strip() or said[0].strip() or "no message").splitlines()[-1]
+        raise GuestError(f"{where}'{' '.join(argv[:3])}' ended with {finished.returncode}: {complaint}")
+    return said[0]
 
 
 def this_lab(record: CommandRecorder = _no_record) -> Lab:

@@ -255,6 +255,15 @@ class Network:
         with _refused(link):
             self._attachments.namespace(link, pid)
 
+    def bridge_port(self, link: Link, port: str | None = None) -> str:
+        """The link ends at a bridge, to which a product attaches its own interface ``port``; the bridge's name."""
+        with _refused(link):
+            return self._attachments.bridge(link, port)
+
+    def reach(self, network: GuestNetwork) -> GuestNetwork:
+        """The links as they are: they end on this machine."""
+        return network
+
     def ways(self, network: GuestNetwork) -> dict[str, Way]:
         """By link's name, the lab's interfaces on it; nothing for links that have none."""
         made = self._attachments.ways
@@ -276,11 +285,15 @@ class Network:
         for link in network.links:
             self._attachments.remove(link)
 
-    def adopt(self, nics: Sequence[str], outside: int) -> None:
-        """Take NICs into the lab from the namespace outside (a descriptor); physical ones go back when the lab ends."""
+    def adopt(self, nics: Sequence[str], outside: int, *, peer: bool = False) -> None:
+        """Take NICs into the lab, or its ``peer``, from the namespace outside (a descriptor).
+
+        Physical ones go back when the lab ends.
+        """
         for nic in nics:
             enter = ["nsenter", f"--net=/proc/self/fd/{outside}", "--"]
-            command = [*enter, "ip", "link", "set", "dev", nic, "netns", str(os.getpid())]
+            pid = self._peer_pid if peer else os.getpid()
+            command = [*enter, "ip", "link", "set", "dev", nic, "netns", str(pid)]
             done = subprocess.run(command, pass_fds=(outside,), capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 raise LabError(f"testbed: interface {nic} could not be taken into the lab: {done.stderr.strip()}")

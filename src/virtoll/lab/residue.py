@@ -1,5 +1,5 @@
-"""What can outlive every process of a lab: cgroup folders, and PCI devices that a machine was given. Recorded before
-they are made or taken, swept afterwards.
+"""What can outlive every process of a lab: cgroup folders, PCI devices that a machine was given, and what a product
+holds (a domain, a registered machine). Recorded before they are made or taken, swept afterwards.
 
 Each lab has a folder ``<state>/labs/<lab id>`` with a lock file that is held (flock) by the launcher, the lab and the
 janitor: as long as one of them lives, nobody else sweeps it. All cgroup folders of a lab are below one folder, named
@@ -15,11 +15,13 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from virtoll.errors import GuestError
 from virtoll.lab.vfio import PciBus
@@ -28,6 +30,8 @@ RECORD_VARIABLE = "VIRTOLL_LAB_RECORD"  # the number of a descriptor of the reco
 LAB_ID = re.compile(r"^virtoll-[0-9a-f]{12}$")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 _DEVICES = "vfio.jsonl"
+_COMMANDS = "commands.jsonl"
+_COMMAND_SECONDS = 60.0
 _SWEEP_DEADLINE_SECONDS = 5.0
 
 
@@ -91,14 +95,41 @@ def dead_labs() -> Iterator[LabRecord]:
 
 def note_device(address: str, driver: str | None) -> None:
     """Inside a lab: write down that a PCI device is about to be taken from its driver; on disk when this returns."""
+    _note(_DEVICES, {"address": address, "driver": driver}, f"vfio: {address} cannot be taken")
+
+
+def note_command(argv: Sequence[str]) -> int:
+    """Inside a lab: a program that is to be run once the lab has ended, newest first; the number to withdraw it by."""
+    number = time.monotonic_ns()
+    _note(_COMMANDS, {"id": number, "argv": list(argv)}, f"'{' '.join(argv[:3])}' cannot be promised")
+    return number
+
+
+def drop_command(number: int) -> None:
+    """Withdraw what ``note_command`` noted."""
+    _note(_COMMANDS, {"id": number, "argv": None}, "a command cannot be withdrawn")
+
+
+def noted_commands(folder: Path) -> list[list[str]]:
+    """What a lab noted and did not withdraw, newest first."""
+    file = folder / _COMMANDS
+    found: dict[int, list[str] | None] = {}
+    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+        with contextlib.suppress(ValueError):
+            noted = json.loads(line)
+            found[noted["id"]] = noted["argv"]
+    return [argv for _, argv in sorted(found.items(), reverse=True) if argv is not None]
+
+
+def _note(file: str, entry: dict[str, Any], otherwise: str) -> None:
+    """Append a line to a file of the lab's record; on disk when this returns."""
     folder = os.environ.get(RECORD_VARIABLE)
     if folder is None:
-        raise GuestError(f"vfio: {address} cannot be taken: this lab has no record that would give it back")
-    line = json.dumps({"address": address, "driver": driver}) + "\n"
+        raise GuestError(f"{otherwise}: this lab has no record that would undo it")
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    descriptor = os.open(_DEVICES, flags, 0o600, dir_fd=int(folder))
+    descriptor = os.open(file, flags, 0o600, dir_fd=int(folder))
     try:
-        os.write(descriptor, line.encode())
+        os.write(descriptor, (json.dumps(entry) + "\n").encode())
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -128,6 +159,12 @@ def sweep(record: LabRecord, pci: PciBus | None = None) -> list[str]:
     removed = [str(folder) for folder in cgroup_folders(record.lab_id)]
     for folder in removed:
         _remove_cgroup(Path(folder))
+    for argv in noted_commands(record.folder):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMMAND_SECONDS, check=False
+            )  # fmt: skip
+        removed.append(f"what '{' '.join(argv)}' removes")
     for address, driver in noted_devices(record.folder):
         (pci or PciBus()).give_back(address, driver)
         removed.append(f"PCI device {address}, back to {driver or 'no driver'}")

@@ -26,9 +26,10 @@ from virtoll.experiment import Parameters
 from virtoll.farpeer import FarPeer
 from virtoll.footprint import GuestProcesses
 from virtoll.image import GuestImage
+from virtoll.lab.attachments import Port, Way
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process
-from virtoll.lab.network import GuestNetwork, Network
+from virtoll.lab.network import GuestNetwork, Link
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,24 @@ class GuestRequest:
 
 
 class GuestHost(Protocol):
-    """The one seam between a driver and the machine its guests run on; ``virtoll.lab.inside.Lab`` is this machine.
+    """The one seam between a driver and the machine its guests run on: ``virtoll.lab.inside.Lab`` is this machine,
+    ``virtoll.remote.RemoteHost`` another one or a nested testbed.
 
-    Links are attached by ``Site.network``; a console is a file in the guest's folder, or a pipe of ``spawn``.
+    Links are attached by ``Site.network``; a console is reached by ``connect``, or is a file, or a pipe of ``spawn``.
+    Paths are there, not here. A driver that needs a process's number or a descriptor refuses a host that is ``remote``.
     """
 
     scratch: Path
+
+    @property
+    def name(self) -> str:
+        """As messages and records name it: ``this machine``, ``ssh user@host``, ``nested xen``."""
+        ...
+
+    @property
+    def remote(self) -> bool:
+        """Whether this machine's processes, descriptors and paths mean nothing there."""
+        ...
 
     @property
     def is_root(self) -> bool:
@@ -90,7 +103,9 @@ class GuestHost(Protocol):
         """The name below which the lab's cgroups go, for runtimes that make their own; None where none may be made."""
         ...
 
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0) -> str:
+    def run(
+        self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None
+    ) -> str:
         """Run a program there to its end; its output, or a ``GuestError`` with the end of its complaint."""
         ...
 
@@ -99,7 +114,26 @@ class GuestHost(Protocol):
         stdin: int = subprocess.DEVNULL, stdout: int = subprocess.DEVNULL, stderr: int = subprocess.DEVNULL,
         pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:  # fmt: skip
-        """Start a program there, pinned and in a cgroup from its first instruction on."""
+        """Start a program there, pinned and in a cgroup from its first instruction on. It ends with the process here."""
+        ...
+
+    def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
+        """A byte stream to a Unix socket or a character device there (set raw), waited for until it can be opened."""
+        ...
+
+    def read(self, path: Path) -> bytes:
+        """A file there; a ``GuestError`` where it cannot be read."""
+        ...
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Make a file there."""
+        ...
+
+    def guard(self, argv: Sequence[str]) -> Callable[[], None]:
+        """Have a program run there should this controller die before the returned function withdraws it.
+
+        For what no process of ours holds: a domain of Xen, a machine that VirtualBox has registered, an interface.
+        """
         ...
 
     def group(self, name: str, limits: Limits) -> Group | None:
@@ -119,19 +153,64 @@ class GuestHost(Protocol):
         ...
 
 
+class HostNetwork(Protocol):
+    """How a guest's links are made on its host: ``virtoll.lab.network.Network`` here, ``virtoll.remote`` elsewhere.
+
+    Every ``GuestError`` names the link.
+    """
+
+    def host_port(self, link: Link) -> None:
+        """The link ends at the host itself."""
+        ...
+
+    def tap_port(self, link: Link, device: str | None = None) -> Port:
+        """The link ends at a tap, or is a PCI device."""
+        ...
+
+    def raw_port(self, link: Link) -> str:
+        """The link ends at an interface for a program that opens it by a packet socket; its name."""
+        ...
+
+    def namespace_port(self, link: Link, pid: int) -> None:
+        """The link ends in the network namespace of a process of this machine."""
+        ...
+
+    def bridge_port(self, link: Link, port: str | None = None) -> str:
+        """The link ends at a bridge, to which the product attaches its interface ``port``; the bridge's name."""
+        ...
+
+    def ways(self, network: GuestNetwork) -> dict[str, Way]:
+        """The host's interfaces on each link, by the link's name."""
+        ...
+
+    def reach(self, network: GuestNetwork) -> GuestNetwork:
+        """A guest's links as they lead to this host."""
+        ...
+
+    def remove(self, network: GuestNetwork) -> None:
+        """Remove a guest's links, whatever of them is there."""
+        ...
+
+    def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
+        """A pair of interfaces at the peer with nothing between."""
+        ...
+
+
 @dataclass
 class Site:
     """Where guests are started; the network exists once the peer has been started.
 
-    ``counters`` is an agent in the lab's own namespace; ``far`` generator and sink on another host, None without.
+    ``counters`` is an agent in the host's own namespace; ``far`` generator and sink on another host, None without.
+    ``cpus``: those of a host that is not this machine, on which guests are pinned; None: as the run pins them here.
     """
 
     lab: GuestHost
     image: GuestImage
     peer: Caller | None = None
-    network: Network | None = None
+    network: HostNetwork | None = None
     counters: Caller | None = None
     far: FarPeer | None = None
+    cpus: tuple[int, ...] | None = None
 
     def require_peer(self) -> Caller:
         """The network peer; a ``GuestError`` says that it is not there yet."""
@@ -139,7 +218,7 @@ class Site:
             raise GuestError("the network peer is not up; start it first")
         return self.peer
 
-    def require_network(self) -> Network:
+    def require_network(self) -> HostNetwork:
         """The lab's network; a ``GuestError`` says that it is not there yet."""
         if self.network is None:
             raise GuestError("the lab's network is not up; start the network peer first")
