@@ -78,7 +78,7 @@ def test_a_right_section_is_read() -> None:
         ({"sink": {"host": "local", "interfaces": ["eth2"]}}, "testbed.*hosts that are not this one"),
         ({"sink": {"host": FAR, "interfaces": ["eth2", "eth3"]}}, "testbed.*the sink has one interface"),
         ({"hypervisor": {"host": "local", "interfaces": ["nic0"]}}, "testbed.*one that faces each"),
-        ({"hypervisor": {"host": FAR, "interfaces": ["nic0", "nic1"]}}, "testbed.*only 'local' yet"),
+        ({"hypervisor": {"host": FAR, "interfaces": ["nic0", "nic1"]}}, "testbed.*with generator and sink 'local'"),
         (
             {"generator": {"host": {"ssh": "a", "netns": "b"}, "interfaces": ["eth1"]}},
             "testbed.generator.host.*one of .local.",

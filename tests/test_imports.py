@@ -50,13 +50,16 @@ ALLOWED: dict[str, frozenset[str]] = {
         "workloads": "agent errors experiment hops lab pi timekeeper",
         "peer": "agent errors lab platforms",
         "probes": "experiment image platforms",
+        # other hosts that hold guests
+        "remote": "errors lab",
+        "sites": "agent errors hosts lab platforms remote testbed",
         # what sees platforms and workloads together
         "fleet": "agent errors experiment footprint hops lab likeness plan platforms progress samples timekeeper "
         "workloads",
         "calibration": "agent errors experiment farpeer fleet hops lab platforms samples workloads",
         "density": "agent errors experiment footprint ground lab platforms progress samples",
         "manifest": "agent errors experiment fleet host image plan platforms samples workloads",
-        "ground": "errors farpeer fleet image lab peer platforms progress samples testbed",
+        "ground": "errors experiment farpeer fleet image lab peer platforms progress samples sites testbed",
         "run": "calibration density errors experiment fleet ground host manifest plan platforms probes progress "
         "samples workloads",
         # what a person starts
@@ -83,6 +86,7 @@ SEES_PLATFORMS = frozenset(
         "probes",
         "calibration",
         "density",
+        "sites",
         "cli",
     }
 )

@@ -22,11 +22,11 @@ import yaml
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints, ValidationError
 
 from virtoll.errors import UsageError
-from virtoll.testbed import Testbed
+from virtoll.testbed import HostAddress, Testbed
 
 EXPERIMENTS_DIRECTORY = Path(__file__).resolve().parents[2] / "experiments"
 
-Model = TypeVar("Model", bound="Parameters")
+Model = TypeVar("Model", bound=BaseModel)
 _LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 Label = Annotated[str, StringConstraints(pattern=_LABEL_PATTERN)]
 
@@ -91,11 +91,15 @@ class DensityFile(Parameters):
 
 @dataclass(frozen=True)
 class PlatformChoice:
-    """One platform of an experiment: ``label`` is its name in every table, ``parameters`` its checked model."""
+    """One platform of an experiment: ``label`` is its name in every table, ``parameters`` its checked model.
+
+    ``host``: where its guests are, where that is not this machine.
+    """
 
     label: str
     platform: str
     parameters: Parameters
+    host: HostAddress | None = None
 
 
 @dataclass(frozen=True)
@@ -201,9 +205,21 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
         marks=parsed.guest.marks,
         blocks=parsed.blocks,
         seed=parsed.seed,
-        testbed=parsed.testbed,
+        testbed=_marked(parsed, path).testbed,
         cpu_quota=parsed.guest.cpu_quota,
     )
+
+
+def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:
+    """Marks by ICMP travel on a NIC of their own, and must have one."""
+    testbed = parsed.testbed
+    elsewhere = testbed is not None and not testbed.hypervisor.host.local
+    if elsewhere and testbed is not None and testbed.timekeeper is None and parsed.guest.marks == "icmp":
+        raise UsageError(
+            f"{path}: key 'testbed.timekeeper': is missing: marks by ICMP travel on a NIC of their own; add it, or set "
+            "'guest.marks: channel'"
+        )
+    return parsed
 
 
 def _parse_density(parsed: DensityFile, text: str, path: Path, catalogue: Catalogue) -> Experiment:
@@ -236,15 +252,31 @@ def _platform_choices(
         where = f"platforms[{position}]"
         name, given = _entry(entry, "platform", where, path, catalogue.platforms)
         label = _label(given.pop("label", None), where, path)
+        host = _host(given.pop("host", None), where, path, parsed)
         for combination in _combinations(given, catalogue.platforms[name], where, path):
             parameters = _validate(catalogue.platforms[name], combination, path, where)
             if (unfit := parameters.unfit(testbed=getattr(parsed, "testbed", None) is not None)) is not None:
                 raise UsageError(f"{path}: key '{where}.{unfit[0]}': {unfit[1]}")
-            named = label or "-".join([name, *(_in_words(parameters, key) for key in combination)])
+            nested = ["nested"] if host is not None and host.nested is not None else []
+            named = label or "-".join([name, *nested, *(_in_words(parameters, key) for key in combination)])
             if any(named == choice.label for choice in choices):
                 raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
-            choices.append(PlatformChoice(named, name, parameters))
+            choices.append(PlatformChoice(named, name, parameters, host))
     return tuple(choices)
+
+
+def _host(given: object, where: str, path: Path, parsed: ExperimentFile | DensityFile) -> HostAddress | None:
+    """Where a platform's guests are: its own ``host``, or the testbed's hypervisor; None: this machine."""
+    testbed = getattr(parsed, "testbed", None)
+    if given is None or given == "local":
+        return None if testbed is None or testbed.hypervisor.host.local else testbed.hypervisor.host
+    address = _validate(HostAddress, given, path, f"{where}.host")
+    if address.nested is None or testbed is not None or isinstance(parsed, DensityFile):
+        raise UsageError(
+            f"{path}: key '{where}.host': allowed: 'local', or 'nested:xen', 'nested:kvm', 'nested:virtualbox' in an "
+            "experiment with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'"
+        )
+    return address
 
 
 def _in_words(parameters: Parameters, key: str) -> str:
@@ -307,7 +339,7 @@ def _wants_list(model: type[Parameters], key: str) -> bool:
     return field is not None and typing.get_origin(field.annotation) in (list, tuple)
 
 
-def _validate(model: type[Model], document: Mapping[str, Any], path: Path, where: str) -> Model:
+def _validate(model: type[Model], document: object, path: Path, where: str) -> Model:
     try:
         return model.model_validate(document)
     except ValidationError as error:

@@ -55,6 +55,10 @@ def far_peer(testbed: Testbed | None, network: Network) -> Iterator[FarPeer | No
         return
     if given is None:
         raise LabError("testbed: its agents were not started; start the run through the 'virtoll' command line")
+    if not testbed.far:  # generator and sink are this machine's peer, and the guests are elsewhere
+        network.adopt(testbed.near, given.outside, peer=True)
+        yield None
+        return
     hosts = [(host.words, names) for host, names in testbed.far]
     agents = [
         AgentClient(*stream, f"the agent on {words}") for stream, (words, _) in zip(given.agents, hosts, strict=True)

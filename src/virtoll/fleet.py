@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -55,6 +55,11 @@ def choose_pinning(vcpus: int, allowed: tuple[int, ...] | None = None) -> Pinnin
     return Pinning(cpus[:vcpus], cpus[-1], cpus[-2] if len(cpus) >= vcpus + 2 else cpus[-1])
 
 
+def awake(site: Site | None) -> contextlib.AbstractContextManager[None]:
+    """The host runs for the length of the context; a model has none."""
+    return site.awake() if site is not None else contextlib.nullcontext()
+
+
 @dataclass
 class LiveGuest:
     """A guest that is up, with what is needed to measure it; ``boot`` is its record's id.
@@ -68,6 +73,7 @@ class LiveGuest:
     timekeeper: Timekeeper
     hops: HopReader
     wire: Ends
+    site: Site | None
     unlike: tuple[str, ...] = ()
 
     @contextlib.contextmanager
@@ -76,11 +82,12 @@ class LiveGuest:
 
         It must answer at both ends: frames that a dead guest did not forward are not frames that were lost.
         """
-        self.guest.resume()
-        self.guest.agent.call("clocks")
-        yield
-        self.guest.agent.call("clocks")
-        self.guest.park()
+        with awake(self.site):
+            self.guest.resume()
+            self.guest.agent.call("clocks")
+            yield
+            self.guest.agent.call("clocks")
+            self.guest.park()
 
     def host_cpu(self) -> contextlib.AbstractContextManager[dict[str, Any] | None]:
         """What its processes use of the host's CPUs in the context; None where it has none here."""
@@ -104,13 +111,14 @@ class LiveGuest:
 class Fleet:
     """The guests of one block; a context manager. A guest that dies is started anew, at most three times a block.
 
-    ``boots`` counts the starts of each platform in each block, over all sessions of the run.
+    ``boots`` counts the starts of each platform in each block, over all sessions of the run. ``site_of`` gives the
+    host of a platform's guests, or raises a ``GuestError``.
     """
 
     experiment: Experiment
     block: tuple[Trial, ...]
     folder: RunFolder
-    site: Site | None
+    site_of: Callable[[PlatformChoice], Site | None]
     pinning: Pinning
     platforms: Mapping[str, type[Platform]]
     progress: Progress
@@ -131,10 +139,10 @@ class Fleet:
         """End every guest; what it holds of the host's memory is read once more before."""
         try:
             for label, live in self._live.items() if kind is None else ():
-                self._append_footprint(live.guest, live.boot, label, "after-work")
+                self._append_footprint(live.guest, live.boot, label, "after-work", live.site)
         finally:
             for live in self._live.values():
-                with contextlib.suppress(GuestError, OSError):
+                with contextlib.suppress(GuestError, OSError), awake(live.site):
                     live.guest.stop()
             self._live.clear()
 
@@ -157,12 +165,23 @@ class Fleet:
         self._absent[label] = f"its guest was lost and not started again: {error}"
         if live is None:
             return []
-        paths = self._keep(folder_name, live.guest.evidence())
-        with contextlib.suppress(GuestError, OSError):
-            live.guest.stop()
+        with awake(live.site):
+            paths = self._keep(folder_name, live.guest.evidence())
+            with contextlib.suppress(GuestError, OSError):
+                live.guest.stop()
         return paths
 
     def _start(self, choice: PlatformChoice) -> None:
+        """Start one guest on its host; a host that cannot be had is the guest's failure."""
+        try:
+            site = self.site_of(choice)
+        except GuestError as error:
+            self._absent[choice.label] = f"its host cannot be had: {error}"
+            return
+        with awake(site):
+            self._start_at(choice, site)
+
+    def _start_at(self, choice: PlatformChoice, site: Site | None) -> None:
         """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised."""
         number = self.block[0].block
         self.boots[choice.label, number] += 1
@@ -170,7 +189,7 @@ class Fleet:
         self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
-        request = self._request(choice, boot)
+        request = self._request(choice, boot, site)
         guest: Guest | None = None
         record: dict[str, Any] = {
             "boot": boot, "platform": choice.label, "block": number, "attempt": attempt, "status": "ok", "reason": None,
@@ -184,7 +203,7 @@ class Fleet:
             "evidence": [],
         }  # fmt: skip
         try:
-            guest = self.platforms[choice.platform](choice.parameters).start(request, self.site)
+            guest = self.platforms[choice.platform](choice.parameters).start(request, site)
             record.update(
                 attachment=guest.attachment,
                 spawn_monotonic_ns=guest.spawned_monotonic_ns,
@@ -195,11 +214,13 @@ class Fleet:
                 inside = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)["interfaces"]
                 network = with_found_macs(network, [one["mac"] for one in inside])
                 record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
-            timekeeper, hops = self._connect(guest, network)
+            timekeeper, hops = self._connect(guest, network, site)
             unlike = self._examine(guest, request, record)
-            self._append_footprint(guest, boot, choice.label, "idle")
+            self._append_footprint(guest, boot, choice.label, "idle", site)
             guest.park()
-            self._live[choice.label] = LiveGuest(boot, guest, network, timekeeper, hops, self._wire(guest), unlike)
+            self._live[choice.label] = LiveGuest(
+                boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike
+            )
         except GuestError as error:
             found = error.evidence if isinstance(error, GuestStartError) else guest.evidence() if guest else {}
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
@@ -227,25 +248,29 @@ class Fleet:
         )
         return grave
 
-    def _append_footprint(self, guest: Guest, boot: str, label: str, when: str) -> None:
+    def _append_footprint(self, guest: Guest, boot: str, label: str, when: str, site: Site | None) -> None:
         """Store what a guest holds of the host's memory; nothing for a model."""
         processes = guest.host_processes()
         if processes is not None:
-            found = read_footprint(processes, self.site.lab.cgroup if self.site else None).as_record()
+            found = read_footprint(processes, site.lab.cgroup if site else None).as_record()
             self.folder.append_footprint(
                 {"boot": boot, "platform": label, "block": self.block[0].block, "when": when, **found}
             )
 
-    def _request(self, choice: PlatformChoice, boot: str) -> GuestRequest:
+    def _request(self, choice: PlatformChoice, boot: str, site: Site | None) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
         mtu = max([_STANDARD_MTU_BYTES, *self._frame_parameters("mtu_bytes")])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
         network = attach(network, choice.parameters)
-        if self.site and self.site.far:
-            network = self.site.far.reach(network)
+        if site and site.far:
+            network = site.far.reach(network)
+        if site and site.network:
+            network = site.network.reach(network)
+        cpus = self.pinning.guest_cpus
         return GuestRequest(
-            boot, self.experiment.vcpus, self.experiment.memory_bytes, self.pinning.guest_cpus, network,
+            boot, self.experiment.vcpus, self.experiment.memory_bytes,
+            site.pinned(self.experiment.vcpus, cpus) if site else cpus, network,
             cpu_quota=self.experiment.cpu_quota,
         )  # fmt: skip
 
@@ -254,12 +279,12 @@ class Fleet:
         values = [getattr(choice.parameters, key, None) for choice in self.experiment.workloads]
         return [int(value) for value in values if value is not None]
 
-    def _connect(self, guest: Guest, network: GuestNetwork) -> tuple[Timekeeper, HopReader]:
+    def _connect(self, guest: Guest, network: GuestNetwork, site: Site | None) -> tuple[Timekeeper, HopReader]:
         """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""
-        marks = tuple(one for one in network.links if one.trunk is None)
-        guest.peer.call("network", **peer_request(GuestNetwork(marks)))
-        wire = self._wire(guest)
-        trunked = [one for one in network.links if one.trunk]
+        near = tuple(one for one in network.links if one.trunk is None or one.role == "marks")
+        guest.peer.call("network", **peer_request(GuestNetwork(near)))
+        wire = self._wire(guest, site)
+        trunked = [one for one in network.links if one not in near]
         for agent in wire.agents if trunked else ():
             own = tuple(one for one in trunked if wire.at(one.role) is agent)
             agent.call("network", **peer_request(GuestNetwork(own)))
@@ -267,17 +292,17 @@ class Fleet:
         names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
         link = network.marks
         for each in network.links:
-            await_path(wire.at(each.role) if each.trunk else guest.peer, each)
+            await_path(guest.peer if each in near else wire.at(each.role), each)
         identifier = (os.getpid() + self.boots.total()) % 2**16
         timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
-        lab = self.site.counters if self.site else None
-        ways = self.site.network.ways(network) if self.site and self.site.network else {}
+        lab = site.counters if site else None
+        ways = site.network.ways(network) if site and site.network else {}
         sink_host = wire.sink if len(wire.agents) > 1 else None
         return timekeeper, HopReader(wire.generator, guest.agent, lab, network, names, ways, sink_host)
 
-    def _wire(self, guest: Guest) -> Ends:
+    def _wire(self, guest: Guest, site: Site | None) -> Ends:
         """Who generates and counts for a guest: its peer, or the testbed's other hosts."""
-        return self.site.far.ends if self.site and self.site.far else Ends.of_one(guest.peer)
+        return site.far.ends if site and site.far else Ends.of_one(guest.peer)
 
     def _keep(self, name: str, found: Mapping[str, bytes]) -> list[str]:
         """Store evidence files; returns their paths relative to the run folder."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtoll.errors import GuestError, LabError
+from virtoll.experiment import PlatformChoice
 from virtoll.farpeer import far_peer
 from virtoll.fleet import Pinning
 from virtoll.image import prepare_image
@@ -22,6 +23,7 @@ from virtoll.peer import lab_agent, network_peer
 from virtoll.platforms.base import Site
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
+from virtoll.sites import Sites
 from virtoll.testbed import Testbed
 
 
@@ -37,9 +39,14 @@ class Ground:
     pinning: Pinning
     tags: Iterator[int]
     commands: list[dict[str, Any]]
+    sites: Sites | None = None
     folder: RunFolder | None = None
     attempts: Counter[int] = field(default_factory=Counter)
     boots: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def site_of(self, choice: PlatformChoice) -> Site | None:
+        """The site of a platform's guests: its host's, or this machine's; a ``GuestError`` where it cannot be had."""
+        return self.sites.at(choice.host) if self.sites is not None else self.site
 
     def record(self, role: str, argv: Any, code: int | None) -> None:
         """Keep one command line; before the run folder exists they are held back."""
@@ -78,8 +85,15 @@ def open_ground(
     ground = Ground(None, pinning, itertools.count(1), [])
     lab = this_lab(ground.record)
     site = Site(lab, prepare_image(image, offline=True, progress=progress.message))
-    with network_peer(site) as (peer, network), lab_agent(site) as counters, far_peer(testbed, network) as far:
+    lab.agent = site.image.agent
+    with (
+        network_peer(site) as (peer, network),
+        lab_agent(site) as counters,
+        far_peer(testbed, network) as far,
+        contextlib.ExitStack() as stack,
+    ):
         ground.site = Site(lab, site.image, peer, network, counters, far)
+        ground.sites = Sites(ground.site, lab, network, testbed, stack)
         yield ground
 
 

@@ -103,6 +103,8 @@ def _platform(experiment: Experiment, number: int, probes: Mapping[str, Probe]) 
         "platform": choice.platform,
         "family": PLATFORMS[choice.platform].family,
         "parameters": choice.parameters.model_dump(mode="json"),
+        "host": choice.host.words if choice.host is not None else "this machine",
+        "brand": choice.host.brand if choice.host is not None else None,
         "available": probe.available,
         "reason": probe.reason,
         "version": probe.version,

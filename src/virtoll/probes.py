@@ -22,9 +22,12 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def probe(driver: Platform, choice: PlatformChoice, site: Site | None, *, anew: bool = False) -> Probe:
-    """The platform's probe, from memory where that is slow and nothing has changed; never raises."""
+    """The platform's probe, from memory where that is slow and nothing has changed; never raises.
+
+    Another host is always asked.
+    """
     depends_on = driver.depends_on()
-    if depends_on is None or site is None:
+    if depends_on is None or site is None or site.lab.remote:
         return driver.probe(site)
     memory = default_cache().home / "probes" / f"{_key(choice, site, depends_on)}.json"
     if not anew:

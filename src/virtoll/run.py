@@ -18,12 +18,12 @@ from virtoll import calibration, density, manifest, probes
 from virtoll.calibration import Calibrator
 from virtoll.errors import AgentError, GuestError, UsageError
 from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
-from virtoll.fleet import Fleet, LiveGuest, choose_pinning
+from virtoll.fleet import Fleet, LiveGuest, awake, choose_pinning
 from virtoll.ground import Ground, bare_ground, open_ground
 from virtoll.host import FitnessSampler
 from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import Platform, Probe, Site
+from virtoll.platforms.base import Platform, Probe
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
 from virtoll.workloads import WORKLOADS
@@ -62,7 +62,7 @@ def measure(experiment: Experiment, into: Path, command: list[str], progress: Pr
     """Run an experiment from its first trial to its last into a new run folder."""
     with open_site(experiment, progress) as ground:
         plan = make_plan(experiment)
-        found = probe_all(experiment.platforms, ground.site, progress)
+        found = probe_all(experiment.platforms, ground, progress)
         usable = Plan(plan.seed, tuple(t for t in plan.trials if found[t.platform.label].available))
         document = manifest.build(
             into.name, command, experiment, plan, estimate(usable), found, ground.site, ground.pinning
@@ -112,7 +112,9 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
     calibrator = Calibrator(experiment, ground.site, folder, ground.pinning, ground.tags) if ground.site else None
     _calibrate(calibrator, "start" if todo else None, progress)
     for block in Plan(plan.seed, tuple(todo)).blocks():
-        with Fleet(experiment, block, folder, ground.site, ground.pinning, PLATFORMS, progress, ground.boots) as fleet:
+        with Fleet(
+            experiment, block, folder, ground.site_of, ground.pinning, PLATFORMS, progress, ground.boots
+        ) as fleet:
             for trial in block:
                 progress.trial_begins(trial)
                 record = _measure_trial(trial, fleet, ground)
@@ -209,10 +211,16 @@ def make_platform(choice: PlatformChoice) -> Platform:
     return PLATFORMS[choice.platform](choice.parameters)
 
 
-def probe_all(choices: tuple[PlatformChoice, ...], site: Site | None, progress: Progress) -> dict[str, Probe]:
-    """Find out which platforms work here, by label: by trying, or remembered from this host's same boot."""
+def probe_all(choices: tuple[PlatformChoice, ...], ground: Ground, progress: Progress) -> dict[str, Probe]:
+    """Find out which platforms work on their hosts, by label: by trying, or remembered from this host's same boot."""
     found = {}
     for choice in choices:
         progress.message(f"trying {choice.label}")
-        found[choice.label] = probes.probe(make_platform(choice), choice, site)
+        try:
+            site = ground.site_of(choice)
+        except GuestError as error:
+            found[choice.label] = Probe(False, None, str(error))
+            continue
+        with awake(site):
+            found[choice.label] = probes.probe(make_platform(choice), choice, site)
     return found

@@ -5,7 +5,7 @@ Main types: ``Testbed``, ``Role``, ``HostAddress``. Plain, checked data: nothing
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,28 +14,46 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+NESTED = "nested:"
+FUNCTIONAL_ONLY = "nested: functional only"
+"""The brand of everything measured in a nested testbed: its timing is that of an emulated host."""
+
+
 class HostAddress(_Model):
-    """A host: ``local`` (this one), ``ssh`` (user@host), or for tests ``netns`` (a name or a process's number)."""
+    """A host: ``local`` (this one), ``ssh`` (user@host), ``nested`` (a testbed emulated for the run, of this kind), or
+    for tests ``netns`` (a name or a process's number).
+    """
 
     local: bool = False
     ssh: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$")
     netns: str | int | None = None
+    nested: Literal["xen", "kvm", "virtualbox"] | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _by_name(cls, given: Any) -> Any:
+        if isinstance(given, str) and given.startswith(NESTED):
+            return {"nested": given.removeprefix(NESTED)}
         return {"local": True} if given == "local" else given
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if [self.local, self.ssh is not None, self.netns is not None].count(True) != 1:
-            raise ValueError("one of 'local', {ssh: user@host} and {netns: name} is allowed")
+        given = [self.local, self.ssh is not None, self.netns is not None, self.nested is not None]
+        if given.count(True) != 1:
+            raise ValueError("one of 'local', 'nested:KIND', {ssh: user@host} and {netns: name} is allowed")
         return self
 
     @property
     def words(self) -> str:
-        """``local``, ``ssh user@host`` or ``netns name``."""
-        return "local" if self.local else f"ssh {self.ssh}" if self.ssh is not None else f"netns {self.netns}"
+        """``local``, ``ssh user@host``, ``nested xen`` or ``netns name``."""
+        if self.local or self.nested is not None:
+            return "local" if self.local else f"nested {self.nested}"
+        return f"ssh {self.ssh}" if self.ssh is not None else f"netns {self.netns}"
+
+    @property
+    def brand(self) -> str | None:
+        """What everything measured there is marked with; None: nothing."""
+        return FUNCTIONAL_ONLY if self.nested is not None else None
 
 
 class Role(_Model):
@@ -46,36 +64,61 @@ class Role(_Model):
 
 
 class Testbed(_Model):
-    """``generator`` has a NIC a source; ``sink`` one; ``hypervisor`` (this machine) those that face them, sink's last.
+    """``generator`` has a NIC a source; ``sink`` one; ``hypervisor`` those that face them, sink's last.
 
-    The hypervisor's NICs are moved into the lab for the run; physical ones come back when it ends.
+    Either the guests are on this machine, and generator and sink elsewhere: then the hypervisor's NICs are moved into
+    the lab for the run. Or the guests are on a host over SSH, and generator and sink on this machine, whose NICs are
+    moved: then ``timekeeper`` may name one more here, which faces one more of the hypervisor's, for the marks.
+    Physical NICs come back when the run ends.
     """
 
     generator: Role
     sink: Role
     hypervisor: Role
+    timekeeper: Role | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if not self.hypervisor.host.local:
-            raise ValueError("hypervisor: only 'local' yet: run Virtoll on the machine that holds the guests")
+        here = (self.generator.host.local, self.sink.host.local)
+        if self.hypervisor.host.local and any(here):
+            raise ValueError("generator and sink: hosts that are not this one; leave 'testbed' out to use this one")
+        if not self.hypervisor.host.local and (self.hypervisor.host.ssh is None or not all(here)):
+            raise ValueError(
+                "hypervisor: {ssh: user@host} with generator and sink 'local', or 'local' with them elsewhere"
+            )
+        if self.timekeeper is not None and (self.hypervisor.host.local or not self.timekeeper.host.local):
+            raise ValueError("timekeeper: 'local', for a hypervisor over SSH; leave it out")
         if len(self.sink.interfaces) != 1 or len(self.generator.interfaces) > 3:
             raise ValueError("the sink has one interface, the generator one a source, at most 3")
-        if len(self.hypervisor.interfaces) != len(self.generator.interfaces) + 1:
-            raise ValueError("hypervisor.interfaces: one that faces each of the generator's, then the sink's")
-        if self.generator.host.local or self.sink.host.local:
-            raise ValueError("generator and sink: hosts that are not this one; leave 'testbed' out to use this one")
+        marks = len(self.timekeeper.interfaces) if self.timekeeper else 0
+        if marks > 1 or len(self.hypervisor.interfaces) != len(self.generator.interfaces) + 1 + marks:
+            raise ValueError(
+                "hypervisor.interfaces: one that faces each of the generator's, then the sink's, then the timekeeper's"
+            )
         return self
 
     @property
     def far(self) -> tuple[tuple[HostAddress, tuple[str, ...]], ...]:
-        """The host of generator and sink with its interfaces for them, or the generator's and then the sink's."""
+        """The host of generator and sink with its interfaces for them, or the generator's and then the sink's.
+
+        Empty where both are this machine.
+        """
+        if self.generator.host.local:
+            return ()
         sources, sink = tuple(self.generator.interfaces), tuple(self.sink.interfaces)
         if self.generator.host == self.sink.host:
             return ((self.generator.host, (*sources, *sink)),)
         return ((self.generator.host, sources), (self.sink.host, sink))
 
     @property
+    def near(self) -> tuple[str, ...]:
+        """This machine's NICs that are moved into the lab, in the order of those that they face."""
+        if self.hypervisor.host.local:
+            return tuple(self.hypervisor.interfaces)
+        roles = (self.generator, self.sink, *([self.timekeeper] if self.timekeeper else []))
+        return tuple(name for role in roles for name in role.interfaces)
+
+    @property
     def this_machine(self) -> bool:
-        """Generator and sink run on this machine's CPUs (namespaces), so its pinning holds for them."""
+        """Generator and sink run on this machine's CPUs (its own or in namespaces), so its pinning holds for them."""
         return all(host.netns is not None for host, _ in self.far)

@@ -54,8 +54,11 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
         yield {}, ()
         return
     if os.geteuid() != 0:
-        raise UsageError("testbed: this needs root, to move the hypervisor's interfaces into the lab; run as root")
-    _require("this machine", testbed.hypervisor.interfaces, [name for _, name in socket.if_nameindex()])
+        raise UsageError("testbed: this needs root, to move this machine's interfaces into the lab; run as root")
+    _require("this machine", testbed.near, [name for _, name in socket.if_nameindex()])
+    if not testbed.hypervisor.host.local:
+        host = open_host(testbed.hypervisor.host)
+        _require(host.name, testbed.hypervisor.interfaces, run(host, ["ls", "/sys/class/net"]).split())
     with contextlib.ExitStack() as stack:
         outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, outside)

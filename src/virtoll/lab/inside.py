@@ -87,9 +87,7 @@ class Lab:
         folder.mkdir(parents=True)
         return folder
 
-    def run(
-        self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None
-    ) -> str:
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
         """Run a program to its end and return its output; raises ``GuestError`` with the end of its complaint."""
         try:
             finished = subprocess.run(
@@ -132,7 +130,6 @@ class Lab:
         except FileNotFoundError as error:
             raise GuestError(f"{pinned[0]}: not found on this host; install it") from error
 
-
     def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
         """A byte stream to a Unix socket or a character device (by the agent's ``relay``), waited for."""
         wait_until(path.exists, deadline_seconds, f"{who}: {path}")
@@ -155,7 +152,10 @@ class Lab:
         ours, theirs = socket.socketpair()
         with theirs:
             self.spawn(
-                [str(self.agent), "relay", str(path)], f"console of {who}", stdin=theirs.fileno(), stdout=theirs.fileno()
+                [str(self.agent), "relay", str(path)],
+                f"console of {who}",
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
             )
         return ours
 

@@ -17,8 +17,9 @@ from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.attachments import Attachment, Port
 from virtoll.lab.interfaces import nodes_allowed
-from virtoll.lab.network import GuestNetwork, Link, Network, attached
+from virtoll.lab.network import GuestNetwork, Link, attached
 from virtoll.lab.vfio import PCI_ADDRESS, PciBus
+from virtoll.platforms.base import HostNetwork
 
 
 class Attached(Parameters):
@@ -68,7 +69,7 @@ def attach(network: GuestNetwork, parameters: Parameters) -> GuestNetwork:
 
 
 @contextlib.contextmanager
-def machine_ports(network: Network, wanted: GuestNetwork, devices: Mapping[str, str]) -> Iterator[dict[str, Port]]:
+def machine_ports(network: HostNetwork, wanted: GuestNetwork, devices: Mapping[str, str]) -> Iterator[dict[str, Port]]:
     """The machine's end of each link, by the link's name, for as long as its monitor is being started.
 
     Descriptors are closed at the end, since the monitor has inherited them: held open here, a tap would outlive its

@@ -15,7 +15,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -103,9 +103,7 @@ class GuestHost(Protocol):
         """The name below which the lab's cgroups go, for runtimes that make their own; None where none may be made."""
         ...
 
-    def run(
-        self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None
-    ) -> str:
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
         """Run a program there to its end; its output, or a ``GuestError`` with the end of its complaint."""
         ...
 
@@ -114,7 +112,10 @@ class GuestHost(Protocol):
         stdin: int = subprocess.DEVNULL, stdout: int = subprocess.DEVNULL, stderr: int = subprocess.DEVNULL,
         pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:  # fmt: skip
-        """Start a program there, pinned and in a cgroup from its first instruction on. It ends with the process here."""
+        """Start a program there, pinned and in a cgroup from its first instruction on.
+
+        It ends with the process here.
+        """
         ...
 
     def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
@@ -150,6 +151,18 @@ class GuestHost(Protocol):
 
     def guest_folder(self, name: str) -> Path:
         """A fresh folder there for one guest's sockets and files, gone with the lab."""
+        ...
+
+
+class Sleeper(Protocol):
+    """A host that can be stopped as a whole and go on later: a nested testbed."""
+
+    def park(self) -> None:
+        """Stop it."""
+        ...
+
+    def resume(self) -> None:
+        """Let it go on."""
         ...
 
 
@@ -202,6 +215,7 @@ class Site:
 
     ``counters`` is an agent in the host's own namespace; ``far`` generator and sink on another host, None without.
     ``cpus``: those of a host that is not this machine, on which guests are pinned; None: as the run pins them here.
+    ``sleeper``: a host that is stopped while nothing is done on it.
     """
 
     lab: GuestHost
@@ -211,6 +225,27 @@ class Site:
     counters: Caller | None = None
     far: FarPeer | None = None
     cpus: tuple[int, ...] | None = None
+    sleeper: Sleeper | None = None
+    _awake: int = 0
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        """Have the host run for the length of the context; between them an emulated one uses no CPU of this machine."""
+        if self.sleeper is not None and self._awake == 0:
+            self.sleeper.resume()
+        self._awake += 1
+        try:
+            yield
+        finally:
+            self._awake -= 1
+            if self.sleeper is not None and self._awake == 0:
+                self.sleeper.park()
+
+    def pinned(self, vcpus: int, here: tuple[int, ...]) -> tuple[int, ...]:
+        """The host's CPUs that a guest is pinned to: ``here`` on this machine; elsewhere the first, if one is left."""
+        if self.cpus is None:
+            return here
+        return self.cpus[:vcpus] if len(self.cpus) > vcpus else ()
 
     def require_peer(self) -> Caller:
         """The network peer; a ``GuestError`` says that it is not there yet."""
@@ -297,7 +332,8 @@ class AgentGuest:
     """A guest whose agent is reached over a pair of file descriptors; ``cleanup`` runs last, in reverse order.
 
     ``inner_group`` is the process group of what runs inside, where it is not the started process's own; ``shared`` are
-    processes that serve several guests (an engine's daemon), by name.
+    processes that serve several guests (an engine's daemon), by name. ``host``: where its files are; None: here. On
+    another host ``process`` is the connection that the guest ends with.
     """
 
     agent: AgentClient
@@ -310,6 +346,7 @@ class AgentGuest:
     inner_group: int | None = None
     shared: tuple[tuple[str, int], ...] = ()
     cleanup: list[Callable[[], object]] = field(default_factory=list)
+    host: GuestHost | None = None
 
     def wait_ready(self, deadline_seconds: float) -> None:
         """Wait for the agent; on failure everything is removed and the console is handed out with the error."""
@@ -346,12 +383,15 @@ class AgentGuest:
     def evidence(self) -> dict[str, bytes]:
         """The console file, and what came over the agent's channel that was not the protocol."""
         found = {"console.txt": bytes(self.agent.console)}
-        with contextlib.suppress(OSError):
-            found["console.txt"] = self.console_file.read_bytes() + found["console.txt"]
+        with contextlib.suppress(OSError, GuestError):
+            said = self.host.read(self.console_file) if self.host else self.console_file.read_bytes()
+            found["console.txt"] = said + found["console.txt"]
         return found
 
-    def host_processes(self) -> GuestProcesses:
-        """The started process, what runs inside, the daemons that it shares, and its folder."""
+    def host_processes(self) -> GuestProcesses | None:
+        """The started process, what runs inside, the daemons that it shares, and its folder; None on another host."""
+        if self.host is not None and self.host.remote:
+            return None
         return GuestProcesses(self.process.pid, self.inner_group, self.shared, self.console_file.parent)
 
     def _signal(self, number: int) -> None:

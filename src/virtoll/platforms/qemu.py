@@ -15,12 +15,14 @@ import platform
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from virtoll.agent import AgentClient
 from virtoll.errors import GuestError, ImageError
 from virtoll.experiment import Parameters
 from virtoll.image import image_form
@@ -28,9 +30,18 @@ from virtoll.lab.attachments import Port
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.attaching import descriptors, machine_ports
-from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, require_site, socket_session
+from virtoll.platforms.base import (
+    AgentGuest,
+    GuestHost,
+    GuestRequest,
+    GuestStartError,
+    Probe,
+    Site,
+    require_site,
+    socket_session,
+)
 from virtoll.platforms.monitor import Monitor
-from virtoll.platforms.qemu_command import MACHINES, Ends, QemuParameters, machine_command, nic_arguments
+from virtoll.platforms.qemu_command import MACHINES, Boot, Ends, QemuParameters, machine_command, nic_arguments
 
 _MIB = 2**20
 _NO_PORTS: Mapping[str, Port] = {}
@@ -107,16 +118,21 @@ class Qemu:
     def probe(self, site: Site | None) -> Probe:
         """Boot a guest without network and wait for its agent."""
         place = require_site(site)
-        if shutil.which(self.binary) is None:
-            return Probe(False, None, f"{self.binary}: not found; apt-get install qemu-system-x86 (or qemu-system-arm)")
-        version = place.lab.run([self.binary, "--version"], "probe").splitlines()[0]
+        try:
+            version = place.lab.run([self.binary, "--version"], "probe").splitlines()[0]
+            accelerators = place.lab.run([self.binary, "-accel", "help"], "probe").split()
+        except GuestError as error:
+            packages = "apt-get install qemu-system-x86 (or qemu-system-arm)"
+            return Probe(False, None, f"{error}: {packages}" if "not found" in str(error) else str(error))
         version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
-        if self.accelerator not in place.lab.run([self.binary, "-accel", "help"], "probe").split():
+        if self.accelerator not in accelerators:
             return Probe(False, version, f"{version} was built without {self.accelerator}; install one that has it")
-        refusal = self._refusal() or self.parameters.refusal()
+        refusal = self._refusal(place.lab) or (None if place.lab.remote else self.parameters.refusal())
         if refusal is not None:
             return Probe(False, version, refusal)
-        if not taps_allowed():
+        if place.lab.remote and not place.lab.is_root:
+            return Probe(False, version, f"its NICs need taps, and those root on {place.lab.name}; log in as root")
+        if not place.lab.remote and not taps_allowed():
             remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root"
             return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
         request = GuestRequest(f"probe-{self.name}", 1, 128 * _MIB, (), GuestNetwork(()), self.probe_deadline_seconds)
@@ -126,7 +142,7 @@ class Qemu:
             return Probe(False, version, f"no guest boots with {self.accelerator} here: {_cause(error)}")
         return Probe(True, version, None)
 
-    def _refusal(self) -> str | None:
+    def _refusal(self, host: GuestHost) -> str | None:
         """What these parameters need of the host and it does not have; None where all is there."""
         machines = MACHINES.get(platform.machine(), ())
         if machines and self.parameters.machine not in machines:
@@ -135,7 +151,7 @@ class Qemu:
             return (
                 "machine microvm gives Debian's kernel no clock to calibrate by under emulation; use q35 or pc, or KVM"
             )
-        if self.parameters.vhost == "on" and not os.access(_VHOST_DEVICE, os.R_OK | os.W_OK):
+        if self.parameters.vhost == "on" and not _may_open(_VHOST_DEVICE, host):
             return f"vhost: on needs {_VHOST_DEVICE}, which cannot be opened here: modprobe vhost_net, or run as root"
         return None
 
@@ -149,29 +165,30 @@ class Qemu:
         return guest
 
     def _start(self, request: GuestRequest, site: Site, ports: Mapping[str, Port] = _NO_PORTS) -> QemuGuest:
-        folder = site.lab.guest_folder(request.name.replace("/", "-"))
-        console, output = folder / "console.txt", folder / "qemu.txt"
-        disk = None if self.parameters.disk == "none" else self._disk(site)
-        agent, agent_end = socket_session(request.name)
-        monitor_ours, monitor_end = socket.socketpair()
-        ends = Ends(agent_end.fileno(), monitor_end.fileno(), disk)
-        # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
-        group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
-        spawned = time.monotonic_ns()
-        with output.open("wb") as stream:
-            process = site.lab.spawn(
-                self._command(request, site, console, ends, ports),
-                f"guest {request.name}",
-                cpus=request.cpus,
-                group=group,
-                stdout=stream.fileno(),
-                stderr=subprocess.STDOUT,
-                pass_fds=(*ends.all, *descriptors(ports)),
-            )
-        agent_end.close()
-        monitor_end.close()
-        if disk is not None:
-            os.close(disk)
+        host = site.lab
+        folder = host.guest_folder(request.name.replace("/", "-"))
+        console = folder / "console.txt"
+        # What QEMU says comes back over its process here, wherever it runs.
+        output = (Path(tempfile.mkdtemp(prefix="qemu-")) if host.remote else folder) / "qemu.txt"
+        disk = None if self.parameters.disk == "none" else self._disk(site, folder)
+        with contextlib.ExitStack() as inherited:
+            ends, connect = self._ends(request, host, folder, disk, inherited)
+            # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
+            limits = request.limits(memory=False)
+            group = host.group(request.name, limits) if request.cpu_quota is not None else None
+            command = self._command(request, site, console, ends, ports)
+            spawned = time.monotonic_ns()
+            with output.open("wb") as stream:
+                process = host.spawn(
+                    command,
+                    f"guest {request.name}",
+                    cpus=request.cpus,
+                    group=group,
+                    stdout=stream.fileno(),
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(*ends.descriptors, *descriptors(ports)),
+                )
+            agent, monitor = connect()
         guest = QemuGuest(
             agent=agent,
             peer=site.peer or agent,
@@ -179,9 +196,10 @@ class Qemu:
             attachment=request.network.attachment,
             console_file=console,
             spawned_monotonic_ns=spawned,
-            monitor=Monitor(monitor_ours, request.name),
+            monitor=Monitor(monitor, request.name),
             output_file=output,
             cleanup=[group.remove] if group is not None else [],
+            host=host,
         )
         try:
             guest.wait_ready(request.deadline_seconds)
@@ -189,20 +207,48 @@ class Qemu:
             raise GuestStartError(f"{error}{_tail(error.evidence['qemu.txt'])}", error.evidence) from error
         return guest
 
-    def _disk(self, site: Site) -> int:
-        """A copy of the image's disk form that is gone with the machine; its descriptor."""
+    def _ends(
+        self, request: GuestRequest, host: GuestHost, folder: Path, disk: int | Path | None,
+        inherited: contextlib.ExitStack,
+    ) -> tuple[Ends, Callable[[], tuple[AgentClient, socket.socket]]]:  # fmt: skip
+        """What QEMU is given, and how our ends are had once it is started: made before, or on another host after."""
+        if isinstance(disk, int):
+            inherited.callback(os.close, disk)
+        if host.remote:
+            ends = Ends(folder / "agent", folder / "monitor", disk)
+
+            def connected() -> tuple[AgentClient, socket.socket]:
+                ours = [host.connect(folder / name, request.name, 60.0) for name in ("agent", "monitor")]
+                descriptor = ours[0].detach()
+                return AgentClient(descriptor, descriptor, request.name), ours[1]
+
+            return ends, connected
+        agent, agent_end = socket_session(request.name)
+        monitor, monitor_end = socket.socketpair()
+        for end in (agent_end, monitor_end):
+            inherited.callback(end.close)
+        return Ends(agent_end.fileno(), monitor_end.fileno(), disk), lambda: (agent, monitor)
+
+    def _disk(self, site: Site, folder: Path) -> int | Path:
+        """A copy of the image's disk form that is gone with the machine: its descriptor, or a file on another host."""
         try:
             form = image_form(site.image, self.parameters.filesystem)
         except ImageError as error:
             raise GuestError(str(error)) from error
-        return site.lab.nameless_copy(form.file)
+        if not site.lab.remote:
+            return site.lab.nameless_copy(form.file)
+        site.lab.run(["cp", "--", str(site.lab.put(form.file)), str(folder / "disk")], "disk", 120.0)
+        return folder / "disk"
 
     def _command(
         self, request: GuestRequest, site: Site, console: Path, ends: Ends, ports: Mapping[str, Port]
     ) -> list[str]:
+        image = site.image
+        initramfs = image.initramfs if ends.disk is None else image.disk_initramfs
+        boot = Boot(site.lab.put(image.kernel.vmlinux or image.kernel.vmlinuz), site.lab.put(initramfs))
         own = [self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         own += ["-accel", self.accelerator, "-cpu", self.cpu_model]
-        argv = own + machine_command(self.parameters, request, site.image, console, ends)
+        argv = own + machine_command(self.parameters, request, boot, console, ends)
         for link in request.network.links:
             argv += nic_arguments(self.parameters, link, ports[link.name])
         return argv
@@ -233,6 +279,16 @@ class QemuKvm(Qemu):
     probe_deadline_seconds: ClassVar[float] = 20.0
     boot_seconds: ClassVar[float] = 2.0
     slowdown: ClassVar[float] = 1.2
+
+
+def _may_open(device: Path, host: GuestHost) -> bool:
+    if not host.remote:
+        return os.access(device, os.R_OK | os.W_OK)
+    try:
+        host.run(["test", "-r", str(device), "-a", "-w", str(device)], "probe")
+    except GuestError:
+        return False
+    return True
 
 
 def _tail(output: bytes) -> str:

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import BeforeValidator, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from virtoll.image import GuestImage
 from virtoll.lab.attachments import Port
 from virtoll.lab.network import Link
 from virtoll.platforms.attaching import AttachedMachine, qemu_backend
@@ -85,31 +84,46 @@ def _refuse(sentence: str) -> NoReturn:
 
 @dataclass(frozen=True)
 class Ends:
-    """Descriptors that the machine is started with: agent's channel, monitor, and the disk's file where it has one."""
+    """What the machine is started with: agent's channel, monitor, and the disk's file where it has one.
 
-    agent: int
-    monitor: int
-    disk: int | None = None
+    Descriptors that it inherits; on another host paths: of sockets that it waits at to be connected, and of the file.
+    """
+
+    agent: int | Path
+    monitor: int | Path
+    disk: int | Path | None = None
 
     @property
-    def all(self) -> tuple[int, ...]:
-        """Those that are there."""
-        return (self.agent, self.monitor) if self.disk is None else (self.agent, self.monitor, self.disk)
+    def descriptors(self) -> tuple[int, ...]:
+        """Those that must be inherited."""
+        return tuple(end for end in (self.agent, self.monitor, self.disk) if isinstance(end, int))
+
+
+@dataclass(frozen=True)
+class Boot:
+    """Kernel and initramfs as the host's QEMU finds them."""
+
+    kernel: Path
+    initramfs: Path
+
+
+def _socket(name: str, end: int | Path) -> str:
+    place = f"fd={end}" if isinstance(end, int) else f"path={end},server=on,wait=on"
+    return f"socket,id={name},{place}"
 
 
 def machine_command(
-    parameters: QemuParameters, request: GuestRequest, image: GuestImage, console: Path, ends: Ends
+    parameters: QemuParameters, request: GuestRequest, boot: Boot, console: Path, ends: Ends
 ) -> list[str]:
     """Everything that follows accelerator and CPU model, without NICs (``nic_arguments``)."""
-    initramfs = image.initramfs if ends.disk is None else image.disk_initramfs
     return [
         "-machine", parameters.machine,
         "-smp", str(request.vcpus), "-m", f"{request.memory_bytes // _MIB}M",
-        "-kernel", str(image.kernel.vmlinux or image.kernel.vmlinuz), "-initrd", str(initramfs),
+        "-kernel", str(boot.kernel), "-initrd", str(boot.initramfs),
         "-append", kernel_arguments(parameters),
         "-chardev", f"file,id=console,path={console}", "-serial", "chardev:console",
-        "-chardev", f"socket,id=agent,fd={ends.agent}", *_channel_arguments(parameters),
-        "-chardev", f"socket,id=monitor,fd={ends.monitor}", "-mon", "chardev=monitor,mode=control",
+        "-chardev", _socket("agent", ends.agent), *_channel_arguments(parameters),
+        "-chardev", _socket("monitor", ends.monitor), "-mon", "chardev=monitor,mode=control",
         *([] if ends.disk is None else _disk_arguments(parameters, ends.disk)),
     ]  # fmt: skip
 
@@ -149,9 +163,10 @@ def _channel_arguments(parameters: QemuParameters) -> list[str]:
     return ["-device", _device(parameters, "virtio-serial"), "-device", "virtserialport,chardev=agent,name=virtoll"]
 
 
-def _disk_arguments(parameters: QemuParameters, descriptor: int) -> list[str]:
-    """The disk's file has no name, so QEMU opens the descriptor that it was started with anew, with its own flags."""
-    drive = f"if=none,id=disk,format=raw,file=/proc/self/fd/{descriptor},cache={parameters.cache}"
+def _disk_arguments(parameters: QemuParameters, disk: int | Path) -> list[str]:
+    """A disk without a name: QEMU opens the descriptor that it was started with anew, with its own flags."""
+    file = f"/proc/self/fd/{disk}" if isinstance(disk, int) else disk
+    drive = f"if=none,id=disk,format=raw,file={file},cache={parameters.cache}"
     device = {"virtio-blk": _device(parameters, "virtio-blk"), "ide": "ide-hd", "nvme": "nvme"}[parameters.disk]
     serial = ",serial=virtoll" if parameters.disk == "nvme" else ""
     return ["-drive", drive, "-device", f"{device},drive=disk{serial}"]

@@ -1,0 +1,89 @@
+"""Where the guests of a run are: this machine, the testbed's hypervisor over SSH, nested testbeds; opened at first use.
+
+Main type: ``Sites``. Each host has a ``Site``; network peer and image are the run's own, whatever the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from virtoll.agent import AgentClient, Caller
+from virtoll.errors import GuestError, LabError
+from virtoll.hosts.session import inherited
+from virtoll.lab.inside import Lab, end_process
+from virtoll.lab.network import Network, plan_links
+from virtoll.platforms.base import Site, connect_stdio
+from virtoll.remote import Connection, FarNic, RemoteHost, RemoteNetwork, open_remote
+from virtoll.remote.host import ssh_connection
+from virtoll.testbed import HostAddress, Testbed
+
+_READY_SECONDS = 60.0
+
+
+@dataclass
+class Sites:
+    """The run's sites by host; ``here`` is this machine's. A host that cannot be had is tried once."""
+
+    here: Site
+    lab: Lab
+    network: Network
+    testbed: Testbed | None
+    stack: contextlib.ExitStack
+    _open: dict[HostAddress, Site] = field(default_factory=dict)
+    _refused: dict[HostAddress, str] = field(default_factory=dict)
+
+    def at(self, host: HostAddress | None) -> Site:
+        """The site of a host, opened if it is not; a ``GuestError`` says why it cannot be had."""
+        if host is None or host.local:
+            return self.here
+        if host in self._refused:
+            raise GuestError(self._refused[host])
+        if host not in self._open:
+            try:
+                self._open[host] = self._over_ssh(host) if host.nested is None else self._nested(host, len(self._open))
+            except (GuestError, LabError) as error:
+                self._refused[host] = str(error)
+                raise GuestError(str(error)) from error
+        return self._open[host]
+
+    def _over_ssh(self, host: HostAddress) -> Site:
+        """The testbed's hypervisor; this machine's NICs that face it are the peer's already."""
+        given = inherited()
+        if self.testbed is None or host.ssh is None or given is None:
+            raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
+        remote = self._remote(ssh_connection(host.ssh, given.outside, self.lab))
+        macs = {one["name"]: one["mac"] for one in self.here.require_peer().call("facts")["interfaces"]}
+        names = [link.name for link in plan_links(0, len(self.testbed.generator.interfaces)).links]
+        facing = zip(names, self.testbed.hypervisor.interfaces, self.testbed.near, strict=False)
+        return self._site(remote, {name: FarNic(there, here, macs[here]) for name, there, here in facing})
+
+    def _nested(self, host: HostAddress, number: int) -> Site:
+        """A hypervisor host emulated in the lab."""
+        raise GuestError(f"{host.words}: cannot be started yet (number {number})")
+
+    def _remote(self, connection: Connection) -> RemoteHost:
+        return self.stack.enter_context(open_remote(connection, self.lab, self.here.image.agent))
+
+    def _site(self, remote: RemoteHost, nics: dict[str, FarNic]) -> Site:
+        """A site like this machine's own, with the counters and CPUs of the host."""
+        counters = self.stack.enter_context(host_agent(remote))
+        cpus = tuple(range(int(counters.call("facts", deadline_seconds=_READY_SECONDS)["cpus_online"])))
+        network = RemoteNetwork(remote, nics)
+        return replace(self.here, lab=remote, network=network, counters=counters, far=None, cpus=cpus)
+
+
+@contextlib.contextmanager
+def host_agent(host: RemoteHost) -> Iterator[Caller]:
+    """An agent on the host itself, which reads the counters of its interfaces."""
+    argv = [str(host.agent), "--seat", "host", "--channel", "stdio"]
+    process = host.spawn(argv, "counters", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    agent: AgentClient = connect_stdio(process, f"the agent on {host.name}")
+    try:
+        agent.wait_ready(_READY_SECONDS)
+        yield agent
+    finally:
+        agent.close()
+        end_process(process)
