@@ -9,7 +9,7 @@ BIN := .venv/bin
 CARGO_FLAGS := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms demo test lint format test-rust test-python agent image fuzz sanitize miri bench bench-wire clean
+.PHONY: help setup setup-dev platforms demo test lint format test-rust test-python test-nested agent image fuzz sanitize miri bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ test-rust:
 
 test-python:
 	$(BIN)/pytest
+
+test-nested: setup-dev ## contract tests of every platform in the nested testbeds (slow; CI runs Xen PV and KVM of them)
+	$(BIN)/pytest -m "nested or not nested" tests/platforms/test_nested_guests.py
 
 agent: ## builds the agent alone
 	@$(PYTHON) tools/setup.py --only agent

@@ -76,8 +76,8 @@ def skip_variant(live: Connected) -> None:
 
 @on_every_attachment
 def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
-    assert live.guest.spawned_monotonic_ns < live.guest.ready_monotonic_ns <= time.monotonic_ns()
-    facts = live.guest.agent.call("facts")
+    assert live.held.spawned_monotonic_ns < live.held.ready_monotonic_ns <= time.monotonic_ns()
+    facts = live.held.agent.call("facts")
     assert facts["agent_sha256"] == live.site.image.agent_sha256
     assert facts["cpus_online"] >= 1
     assert len(facts["interfaces"]) >= 3
@@ -88,12 +88,12 @@ def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
     unlike = [text for text in mismatches(live.wanted, facts) if live.kind.bounded or not text.startswith("memory")]
     assert unlike == []
     assert live.kind.root in (None, facts["root_filesystem"])
-    assert live.guest.attachment == live.kind.attachment
+    assert live.held.attachment == live.kind.attachment
 
 
 def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
     data = os.urandom(2**17 if live.kind.slow else 2**20)
-    answer = live.guest.agent.call(
+    answer = live.held.agent.call(
         "exec",
         deadline_seconds=120,
         argv=["/bin/busybox", "cat"],
@@ -184,7 +184,7 @@ def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
         with pytest.raises(AgentError, match=r"its kernel (has|takes) no .*(vlan 0|ip_version 4)") as refused:
             Forward().measure(live.bench, wanted)
         assert refused.value.kind == "unsupported"
-        assert live.guest.agent.call("clocks")
+        assert live.held.agent.call("clocks")
         return
     names = live.bench.hops.guest_names
     with routing(live.bench, wanted):
@@ -195,10 +195,10 @@ def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
             outcomes.append((point["sink"]["per_source"][0]["lost_frames"], point["sink"]["foreign_frames"]))
         assert (0, 0) in outcomes, outcomes
         _assert_whole_at_every_size(live, wanted, tmp_path / "arrived.pcap")
-        inside = live.guest.agent.call("facts")["interfaces"]
+        inside = live.held.agent.call("facts")["interfaces"]
         assert any(one["name"].endswith(f".{wanted.vlan}") for one in inside) == bool(wanted.vlan)
-    assert {entry["name"] for entry in live.guest.agent.call("facts")["interfaces"]} >= set(names.values())
-    assert not any(entry["name"].endswith(f".{wanted.vlan}") for entry in live.guest.agent.call("facts")["interfaces"])
+    assert {entry["name"] for entry in live.held.agent.call("facts")["interfaces"]} >= set(names.values())
+    assert not any(entry["name"].endswith(f".{wanted.vlan}") for entry in live.held.agent.call("facts")["interfaces"])
 
 
 def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_job_is_timed_from_outside(live: Connected) -> None:
 
 
 def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
-    keeper = Timekeeper(live.guest.agent, live.guest.peer, None, "", 0)
+    keeper = Timekeeper(live.held.agent, live.held.peer, None, "", 0)
     timed = keeper.time_job("idle", {"duration_ns": 50_000_000}, 60)
     assert timed.problem is None
     assert timed.clock["method"] == "channel"
@@ -291,7 +291,7 @@ def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
 def test_parked_it_uses_no_cpu_and_then_goes_on(live: Connected) -> None:
     skip_variant(live)
     digits = 20_000 if live.kind.slow else 400_000
-    live.guest.agent.post("run", job="superpi", parameters={"digits": digits}, marks=None)
+    live.held.agent.post("run", job="superpi", parameters={"digits": digits}, marks=None)
     started = live.cpu_ticks()
     wait_until(lambda: live.cpu_ticks() > started, 60, "the job's first tick")
     live.guest.park()
@@ -300,7 +300,7 @@ def test_parked_it_uses_no_cpu_and_then_goes_on(live: Connected) -> None:
     assert live.cpu_ticks() - before <= 1, "a stopped machine's monitor may still take a tick"
     live.guest.resume()
     wait_until(lambda: live.cpu_ticks() > before + 1, 60, "another tick after the guest was continued")
-    assert live.guest.agent.call("clocks", deadline_seconds=120)
+    assert live.held.agent.call("clocks", deadline_seconds=120)
 
 
 def _settled(live: Connected) -> int:
@@ -404,7 +404,7 @@ def _assert_gone(live: Connected, family: machine.Family) -> None:
     """Its processes, its interfaces on both sides, its routers, its cgroup."""
     wait_until(lambda: not any(process.alive for process in family.processes), 30, "the end of its processes")
     here = {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
-    beyond = {one["name"] for one in live.guest.peer.call("facts")["interfaces"]}
+    beyond = {one["name"] for one in live.held.peer.call("facts")["interfaces"]}
     for link in live.bench.network.links:
         assert not here & {link.lab_interface, link.port_interface, link.outer_interface, link.bridge}
         assert link.peer_interface not in beyond

@@ -20,8 +20,10 @@ from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
+from virtoll.platforms.managed import ManagedMachine
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
+from virtoll.testbed import HostAddress
 from virtoll.timekeeper import Timekeeper, await_path
 from virtoll.workloads.base import Bench
 
@@ -35,6 +37,7 @@ class Kind:
     ``root``: the file system of its root, where that is on a disk.
     ``ipv6`` and ``vlans``: whether it can be configured so; None: as the host's kernel can.
     ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
+    ``host``: where it is, as an experiment names it; None: this machine.
     """
 
     platform: str
@@ -48,6 +51,7 @@ class Kind:
     vlans: bool | None = None
     variant: bool = False
     root: str | None = None
+    host: str | None = None
 
 
 KINDS: dict[str, Kind] = {
@@ -121,6 +125,15 @@ ATTACHED: dict[str, Kind] = {
     )
     for attachment in attachments
 }
+# Guests on hosts that are emulated for the test; what is not in ``NESTED_IN_CI`` is for ``make test-nested``.
+NESTED: dict[str, Kind] = {
+    "nested-kvm": Kind("qemu-kvm", host="nested:kvm", kernel="image", vlans=True, slow=True),
+    "nested-kvm-vhost": Kind(
+        "qemu-kvm", {"vhost": "on"}, host="nested:kvm", kernel="image", vlans=True, slow=True, variant=True
+    ),
+}
+NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
+ALL_KINDS = {**KINDS, **ATTACHED, **NESTED}
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
 MEMORY_BYTES = 256 * 2**20
 _numbers = itertools.count()
@@ -131,15 +144,21 @@ class Connected:
     """A guest with its network up, and what a workload is given."""
 
     name: str
-    guest: AgentGuest
+    held: AgentGuest | ManagedMachine
     bench: Bench
     site: Site
     wanted: GuestRequest
 
     @property
+    def guest(self) -> AgentGuest:
+        """A guest that is a process of this machine; ``held`` is also one that a product holds."""
+        assert isinstance(self.held, AgentGuest)
+        return self.held
+
+    @property
     def kind(self) -> Kind:
         """What is known of its kind."""
-        return {**KINDS, **ATTACHED}[self.name]
+        return ALL_KINDS[self.name]
 
     def processes(self) -> machine.Family:
         """Its processes on this host; an engine's are not below the process that asked it."""
@@ -168,9 +187,10 @@ def ground() -> Iterator[Ground]:
 
 def choice(kind: str) -> PlatformChoice:
     """A kind of guest as an experiment's entry."""
-    known = {**KINDS, **ATTACHED}.get(kind, Kind(kind))
+    known = ALL_KINDS.get(kind, Kind(kind))
     model = PLATFORMS[known.platform].parameter_model
-    return PlatformChoice(kind, known.platform, model.model_validate(known.parameters))
+    host = HostAddress.model_validate(known.host) if known.host else None
+    return PlatformChoice(kind, known.platform, model.model_validate(known.parameters), host)
 
 
 def driver(kind: str) -> Platform:
@@ -190,10 +210,14 @@ def request(kind: str, deadline_seconds: float = 120.0, cpu_quota: float | None 
 
 def start(kind: str, on: Ground, wanted: GuestRequest | None = None) -> Connected:
     """Start a guest and connect it, as the fleet does."""
-    assert on.site is not None
+    site = on.site_of(choice(kind))
+    assert site is not None
+    assert site.network is not None
     wanted = request(kind) if wanted is None else wanted
-    guest = driver(kind).start(wanted, on.site)
-    assert isinstance(guest, AgentGuest)
+    if site.lab.remote and all(link.trunk is None for link in wanted.network.links):
+        wanted = replace(wanted, network=site.network.reach(wanted.network), cpus=site.pinned(1, ()))
+    guest = driver(kind).start(wanted, site)
+    assert isinstance(guest, AgentGuest | ManagedMachine)
     guest.peer.call("network", **peer_request(wanted.network))
     answer = guest.agent.call("network", **network_request(wanted.network))
     for link in wanted.network.links:
@@ -203,10 +227,28 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None) -> Connecte
     names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
     timekeeper = Timekeeper(guest.agent, guest.peer, marks, names[marks.guest_mac], next(_numbers))
     pinning = on.pinning
-    ways = on.site.require_network().ways(wanted.network)
-    hops = HopReader(guest.peer, guest.agent, on.site.counters, wanted.network, names, ways)
+    ways = site.network.ways(wanted.network)
+    hops = HopReader(guest.peer, guest.agent, site.counters, wanted.network, names, ways)
     bench = Bench(
         guest.agent, Ends.of_one(guest.peer), timekeeper, wanted.network, pinning.generator_cpu, pinning.sink_cpu,
         itertools.count(1), hops,
     )  # fmt: skip
-    return Connected(kind, guest, bench, on.site, wanted)
+    return Connected(kind, guest, bench, site, wanted)
+
+
+def kill(live: Connected) -> None:
+    """Have the guest die at once, by what its host has for it, behind its driver's back."""
+    site, name = live.site.lab, live.kind.platform
+    if name.startswith("qemu"):
+        machine_of = next(link.guest_mac for link in live.bench.network.links)
+        site.run(["pkill", "-KILL", "-f", f"qemu-system.*{machine_of}"], "kill")
+    else:
+        raise NotImplementedError(f"how to kill a guest of {name}")
+
+
+def left_of(live: Connected) -> list[str]:
+    """What its product still knows of it, on its host."""
+    if live.kind.platform.startswith("qemu"):
+        processes = live.site.lab.run(["ps"], "look").splitlines()
+        return [line for line in processes if any(link.guest_mac in line for link in live.bench.network.links)]
+    raise NotImplementedError(f"what {live.kind.platform} has left")

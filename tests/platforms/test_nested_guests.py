@@ -1,0 +1,122 @@
+"""Guests on another host, which is emulated for the test: the same contract, judged from outside that host.
+
+What is timed here says nothing of the products: an emulated host is some fifty times slower than a real one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from tests.platforms import test_guests as contract
+from tests.support import guests
+from tests.support.guests import NESTED, NESTED_IN_CI, Connected
+
+from virtoll.errors import GuestDied, GuestError
+from virtoll.fleet import awake
+from virtoll.ground import Ground
+from virtoll.lab.inside import wait_until
+from virtoll.testbed import FUNCTIONAL_ONLY, HostAddress
+from virtoll.timekeeper import echo_request
+from virtoll.workloads.forward import Forward, ForwardParameters
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+SECOND_NS = 1_000_000_000
+
+
+def _kinds() -> list[object]:
+    """All of them; those that take too long for CI with the mark of the slow suite."""
+    return [name if name in NESTED_IN_CI else pytest.param(name, marks=pytest.mark.nested) for name in NESTED]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with guests.ground() as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=_kinds())
+def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+    """One guest for all tests of its kind, on a host that is awake; the last test ends it."""
+    site = ground.site_of(guests.choice(request.param))
+    with awake(site):
+        started = guests.start(request.param, ground)
+        yield started
+        started.held.stop()
+
+
+test_it_is_ready_and_says_what_it_is = contract.test_it_is_ready_and_says_what_it_is
+test_data_goes_in_and_comes_back_byte_for_byte = contract.test_data_goes_in_and_comes_back_byte_for_byte
+test_a_low_rate_is_forwarded_without_loss_and_the_books_balance = (
+    contract.test_a_low_rate_is_forwarded_without_loss_and_the_books_balance
+)
+test_it_forwards_the_other_way_as_well = contract.test_it_forwards_the_other_way_as_well
+test_a_job_is_timed_from_outside = contract.test_a_job_is_timed_from_outside
+test_a_job_is_timed_over_the_channel = contract.test_a_job_is_timed_over_the_channel
+test_the_jobs_give_right_answers = contract.test_the_jobs_give_right_answers
+
+
+def test_it_is_branded(live: Connected) -> None:
+    assert live.kind.host is not None
+    assert HostAddress.model_validate(live.kind.host).brand == FUNCTIONAL_ONLY
+
+
+def test_frames_are_counted_on_its_host(live: Connected) -> None:
+    """The host's NICs and the guest's ports, read by an agent over there, count what was forwarded."""
+    wanted = ForwardParameters(frame_size_bytes=500, point_milliseconds=500)
+    for _ in range(5):
+        point = Forward()._point(live.bench, wanted, 200.0)
+        if point["sink"]["per_source"][0]["lost_frames"] == 0:
+            break
+    forwarded = point["sink"]["per_source"][0]["forwarded_frames"]
+    assert forwarded == point["sources"][0]["offered_frames"] > 0
+    there = [hop for hop in point["hops"] if hop["role"] in ("entry", "guest-in", "guest-out", "exit")]
+    assert {hop["role"] for hop in there} == {"entry", "guest-in", "guest-out", "exit"}
+    for hop in there:
+        counter = "tx_packets" if hop["direction"] == "out" else "rx_packets"
+        assert hop["after"][counter] - hop["before"].get(counter, 0) >= forwarded, hop["role"]
+
+
+def test_parked_it_answers_nothing_and_then_goes_on(live: Connected) -> None:
+    link = live.bench.network.marks
+    assert link is not None
+
+    def answers() -> bool:
+        request = echo_request(link)
+        return bool(live.held.peer.call("path-delay", count=1, timeout_ns=SECOND_NS, **request)["round_trip_ns"])
+
+    wait_until(answers, 30, "an echo of a guest that runs")
+    live.held.park()
+    assert not any(answers() for _ in range(3))
+    live.held.resume()
+    wait_until(answers, 60, "an echo after it was continued")
+    assert live.held.agent.call("clocks", deadline_seconds=60)
+
+
+def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, ground: Ground) -> None:
+    contract.skip_variant(live)
+    beside = guests.start(live.name, ground)
+    for one in (live, beside):
+        point = Forward()._point(one.bench, ForwardParameters(point_milliseconds=500), 100.0)
+        assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
+    guests.kill(beside)
+    with pytest.raises(GuestDied):
+        beside.held.agent.call("clocks", deadline_seconds=20)
+    with contextlib.suppress(GuestError):
+        beside.held.resume()
+    assert "console.txt" in beside.held.evidence()
+    beside.held.stop()
+    assert live.held.agent.call("clocks", deadline_seconds=30)
+
+
+def test_stopped_it_leaves_nothing_on_its_host(live: Connected) -> None:
+    names = {link.port_interface for link in live.bench.network.links}
+    live.held.stop()
+    live.held.stop()
+    said = live.site.lab.run(["ip", "-brief", "link"], "look")
+    assert not names & {line.split()[0].split("@")[0] for line in said.splitlines() if line.strip()}
+    assert live.site.require_network().ways(live.bench.network) == {}
+    assert guests.left_of(live) == []
