@@ -4,6 +4,7 @@
 //! on stdio or on a given path. `docs/protocol.md` says what it serves.
 
 mod apart;
+mod away;
 mod channel;
 mod counters;
 mod exec;
@@ -46,6 +47,9 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         };
+    }
+    if let Some(code) = away::run(&arguments) {
+        return code;
     }
     let options = match options::parse(&arguments) {
         Ok(Command::Version) => {

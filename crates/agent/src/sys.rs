@@ -255,3 +255,103 @@ pub fn set_size(terminal: BorrowedFd<'_>, rows: u16, columns: u16) -> io::Result
 pub(crate) fn text(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
+
+/// SIGTERM, SIGHUP and SIGINT as something to wait for.
+pub struct EndSignals(libc::sigset_t);
+
+impl EndSignals {
+    /// Blocks them in this thread and those that it starts.
+    ///
+    /// # Errors
+    /// The call's.
+    pub fn block() -> io::Result<Self> {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: the set is initialised by sigemptyset before it is used.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for number in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
+                libc::sigaddset(set.as_mut_ptr(), number);
+            }
+            let set = set.assume_init();
+            checked(libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
+            Ok(Self(set))
+        }
+    }
+
+    /// Waits until one of them comes.
+    pub fn wait(&self) {
+        let mut number = 0;
+        // SAFETY: both places are valid for the call.
+        while unsafe { libc::sigwait(&raw const self.0, &raw mut number) } != 0 {}
+    }
+}
+
+/// Has the command run in a session of its own, with no signal blocked.
+pub fn in_session_of_its_own(command: &mut Command) {
+    // SAFETY: the closure makes only async-signal-safe calls.
+    unsafe {
+        command.pre_exec(|| {
+            unblock_signals();
+            checked(libc::setsid()).map(drop)
+        });
+    }
+}
+
+/// Leaves the session of whoever started this process, where that is possible.
+pub fn leave_session() {
+    // SAFETY: no memory is involved.
+    unsafe { libc::setsid() };
+}
+
+/// Makes this process the parent of every orphan below it.
+///
+/// # Errors
+/// The call's.
+pub fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    checked(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }).map(drop)
+}
+
+/// Pins this process and what it starts to CPUs.
+///
+/// # Errors
+/// The call's.
+pub fn pin(cpus: &[usize]) -> io::Result<()> {
+    // SAFETY: all-zero bytes are the empty set, and the call only reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = zeroed();
+        for cpu in cpus.iter().filter(|cpu| **cpu < libc::CPU_SETSIZE as usize) {
+            libc::CPU_SET(*cpu, &mut set);
+        }
+        checked(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)).map(drop)
+    }
+}
+
+/// Sends a signal to the process group of a session's leader.
+pub fn end_session(leader: u32, number: c_int) {
+    // SAFETY: no memory is involved.
+    unsafe { libc::kill(-(leader as libc::pid_t), number) };
+}
+
+/// Kills every child of this process, and those that become its children by that, until there is none.
+pub fn end_children() {
+    for _ in 0..1000 {
+        let own = std::process::id();
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
+        let pids: Vec<libc::pid_t> = children
+            .unwrap_or_default()
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        for pid in &pids {
+            // SAFETY: no memory is involved.
+            unsafe { libc::kill(*pid, libc::SIGKILL) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` is valid for writes.
+        if unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } < 0 && pids.is_empty() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,293 @@
+//! What a host that is reached over a connection (SSH) is served with: `relay`, `keep` and `undo`.
+//!
+//! Each lives on its standard input: when the connection ends, or the controller dies, that ends, and nothing of ours is
+//! left behind. `docs/protocol.md` has them.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::sys;
+
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const LEAVE: Duration = Duration::from_secs(1);
+const LEAVE_WHEN_TOLD: Duration = Duration::from_secs(1);
+const UNDO_SECONDS: Duration = Duration::from_secs(30);
+const PORTION_BYTES: usize = 64 << 10;
+
+/// Runs one of the three; None if the first argument is none of them.
+pub fn run(arguments: &[String]) -> Option<ExitCode> {
+    let (first, rest) = arguments.split_first()?;
+    let done = match first.as_str() {
+        "relay" => relay_arguments(rest).and_then(|(path, wait)| relay(&path, wait)),
+        "keep" => keep(rest),
+        "undo" => undo(rest),
+        _ => return None,
+    };
+    Some(done.unwrap_or_else(|sentence| {
+        eprintln!("virtoll-agent: {first}: {sentence}");
+        ExitCode::FAILURE
+    }))
+}
+
+fn relay_arguments(rest: &[String]) -> Result<(String, Duration), String> {
+    match rest {
+        [path] => Ok((path.clone(), Duration::from_secs(60))),
+        [option, seconds, path] if option == "--seconds" => seconds
+            .parse()
+            .map(|seconds| (path.clone(), Duration::from_secs(seconds)))
+            .map_err(|_| format!("--seconds {seconds}: give a whole number")),
+        _ => Err("usage: relay [--seconds N] PATH".to_owned()),
+    }
+}
+
+/// Standard input to a Unix socket or a character device, and that to standard output, until either ends.
+fn relay(path: &str, wait: Duration) -> Result<ExitCode, String> {
+    let (mut from, mut to) = open_either(path, wait).map_err(|cause| format!("{path}: {cause}"))?;
+    let (ended, end) = channel();
+    let other = ended.clone();
+    thread::spawn(move || {
+        let result = carry(&mut io::stdin().lock(), &mut to);
+        let _ = ended.send(result);
+    });
+    thread::spawn(move || {
+        let result = carry(&mut from, &mut io::stdout().lock());
+        let _ = other.send(result);
+    });
+    match end.recv() {
+        Ok(Ok(())) | Err(_) => Ok(ExitCode::SUCCESS),
+        // The far side of a pty that was closed, and a reader that is gone, are ends as well.
+        Ok(Err(cause)) if matches!(cause.raw_os_error(), Some(libc::EIO | libc::EPIPE)) => {
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(Err(cause)) => Err(format!("{path}: {cause}")),
+    }
+}
+
+fn carry(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut portion = vec![0; PORTION_BYTES];
+    loop {
+        match from.read(&mut portion) {
+            Ok(0) => return Ok(()),
+            Ok(count) => {
+                to.write_all(&portion[..count])?;
+                to.flush()?;
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+}
+
+type Halves = (Box<dyn Read + Send>, Box<dyn Write + Send>);
+
+fn open_either(path: &str, wait: Duration) -> io::Result<Halves> {
+    let begun = Instant::now();
+    loop {
+        match try_open(path) {
+            Ok(halves) => return Ok(halves),
+            Err(cause) if begun.elapsed() >= wait => return Err(cause),
+            Err(_) => thread::sleep(LOOK_AGAIN),
+        }
+    }
+}
+
+fn try_open(path: &str) -> io::Result<Halves> {
+    let kind = std::fs::metadata(path)?.file_type();
+    if kind.is_socket() {
+        let stream = UnixStream::connect(path)?;
+        return Ok((Box::new(stream.try_clone()?), Box::new(stream)));
+    }
+    if !kind.is_char_device() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "neither a socket nor a character device",
+        ));
+    }
+    let device: File =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open(path)?;
+    sys::make_raw(device.as_fd())?;
+    Ok((Box::new(device.try_clone()?), Box::new(device)))
+}
+
+enum Happened {
+    InputEnded,
+    Told,
+    Exited(io::Result<std::process::ExitStatus>),
+}
+
+/// Runs a program in a session of its own, which ends with this process's standard input.
+fn keep(rest: &[String]) -> Result<ExitCode, String> {
+    let (cpus, argv) = keep_arguments(rest)?;
+    if let Some(cpus) = cpus {
+        sys::pin(&cpus).map_err(|cause| format!("--cpus: {cause}"))?;
+    }
+    let (program, arguments) = argv.split_first().ok_or("usage: keep [--cpus LIST] -- ARGV...")?;
+    let signals = sys::EndSignals::block().map_err(|cause| format!("signals: {cause}"))?;
+    sys::adopt_orphans().map_err(|cause| format!("prctl: {cause}"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped());
+    sys::in_session_of_its_own(&mut command);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(cause) => {
+            eprintln!("virtoll-agent: {program}: {cause}");
+            return Ok(ExitCode::from(127));
+        }
+    };
+    let pid = child.id();
+    let (say, heard) = channel();
+    listen(&mut child, signals, &say);
+    let waiter = say;
+    thread::spawn(move || {
+        let status = child.wait();
+        let _ = waiter.send(Happened::Exited(status));
+    });
+    Ok(watch(&heard, pid))
+}
+
+fn keep_arguments(rest: &[String]) -> Result<(Option<Vec<usize>>, &[String]), String> {
+    match rest {
+        [dashes, argv @ ..] if dashes == "--" => Ok((None, argv)),
+        [option, list, dashes, argv @ ..] if option == "--cpus" && dashes == "--" => {
+            let cpus = list.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>();
+            cpus.map(|cpus| (Some(cpus), argv))
+                .map_err(|_| format!("--cpus {list}: give numbers, with commas between"))
+        }
+        _ => Err("usage: keep [--cpus LIST] -- ARGV...".to_owned()),
+    }
+}
+
+fn listen(child: &mut Child, signals: sys::EndSignals, say: &Sender<Happened>) {
+    let (input, told) = (say.clone(), say.clone());
+    let child_input = child.stdin.take();
+    thread::spawn(move || {
+        if let Some(mut to) = child_input {
+            // A program that reads nothing more is still kept until our own input ends.
+            if carry(&mut io::stdin().lock(), &mut to).is_err() {
+                drop(to);
+                let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            }
+        }
+        let _ = input.send(Happened::InputEnded);
+    });
+    thread::spawn(move || {
+        signals.wait();
+        let _ = told.send(Happened::Told);
+    });
+}
+
+/// Its exit code; after the end of the input it is given some time, then told, then ended with all below it.
+fn watch(heard: &Receiver<Happened>, pid: u32) -> ExitCode {
+    let mut stage = 0;
+    loop {
+        let next = match stage {
+            0 => heard.recv().ok(),
+            2 => heard.recv_timeout(LEAVE_WHEN_TOLD).ok(),
+            _ => heard.recv_timeout(LEAVE).ok(),
+        };
+        match next {
+            Some(Happened::Exited(status)) => {
+                if stage > 0 {
+                    sys::end_session(pid, libc::SIGKILL);
+                }
+                sys::end_children();
+                return exit_code(status);
+            }
+            Some(Happened::InputEnded | Happened::Told) => stage = stage.max(1),
+            None if stage == 1 => {
+                sys::end_session(pid, libc::SIGTERM);
+                stage = 2;
+            }
+            None if stage == 2 => {
+                sys::end_session(pid, libc::SIGKILL);
+                sys::end_children();
+                stage = 3;
+            }
+            None => return ExitCode::FAILURE,
+        }
+    }
+}
+
+fn exit_code(status: io::Result<std::process::ExitStatus>) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt;
+    status.map_or(ExitCode::FAILURE, |status| {
+        let code = status.code().or_else(|| status.signal().map(|number| 128 + number));
+        ExitCode::from(u8::try_from(code.unwrap_or(1)).unwrap_or(1))
+    })
+}
+
+#[derive(Deserialize)]
+struct Line {
+    id: u64,
+    #[serde(default)]
+    add: Option<Vec<String>>,
+}
+
+/// Remembers argument lists, and runs what was not dropped, newest first, when its standard input ends.
+fn undo(rest: &[String]) -> Result<ExitCode, String> {
+    match rest {
+        [] => {}
+        [option] if option == "--unlink-self" => std::env::current_exe()
+            .and_then(std::fs::remove_file)
+            .map_err(|cause| format!("remove its own file: {cause}"))?,
+        _ => return Err("usage: undo [--unlink-self]".to_owned()),
+    }
+    let signals = sys::EndSignals::block().map_err(|cause| format!("signals: {cause}"))?;
+    sys::leave_session();
+    let (say, heard) = channel();
+    let told = say.clone();
+    thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            if say.send(Some(line)).is_err() {
+                return;
+            }
+        }
+        let _ = say.send(None);
+    });
+    thread::spawn(move || {
+        signals.wait();
+        let _ = told.send(None);
+    });
+    let mut promised: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    while let Ok(Some(line)) = heard.recv() {
+        let Ok(line) = serde_json::from_str::<Line>(&line) else { continue };
+        match line.add {
+            Some(argv) => promised.insert(line.id, argv),
+            None => promised.remove(&line.id),
+        };
+        // Whoever asked may be gone already; what was promised is still done.
+        let mut out = io::stdout().lock();
+        let _ = writeln!(out, "{{\"id\":{},\"ok\":true}}", line.id).and_then(|()| out.flush());
+    }
+    for argv in promised.values().rev() {
+        run_promised(argv);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_promised(argv: &[String]) {
+    let Some((program, arguments)) = argv.split_first() else { return };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    sys::in_session_of_its_own(&mut command);
+    let Ok(mut child) = command.spawn() else { return };
+    let begun = Instant::now();
+    while begun.elapsed() < UNDO_SECONDS {
+        match child.try_wait() {
+            Ok(None) => thread::sleep(LOOK_AGAIN),
+            _ => return,
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}

@@ -1,0 +1,169 @@
+"""Another host, reached by a command prefix: here a shell of this machine stands for the connection.
+
+What a connection must keep is the agent's: ``relay``, ``keep`` and ``undo`` are the real ones.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from virtoll.errors import GuestError
+from virtoll.image.guest import built_agent
+from virtoll.lab.inside import Lab, end_process, wait_until
+from virtoll.remote import Connection, RemoteHost, open_remote
+
+SHELL = Connection("a shell", ("sh", "-c"))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[RemoteHost]:
+    lab = Lab(f"virtoll-{os.urandom(6).hex()}", scratch=tmp_path)
+    with open_remote(SHELL, lab, built_agent()) as made:
+        yield made
+    assert not made.scratch.exists()
+
+
+def processes(word: str) -> list[str]:
+    """Command lines that hold a word."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(entry.read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return [line for line in found if word in line]
+
+
+def test_arguments_arrive_as_they_are(host: RemoteHost) -> None:
+    strange = ["a b", "$HOME", "'\"", "*", ";echo x"]
+    assert host.run(["printf", "%s\n", *strange], "test") == "".join(f"{word}\n" for word in strange)
+    assert host.run(["cat"], "test", stdin=b"given") == "given"
+
+
+def test_a_failure_names_host_program_and_complaint(host: RemoteHost) -> None:
+    with pytest.raises(GuestError, match=r"a shell: 'ls /nowhere' ended with 2: .*No such file"):
+        host.run(["ls", "/nowhere"], "test")
+    with pytest.raises(GuestError, match="no-such-program: not found on a shell; install it there"):
+        host.run(["no-such-program"], "test")
+    with pytest.raises(GuestError, match=r"did not end within 0\.2 s"):
+        host.run(["sleep", "5"], "test", deadline_seconds=0.2)
+
+
+def test_a_file_is_copied_once_for_its_content(host: RemoteHost, tmp_path: Path) -> None:
+    content = os.urandom(3_000_000)
+    file = tmp_path / "some file"
+    file.write_bytes(content)
+    there = host.put(file)
+    assert host.read(there) == content
+    other = tmp_path / "other"
+    other.write_bytes(content)
+    assert host.put(other) == there
+    assert there.parent == host.scratch
+
+
+def test_what_is_started_there_ends_with_the_process_here(host: RemoteHost) -> None:
+    mark = f"mark{os.urandom(4).hex()}"
+    argv = ["sh", "-c", f"trap '' TERM; sleep 300 & echo $0; wait; : {mark}", mark]
+    process = host.spawn(argv, "test", stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline().decode().strip() == mark
+    assert processes(mark)
+    end_process(process)
+    wait_until(lambda: not processes(mark), 15, "the end of the program there")
+
+
+def test_its_input_output_and_exit_status_are_those_of_the_program(host: RemoteHost) -> None:
+    process = host.spawn(
+        ["sh", "-c", "cat; exit 7"], "test", stdin=subprocess.PIPE, stdout=subprocess.PIPE, cpus=[0]
+    )  # fmt: skip
+    data = os.urandom(1 << 20)
+    said, _ = process.communicate(data, timeout=30)
+    assert said == data
+    assert process.returncode == 7
+
+
+def test_a_socket_there_is_reached_once_it_is_there(host: RemoteHost) -> None:
+    folder = host.guest_folder("one")
+    connection = host.connect(folder / "socket", "a guest", 20)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "socket"))
+        listener.listen()
+        served, _ = listener.accept()
+    data = os.urandom(300_000)
+    connection.sendall(data[:1000])
+    assert served.recv(1000, socket.MSG_WAITALL) == data[:1000]
+    served.sendall(data)
+    assert connection.recv(len(data), socket.MSG_WAITALL) == data
+    served.close()
+    assert connection.recv(1) == b""
+    connection.close()
+
+
+def test_a_terminal_there_is_a_clean_byte_stream(host: RemoteHost) -> None:
+    master, slave = pty.openpty()
+    connection = host.connect(Path(os.ttyname(slave)), "a guest")
+    every = bytes(range(256))
+    connection.settimeout(10)
+    time.sleep(0.2)  # until it is raw, as a guest's own end would wait for an answer
+    os.write(master, every)
+    got = b""
+    while len(got) < len(every):
+        got += connection.recv(256)
+    assert got == every
+    connection.sendall(every)
+    back = b""
+    while len(back) < len(every):
+        back += os.read(master, 256)
+    assert back == every
+    connection.close()
+    os.close(slave)
+    os.close(master)
+
+
+def test_what_was_promised_is_done_when_the_controller_dies_and_not_what_was_withdrawn(tmp_path: Path) -> None:
+    """A controller that is killed: its connections end, and nothing else tells the other side."""
+    program = f"""
+import sys
+from pathlib import Path
+from tests.lab.test_remote import SHELL
+from virtoll.image.guest import built_agent
+from virtoll.lab.inside import Lab
+from virtoll.remote import open_remote
+lab = Lab("virtoll-{os.urandom(6).hex()}", scratch=Path({str(tmp_path)!r}))
+with open_remote(SHELL, lab, built_agent()) as host:
+    for name in ("kept", "first", "second"):
+        withdraw = host.guard(["sh", "-c", "echo " + name + " >> {tmp_path}/done"])
+        if name == "kept":
+            withdraw()
+    print(host.scratch, flush=True)
+    sys.stdin.read()
+"""
+    import sys
+
+    controller = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(["src", "."])},
+    )  # fmt: skip
+    assert controller.stdout is not None
+    scratch = Path(controller.stdout.readline().decode().strip())
+    assert scratch.is_dir()
+    controller.send_signal(signal.SIGKILL)
+    controller.wait()
+    wait_until(lambda: not scratch.exists(), 20, "the end of what was promised")
+    assert (tmp_path / "done").read_text().split() == ["second", "first"]
+
+
+def test_a_host_that_has_the_folder_already_is_left_alone(host: RemoteHost, tmp_path: Path) -> None:
+    again = Lab(host.lab.lab_id, scratch=tmp_path)
+    with pytest.raises(GuestError, match="File exists"), open_remote(SHELL, again, built_agent()):
+        pass
+    assert host.scratch.is_dir()
