@@ -21,7 +21,7 @@ from virtoll.image.guest import built_agent
 from virtoll.lab.inside import Lab, end_process, wait_until
 from virtoll.remote import Connection, RemoteHost, open_remote
 
-SHELL = Connection("a shell", ("sh", "-c"))
+SHELL = Connection("a shell", ("bash", "-c"))
 
 
 @pytest.fixture

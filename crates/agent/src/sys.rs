@@ -286,12 +286,13 @@ impl EndSignals {
     }
 }
 
-/// Has the command run in a session of its own, with no signal blocked.
+/// Has the command run in a session of its own, with no signal blocked, and end when this process is killed.
 pub fn in_session_of_its_own(command: &mut Command) {
     // SAFETY: the closure makes only async-signal-safe calls.
     unsafe {
         command.pre_exec(|| {
             unblock_signals();
+            checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
             checked(libc::setsid()).map(drop)
         });
     }

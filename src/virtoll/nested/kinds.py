@@ -1,0 +1,89 @@
+"""What a nested testbed of each kind is made of: plain data, from which ``build`` makes its files and ``machine`` boots it.
+
+Main type: ``TestbedKind``. The CPU flags are those with which QEMU's emulated AMD-V was seen to carry the product; each
+that is left away has its reason beside it (QEMU 7.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TestbedKind:
+    """``packages`` are Debian's, taken with all that they depend on; of their files only ``programs`` go in, with the
+    libraries that they load, and ``data`` (files, or folders with a slash at the end).
+
+    ``modules`` are loaded at its start; ``start`` is the part of its init that makes the product ready: lines of a
+    shell script. ``hypervisor``: the file that is booted in the kernel's place, by multiboot, with its own arguments.
+    """
+
+    name: str
+    title: str
+    cpu: str
+    memory_mib: int
+    packages: tuple[str, ...]
+    programs: tuple[str, ...]
+    modules: tuple[str, ...]
+    data: tuple[str, ...] = ()
+    start: tuple[str, ...] = ()
+    console: str = "ttyS0"
+    hypervisor: str | None = None
+    hypervisor_arguments: str = ""
+
+
+_COMMON_PACKAGES = ("busybox-static", "bash", "iproute2", "dropbear-bin", "util-linux", "libgcc-s1")
+_COMMON_PROGRAMS = ("usr/bin/bash", "usr/bin/ip", "usr/sbin/dropbear", "usr/bin/flock")
+_COMMON_MODULES = ("virtio_pci", "virtio_net", "virtio_rng", "bridge", "tun", "veth", "8021q", "ipv6")
+
+KVM = TestbedKind(
+    name="kvm",
+    title="KVM of Debian's kernel, under emulated AMD-V",
+    cpu="max,+svm",
+    memory_mib=2048,
+    packages=(*_COMMON_PACKAGES, "qemu-system-x86", "seabios", "qemu-system-data"),
+    programs=(*_COMMON_PROGRAMS, "usr/bin/qemu-system-x86_64"),
+    modules=(*_COMMON_MODULES, "kvm-amd", "vhost_net"),
+    data=(
+        "usr/share/seabios/bios-256k.bin", "usr/share/seabios/bios.bin", "usr/share/qemu/bios-microvm.bin",
+        "usr/share/qemu/linuxboot_dma.bin", "usr/share/qemu/kvmvapic.bin", "usr/share/qemu/pvh.bin",
+        "usr/share/qemu/bios-256k.bin", "usr/share/qemu/linuxboot.bin", "usr/share/qemu/multiboot_dma.bin",
+    ),
+)  # fmt: skip
+
+XEN = TestbedKind(
+    name="xen",
+    title="Xen 4.17 with Debian's dom0, under emulated AMD-V",
+    # Without smap: iretq of a PV kernel faults; without rdtscp: PVH and HVM guests die of "Insn mismatch".
+    cpu="max,+svm,-smap,-rdtscp",
+    memory_mib=2048,
+    packages=(*_COMMON_PACKAGES, "xen-utils-4.17", "xen-hypervisor-4.17-amd64", "bridge-utils"),
+    programs=(
+        *_COMMON_PROGRAMS,
+        *(
+            f"usr/lib/xen-4.17/bin/{name}"
+            for name in ("xl", "oxenstored", "xenconsoled", "xen-init-dom0")
+        ),
+        *(f"usr/bin/xenstore-{name}" for name in ("read", "write", "exists", "list", "rm", "ls")),
+        "usr/bin/xenstore", "usr/sbin/bridge", "usr/sbin/brctl",
+    ),
+    modules=(
+        *_COMMON_MODULES, "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xenfs", "xen-privcmd", "xen-netback",
+    ),
+    data=("etc/xen/", "etc/default/", "usr/lib/xen-common/", "usr/lib/xen-4.17/boot/"),
+    start=(
+        "mkdir -p /var/log/xen /var/lib/xen /run/xen /run/xenstored /proc/xen",
+        "mount -t xenfs xenfs /proc/xen",
+        "oxenstored --pid-file /run/xenstored.pid",
+        "tries=0; until xenstore-read -s / >/dev/null 2>&1; do tries=$((tries+1)); [ $tries -gt 200 ] && break; usleep 50000; done",
+        # It names dom0 itself, and must be the first to: it skips the CPU pools otherwise.
+        "xen-init-dom0",
+        "xenconsoled --pid-file=/run/xenconsoled.pid",
+        "ln -sf /usr/lib/xen-4.17/bin/xl /usr/sbin/xl",
+    ),
+    console="hvc0",
+    hypervisor="boot/xen-4.17-amd64.gz",
+    hypervisor_arguments="console=com1 com1=115200,8n1 dom0_mem=1024M,max:1024M",
+)  # fmt: skip
+
+TESTBEDS: dict[str, TestbedKind] = {"xen": XEN, "kvm": KVM}
