@@ -52,7 +52,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         "probes": "experiment image platforms",
         # other hosts that hold guests
         "remote": "errors lab",
-        "sites": "agent errors hosts lab platforms remote testbed",
+        "nested": "errors image lab platforms",
+        "sites": "agent errors hosts lab nested platforms remote testbed",
         # what sees platforms and workloads together
         "fleet": "agent errors experiment footprint hops lab likeness plan platforms progress samples timekeeper "
         "workloads",
@@ -87,6 +88,7 @@ SEES_PLATFORMS = frozenset(
         "calibration",
         "density",
         "sites",
+        "nested",
         "cli",
     }
 )

@@ -6,16 +6,18 @@ Main type: ``Sites``. Each host has a ``Site``; network peer and image are the r
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from virtoll.agent import AgentClient, Caller
-from virtoll.errors import GuestError, LabError
+from virtoll.errors import GuestError, ImageError, LabError
 from virtoll.hosts.session import inherited
 from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import Network, plan_links
-from virtoll.platforms.base import Site, connect_stdio
+from virtoll.nested import TESTBEDS, nested_machine, prepare_testbed
+from virtoll.platforms.base import Site, connect_stdio, peer_request
 from virtoll.remote import Connection, FarNic, RemoteHost, RemoteNetwork, open_remote
 from virtoll.remote.host import ssh_connection
 from virtoll.testbed import HostAddress, Testbed
@@ -61,8 +63,27 @@ class Sites:
         return self._site(remote, {name: FarNic(there, here, macs[here]) for name, there, here in facing})
 
     def _nested(self, host: HostAddress, number: int) -> Site:
-        """A hypervisor host emulated in the lab."""
-        raise GuestError(f"{host.words}: cannot be started yet (number {number})")
+        """A hypervisor host emulated in the lab; its NICs end at taps, each with a bridge and a way to the peer."""
+        kind = TESTBEDS.get(host.nested or "")
+        if kind is None:
+            raise GuestError(f"{host.words}: there is no such testbed; there are: {', '.join(TESTBEDS)}")
+        try:
+            made = prepare_testbed(kind, offline=True)
+        except ImageError as error:
+            raise GuestError(str(error)) from error
+        image = self.here.image
+        kernels = [path for path in (image.kernel.vmlinuz, image.kernel.vmlinux) if path is not None]
+        files = (image.agent, *kernels, image.initramfs)
+        machine = self.stack.enter_context(nested_machine(made, number, self.lab, files, self.network))
+        self.here.require_peer().call("network", **peer_request(machine.links))
+        remote = self._remote(Connection(host.words, machine.ssh, baked=machine.baked))
+        names = {one["address"]: one["ifname"] for one in json.loads(remote.run(["ip", "-json", "link"], "NICs"))}
+        nics = {
+            link.name: FarNic(names[link.guest_mac], link.peer_interface, link.peer_mac) for link in machine.links.links
+        }
+        site = replace(self._site(remote, nics), sleeper=machine)
+        machine.park()
+        return site
 
     def _remote(self, connection: Connection) -> RemoteHost:
         return self.stack.enter_context(open_remote(connection, self.lab, self.here.image.agent))

@@ -24,6 +24,7 @@ from virtoll.image import IMAGES, prepare_image
 from virtoll.lab import residue
 from virtoll.lab.init import prepare_mounts
 from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab, probe_namespaces
+from virtoll.nested import prepare_testbed
 
 REPORTS_VARIABLE = "VIRTOLL_TEST_REPORTS"
 DEADLINE_SECONDS, SECONDS_PER_TEST = 180.0, 5.0
@@ -47,6 +48,8 @@ def replay(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         return False
     if item.path not in _reports:
         same = [other for other in item.session.items if other.path == item.path]
+        for kind in getattr(getattr(item, "module", None), "TESTBEDS", ()):
+            prepare_testbed(kind)
         _reports[item.path] = _run_inside([other.nodeid for other in same], item.config)
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for stored in _reports[item.path].get(item.nodeid, [_lost(item)]):

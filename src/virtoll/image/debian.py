@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,32 @@ def fetch_package(cache: Cache, name: str, *, pattern: str | None, offline: bool
     return Package(file=found / "package.deb", **facts)
 
 
+def fetch_closure(folder: Path, names: Sequence[str], progress: Progress) -> dict[str, str]:
+    """Downloads packages with all that they depend on, as if nothing were installed; package -> version.
+
+    The .deb files are put into `folder`. Raises ImageError where one is not to be had.
+    """
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        private = Path(name)
+        private.chmod(0o755)  # root's apt downloads as a user of its own
+        configuration, words = _update(private, f"Debian's packages {', '.join(names)}", progress)
+        (private / "status").touch()
+        progress(f"downloading {', '.join(names)} and what they depend on")
+        try:
+            run([
+                "apt-get", "--config-file", configuration, "--quiet", "--yes", "--download-only",
+                "--no-install-recommends", "-o", f"Dir::State::status={private / 'status'}", "install", *names,
+            ])  # fmt: skip
+        except ImageError as error:
+            raise ImageError(f"{error} {words}".strip()) from error
+        versions = {}
+        for deb in sorted((private / "cache/archives").glob("*.deb")):
+            package = run(["dpkg-deb", "--show", "--showformat", "${Package}", deb])
+            versions[package] = _facts(deb)["version"]
+            shutil.move(deb, folder / deb.name)
+        return versions
+
+
 def unpack(package: Package, folder: Path) -> None:
     """Unpacks a package's files below a folder."""
     run(["dpkg-deb", "--extract", package.file, folder])
@@ -122,25 +149,31 @@ def _run(
 def _download(folder: Path, name: str, pattern: str | None, progress: Progress) -> None:
     """Fills an object with package.deb and package.json."""
     private = folder.parent / "apt"  # beside the object: goes away with the builder's temporary folder
-    for needed in ("lists/partial", "cache/archives/partial", "log", "download"):
-        (private / needed).mkdir(parents=True)
-    configuration = private / "apt.conf"
-    configuration.write_text(_APT_CONFIGURATION.format(folder=private), encoding="utf-8")
-    progress(f"looking for Debian's package {name}")
-    update = _run(["apt-get", "--config-file", configuration, "--quiet", "update"])
+    configuration, words = _update(private, f"Debian's package {name}", progress)
     try:
         concrete = _resolve(configuration, name, pattern)
         progress(f"downloading {concrete}")
         run(["apt-get", "--config-file", configuration, "--quiet", "download", concrete], private / "download")
     except ImageError as error:
-        words = [line for line in update.stderr.splitlines() if "Failed to fetch" in line or line.startswith("E:")]
-        reason = words[0] if words else str(error)
+        reason = words or str(error)
         advice = "check the network and the system's apt sources"
         raise ImageError(f"Debian's package {name} could not be downloaded ({reason}): {advice}.") from error
     (downloaded,) = (private / "download").glob("*.deb")
     downloaded.replace(folder / "package.deb")
     facts = {"name": concrete, **_facts(folder / "package.deb"), "sha256": file_digest(folder / "package.deb")}
     (folder / "package.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+
+
+def _update(private: Path, wanted: str, progress: Progress) -> tuple[Path, str]:
+    """A configuration of apt's own in a folder, with fresh lists; and what it complained of, empty for nothing."""
+    for needed in ("lists/partial", "cache/archives/partial", "log", "download"):
+        (private / needed).mkdir(parents=True)
+    configuration = private / "apt.conf"
+    configuration.write_text(_APT_CONFIGURATION.format(folder=private), encoding="utf-8")
+    progress(f"looking for {wanted}")
+    update = _run(["apt-get", "--config-file", configuration, "--quiet", "update"])
+    words = [line for line in update.stderr.splitlines() if "Failed to fetch" in line or line.startswith("E:")]
+    return configuration, words[0] if words else ""
 
 
 def _resolve(configuration: Path, name: str, pattern: str | None) -> str:

@@ -122,21 +122,29 @@ def _fill(folder: Path, package: debian.Package, progress: Progress) -> None:
     (folder / "kernel.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
-def _copy_modules(unpacked: Path, release: str, target: Path) -> dict[str, object]:
-    """Writes the needed modules uncompressed; their names in the order of loading, for kernel.json."""
+def unpacked_modules(unpacked: Path, release: str, wanted: Sequence[str]) -> dict[str, bytes]:
+    """Modules of an unpacked kernel package with those that they need, uncompressed: file name -> content, in order."""
     base = unpacked / "lib" / "modules" / release
     if not base.is_dir():
         base = unpacked / "usr" / "lib" / "modules" / release
-        (unpacked / "lib").symlink_to("usr/lib")  # depmod looks below /lib
-    debian.run(["depmod", "--basedir", unpacked, release])
+        if not (unpacked / "lib").exists():
+            (unpacked / "lib").symlink_to("usr/lib")  # depmod looks below /lib
+    if not (base / "modules.dep").is_file():
+        debian.run(["depmod", "--basedir", unpacked, release])
     dependencies = parse_dependencies((base / "modules.dep").read_text(encoding="utf-8"))
+    files = {f"{module_name(file)}.ko": file for file in load_order(wanted, dependencies)}
+    return {name: decompress((base / file).read_bytes()) for name, file in files.items()}
+
+
+def _copy_modules(unpacked: Path, release: str, target: Path) -> dict[str, object]:
+    """Writes the needed modules uncompressed; their names in the order of loading, for kernel.json."""
     target.mkdir()
 
     def copied(wanted: Sequence[str]) -> list[str]:
-        files = {f"{module_name(file)}.ko": file for file in load_order(wanted, dependencies)}
-        for name, file in files.items():
-            (target / name).write_bytes(decompress((base / file).read_bytes()))
-        return list(files)
+        found = unpacked_modules(unpacked, release, wanted)
+        for name, content in found.items():
+            (target / name).write_bytes(content)
+        return list(found)
 
     return {
         "modules": copied(MODULES),

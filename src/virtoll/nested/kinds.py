@@ -1,4 +1,4 @@
-"""What a nested testbed of each kind is made of: plain data, from which ``build`` makes its files and ``machine`` boots it.
+"""What a nested testbed of each kind is made of: plain data; ``build`` makes its files of it, ``machine`` boots it.
 
 Main type: ``TestbedKind``. The CPU flags are those with which QEMU's emulated AMD-V was seen to carry the product; each
 that is left away has its reason beside it (QEMU 7.2).
@@ -75,7 +75,7 @@ XEN = TestbedKind(
         "mkdir -p /var/log/xen /var/lib/xen /run/xen /run/xenstored /proc/xen",
         "mount -t xenfs xenfs /proc/xen",
         "oxenstored --pid-file /run/xenstored.pid",
-        "tries=0; until xenstore-read -s / >/dev/null 2>&1; do tries=$((tries+1)); [ $tries -gt 200 ] && break; usleep 50000; done",
+        "for try in $(seq 200); do xenstore-read -s / >/dev/null 2>&1 && break; usleep 50000; done",
         # It names dom0 itself, and must be the first to: it skips the CPU pools otherwise.
         "xen-init-dom0",
         "xenconsoled --pid-file=/run/xenconsoled.pid",

@@ -1,0 +1,222 @@
+"""Makes a nested testbed's files, once, into the cache: kernel, a root that lives in memory, the hypervisor.
+
+Main type: ``TestbedImage``. The root holds a few programs with the libraries that they load, out of Debian's packages;
+the packages' versions are in the object's ``testbed.json``. Must not: boot anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from virtoll.errors import ImageError
+from virtoll.image import debian, initramfs
+from virtoll.image.cache import Cache, Progress, default_cache
+from virtoll.image.kernel import prepare_kernel, unpacked_modules
+from virtoll.image.unpacking import decompress
+from virtoll.nested.kinds import TestbedKind
+
+_RECIPE = 1  # raise it when what is made from the same packages changes
+_MERGED = ("bin", "sbin", "lib", "lib64")
+_FOLDERS = ("dev", "proc", "run", "sys", "tmp", "root", "var", "usr", "etc")
+
+
+@dataclass(frozen=True)
+class TestbedImage:
+    """``kernel`` and ``root`` (an uncompressed cpio archive), ``hypervisor`` where the kernel is not booted itself."""
+
+    kind: TestbedKind
+    kernel: Path
+    root: Path
+    hypervisor: Path | None
+    versions: dict[str, str]
+
+
+def prepare_testbed(
+    kind: TestbedKind, *, offline: bool = False, progress: Progress | None = None, cache: Cache | None = None
+) -> TestbedImage:
+    """A testbed's files, from the cache or built now; ``ImageError`` where they are not cached and cannot be had."""
+    cache, say = cache or default_cache(), progress or (lambda _: None)
+    if debian.architecture() != "amd64":
+        raise ImageError(
+            f"nested testbeds are emulated AMD machines, for x86-64 hosts; this one is {debian.architecture()}"
+        )
+    kernel = prepare_kernel(cache, offline=offline, progress=say)
+    recipe = json.dumps([_RECIPE, asdict(kind), kernel.sha256, _init(kind)])
+    reference = f"testbed-{kind.name}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
+    found = cache.find_whole(reference)
+    if found is None:
+        if offline:
+            raise ImageError(
+                f"the testbed {kind.name} is not in the cache: run 'virtoll testbed build {kind.name}' first"
+            )
+        package = debian.fetch_package(
+            cache, "linux-image-amd64", pattern=r"linux-image-\d[\w.+-]*", offline=offline, progress=say
+        )
+        found = cache.build(
+            reference, lambda folder: _fill(folder, kind, package, kernel.release, say), say
+        )  # fmt: skip
+    hypervisor = found / "hypervisor"
+    return TestbedImage(
+        kind, kernel.vmlinuz if kind.hypervisor else kernel.vmlinux or kernel.vmlinuz, found / "root.cpio",
+        hypervisor if hypervisor.exists() else None, json.loads((found / "testbed.json").read_text(encoding="utf-8")),
+    )  # fmt: skip
+
+
+def _fill(folder: Path, kind: TestbedKind, kernel: debian.Package, release: str, progress: Progress) -> None:
+    """Fills an object with root.cpio, testbed.json, and hypervisor where there is one."""
+    debs, tree = folder.parent / "debs", folder.parent / "tree"
+    debs.mkdir()
+    versions = debian.fetch_closure(debs, kind.packages, progress)
+    progress(f"building the testbed {kind.name}")
+    tree.mkdir()
+    for deb in sorted(debs.glob("*.deb")):
+        debian.run(["dpkg-deb", "--extract", deb, tree])
+    _merge(tree)
+    modules = folder.parent / "kernel"
+    debian.unpack(kernel, modules)
+    found = unpacked_modules(modules, release, kind.modules)
+    (folder / "root.cpio").write_bytes(initramfs.write_archive(_entries(tree, kind, found)))
+    if kind.hypervisor is not None:
+        (folder / "hypervisor").write_bytes(decompress((tree / kind.hypervisor).read_bytes()))
+    (folder / "testbed.json").write_text(
+        json.dumps({**versions, kernel.name: kernel.version}, indent=1, sort_keys=True), encoding="utf-8"
+    )
+
+
+def _merge(tree: Path) -> None:
+    """/bin, /sbin, /lib and /lib64 into /usr, as Debian has it; the packages of one release are not all agreed yet."""
+    for name in _MERGED:
+        old, new = tree / name, tree / "usr" / name
+        if old.is_dir() and not old.is_symlink():
+            shutil.copytree(old, new, symlinks=True, dirs_exist_ok=True)
+            shutil.rmtree(old)
+        elif old.is_symlink():
+            old.unlink()
+        new.mkdir(parents=True, exist_ok=True)
+        old.symlink_to(f"usr/{name}")
+
+
+def _entries(tree: Path, kind: TestbedKind, modules: dict[str, bytes]) -> Iterator[initramfs.Entry]:
+    """The archive's entries, each folder before what is in it."""
+    content: dict[str, initramfs.Entry] = {}
+    for name in _FOLDERS:
+        content[name] = initramfs.folder(name)
+    for name in _MERGED:
+        content[f"usr/{name}"] = initramfs.folder(f"usr/{name}")
+        content[name] = initramfs.link(name, f"usr/{name}")
+    busybox = next(tree / name for name in ("usr/bin/busybox",) if (tree / name).is_file())
+    content["usr/bin/busybox"] = initramfs.program("usr/bin/busybox", busybox.read_bytes())
+    for file in [*_with_libraries(tree, kind.programs), *_data(tree, kind.data)]:
+        name = str(file.relative_to(tree))
+        name = f"usr/{name}" if name.partition("/")[0] in _MERGED else name
+        content[name] = _entry(name, file, tree)
+    for name, module in modules.items():
+        content[f"modules/{name}"] = initramfs.plain_file(f"modules/{name}", module)
+    order = "".join(f"{name}\n" for name in modules)
+    fixed = {
+        "modules/order": order, "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n", "etc/group": "root:x:0:\n",
+        "etc/shells": "/bin/sh\n/bin/bash\n", "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\n",
+        "etc/shadow": "root:*:19000:0:99999:7:::\n",
+    }  # fmt: skip
+    for name, text in fixed.items():
+        content[name] = initramfs.plain_file(name, text.encode())
+    content["init"] = initramfs.program("init", _init(kind).encode())
+    content["dev/console"] = initramfs.character_device("dev/console", 5, 1)
+    yield from _with_folders(content)
+
+
+def _with_folders(content: dict[str, initramfs.Entry]) -> Iterator[initramfs.Entry]:
+    made: set[str] = set()
+    for name in sorted(content):
+        parents = [str(parent) for parent in reversed(Path(name).parents) if str(parent) != "."]
+        for parent in parents:
+            if parent not in made and parent not in content:
+                made.add(parent)
+                yield initramfs.folder(parent)
+        if name not in made:
+            made.add(name)
+            yield content[name]
+
+
+def _entry(name: str, file: Path, tree: Path) -> initramfs.Entry:
+    """A file as it is, a link as what it leads to: Debian's alternatives are links out of what was taken."""
+    target = file
+    while target.is_symlink():
+        to = target.readlink()
+        target = tree / str(to).lstrip("/") if to.is_absolute() else target.parent / to
+    if not target.is_file():
+        raise ImageError(f"the testbed's file {name} is not in Debian's packages")
+    content = target.read_bytes()
+    executable = bool(target.stat().st_mode & 0o100)
+    return initramfs.program(name, content) if executable else initramfs.plain_file(name, content)
+
+
+def _with_libraries(tree: Path, programs: Sequence[str]) -> list[Path]:
+    """The programs and every library that the tree's own dynamic linker would load for them."""
+    linker = tree / "usr/lib64/ld-linux-x86-64.so.2"
+    while linker.is_symlink():
+        to = linker.readlink()
+        linker = tree / str(to).lstrip("/") if to.is_absolute() else linker.parent / to
+    places = ":".join(str(tree / place) for place in ("usr/lib/x86_64-linux-gnu", "usr/lib", "usr/lib/xen-4.17/lib"))
+    found = {tree / "usr/lib64/ld-linux-x86-64.so.2": None, tree / "usr/lib/x86_64-linux-gnu/libgcc_s.so.1": None}
+    for name in programs:
+        program = tree / name
+        if not program.exists() and not program.is_symlink():
+            raise ImageError(f"the testbed's program {name} is not in Debian's packages")
+        found[program] = None
+        real = program.resolve() if program.resolve().is_relative_to(tree) else program
+        if not real.read_bytes().startswith(b"\x7fELF"):
+            continue
+        for line in debian.run([linker, "--library-path", places, "--list", real]).splitlines():
+            if "=> not found" in line:
+                raise ImageError(f"the testbed's program {name} needs {line.split()[0]}, which no package has")
+            if "=> /" in line:
+                found[Path(line.split("=> ")[1].split(" (")[0])] = None
+    return list(found)
+
+
+def _data(tree: Path, names: Sequence[str]) -> Iterator[Path]:
+    for name in names:
+        if name.endswith("/"):
+            yield from sorted(file for file in (tree / name).rglob("*") if file.is_file() or file.is_symlink())
+        elif (tree / name).exists() or (tree / name).is_symlink():
+            yield tree / name
+
+
+def _init(kind: TestbedKind) -> str:
+    """The first process: mounts, modules, the product, the management NIC, the SSH server; it then reaps for ever.
+
+    The NIC, the address and the keys come with the boot's own archive (``machine``), which is unpacked over this one.
+    """
+    return "\n".join(
+        [
+            "#!/bin/busybox sh",
+            "/bin/busybox mkdir -p /proc /sys /dev /run /tmp /var/log /usr/local/bin",
+            "/bin/busybox --install -s /usr/bin 2>/dev/null",
+            "export PATH=/usr/sbin:/usr/bin:/usr/lib/xen-4.17/bin HOME=/root",
+            "mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev",
+            "mkdir -p /dev/pts /dev/shm /dev/net; mount -t devpts devpts /dev/pts; mount -t tmpfs run /run",
+            "mkdir -p /run/lock; [ -e /var/run ] || ln -s /run /var/run; [ -e /var/lock ] || ln -s /run/lock /var/lock",
+            f"exec </dev/{kind.console} >/dev/{kind.console} 2>&1",
+            'while read module; do insmod /modules/$module || echo "insmod $module failed"; done </modules/order',
+            "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6",
+            "ip link set lo up",
+            *kind.start,
+            ". /virtoll/boot.sh",
+            "for device in /sys/class/net/*; do",
+            '  if [ "$(cat $device/address)" = "$MANAGEMENT_MAC" ]; then',
+            "    ip address add $MANAGEMENT_ADDRESS dev ${device##*/}; ip link set ${device##*/} up",
+            "  fi",
+            "done",
+            "chmod 0700 /root /root/.ssh; chmod 0600 /root/.ssh/authorized_keys",
+            "mkdir -p /etc/dropbear; dropbear -R -s -j -k -P /run/dropbear.pid",
+            "echo virtoll testbed ready after $(cut -d' ' -f1 /proc/uptime) s",
+            "while true; do sleep 3600; done",
+            "",
+        ]
+    )

@@ -1,0 +1,197 @@
+"""Boots a nested testbed: a whole hypervisor host under QEMU's emulation, inside the lab, on taps of the lab.
+
+Main types: ``NestedMachine`` and the context manager ``nested_machine``. The host's management NIC leads to the lab and
+nowhere else; its key is made for this one boot. It ends with the lab, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from virtoll.errors import GuestError
+from virtoll.image import initramfs
+from virtoll.lab.inside import Lab, end_process, wait_until
+from virtoll.lab.network import GuestNetwork, Network, plan_links
+from virtoll.nested.build import TestbedImage
+from virtoll.platforms.monitor import Monitor
+
+FIRST_OWNER = 180  # of the links that lead to testbeds: guests have the numbers below
+SOURCES = 3
+_BOOT_SECONDS = 240.0
+_BINARY = "qemu-system-x86_64"
+_MTU_BYTES = 1500
+
+
+@dataclass
+class NestedMachine:
+    """A host that answers. ``ssh``: the command prefix that reaches it; ``links``: its NICs, as guests of the lab have
+    them (``guest_mac`` is the NIC's); ``baked``: files that it has from the start, by their SHA-256.
+    """
+
+    image: TestbedImage
+    number: int
+    links: GuestNetwork
+    process: subprocess.Popen[bytes]
+    monitor: Monitor
+    console: Path
+    ssh: tuple[str, ...] = ()
+    baked: Mapping[str, Path] = field(default_factory=dict)
+
+    def park(self) -> None:
+        """Stop its virtual CPUs: it uses none of this machine's CPU time any more."""
+        self.monitor.execute("stop")
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.monitor.execute("cont")
+
+
+@contextlib.contextmanager
+def nested_machine(
+    image: TestbedImage, number: int, lab: Lab, files: Sequence[Path], network: Network
+) -> Iterator[NestedMachine]:
+    """Boot a testbed and wait until it takes commands; ``GuestError`` with the end of its console when it does not.
+
+    ``number`` counts the testbeds of a lab; ``files`` are those that it shall have from the start.
+    """
+    if shutil.which(_BINARY) is None:
+        raise GuestError(f"{_BINARY}: not found; a nested testbed needs it: apt-get install qemu-system-x86")
+    folder = lab.guest_folder(f"testbed-{image.kind.name}")
+    links = plan_links(FIRST_OWNER + number, SOURCES, _MTU_BYTES)
+    tap = f"m{number}"
+    baked = {_digest(path): Path("/virtoll/files") / _digest(path) for path in files}
+    key = _key(lab, folder)
+    _write_root(folder / "initrd", image.root, _boot_archive(number, key, files))
+    with contextlib.ExitStack() as stack:
+        lab.run(["ip", "tuntap", "add", "dev", tap, "mode", "tap"], "management NIC")
+        stack.callback(_quietly, lambda: lab.run(["ip", "link", "del", tap], "management NIC"))
+        lab.run(["ip", "address", "add", f"10.63.{number}.1/24", "dev", tap], "management NIC")
+        lab.run(["ip", "link", "set", tap, "up"], "management NIC")
+        stack.callback(network.remove, links)
+        taps = [(tap, _management_mac(number))]
+        taps += [(network.tap_port(link).interface or "", link.guest_mac) for link in links.links]
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = lab.spawn(
+                _command(image, folder, taps, theirs.fileno()), f"testbed {image.kind.name}",
+                pass_fds=(theirs.fileno(),), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        stack.callback(end_process, process)
+        monitor = Monitor(ours, f"testbed {image.kind.name}")
+        stack.callback(monitor.close)
+        machine = NestedMachine(image, number, links, process, monitor, folder / "console.txt", baked=baked)
+        machine.ssh = stack.enter_context(_connected(machine, lab, folder))
+        yield machine
+
+
+def _command(image: TestbedImage, folder: Path, taps: Sequence[tuple[str, str]], monitor: int) -> list[str]:
+    kind = image.kind
+    words = f"console={kind.console} quiet net.ifnames=0 cryptomgr.notests"
+    argv = [
+        _BINARY, "-accel", "tcg,thread=multi", "-cpu", kind.cpu, "-smp", "2", "-m", f"{kind.memory_mib}M", "-M", "q35",
+        "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        "-chardev", f"file,id=console,path={folder / 'console.txt'}", "-serial", "chardev:console",
+        "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control",
+        "-device", "virtio-rng-pci",
+    ]  # fmt: skip
+    if image.hypervisor is not None:
+        # Multiboot: the first module is dom0's kernel with its arguments; no comma may be among them.
+        modules = f"{image.kernel} {words},{folder / 'initrd'}"
+        argv += ["-kernel", str(image.hypervisor), "-append", kind.hypervisor_arguments, "-initrd", modules]
+    else:
+        argv += ["-kernel", str(image.kernel), "-append", words, "-initrd", str(folder / "initrd")]
+    for number, (tap, mac) in enumerate(taps):
+        argv += ["-netdev", f"tap,id=n{number},ifname={tap},script=no,downscript=no"]
+        argv += ["-device", f"virtio-net-pci,netdev=n{number},mac={mac},romfile="]
+    return argv
+
+
+def _management_mac(number: int) -> str:
+    return f"02:76:74:06:00:{number:02x}"
+
+
+def _key(lab: Lab, folder: Path) -> str:
+    """A key pair for this boot alone; the public half."""
+    lab.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "virtoll", "-f", str(folder / "key")], "key")
+    return (folder / "key.pub").read_text(encoding="utf-8")
+
+
+def _boot_archive(number: int, key: str, files: Sequence[Path]) -> bytes:
+    """What is unpacked over the testbed's root: address, key, and files by their SHA-256."""
+    settings = f"MANAGEMENT_MAC={_management_mac(number)}\nMANAGEMENT_ADDRESS=10.63.{number}.2/24\n"
+    content = {_digest(path): initramfs.program(f"virtoll/files/{_digest(path)}", path.read_bytes()) for path in files}
+    return initramfs.write_archive([
+        initramfs.folder("root"), initramfs.folder("root/.ssh"),
+        initramfs.plain_file("root/.ssh/authorized_keys", key.encode()),
+        initramfs.folder("virtoll"), initramfs.plain_file("virtoll/boot.sh", settings.encode()),
+        initramfs.folder("virtoll/files"), *content.values(),
+    ])  # fmt: skip
+
+
+def _write_root(target: Path, root: Path, more: bytes) -> None:
+    with target.open("wb") as file, root.open("rb") as source:
+        shutil.copyfileobj(source, file, 1 << 20)
+        file.write(bytes(-file.tell() % 512))
+        file.write(more)
+
+
+@contextlib.contextmanager
+def _connected(machine: NestedMachine, lab: Lab, folder: Path) -> Iterator[tuple[str, ...]]:
+    """Wait for the SSH server and keep one connection, which all commands share; the prefix of a command."""
+    address, control = f"10.63.{machine.number}.2", folder / "control"
+    common = (
+        "-F", "/dev/null", "-T", "-i", str(folder / "key"), "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes",
+        "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
+        "-o", "HostKeyAlgorithms=ssh-ed25519", "-o", "ConnectTimeout=60", "-o", f"ControlPath={control}",
+    )  # fmt: skip
+    _await(machine, lambda: _answers(address), "its SSH server")
+    argv = ["ssh", *common, "-o", "ControlMaster=yes", "-N", f"root@{address}"]
+    master = lab.spawn(argv, f"connection to testbed {machine.image.kind.name}", stderr=subprocess.PIPE)
+    try:
+        _await(machine, lambda: control.exists() or master.poll() is not None, "the login")
+        if master.poll() is not None:
+            said = master.stderr.read().decode(errors="replace").strip() if master.stderr else ""
+            raise GuestError(f"testbed {machine.image.kind.name}: the login failed: {said or 'no message'}")
+        yield ("ssh", *common, "-o", "ControlMaster=no", f"root@{address}", "--")
+    finally:
+        end_process(master)
+
+
+def _await(machine: NestedMachine, condition: object, awaited: str) -> None:
+    """Until it holds; with the end of the console when the machine ends or takes too long."""
+    assert callable(condition)
+    who = f"testbed {machine.image.kind.name}"
+    try:
+        wait_until(lambda: condition() or machine.process.poll() is not None, _BOOT_SECONDS, awaited)
+        if machine.process.poll() is not None:
+            raise GuestError("QEMU ended")
+    except GuestError as error:
+        ended = machine.process.poll() is not None
+        said = machine.process.stderr.read() if ended and machine.process.stderr is not None else b""
+        console = machine.console.read_bytes() if machine.console.exists() else b""
+        last = [line.strip() for line in (console + said).decode(errors="replace").splitlines() if line.strip()][-3:]
+        raise GuestError(f"{who} did not come up: {error}; it said last: {' / '.join(last) or 'nothing'}") from error
+
+
+def _answers(address: str) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((address, 22), timeout=1.0) as connection:
+        connection.settimeout(10.0)
+        return connection.recv(4) == b"SSH-"
+    return False
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _quietly(action: object) -> None:
+    assert callable(action)
+    with contextlib.suppress(GuestError):
+        action()
