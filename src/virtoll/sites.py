@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from virtoll.agent import AgentClient, Caller
@@ -83,6 +83,7 @@ class Sites:
         }
         site = replace(self._site(remote, nics), sleeper=machine)
         machine.park()
+        self.stack.callback(_quietly, machine.resume)  # what ends before it is ended over the connection
         return site
 
     def _remote(self, connection: Connection) -> RemoteHost:
@@ -94,6 +95,11 @@ class Sites:
         cpus = tuple(range(int(counters.call("facts", deadline_seconds=_READY_SECONDS)["cpus_online"])))
         network = RemoteNetwork(remote, nics)
         return replace(self.here, lab=remote, network=network, counters=counters, far=None, cpus=cpus)
+
+
+def _quietly(action: Callable[[], None]) -> None:
+    with contextlib.suppress(GuestError):
+        action()
 
 
 @contextlib.contextmanager

@@ -240,8 +240,8 @@ def kill(live: Connected) -> None:
     """Have the guest die at once, by what its host has for it, behind its driver's back."""
     site, name = live.site.lab, live.kind.platform
     if name.startswith("qemu"):
-        machine_of = next(link.guest_mac for link in live.bench.network.links)
-        site.run(["pkill", "-KILL", "-f", f"qemu-system.*{machine_of}"], "kill")
+        running = [line for line in site.run(["ps"], "look").splitlines() if live.bench.network.sink.guest_mac in line]
+        site.run(["kill", "-KILL", *(line.split()[0] for line in running if "{" not in line)], "kill")
     else:
         raise NotImplementedError(f"how to kill a guest of {name}")
 

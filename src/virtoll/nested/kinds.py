@@ -43,7 +43,7 @@ KVM = TestbedKind(
     memory_mib=2048,
     packages=(*_COMMON_PACKAGES, "qemu-system-x86", "seabios", "qemu-system-data"),
     programs=(*_COMMON_PROGRAMS, "usr/bin/qemu-system-x86_64"),
-    modules=(*_COMMON_MODULES, "kvm-amd", "vhost_net"),
+    modules=(*_COMMON_MODULES, "kvm_amd", "vhost_net"),
     data=(
         "usr/share/seabios/bios-256k.bin", "usr/share/seabios/bios.bin", "usr/share/qemu/bios-microvm.bin",
         "usr/share/qemu/linuxboot_dma.bin", "usr/share/qemu/kvmvapic.bin", "usr/share/qemu/pvh.bin",
@@ -68,7 +68,7 @@ XEN = TestbedKind(
         "usr/bin/xenstore", "usr/sbin/bridge", "usr/sbin/brctl",
     ),
     modules=(
-        *_COMMON_MODULES, "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xenfs", "xen-privcmd", "xen-netback",
+        *_COMMON_MODULES, "xen_evtchn", "xen_gntdev", "xen_gntalloc", "xenfs", "xen_privcmd", "xen_netback",
     ),
     data=("etc/xen/", "etc/default/", "usr/lib/xen-common/", "usr/lib/xen-4.17/boot/"),
     start=(
