@@ -73,7 +73,7 @@ class Sites:
             raise GuestError(str(error)) from error
         image = self.here.image
         kernels = [path for path in (image.kernel.vmlinuz, image.kernel.vmlinux) if path is not None]
-        files = (image.agent, *kernels, image.initramfs)
+        files = (image.agent, *kernels, image.initramfs, image.disk_initramfs)
         machine = self.stack.enter_context(nested_machine(made, number, self.lab, files, self.network))
         self.here.require_peer().call("network", **peer_request(machine.links))
         remote = self._remote(Connection(host.words, machine.ssh, baked=machine.baked))

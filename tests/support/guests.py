@@ -21,6 +21,7 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
 from virtoll.platforms.managed import ManagedMachine
+from virtoll.platforms.xen import domains
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
 from virtoll.testbed import HostAddress
@@ -131,6 +132,18 @@ NESTED: dict[str, Kind] = {
     "nested-kvm-vhost": Kind(
         "qemu-kvm", {"vhost": "on"}, host="nested:kvm", kernel="image", vlans=True, slow=True, variant=True
     ),
+    "nested-xen-pv": Kind("xen", {"type": "pv"}, host="nested:xen", kernel="image", vlans=True, slow=True),
+    "nested-xen-pv-routed": Kind(
+        "xen",
+        {"type": "pv", "attachment": "routed"},
+        host="nested:xen",
+        attachment="routed",
+        kernel="image",
+        vlans=True,
+        slow=True,
+        variant=True,
+    ),
+    "nested-xen-pvh": Kind("xen", {"type": "pvh"}, host="nested:xen", kernel="image", vlans=True, slow=True),
 }
 NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
 ALL_KINDS = {**KINDS, **ATTACHED, **NESTED}
@@ -242,6 +255,8 @@ def kill(live: Connected) -> None:
     if name.startswith("qemu"):
         running = [line for line in site.run(["ps"], "look").splitlines() if live.bench.network.sink.guest_mac in line]
         site.run(["kill", "-KILL", *(line.split()[0] for line in running if "{" not in line)], "kill")
+    elif name == "xen":
+        site.run(["xl", "destroy", domain_of(live)], "kill")
     else:
         raise NotImplementedError(f"how to kill a guest of {name}")
 
@@ -251,4 +266,11 @@ def left_of(live: Connected) -> list[str]:
     if live.kind.platform.startswith("qemu"):
         processes = live.site.lab.run(["ps"], "look").splitlines()
         return [line for line in processes if any(link.guest_mac in line for link in live.bench.network.links)]
+    if live.kind.platform == "xen":
+        return [name for name in domains(live.site.lab) if name == domain_of(live)]
     raise NotImplementedError(f"what {live.kind.platform} has left")
+
+
+def domain_of(live: Connected) -> str:
+    """The name that Xen knows it by."""
+    return f"{live.site.lab.lab_id}-{live.wanted.name.replace('/', '-')}"

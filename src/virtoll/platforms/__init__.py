@@ -17,6 +17,7 @@ from virtoll.platforms.oci import AnyRuntime, Crun, Runc
 from virtoll.platforms.podman import Podman
 from virtoll.platforms.qemu import QemuKvm, QemuTcg
 from virtoll.platforms.uml import UserModeLinux
+from virtoll.platforms.xen import Xen
 
 PLATFORMS: dict[str, type[Platform]] = {
     "native": Native,
@@ -33,6 +34,7 @@ PLATFORMS: dict[str, type[Platform]] = {
     "uml": UserModeLinux,
     "qemu-tcg": QemuTcg,
     "qemu-kvm": QemuKvm,
+    "xen": Xen,
     "firecracker": Firecracker,
     "cloud-hypervisor": CloudHypervisor,
     "fake": Fake,

@@ -89,6 +89,11 @@ class GuestHost(Protocol):
         ...
 
     @property
+    def lab_id(self) -> str:
+        """``virtoll-`` and 12 hex digits: what the names of all begin with that a run makes on a host."""
+        ...
+
+    @property
     def remote(self) -> bool:
         """Whether this machine's processes, descriptors and paths mean nothing there."""
         ...

@@ -74,6 +74,11 @@ class RemoteHost:
         return self.connection.name
 
     @property
+    def lab_id(self) -> str:
+        """The lab's."""
+        return self.lab.lab_id
+
+    @property
     def remote(self) -> bool:
         """It is not this machine."""
         return True

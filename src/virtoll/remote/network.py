@@ -47,7 +47,7 @@ class RemoteNetwork:
     def _through(self, link: Link, nic: FarNic) -> Link:
         return replace(
             link, peer_mac=nic.peer_mac, peer_interface=nic.peer_interface, lab_interface=nic.name, trunk=nic.name,
-            bridge=f"virtoll-{link.name}", port_interface=f"virtoll-{link.owner}{link.name}",
+            bridge=f"virtoll-{link.name}", port_interface=f"virtoll{link.owner}{link.name}",
         )  # fmt: skip
 
     def bridge_port(self, link: Link, port: str | None = None) -> str:
