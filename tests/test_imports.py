@@ -67,8 +67,10 @@ ALLOWED: dict[str, frozenset[str]] = {
         "unprivileged": "image",
         "doctor": "errors experiment fleet ground lab platforms probes progress run unprivileged",
         "shell": "agent errors experiment fleet ground lab platforms progress run",
-        "cli": "doctor errors experiment hosts image lab manifest plan platforms progress report run samples shell "
-        "unprivileged workloads",
+        "held": "errors fleet ground lab nested progress remote testbed",
+        "cli_testbed": "errors held image lab nested",
+        "cli": "cli_testbed doctor errors experiment hosts image lab manifest nested plan platforms progress report run "
+        "samples shell unprivileged workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()

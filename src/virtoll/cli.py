@@ -22,8 +22,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from virtoll import __version__
-from virtoll.errors import Interrupted, LabError, StorageError, UsageError, VirtollError
+from virtoll import __version__, cli_testbed
+from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
 from virtoll.experiment import (
     Experiment,
     describe_parameters,
@@ -43,6 +43,7 @@ app = typer.Typer(
 )
 listing = typer.Typer(help="What there is: platforms, workloads, experiments, runs, figures.", no_args_is_help=True)
 app.add_typer(listing, name="list")
+app.add_typer(cli_testbed.app, name="testbed")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")]
@@ -472,8 +473,23 @@ def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
     from virtoll.hosts.session import open_session
     from virtoll.image.guest import built_agent
 
+    _prepare_testbeds(experiment)
     with open_session(experiment.testbed, built_agent()) as (variables, descriptors):
         return run_in_lab(arguments, variables, descriptors)
+
+
+def _prepare_testbeds(experiment: Experiment) -> None:
+    """The files of the nested testbeds that it names; one that cannot be made costs its own platforms, not the run."""
+    kinds = {choice.host.nested for choice in experiment.platforms if choice.host is not None and choice.host.nested}
+    if not kinds:
+        return
+    from virtoll.nested import TESTBEDS, prepare_testbed
+
+    for name in sorted(kinds & set(TESTBEDS)):
+        try:
+            prepare_testbed(TESTBEDS[name], progress=lambda text: console.print(text, highlight=False, markup=False))
+        except ImageError as error:
+            errors.print(f"virtoll: {error}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _check_lab() -> None:

@@ -78,7 +78,7 @@ def _run_inside(nodeids: list[str], config: pytest.Config) -> dict[str, list[dic
         variables = environment(**{LAB_VARIABLE: lab_id, REPORTS_VARIABLE: file.name})
         # The runner stands in the place of ``virtoll.lab.init``, and is known by that name: see ``inside_lab``.
         runner = [sys.executable, "-m", "tests.support.inside", "virtoll.lab.init"]
-        command = [*_namespace_command(), *runner, "-q", *nodeids]
+        command = [*_namespace_command(), *runner, "-q", "-m", "nested or not nested", *nodeids]  # chosen outside
         if durations := config.getoption("durations", None):
             command.append(f"--durations={durations}")
         deadline = DEADLINE_SECONDS + SECONDS_PER_TEST * len(nodeids)

@@ -1,0 +1,123 @@
+"""``virtoll testbed``: build, bring up, list, look into, and end nested testbeds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from virtoll.errors import UsageError
+from virtoll.lab.launch import inside_lab, run_in_lab
+
+app = typer.Typer(help="Whole hypervisor hosts, emulated: to try a product by hand.", no_args_is_help=True)
+console = Console()
+
+Kind = Annotated[str, typer.Argument(help="xen, kvm or virtualbox.", metavar="KIND")]
+
+
+@app.command()
+def build(kind: Kind) -> None:
+    """Make a testbed's files in the cache, without starting it; a run that needs one does so too."""
+    _build(kind)
+
+
+@app.command()
+def up(kind: Kind) -> None:
+    """Boot a testbed that stays up until 'down'; runs boot their own."""
+    from virtoll import held
+    from virtoll.image import prepare_image
+
+    _build(kind)
+    prepare_image("tiny", progress=_say)
+    one = held.start(kind)
+    _say(f"testbed {kind} is up (lab {one.lab_id}, process {one.pid}); look into it: virtoll testbed shell {kind}")
+
+
+@app.command()
+def down(
+    kind: Annotated[str | None, typer.Argument(help="xen, kvm or virtualbox.", metavar="KIND")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,
+) -> None:
+    """End a testbed with all that is on it."""
+    from virtoll import held
+
+    if everything == (kind is not None):
+        raise UsageError("name one kind of testbed, or give --all; 'virtoll testbed list' shows what is up")
+    for one in held.held() if kind is None else [held.find(kind)]:
+        held.end(one)
+        _say(f"testbed {one.kind} is down")
+
+
+@app.command("list")
+def list_testbeds(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Every kind, whether its files are made, and what is up."""
+    from virtoll import held
+    from virtoll.errors import ImageError
+    from virtoll.nested import TESTBEDS, prepare_testbed
+
+    running = {one.kind: one for one in held.held()}
+    rows = []
+    for name, kind in TESTBEDS.items():
+        try:
+            prepare_testbed(kind, offline=True)
+            built = True
+        except ImageError:
+            built = False
+        one = running.get(name)
+        rows.append(
+            {"kind": name, "title": kind.title, "built": built, "up": one is not None,
+             **({} if one is None else one.as_row())}
+        )  # fmt: skip
+    if as_json:
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        return
+    table = Table("kind", "what it is", "built", "up since", "process")
+    for row in rows:
+        since = row.get("since")
+        words = datetime.fromtimestamp(float(str(since)), UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if since else "-"
+        table.add_row(
+            str(row["kind"]), str(row["title"]), "yes" if row["built"] else "no", words, str(row.get("pid", "-"))
+        )
+    console.print(table)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def shell(
+    kind: Kind,
+    argv: Annotated[list[str] | None, typer.Argument(help="A program to run there instead of a shell.")] = None,
+) -> None:
+    """A shell on a testbed that is up, or one program run there (after '--'), whose exit code is returned."""
+    from virtoll import held
+
+    one = held.find(kind)
+    words = held.command(one, argv or [], terminal=not argv and sys.stdin.isatty())
+    sys.exit(subprocess.run(words, check=False).returncode)
+
+
+@app.command(hidden=True)
+def hold(kind: Kind) -> None:
+    """What 'up' leaves in the background: first outside a lab, then in it."""
+    from virtoll import held
+
+    held.known_kind(kind)
+    if inside_lab() is None:
+        sys.exit(run_in_lab(["testbed", "hold", kind]))
+    held.hold(kind)
+
+
+def _build(kind: str) -> None:
+    from virtoll import held
+    from virtoll.nested import TESTBEDS, prepare_testbed
+
+    prepare_testbed(TESTBEDS[held.known_kind(kind)], progress=_say)
+
+
+def _say(text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.file.flush()
