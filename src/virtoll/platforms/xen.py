@@ -234,7 +234,7 @@ def _routed_link(host: GuestHost, link: Link) -> Iterator[None]:
     withdraw = [host.guard(argv) for argv in undo]
     try:
         host.run(["ip", "-batch", "-"], "router", stdin="".join(f"{line}\n" for line in (
-            f"link set {vif} nomaster",
+            f"link set {vif} nomaster down",
             f"link set {vif} address {link.router_macs[1]}",
             f"link add {inner} address {link.router_macs[0]} type veth peer name {outer}",
             f"link set {outer} mtu {link.mtu_bytes} master {link.bridge} up",
