@@ -32,6 +32,7 @@ _VERDICT_CLASS = {
     Verdict.FASTER: "faster",
     Verdict.NONE: "same",
     Verdict.UNDECIDED: "same",
+    Verdict.FUNCTIONAL: "branded",
     Verdict.NOT_MEASURED: "missing",
 }
 
@@ -79,6 +80,8 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "control_line": headline.control_line(analysis),
         "host_line": headline.host_line(analysis),
         "bound_line": headline.bound_line(analysis),
+        "brand_line": headline.brand_line(analysis),
+        "brands": analysis.brands,
         "brand_class": headline.brand_class(analysis.fitness.brand),
         "compared": compared,
         "left_out": _left_out(analysis, compared),
@@ -194,7 +197,9 @@ def _median_row(analysis: Analysis, task: Task) -> TableRow:
         unit = task.metric.unit
         spread = f"{units.value(show.low, unit)} to {units.value(show.high, unit)}" if show else "one block"
         flagged = f", {len(cell.outliers)} flagged" if cell.outliers else ""
-        cells.append(Shown(units.value(cell.median, unit), f"{spread}, n = {cell.blocks}{flagged}"))
+        small = f"{spread}, n = {cell.blocks}{flagged}"
+        brand = analysis.brands.get(platform)
+        cells.append(Shown(units.value(cell.median, unit), small, "branded" if brand else "", but=brand or ""))
     return TableRow(task.label, tuple(cells))
 
 

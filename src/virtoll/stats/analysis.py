@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from virtoll.guest_records import DensityRecord, FootprintRecord
 from virtoll.points import CalibrationRecord
 from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
+from virtoll.stats.brands import brands_of, hosts_of, why_other_host
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
@@ -58,6 +59,7 @@ class Analysis:
 
     `cells` is by (platform, task) and holds only cells with values; `comparisons` has one entry for each platform other
     than baseline and control and each task; `control` one for each task (A/A), none where there is no control.
+    `brands`: the platforms whose numbers are no results, with the reason (`stats/brands.py`).
     """
 
     data: RunData
@@ -86,6 +88,7 @@ class Analysis:
     guests: tuple[GuestCost, ...]
     host_cpu: tuple[CpuUse, ...]
     densities: tuple[Density, ...]
+    brands: Mapping[str, str]
 
     @property
     def baseline(self) -> str | None:
@@ -130,7 +133,8 @@ def analyse(data: RunData) -> Analysis:
     tasks = tasks_of(data.manifest, data.trials)
     observations, gaps = observations_of(tasks, data.trials)
     cells = _cells(observations, platforms, tasks)
-    comparisons, control = _compare_all(data, platforms, tasks, cells)
+    brands = brands_of(data.manifest, data.boots, data.trials)
+    comparisons, control = _compare_all(data, platforms, tasks, cells, brands)
     prior = prior_of([*control, *comparisons])
     control, comparisons = correct(moderate(control, prior)), correct(moderate(comparisons, prior))
     family = sum(one.p_value is not None for one in comparisons)
@@ -168,8 +172,9 @@ def analyse(data: RunData) -> Analysis:
             headroom, sweeps, losses, paces, backends, tasks, data.manifest.pinning, calibrated=bool(data.calibrations)
         ),
         guests=guest_costs(data.boots, data.footprints, platforms),
-        host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline),
+        host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, brands),
         densities=densities(data.density),
+        brands=brands,
     )
 
 
@@ -197,22 +202,28 @@ def _cells(
 
 
 def _compare_all(
-    data: RunData, platforms: Sequence[str], tasks: Sequence[Task], cells: Mapping[tuple[str, Task], CellSummary]
+    data: RunData,
+    platforms: Sequence[str],
+    tasks: Sequence[Task],
+    cells: Mapping[tuple[str, Task], CellSummary],
+    brands: Mapping[str, str],
 ) -> tuple[list[Comparison], list[Comparison]]:
     """Every platform against the baseline, and the control against it; both uncorrected; empty without a baseline."""
     baseline, control = data.manifest.baseline, data.manifest.control
     if baseline is None:
         return [], []
-    agents = agents_by_platform(data.boots)
+    agents, hosts = agents_by_platform(data.boots), hosts_of(data.manifest)
     compared: list[Comparison] = []
     for platform in platforms:
         if platform == baseline:
             continue
-        refused = why_platform_incomparable(agents, platform, baseline)
+        brand = brands.get(platform) or brands.get(baseline)
+        elsewhere = None if brand else why_other_host(hosts, platform, baseline)
+        refused = why_platform_incomparable(agents, platform, baseline) or elsewhere
         for task in tasks:
             own = None if refused else cells.get((platform, task))
             why = refused or _why_missing(data, platform, task) or _why_missing(data, baseline, task)
-            compared.append(compare(task, platform, own, cells.get((baseline, task)), why))
+            compared.append(compare(task, platform, own, cells.get((baseline, task)), why, brand))
     return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
 
 
