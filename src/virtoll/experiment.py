@@ -101,6 +101,13 @@ class PlatformChoice:
     parameters: Parameters
     host: HostAddress | None = None
 
+    @property
+    def whereabouts(self) -> dict[str, str | None]:
+        """``host`` in words and ``brand``, as all records of this platform have them."""
+        if self.host is None:
+            return {"host": "this machine", "brand": None}
+        return {"host": self.host.words, "brand": self.host.brand}
+
 
 @dataclass(frozen=True)
 class WorkloadChoice:

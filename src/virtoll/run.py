@@ -177,6 +177,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
         "points": outcome.points,
         "evidence": evidence,
         "host_cpu": host_cpu,
+        **trial.platform.whereabouts,
     }
 
 
@@ -190,6 +191,7 @@ def _skip_unavailable(plan: Plan, folder: RunFolder, ground: Ground) -> None:
             folder.append_trial({
                 **manifest.trial_entry(trial), **never,
                 "attempt": 1, "status": "skipped", "reason": reasons[label], "evidence": [],
+                **trial.platform.whereabouts,
             })  # fmt: skip
 
 

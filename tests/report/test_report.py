@@ -17,6 +17,7 @@ from virtoll.report import ReportResult, build_report, headline_table
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.style import KNOWN, platform_styles
 from virtoll.stats.analysis import analyse
+from virtoll.testbed import FUNCTIONAL_ONLY
 
 KVM = {"qemu-kvm": "/dev/kvm does not exist on <this> host"}
 RUNS = {
@@ -35,6 +36,10 @@ RUNS = {
     "control differs": Truth({"native": {}, "native-again": {"cpu": 1.5}, "runc": {}}, noise=0.005),
     "wired": Truth(REALISTIC, wired=True),
     "weighed": Truth(REALISTIC, weighed=True),
+    "nested": Truth(
+        REALISTIC | {"xen": {"packet path": 300.0, "cpu": 40.0}}, wired=True, weighed=True,
+        brands={"xen": ("nested xen", FUNCTIONAL_ONLY)}, clock_error={"xen": 0.01},
+    ),
     "one platform": Truth({"native": {}}, control=None, frame_sizes=(64,)),
 }  # fmt: skip
 

@@ -172,7 +172,7 @@ def brand_line(analysis: Analysis) -> str:
         own = [label for label, its in analysis.brands.items() if its == brand]
         named = ", ".join(f"{label} on {hosts[label]}" if label in hosts else label for label in own)
         sentences.append(
-            f"{BRAND_SIGN} {brand}: {named}. These show that it works; no number of theirs is a result, and no ratio "
+            f"{BRAND_SIGN} {brand} ({named}). This shows that it works; no number of it is a result, and no ratio "
             "to the bare host is a cost."
         )
     return " ".join(sentences)

@@ -42,8 +42,9 @@ def draw(analysis: Analysis) -> "Figure":
                 _dot(panel, comparison, height, styles[platform], limits)
                 branding.cross(panel, analysis, platform, comparison.share * 100, height)
                 if len(platforms) > _TOLD_APART or comparison.brand:
-                    panel.annotate(branding.name(analysis, platform), (1.0, height), (3, 0), xycoords=("axes fraction", "data"), va="center",
-                                   textcoords="offset points", fontsize=5.5, color=MUTED)  # fmt: skip
+                    panel.annotate(branding.name(analysis, platform), (1.0, height), (3, 0), va="center",
+                                   xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=5.5,
+                                   color=MUTED)  # fmt: skip
                 if any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or "")):
                     panel.annotate("generator-bound", (comparison.share * 100, height), (0, 3.5), ha="center",
                                    textcoords="offset points", fontsize=5.5, color=MUTED)  # fmt: skip
