@@ -49,6 +49,7 @@ def build(
             "scenario": experiment.scenario,
             "blocks": experiment.blocks,
             "seed": experiment.seed,
+            "study": experiment.study,
             "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes, "marks": experiment.marks},
         },
         "command": command,

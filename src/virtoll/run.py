@@ -25,6 +25,7 @@ from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Platform, Probe
 from virtoll.progress import Progress
+from virtoll.published import study_names
 from virtoll.samples import RunFolder
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Measurement
@@ -36,6 +37,7 @@ def catalogue() -> Catalogue:
         platforms={name: platform.parameter_model for name, platform in PLATFORMS.items()},
         workloads={name: workload.parameter_model for name, workload in WORKLOADS.items()},
         controls={name: platform.control_of for name, platform in PLATFORMS.items() if platform.control_of},
+        studies=study_names(),
     )
 
 

@@ -17,6 +17,7 @@ from tests.support.synthetic_wire import add_wire, calibrated
 
 from virtoll.guest_records import DensityRecord, FootprintRecord
 from virtoll.points import CalibrationRecord
+from virtoll.published import load_study
 from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.samples import RunFolder, parse_record
 from virtoll.stats.analysis import RunData
@@ -143,6 +144,7 @@ def run_data(truth: Truth) -> RunData:
         tuple(parse_record(CalibrationRecord, line) for line in lines["calibration"]),
         tuple(parse_record(FootprintRecord, line) for line in lines["footprints"]),
         tuple(parse_record(DensityRecord, line) for line in lines["density"]),
+        load_study(truth.study) if truth.study else None,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import StorageError
+from virtoll.published import Study, load_study, study_names
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
 from virtoll.report.figures import FIGURES
@@ -38,7 +39,14 @@ def load(run_directory: Path) -> RunData:
         folder.calibrations(),
         folder.footprints(),
         folder.density(),
+        _study(folder),
     )
+
+
+def _study(folder: RunFolder) -> Study | None:
+    """What the experiment's study published; None where it names none, or one that this Virtoll does not have."""
+    name = folder.manifest.experiment.get("study")
+    return load_study(name) if name in study_names() else None
 
 
 def build_report(run_directory: Path, output: Path | None = None) -> ReportResult:

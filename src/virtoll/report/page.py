@@ -19,6 +19,8 @@ from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.guests import guests_context
 from virtoll.report.rows import Shown, TableRow
+from virtoll.report.study import study_context
+from virtoll.report.tables import csv_tables
 from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, Verdict
@@ -105,6 +107,8 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         ),
         "wire": wire_context(analysis),
         "guests": guests_context(analysis),
+        "study": study_context(analysis),
+        "tables": [table.name for table in csv_tables(analysis)],
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
     }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from virtoll.guest_records import DensityRecord, FootprintRecord
 from virtoll.points import CalibrationRecord
+from virtoll.published import Study
 from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.stats.brands import brands_of, hosts_of, why_other_host
 from virtoll.stats.cautions import Warned, cautions
@@ -32,6 +33,7 @@ from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
+from virtoll.stats.study import StudyComparison, beside_study
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, observations_of, tasks_of
@@ -40,7 +42,10 @@ from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_
 
 @dataclass(frozen=True)
 class RunData:
-    """One run folder's records, as read; `trials` holds the latest record of each trial."""
+    """One run folder's records, as read; `trials` holds the latest record of each trial.
+
+    `study`: what was published of the study that its experiment names.
+    """
 
     manifest: Manifest
     state: State
@@ -51,6 +56,7 @@ class RunData:
     calibrations: tuple[CalibrationRecord, ...] = ()
     footprints: tuple[FootprintRecord, ...] = ()
     density: tuple[DensityRecord, ...] = ()
+    study: Study | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,7 @@ class Analysis:
     host_cpu: tuple[CpuUse, ...]
     densities: tuple[Density, ...]
     brands: Mapping[str, str]
+    study: StudyComparison | None
 
     @property
     def baseline(self) -> str | None:
@@ -145,6 +152,7 @@ def analyse(data: RunData) -> Analysis:
     headroom = headrooms(limits, cells, data.trials)
     losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
     backends = backend_uses(tasks, data.trials)
+    comparisons = [judge(one, detectable, family) for one in comparisons]
     return Analysis(
         data=data,
         platforms=platforms,
@@ -152,7 +160,7 @@ def analyse(data: RunData) -> Analysis:
         observations=observations,
         gaps=gaps,
         cells=cells,
-        comparisons=tuple(judge(one, detectable, family) for one in comparisons),
+        comparisons=tuple(comparisons),
         control=tuple(judge(one, None, len(control)) for one in control),
         detectable=detectable,
         points=points,
@@ -175,6 +183,7 @@ def analyse(data: RunData) -> Analysis:
         host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, brands),
         densities=densities(data.density),
         brands=brands,
+        study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
     )
 
 
