@@ -43,6 +43,11 @@ def load(run_directory: Path) -> RunData:
     )
 
 
+def load_analysis(run_directory: Path) -> Analysis:
+    """The analysis of a run folder, without a report."""
+    return analyse(load(run_directory))
+
+
 def _study(folder: RunFolder) -> Study | None:
     """What the experiment's study published; None where it names none, or one that this Virtoll does not have."""
     name = folder.manifest.experiment.get("study")
@@ -54,7 +59,7 @@ def build_report(run_directory: Path, output: Path | None = None) -> ReportResul
 
     Raises RunFolderError (the run cannot be read) and StorageError (the report cannot be written).
     """
-    analysis = analyse(load(run_directory))
+    analysis = load_analysis(run_directory)
     drawings = {name: render(name, spec, analysis) for name, spec in FIGURES.items() if spec.why_not(analysis) is None}
     page = render_page(analysis, drawings)
     target = output if output is not None else run_directory / "report"

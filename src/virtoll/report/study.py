@@ -55,16 +55,11 @@ def _row(row: StudyRow) -> tuple[str, str, str, TableRow]:
 
 def _published(share: PublishedShare | None) -> Shown:
     if share is None:
-        return Shown("–", "in a drawing alone", "missing")
-    return Shown(_range(share) or share.words, share.words if share.low is not None else "", hint=share.source)
-
-
-def _range(share: PublishedShare) -> str:
-    """'24.2 % to 26.2 %'; empty where there are words alone."""
+        return Shown("–", kind="missing", hint="in a drawing alone")
     if share.low is None or share.high is None:
-        return ""
+        return Shown(share.words, hint=share.source)
     low, high = units.percent(share.low), units.percent(share.high)
-    return low if low == high else f"{low} to {high}"
+    return Shown(low, " ".join(filter(None, ("" if low == high else f"to {high}", share.words))), hint=share.source)
 
 
 def _ours(comparison: Comparison | None, label: str | None) -> Shown:
@@ -75,7 +70,8 @@ def _ours(comparison: Comparison | None, label: str | None) -> Shown:
     interval = comparison.interval
     small = f"{units.percent(interval.low)} to {units.percent(interval.high)}" if interval else "one block"
     kind = _VERDICT_CLASS.get(comparison.verdict, "same")
-    return Shown(units.percent(comparison.share), small, kind, comparison.reason, comparison.brand or "")
+    return Shown(units.percent(comparison.share), small, kind, comparison.reason,
+                 str(Verdict.FUNCTIONAL) if comparison.brand else "")  # fmt: skip
 
 
 def _claim_row(finding: Finding) -> TableRow:
