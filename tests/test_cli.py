@@ -55,7 +55,7 @@ def as_json(*arguments: str, runs: Path | None = None) -> Any:
         ("platforms", list(PLATFORMS)),
         ("workloads", list(WORKLOADS)),
         ("figures", list(FIGURES)),
-        ("experiments", ["one-host", "quick", "schlosser-forwarding", "self-test"]),
+        ("experiments", ["one-host", "quick", "schlosser-forwarding", "schlosser2011", "self-test"]),
     ],
 )
 def test_lists_for_people_and_for_programs(what: str, names: list[str]) -> None:

@@ -24,8 +24,20 @@ CLAIMS: Mapping[str, Predicate] = MappingProxyType({
     "S07": forwarding.os_level_collapses,
     "S08": forwarding.loses_instead_of_slowing,
 })  # fmt: skip
-_NEIGHBOURS = "it needs a second guest beside the measured one, which this run has not"
-_WHY_NOT: Mapping[str, str] = MappingProxyType({f"S{number:02d}": _NEIGHBOURS for number in range(9, 14)})
+_NEIGHBOURS = "a second guest beside the measured one"
+_SOURCES = "more than one source"
+# What a run must have for a claim to be tested; told where it has not.
+_NEEDS: Mapping[str, str] = MappingProxyType({
+    "S01": "frames of 1500 bytes and a platform beside the bare host, on a host whose numbers are results",
+    "S02": "two frame sizes and a platform beside the bare host, on a host whose numbers are results",
+    "S03": _SOURCES,
+    "S04": f"{_SOURCES} and a platform on a host whose numbers are results",
+    "S05": "one platform with a para-virtualised and with an emulated NIC, on a host whose numbers are results",
+    "S06": "frames of 64 and 1500 bytes and OS-level virtualisation",
+    "S07": "a sweep of rates and OS-level virtualisation",
+    "S08": "a sweep that ends flat out and a platform on a host whose numbers are results",
+    **{f"S{number:02d}": _NEIGHBOURS for number in range(9, 14)},
+})  # fmt: skip
 
 
 def judge_claims(analysis: Analysis) -> tuple[Finding, ...]:
@@ -33,6 +45,6 @@ def judge_claims(analysis: Analysis) -> tuple[Finding, ...]:
     if analysis.study is None:
         return ()
     return tuple(
-        judge(claim, CLAIMS.get(claim.id), analysis, _WHY_NOT.get(claim.id, "there is no test of it yet"))
+        judge(claim, CLAIMS.get(claim.id), analysis, _NEEDS.get(claim.id, "a test, which is not written yet"))
         for claim in analysis.study.study.claims
     )

@@ -44,10 +44,11 @@ class Finding:
     functional: str
 
 
-def judge(claim: Claim, predicate: Predicate | None, analysis: Analysis, why_not: str) -> Finding:
-    """One finding; `why_not` is the reason where there is no predicate."""
+def judge(claim: Claim, predicate: Predicate | None, analysis: Analysis, needs: str) -> Finding:
+    """One finding; `needs` is what a run must have for it, told where it has not."""
+    lacking = f"it needs {needs}, which this run has not"
     if predicate is None:
-        return Finding(claim, Outcome.UNTESTABLE, why_not, "")
+        return Finding(claim, Outcome.UNTESTABLE, lacking, "")
     measured = {platform for platform, _ in analysis.cells}
     ends = (analysis.data.manifest.baseline, analysis.data.manifest.control)
     looked = [one for one in analysis.platforms if one in measured and one not in ends]
@@ -57,7 +58,7 @@ def judge(claim: Claim, predicate: Predicate | None, analysis: Analysis, why_not
     said = predicate(analysis, plain) if bare else []
     shown = predicate(analysis, branded) if branded else []
     outcome = together([one.outcome for one in said])
-    words = "; ".join(one.words for one in said) or "this run measured none of what it speaks of"
+    words = "; ".join(one.words for one in said) or lacking
     return Finding(claim, outcome, words, "; ".join(one.words for one in shown if one not in said))
 
 

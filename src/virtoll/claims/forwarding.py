@@ -135,8 +135,10 @@ def os_level_collapses(analysis: Analysis, platforms: Sequence[str]) -> list[Sai
         fallen = best is not top and top.forwarded.high < (1 - MARGIN) * best.forwarded.low
         kept = best is top or top.forwarded.low >= (1 - MARGIN) * best.forwarded.median
         outcome = Outcome.SUPPORTED if fallen else Outcome.REFUTED if kept else Outcome.INCONCLUSIVE
-        share = units.percent(top.forwarded.median / best.forwarded.median)
-        said.append(Said(outcome, f"{platform} flat out {share} of its largest rate at {curve.frame_size_bytes} B"))
+        words = f"{units.percent(top.forwarded.median / best.forwarded.median)} of its largest rate"
+        if curve.lossless:
+            outcome, words = Outcome.INCONCLUSIVE, "hardly a frame lost, so not driven above its capacity"
+        said.append(Said(outcome, f"{platform} flat out at {curve.frame_size_bytes} B: {words}"))
     return said
 
 

@@ -85,14 +85,16 @@ def _row(panel: "Axes", analysis: Analysis, row: StudyRow, cell: StudyCell, heig
                        fontsize=6, color=MUTED)  # fmt: skip
         return
     style = platform_styles(analysis.platforms)[row.label]
+    reach = ours.share
     if ours.interval is not None:
         low, high = panel.get_xlim()
+        reach = min(ours.interval.high, high)
         panel.plot([max(ours.interval.low, low), min(ours.interval.high, high)], [height + 0.18] * 2,
                    color=style.colour, linewidth=1.2)  # fmt: skip
     panel.plot(ours.share, height + 0.18, marker=style.marker, markersize=4.8, color=style.colour, linestyle="none",
                zorder=3)  # fmt: skip
     branding.cross(panel, analysis, row.label, ours.share, height + 0.18)
-    panel.annotate(units.percent(ours.share), (ours.share, height + 0.18), (6, 0), textcoords="offset points",
+    panel.annotate(units.percent(ours.share), (reach, height + 0.18), (6, 0), textcoords="offset points",
                    va="center", fontsize=6, color=MUTED)  # fmt: skip
 
 

@@ -81,7 +81,8 @@ def _text(analysis: Analysis, platform: str, task: Task) -> str:
     comparison = analysis.comparison(platform, task)
     share = f" ({units.percent(comparison.share)})" if comparison and comparison.share is not None else ""
     marked = ", generator-bound" if analysis.generator_bound(platform, task) else ""
-    return f"{bound}{units.count(cell.median)}{share}{marked}"
+    sign = f" {branding.SIGN}" if platform in analysis.brands else ""
+    return f"{bound}{units.count(cell.median)}{share}{marked}{sign}"
 
 
 def _at_least(analysis: Analysis, platform: str, task: Task) -> bool:
