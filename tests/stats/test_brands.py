@@ -6,6 +6,7 @@ import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, records, run_data
 
 from virtoll.records import BootRecord, Manifest, TrialRecord
+from virtoll.report.wire import wire_context
 from virtoll.samples import parse_record
 from virtoll.stats.analysis import RunData, analyse
 from virtoll.stats.brands import brands_of
@@ -47,6 +48,22 @@ def test_the_others_are_judged_as_if_it_were_not_there() -> None:
     plain = analyse(run_data(Truth(COSTS)))
     assert plain.family == one.family + len(one.tasks)
     assert {c.verdict for c in plain.comparisons if c.platform == "xen"} & {Verdict.SLOWER, Verdict.FASTER}
+
+
+def test_cautions_and_the_sum_of_losses_are_of_results_alone() -> None:
+    """xen loses nearly all; the other platform of this run loses nothing at a paced rate."""
+    found = analyse(
+        run_data(Truth({"native": {}, "xen": {"packet path": 200.0}}, control=None, wired=True, brands=NESTED))
+    )
+    assert any(row.lost_frames and not row.flat_out for row in found.losses if row.platform == "xen")
+    assert not any("xen" in one.concerns for one in found.cautions)
+    plain = analyse(run_data(Truth({"native": {}, "xen": {"packet path": 200.0}}, control=None, wired=True)))
+    lost = {row.platform: row.lost_frames for row in plain.losses if not row.flat_out}
+    summary = wire_context(found)["summary"]
+    assert lost["xen"] > 0
+    assert summary != wire_context(plain)["summary"]
+    native = sum(row.lost_frames for row in found.losses if row.platform == "native" and not row.flat_out)
+    assert summary.startswith(f"At paced rates {native} of ")
 
 
 def test_against_a_branded_baseline_nothing_is_a_result() -> None:

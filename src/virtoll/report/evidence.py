@@ -91,7 +91,8 @@ def evidence_table(
 ) -> tuple[str, ...]:
     """The lines of a Markdown table: a row a platform of each run, then kinds that were tested alone, then `others`.
 
-    `others`: platforms that Virtoll knows; those that neither a run nor a test names get a row that says so.
+    `others`: platforms that Virtoll knows. Where there are tests, those that neither they nor a run name get a row that
+    says so: then the table is meant to be whole.
     """
     rows = [one for analysis in analyses for one in evidence_of(analysis)]
     kinds = {row.platform: _kinds_of(row, rows, tested) for row in rows}
@@ -105,7 +106,7 @@ def evidence_table(
         if one.nested or one.kind in others or _family_of(one.kind, others)
     ]
     named = {row.kind for row in rows} | {one.kind.removeprefix(_NESTED) for one in tested}
-    missing = [one for one in others if not any(name == one or name.startswith(f"{one}-") for name in named)]
+    missing = [one for one in others if tested and not any(name == one or name.startswith(f"{one}-") for name in named)]
     lines += [_line([one, _IN_PLACE.get(one, "in none of these runs and tests"), *["–"] * 5]) for one in missing]
     return tuple(lines)
 

@@ -176,14 +176,35 @@ def analyse(data: RunData) -> Analysis:
         losses=losses,
         paces=paces,
         backends=backends,
-        cautions=cautions(
-            headroom, sweeps, losses, paces, backends, tasks, data.manifest.pinning, calibrated=bool(data.calibrations)
-        ),
+        cautions=_cautions(data, tasks, brands, headroom, sweeps, losses, paces, backends),
         guests=guest_costs(data.boots, data.footprints, platforms),
         host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, brands),
         densities=densities(data.density),
         brands=brands,
         study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
+    )
+
+
+def _cautions(
+    data: RunData,
+    tasks: Sequence[Task],
+    brands: Mapping[str, str],
+    headroom: Mapping[tuple[str, Task], Headroom],
+    sweeps: Sequence[Curve],
+    losses: Sequence[LossRow],
+    paces: Sequence[PaceRow],
+    backends: Sequence[BackendUse],
+) -> tuple[Warned, ...]:
+    """What a reader of results must be warned of; a branded platform has no results, and its brand is its warning."""
+    return cautions(
+        {cell: one for cell, one in headroom.items() if cell[0] not in brands},
+        [one for one in sweeps if one.platform not in brands],
+        [one for one in losses if one.platform not in brands],
+        paces,
+        backends,
+        tasks,
+        data.manifest.pinning,
+        calibrated=bool(data.calibrations),
     )
 
 
