@@ -1,6 +1,7 @@
 """The published claims against runs whose truth is known: each outcome is reached; branded platforms decide none."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,11 +11,16 @@ from virtoll.claims import CLAIMS, Finding, Outcome, judge_claims
 from virtoll.claims.base import Said, together
 from virtoll.claims.forwarding import (
     native_grows_with_sources,
+    os_level_collapses,
+    os_level_large_and_small,
     paravirtual_above_emulated,
+    small_frames_lose_more,
     sources_do_not_lift_the_limit,
 )
 from virtoll.published import claims
 from virtoll.stats.analysis import Analysis, analyse
+from virtoll.stats.intervals import Interval
+from virtoll.stats.sweeps import Spread
 from virtoll.testbed import FUNCTIONAL_ONLY
 
 NATIVE: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
@@ -60,6 +66,66 @@ def test_os_level_needs_large_frames_as_native_and_small_ones_slower() -> None:
     assert findings({"qemu-tcg": {"packet path": 3.0}})["S06"].outcome is Outcome.UNTESTABLE
 
 
+def with_shares(analysis: Analysis, platform: str, shares: Mapping[str, tuple[float, float, float]]) -> Analysis:
+    """A platform's shares of native as they are given: by size, lower end, location, upper end."""
+    changed = []
+    for one in analysis.comparisons:
+        if one.platform == platform and one.task.size in shares:
+            low, middle, high = shares[one.task.size]
+            one = replace(one, share=middle, interval=Interval(low, high, 0.95, "given"))  # noqa: PLW2901
+        changed.append(one)
+    return replace(analysis, comparisons=tuple(changed))
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "outcome"),
+    [
+        ((0.2, 0.3, 0.4), (0.8, 0.9, 0.99), Outcome.SUPPORTED),
+        ((0.2, 0.3, 0.85), (0.8, 0.9, 0.99), Outcome.INCONCLUSIVE),
+        ((0.8, 0.9, 0.99), (0.2, 0.3, 0.4), Outcome.REFUTED),
+    ],
+)
+def test_small_frames_lose_more_where_the_intervals_are_apart(
+    small: tuple[float, float, float], large: tuple[float, float, float], outcome: Outcome
+) -> None:
+    analysis = analysed({"netns": {}}, frame_sizes=(64, 1500))
+    found = with_shares(analysis, "netns", {"64 B": small, "1500 B": large})
+    assert outcomes(small_frames_lose_more(found, ["netns"])) == [outcome]
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "outcome"),
+    [
+        ((0.2, 0.3, 0.4), (0.95, 1.0, 1.05), Outcome.SUPPORTED),
+        ((0.2, 0.3, 1.4), (0.95, 1.0, 1.05), Outcome.INCONCLUSIVE),
+        ((1.2, 1.3, 1.4), (0.95, 1.0, 1.05), Outcome.REFUTED),
+        ((0.2, 0.3, 0.4), (0.5, 0.6, 0.7), Outcome.REFUTED),
+    ],
+)
+def test_os_level_is_judged_by_both_sizes(
+    small: tuple[float, float, float], large: tuple[float, float, float], outcome: Outcome
+) -> None:
+    analysis = analysed({"netns": {}}, frame_sizes=(64, 1500))
+    found = with_shares(analysis, "netns", {"64 B": small, "1500 B": large})
+    assert outcomes(os_level_large_and_small(found, ["netns"])) == [outcome]
+
+
+@pytest.mark.parametrize(
+    ("top_share", "outcome"), [(0.5, Outcome.SUPPORTED), (1.0, Outcome.REFUTED), (0.97, Outcome.REFUTED)]
+)
+def test_a_collapse_is_a_rate_flat_out_far_below_the_largest(top_share: float, outcome: Outcome) -> None:
+    analysis = analysed({"netns": {"packet path": 3.0}}, frame_sizes=(64,))
+    curves = []
+    for curve in analysis.curves:
+        best = max(point.forwarded.median for point in curve.points)
+        top = replace(curve.points[-1], forwarded=Spread(best * top_share, best * top_share, best * top_share))
+        curves.append(replace(curve, points=(*curve.points[:-1], top), lossless=False))
+    found = replace(analysis, curves=tuple(curves))
+    assert outcomes(os_level_collapses(found, ["netns"])) == [outcome]
+    lossless = replace(found, curves=tuple(replace(one, lossless=True) for one in curves))
+    assert outcomes(os_level_collapses(lossless, ["netns"])) == [Outcome.INCONCLUSIVE]
+
+
 def test_loss_flat_out_supports_that_frames_are_lost() -> None:
     assert findings({"netns": {"packet path": 3.0}})["S08"].outcome is Outcome.SUPPORTED
 
@@ -90,8 +156,6 @@ def test_more_sources_lift_a_rate_or_they_do_not(three_times: float, native: Out
 
 def with_three_sources(analysis: Analysis, factor: float) -> Analysis:
     """The same cells once more as if from three sources, at `factor` times the rate."""
-    from dataclasses import replace
-
     cells, tasks = dict(analysis.cells), list(analysis.tasks)
     for (platform, task), cell in analysis.cells.items():
         if task.workload == "forward":
@@ -103,8 +167,6 @@ def with_three_sources(analysis: Analysis, factor: float) -> Analysis:
 
 
 def test_a_paravirtual_nic_is_set_against_the_emulated_one_of_the_same_platform() -> None:
-    from dataclasses import replace
-
     analysis = analysed({"one": {"packet path": 2.0}, "two": {"packet path": 4.0}}, frame_sizes=(64,))
     manifest = analysis.data.manifest
 

@@ -36,6 +36,7 @@ def study_context(analysis: Analysis) -> dict[str, Any] | None:
         "claims": [_claim_row(finding) for finding in judge_claims(analysis)],
         "other": list(_other_rows(found.study.values)),
         "here": _here(analysis),
+        "virtual": analysis.data.manifest.testbed is None,
     }
 
 
