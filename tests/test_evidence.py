@@ -57,6 +57,8 @@ def test_frames_count_up_to_the_first_rate_with_a_loss() -> None:
     assert netns.offered == 12 * sum(int(4000 * 2**step * 0.15) for step in range(netns_steps(netns.rate)))
     assert xen.lost > 0
     assert xen.rate == 4000
+    assert (xen.points, xen.clean) == (12, 0)
+    assert netns.points == netns.clean == 12 * netns_steps(netns.rate)
 
 
 def netns_steps(rate: float) -> int:

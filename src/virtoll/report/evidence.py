@@ -163,7 +163,8 @@ def _forwarded(row: Evidence) -> str:
     if found is None:
         return "–"
     if found.lost:
-        return f"no: {found.lost} of {found.offered} frames lost at {units.frame_rate(found.rate)}"
+        some = f"{found.clean} of {found.points} points" if found.clean else "no point"
+        return f"{some} at {units.frame_rate(found.rate)} ({found.lost} of {found.offered} frames lost)"
     return f"{found.offered} frames, at up to {units.frame_rate(found.rate)}"
 
 

@@ -20,11 +20,16 @@ _MODEL = "model"
 
 @dataclass(frozen=True)
 class Forwarded:
-    """Paced points up to `rate` frames/s: of `offered` frames `lost` were lost; with a loss it is the lowest rate."""
+    """Paced points up to `rate` frames/s: of `offered` frames `lost` were lost.
+
+    With a loss it is the lowest rate, and `clean` of its `points` (one a frame size and block) lost nothing.
+    """
 
     rate: float
     offered: int
     lost: int
+    points: int
+    clean: int
 
 
 @dataclass(frozen=True)
@@ -86,14 +91,15 @@ def _forwarded(points: Sequence[PointValue]) -> Forwarded | None:
     for point in points:
         if point.intended_rate is not None and point.offered_frames:
             rates.setdefault(point.intended_rate, []).append(point)
-    best, offered = None, 0
+    best, offered, points = None, 0, 0
     for rate in sorted(rates):
         own = sum(one.offered_frames for one in rates[rate])
         lost = sum(one.lost_frames for one in rates[rate])
         if lost:
-            return best or Forwarded(rate, own, lost)
-        offered += own
-        best = Forwarded(rate, offered, 0)
+            clean = sum(not one.lost_frames for one in rates[rate])
+            return best or Forwarded(rate, own, lost, len(rates[rate]), clean)
+        offered, points = offered + own, points + len(rates[rate])
+        best = Forwarded(rate, offered, 0, points, points)
     return best
 
 
