@@ -165,8 +165,8 @@ def evidence(
     from virtoll.report import evidence_table, load_analysis, read_tests
 
     tested = [kind for path in tests or () for kind in read_tests(_text_of(path), str(path))]
-    real = [name for name, platform in PLATFORMS.items() if platform.needs_lab]
-    lines = evidence_table([load_analysis(find_run(run)) for run in runs], tested, real)
+    known = {name: getattr(kind, "evidence", "") for name, kind in PLATFORMS.items() if kind.needs_lab}
+    lines = evidence_table([load_analysis(find_run(run)) for run in runs], tested, known)
     for line in lines:
         sys.stdout.write(line + "\n")
 

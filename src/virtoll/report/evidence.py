@@ -6,7 +6,7 @@ Nothing in it is a result about speed, and a row of a nested testbed says so.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from xml.etree import ElementTree as ET
@@ -17,15 +17,11 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.evidence import Evidence, evidence_of
 
 _NESTED = "nested-"
-# What those were tested on that cannot run where Virtoll is developed; their pages in docs/platforms say more.
-_IN_PLACE: Mapping[str, str] = MappingProxyType({
-    "esxi": "VMware's own simulator, with a real guest behind its guest operations",
-    "openvz": "stand-ins of its commands; never run on the real platform",
-    "virtuozzo": "stand-ins of its commands; never run on the real platform",
-    "vserver": "stand-ins of its commands; never run on the real platform",
-    "kqemu": "a record alone: its published numbers",
-    "firecracker": "a stand-in of its API",
-    "cloud-hypervisor": "a stand-in of its API",
+# What a platform's `evidence` means in a row without a run of it; any other says nothing there.
+_INSTEAD: Mapping[str, str] = MappingProxyType({
+    "stand-in": "stand-in: never run on the real platform",
+    "simulator": "simulator: never run on the real platform",
+    "record only": "record only: what others published",
 })  # fmt: skip
 _HEADER = (
     "platform", "on what", "contract tests", "ready, median", "trials ok", "forwarded without loss", "outside clock",
@@ -87,39 +83,39 @@ def _outcome(case: ET.Element) -> str:
 
 
 def evidence_table(
-    analyses: Sequence[Analysis], tested: Sequence[TestedKind], others: Sequence[str] = ()
+    analyses: Sequence[Analysis], tested: Sequence[TestedKind], others: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[str, ...]:
     """The lines of a Markdown table: a row a platform of each run, then kinds that were tested alone, then `others`.
 
-    `others`: platforms that Virtoll knows. Where there are tests, those that neither they nor a run name get a row that
-    says so: then the table is meant to be whole.
+    `others`: platforms that Virtoll knows, each with its driver's `evidence`. Where there are tests, those that neither
+    they nor a run name get a row that says so: then the table is meant to be whole.
     """
     rows = [one for analysis in analyses for one in evidence_of(analysis)]
     kinds = {row.platform: _kinds_of(row, rows, tested) for row in rows}
     lines = [_line(_HEADER), _line(["---"] * len(_HEADER))]
-    lines += [_row(row, kinds[row.platform]) for row in rows]
+    lines += [_row(row, kinds[row.platform], others) for row in rows]
     used = {one.kind for own in kinds.values() for one in own}
     alone = [one for one in tested if one.kind not in used]
     lines += [
-        _line([one.kind, _tested_on(one.kind), one.words, *["–"] * 4])
+        _line([one.kind, _tested_on(one.kind, others), one.words, *["–"] * 4])
         for one in alone
         if one.nested or one.kind in others or _family_of(one.kind, others)
     ]
     named = {row.kind for row in rows} | {one.kind.removeprefix(_NESTED) for one in tested}
     missing = [one for one in others if tested and not any(name == one or name.startswith(f"{one}-") for name in named)]
-    lines += [_line([one, _IN_PLACE.get(one, "in none of these runs and tests"), *["–"] * 5]) for one in missing]
+    lines += [_line([one, _INSTEAD.get(others[one], "in none of these runs and tests"), *["–"] * 5]) for one in missing]
     return tuple(lines)
 
 
-def _family_of(kind: str, others: Sequence[str]) -> str | None:
+def _family_of(kind: str, others: Iterable[str]) -> str | None:
     """The platform whose variant a kind is."""
     return next((one for one in others if kind.startswith(f"{one}-")), None)
 
 
-def _tested_on(kind: str) -> str:
+def _tested_on(kind: str, others: Mapping[str, str]) -> str:
     if kind.startswith(_NESTED):
         return "nested, in the tests"
-    return _IN_PLACE.get(kind, "in the tests alone")
+    return _INSTEAD.get(others.get(kind) or others.get(_family_of(kind, others) or "", ""), "in the tests alone")
 
 
 def _kinds_of(row: Evidence, rows: Sequence[Evidence], tested: Sequence[TestedKind]) -> list[TestedKind]:
@@ -135,12 +131,12 @@ def _kinds_of(row: Evidence, rows: Sequence[Evidence], tested: Sequence[TestedKi
     return exact or variants
 
 
-def _row(row: Evidence, tested: Sequence[TestedKind]) -> str:
+def _row(row: Evidence, tested: Sequence[TestedKind], others: Mapping[str, str]) -> str:
     where = f"{row.where}; *{row.brand}*" if row.brand else row.where
     name = f"{row.platform} ({row.version})" if row.version else row.platform
     tests = "; ".join(one.words for one in tested) or "–"
     if row.why_not is not None:
-        instead = f"; tested on {_IN_PLACE[row.kind]}" if row.kind in _IN_PLACE else ""
+        instead = f"; {_INSTEAD[others[row.kind]]}" if others.get(row.kind) in _INSTEAD else ""
         return _line([name, f"not run: {row.why_not}{instead}", tests, *["–"] * 4])
     return _line([name, where, tests, _ready(row), _trials(row), _forwarded(row), _marks(row)])
 

@@ -91,15 +91,15 @@ def _forwarded(points: Sequence[PointValue]) -> Forwarded | None:
     for point in points:
         if point.intended_rate is not None and point.offered_frames:
             rates.setdefault(point.intended_rate, []).append(point)
-    best, offered, points = None, 0, 0
+    best, offered, count = None, 0, 0
     for rate in sorted(rates):
         own = sum(one.offered_frames for one in rates[rate])
         lost = sum(one.lost_frames for one in rates[rate])
         if lost:
             clean = sum(not one.lost_frames for one in rates[rate])
             return best or Forwarded(rate, own, lost, len(rates[rate]), clean)
-        offered, points = offered + own, points + len(rates[rate])
-        best = Forwarded(rate, offered, 0, points, points)
+        offered, count = offered + own, count + len(rates[rate])
+        best = Forwarded(rate, offered, 0, count, count)
     return best
 
 
