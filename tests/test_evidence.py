@@ -17,6 +17,8 @@ TESTS = """<testsuites><testsuite>
 <testcase classname="tests.platforms.test_guests" name="test_it_dies[netns]"><skipped message="why"/></testcase>
 <testcase classname="tests.platforms.test_guests" name="test_it_is_ready[netns-cgroup]"/>
 <testcase classname="tests.platforms.test_guests" name="test_without_a_kind"/>
+<testcase classname="tests.platforms.test_guests" name="test_the_jobs_give_right_answers[netns-superpi]"/>
+<testcase classname="tests.platforms.test_guests" name="test_the_jobs_give_right_answers[netns-cgroup-superpi]"/>
 <testcase classname="tests.platforms.test_nested_guests" name="test_it_is_ready[nested-xen-pv]"/>
 <testcase classname="tests.platforms.test_nested_guests" name="test_it_dies[nested-xen-pv]"><failure/></testcase>
 <testcase classname="tests.platforms.test_openvz" name="test_it_starts[one]"/>
@@ -68,11 +70,12 @@ def netns_steps(rate: float) -> int:
 
 def test_tests_count_for_the_kind_in_their_brackets_or_for_their_module() -> None:
     kinds = {one.kind: one for one in read_tests(TESTS, "tests.xml")}
-    assert kinds["netns"].words == "1 passed, 1 skipped (netns)"
+    assert kinds["netns"].words == "2 passed, 1 skipped (netns)"
+    assert kinds["netns-cgroup"].words == "2 passed (netns-cgroup)"
+    assert list(kinds) == ["netns", "netns-cgroup", "nested-xen-pv", "openvz", "report"]
     assert kinds["nested-xen-pv"].words == "1 passed, 1 failed (nested-xen-pv)"
     assert kinds["nested-xen-pv"].nested
     assert kinds["openvz"].outcomes["passed"] == 1
-    assert "test" not in kinds
 
 
 def test_the_table_brands_counts_and_leaves_nobody_out() -> None:
@@ -84,7 +87,7 @@ def test_the_table_brands_counts_and_leaves_nobody_out() -> None:
     assert list(table) == ["native", "netns", "xen", "qemu-kvm", "netns-cgroup", "openvz", "uml"]
     assert f"*{FUNCTIONAL_ONLY}*" in table["xen"]
     assert "(nested-xen-pv)" in table["xen"]
-    assert "1 passed, 1 skipped (netns)" in table["netns"]
+    assert "2 passed, 1 skipped (netns)" in table["netns"]
     assert "never run on the real platform" in table["openvz"]
     assert "none of these runs" in table["uml"]
     assert len({line.count("|") for line in lines}) == 1

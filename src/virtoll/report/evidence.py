@@ -57,13 +57,27 @@ def read_tests(text: str, name: str) -> tuple[TestedKind, ...]:
         root = ET.fromstring(text)  # noqa: S314 - written by the tests of this machine, not sent by anybody
     except ET.ParseError as error:
         raise UsageError(f"{name}: not JUnit XML ({error}); give what 'pytest --junitxml FILE' writes") from error
-    found: dict[str, Counter[str]] = {}
+    found: dict[str, dict[str, Counter[str]]] = {}
     for case in root.iter("testcase"):
-        kind = _kind(case.get("classname") or "", case.get("name") or "")
+        module, test = case.get("classname") or "", case.get("name") or ""
+        kind = _kind(module, test)
         if kind is not None:
-            found.setdefault(kind, Counter())[_outcome(case)] += 1
-    order = ("passed", "failed", "skipped")
-    return tuple(TestedKind(kind, {key: counts[key] for key in order}) for kind, counts in found.items())
+            own = found.setdefault(kind, {}).setdefault(f"{module}.{test.partition('[')[0]}", Counter())
+            own[_outcome(case)] += 1
+    counts: dict[str, Counter[str]] = {}
+    for kind, tests in found.items():
+        counts.setdefault(_whole(kind, found), Counter()).update(sum(tests.values(), Counter()))
+    return tuple(TestedKind(kind, {key: own[key] for key in ("passed", "failed", "skipped")})
+                 for kind, own in counts.items())  # fmt: skip
+
+
+def _whole(kind: str, found: Mapping[str, Mapping[str, object]]) -> str:
+    """The kind without a test's other parameter: `netns-superpi` is of `netns`, which is in none of the same tests."""
+    shorter = [
+        one for one in found
+        if kind.startswith(f"{one}-") and not found[one].keys() & found[kind].keys()
+    ]  # fmt: skip
+    return max(shorter, key=len, default=kind)
 
 
 def _kind(module: str, test: str) -> str | None:
