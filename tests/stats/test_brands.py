@@ -45,6 +45,9 @@ def test_the_others_are_judged_as_if_it_were_not_there() -> None:
     one, other = analyse(data), analyse(without(data, "xen"))
     assert [c for c in one.comparisons if c.platform != "xen"] == list(other.comparisons)
     assert (one.family, one.detectable, one.control) == (other.family, other.detectable, other.control)
+    assert one.drift is not None
+    assert other.drift is not None
+    assert one.drift.p_value == other.drift.p_value
     plain = analyse(run_data(Truth(COSTS)))
     assert plain.family == one.family + len(one.tasks)
     assert {c.verdict for c in plain.comparisons if c.platform == "xen"} & {Verdict.SLOWER, Verdict.FASTER}

@@ -167,7 +167,7 @@ def analyse(data: RunData) -> Analysis:
         curves=sweeps,
         clocks=clock_errors(clock_readings(data.trials), platforms),
         order=order,
-        drift=drift(order),
+        drift=drift([one for one in order if one.observation.platform not in brands]),
         fitness=host_fitness(data.fitness, data.manifest.host),
         equivalence=equivalence(data.boots, platforms, data.manifest.baseline),
         statuses=_statuses(data, platforms),

@@ -32,8 +32,7 @@ def cross(panel: "Axes", analysis: Analysis, platform: str, x: float, y: float, 
     """A cross over a branded platform's marker, in data coordinates; `size` is the marker's in points."""
     if platform not in analysis.brands:
         return
-    for colour, width in (("white", 1.8), (INK, 0.8)):
-        panel.plot(x, y, marker="x", markersize=size, color=colour, markeredgewidth=width, linestyle="none", zorder=6)
+    panel.plot(x, y, marker="x", markersize=size, color=INK, markeredgewidth=0.7, linestyle="none", zorder=6)
 
 
 def handles(analysis: Analysis, shown: Iterable[str]) -> "list[Patch]":
