@@ -55,7 +55,7 @@ def as_json(*arguments: str, runs: Path | None = None) -> Any:
         ("platforms", list(PLATFORMS)),
         ("workloads", list(WORKLOADS)),
         ("figures", list(FIGURES)),
-        ("experiments", ["one-host", "quick", "schlosser-forwarding", "self-test"]),
+        ("experiments", ["one-host", "quick", "schlosser-forwarding", "schlosser2011", "self-test"]),
     ],
 )
 def test_lists_for_people_and_for_programs(what: str, names: list[str]) -> None:
@@ -151,6 +151,13 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
         line for line in lines if re.match(r"\d/4 block [12] (model|other) superpi.*: [0-9.]+ ms \(.* left\)$", line)
     ]
     assert len(trials) == 4
+    shown = virtoll("evidence", "latest", runs=tmp_path / "runs")
+    rows = [line.split(" | ") for line in shown.stdout.splitlines()]
+    assert [(row[0], row[1]) for row in rows[2:]] == [("| model (model 1)", "model"), ("| other (model 1)", "model")]
+    assert [row[4] for row in rows[2:]] == ["2 of 2", "2 of 2"]
+    refused = virtoll("evidence", "latest", "--tests", tmp_path / "none.xml", runs=tmp_path / "runs")
+    assert refused.returncode == 2
+    assert "none.xml: cannot be read" in refused.stderr
 
 
 @pytest.mark.root

@@ -17,10 +17,12 @@ from virtoll.experiment import find_experiment, load_experiment
 from virtoll.plan import Trial
 from virtoll.progress import SilentProgress
 from virtoll.report.build import load
+from virtoll.report.headline import headline_rows
 from virtoll.run import catalogue, measure, resume
 from virtoll.samples import RunFolder
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
+from virtoll.testbed import FUNCTIONAL_ONLY
 
 JOBS = [{"workload": "superpi", "digits": 1000}, {"workload": "forkwait", "processes": 500}]
 FORWARD = {"workload": "forward", "frame_size_bytes": [64, 1500]}
@@ -311,3 +313,21 @@ def test_what_is_not_comparable_is_not_resumed(tmp_path: Path, changed: dict[str
     with pytest.raises(UsageError, match=words):
         resume(tmp_path / "run", SilentProgress())
     assert (tmp_path / "run" / "trials.jsonl").read_bytes() == before
+
+
+def test_a_model_on_a_nested_host_is_branded_from_its_records_to_the_headline(tmp_path: Path) -> None:
+    platforms = [fake("model"), fake("slow", cost=3.0, host="nested:kvm"), fake("slow-here", cost=3.0)]
+    folder = run(tmp_path / "run", platforms=platforms, workloads=JOBS[:1], blocks=4, study="schlosser2011")
+    elsewhere: tuple[str, str | None] = ("nested kvm", FUNCTIONAL_ONLY)
+    here: tuple[str, str | None] = ("this machine", None)
+    assert folder.manifest.experiment["study"] == "schlosser2011"
+    for one in folder.manifest.platforms:
+        assert (one.host, one.brand) == (elsewhere if one.label == "slow" else here)
+    assert len(folder.boots()) == len(folder.trials()) == 12
+    for boot in folder.boots():
+        assert (boot.host, boot.brand) == (elsewhere if boot.platform == "slow" else here)
+    for trial in folder.trials():
+        assert (trial.host, trial.brand) == (elsewhere if trial.platform == "slow" else here)
+    headline = {row.platform: row for row in headline_rows(analyse(load(tmp_path / "run")))}
+    assert {cell.words for cell in headline["slow"].cells} == {"functional only"}
+    assert {cell.words for cell in headline["slow-here"].cells} == {"slower"}

@@ -27,8 +27,10 @@ ALLOWED: dict[str, frozenset[str]] = {
         # the run folder and what comes after it
         "jsonlines": "errors",
         "samples": "errors guest_records jsonlines points records",
-        "stats": "errors guest_records points records units",
-        "report": "errors guest_records points samples stats units",
+        "published": "errors",
+        "stats": "errors guest_records points published records units",
+        "claims": "published stats units",
+        "report": "claims errors guest_records points published samples stats units",
         # what stands by itself
         "image": "errors units",
         "fetched": "errors image",
@@ -62,7 +64,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "manifest": "agent errors experiment fleet host image plan platforms samples workloads",
         "ground": "errors experiment farpeer fleet image lab peer platforms progress samples sites testbed",
         "run": "calibration density errors experiment fleet ground host manifest plan platforms probes progress "
-        "samples workloads",
+        "published samples workloads",
         # what a person starts
         "unprivileged": "image",
         "doctor": "errors experiment fleet ground lab platforms probes progress run unprivileged",
@@ -75,7 +77,9 @@ ALLOWED: dict[str, frozenset[str]] = {
         "__init__": "",
     }.items()
 }
-AFTER_THE_BORDER = frozenset({"samples", "records", "guest_records", "points", "jsonlines", "stats", "report", "units"})
+AFTER_THE_BORDER = frozenset(
+    {"samples", "records", "guest_records", "points", "jsonlines", "published", "stats", "claims", "report", "units"}
+)
 SEES_PLATFORMS = frozenset(
     {
         "run",

@@ -154,6 +154,31 @@ def report(run: RunArgument = "latest", as_json: Json = False) -> None:
 
 
 @app.command()
+def evidence(
+    runs: Annotated[list[str], typer.Argument(help="Runs: folders, names, or 'latest'.", metavar="RUN...")],
+    tests: Annotated[
+        list[Path] | None, typer.Option(help="JUnit XML of the contract tests ('pytest --junitxml FILE'); repeatable.")
+    ] = None,
+) -> None:
+    """Print what runs and contract tests show of each platform, whatever its speed, as a Markdown table."""
+    from virtoll.platforms import PLATFORMS
+    from virtoll.report import evidence_table, load_analysis, read_tests
+
+    tested = [kind for path in tests or () for kind in read_tests(_text_of(path), str(path))]
+    known = {name: getattr(kind, "evidence", "") for name, kind in PLATFORMS.items() if kind.needs_lab}
+    lines = evidence_table([load_analysis(find_run(run)) for run in runs], tested, known)
+    for line in lines:
+        sys.stdout.write(line + "\n")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read ({error}); give a file that 'pytest --junitxml' wrote") from error
+
+
+@app.command()
 def plan(experiment: ExperimentArgument = "quick", as_json: Json = False) -> None:
     """Print the trials of an experiment, in order, and the time they will take; starts nothing."""
     from virtoll.manifest import trial_entry

@@ -69,6 +69,7 @@ class ExperimentFile(Parameters):
     blocks: int = Field(default=3, ge=1, le=1000)
     seed: int = Field(default=1, ge=0, lt=2**63)
     testbed: Testbed | None = None
+    study: str | None = None
 
 
 class DensityBudget(Parameters):
@@ -101,6 +102,13 @@ class PlatformChoice:
     parameters: Parameters
     host: HostAddress | None = None
 
+    @property
+    def whereabouts(self) -> dict[str, str | None]:
+        """``host`` in words and ``brand``, as all records of this platform have them."""
+        if self.host is None:
+            return {"host": "this machine", "brand": None}
+        return {"host": self.host.words, "brand": self.host.brand}
+
 
 @dataclass(frozen=True)
 class WorkloadChoice:
@@ -112,11 +120,15 @@ class WorkloadChoice:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The names that a file may use, each with the model of its parameters; ``controls`` maps A/A entry -> baseline."""
+    """The names that a file may use, each with the model of its parameters; ``controls`` maps A/A entry -> baseline.
+
+    ``studies``: those whose published numbers an experiment may be set beside.
+    """
 
     platforms: Mapping[str, type[Parameters]]
     workloads: Mapping[str, type[Parameters]]
     controls: Mapping[str, str]
+    studies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -140,6 +152,7 @@ class Experiment:
     testbed: Testbed | None = None
     cpu_quota: float | None = None
     density: DensityBudget | None = None
+    study: str | None = None
 
 
 def find_experiment(name: str) -> Path:
@@ -184,6 +197,9 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
                 f"{path}: key '{key}': {label!r} is not among the platforms; "
                 f"allowed: {', '.join(labels)}; add it to 'platforms' or name another"
             )
+    if parsed.study is not None and parsed.study not in catalogue.studies:
+        allowed = ", ".join(catalogue.studies)
+        raise UsageError(f"{path}: key 'study': {parsed.study!r} is not known; allowed: {allowed}; or leave it out")
     if parsed.control == parsed.baseline:
         others = ", ".join(label for label in labels if label != parsed.baseline) or "none"
         raise UsageError(f"{path}: key 'control': is the baseline itself; name a second entry of it, allowed: {others}")
@@ -207,6 +223,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
         seed=parsed.seed,
         testbed=_marked(parsed, path).testbed,
         cpu_quota=parsed.guest.cpu_quota,
+        study=parsed.study,
     )
 
 

@@ -201,6 +201,7 @@ class Fleet:
                 "interface_macs": [link.guest_mac for link in request.network.links],
             },
             "evidence": [],
+            **choice.whereabouts,
         }  # fmt: skip
         try:
             guest = self.platforms[choice.platform](choice.parameters).start(request, site)

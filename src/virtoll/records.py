@@ -16,7 +16,11 @@ RunState = Literal["running", "interrupted", "complete"]
 
 @dataclass(frozen=True)
 class PlatformEntry:
-    """One platform of the experiment, available or not."""
+    """One platform of the experiment, available or not.
+
+    `host`: where its guests live, in words; `brand`: what all that is measured there is marked with, None for a host
+    whose numbers may be results. Both are None in the records of an older Virtoll, which knew this machine alone.
+    """
 
     label: str
     platform: str
@@ -25,6 +29,8 @@ class PlatformEntry:
     available: bool
     reason: str | None
     version: str | None
+    host: str | None = None
+    brand: str | None = None
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class Check:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One trial that came to an end, whatever that end was."""
+    """One trial that came to an end, whatever that end was; `host` and `brand` as in `PlatformEntry`."""
 
     trial: int
     block: int
@@ -146,11 +152,13 @@ class TrialRecord:
     points: tuple[Point, ...] | None
     evidence: tuple[str, ...]
     host_cpu: HostCpu | None = None
+    host: str | None = None
+    brand: str | None = None
 
 
 @dataclass(frozen=True)
 class BootRecord:
-    """One start of a guest, with the facts measured inside it."""
+    """One start of a guest, with the facts measured inside it; `host` and `brand` as in `PlatformEntry`."""
 
     boot: str
     platform: str
@@ -169,6 +177,8 @@ class BootRecord:
     host_boot_id: str | None = None
     limits_seen: LimitsSeen | None = None
     grave: tuple[str, ...] = ()
+    host: str | None = None
+    brand: str | None = None
 
 
 @dataclass(frozen=True)

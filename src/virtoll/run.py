@@ -25,6 +25,7 @@ from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Platform, Probe
 from virtoll.progress import Progress
+from virtoll.published import study_names
 from virtoll.samples import RunFolder
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Measurement
@@ -36,6 +37,7 @@ def catalogue() -> Catalogue:
         platforms={name: platform.parameter_model for name, platform in PLATFORMS.items()},
         workloads={name: workload.parameter_model for name, workload in WORKLOADS.items()},
         controls={name: platform.control_of for name, platform in PLATFORMS.items() if platform.control_of},
+        studies=study_names(),
     )
 
 
@@ -177,6 +179,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
         "points": outcome.points,
         "evidence": evidence,
         "host_cpu": host_cpu,
+        **trial.platform.whereabouts,
     }
 
 
@@ -190,6 +193,7 @@ def _skip_unavailable(plan: Plan, folder: RunFolder, ground: Ground) -> None:
             folder.append_trial({
                 **manifest.trial_entry(trial), **never,
                 "attempt": 1, "status": "skipped", "reason": reasons[label], "evidence": [],
+                **trial.platform.whereabouts,
             })  # fmt: skip
 
 

@@ -1,9 +1,11 @@
 """The report from every kind of synthetic run: it is made, it is whole, and its numbers are the analysis's."""
 
 import csv
+import html
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,9 +16,11 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 from virtoll import units
 from virtoll.errors import StorageError
 from virtoll.report import ReportResult, build_report, headline_table
+from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES
-from virtoll.report.figures.style import KNOWN, platform_styles
+from virtoll.report.figures.style import KNOWN, SETTINGS, platform_styles
 from virtoll.stats.analysis import analyse
+from virtoll.testbed import FUNCTIONAL_ONLY
 
 KVM = {"qemu-kvm": "/dev/kvm does not exist on <this> host"}
 RUNS = {
@@ -35,6 +39,10 @@ RUNS = {
     "control differs": Truth({"native": {}, "native-again": {"cpu": 1.5}, "runc": {}}, noise=0.005),
     "wired": Truth(REALISTIC, wired=True),
     "weighed": Truth(REALISTIC, weighed=True),
+    "nested": Truth(
+        REALISTIC | {"xen": {"packet path": 300.0, "cpu": 40.0}}, wired=True, weighed=True,
+        brands={"xen": ("nested xen", FUNCTIONAL_ONLY)}, clock_error={"xen": 0.01}, study="schlosser2011",
+    ),
     "one platform": Truth({"native": {}}, control=None, frame_sizes=(64,)),
 }  # fmt: skip
 
@@ -104,7 +112,7 @@ def test_a_report_is_whole_and_loads_nothing(name: str, reports: Callable[[str],
     for link in page.links:
         assert link.removeprefix("#") in page.ids if link.startswith("#") else (built.path.parent / link).is_file()
     for figure in FIGURES:
-        assert f"figure-{figure}" in page.ids
+        assert (f"figure-{figure}" in page.ids) is (figure != "study" or RUNS[name].study is not None)
     assert "None" not in re.sub(r"<pre>.*?</pre>|<svg.*?</svg>", "", text, flags=re.DOTALL)
 
 
@@ -147,6 +155,64 @@ def test_the_pages_numbers_are_the_analysiss(reports: Callable[[str], ReportResu
         assert values[observation.trial, observation.task.metric.name] == observation.value
     points = list(csv.DictReader((built.path.parent / "tables" / "points.csv").open()))
     assert all(int(row["offered_frames"]) == int(row["forwarded_frames"]) + int(row["lost_frames"]) for row in points)
+
+
+def test_a_brand_is_in_every_table_figure_and_verdict(reports: Callable[[str], ReportResult]) -> None:
+    built = reports("nested")
+    text = built.path.read_text(encoding="utf-8").replace("\u00a0", " ")
+    assert f"† {FUNCTIONAL_ONLY} (xen on nested xen)" in text
+    assert "Nested: functional only (21 of 21 trials ok)" in text
+    for table in (built.path.parent / "tables").glob("*.csv"):
+        rows = list(csv.DictReader(table.open()))
+        told = {row["platform"]: row["brand"] for row in rows if "platform" in row}
+        assert all(brand == (FUNCTIONAL_ONLY if platform == "xen" else "") for platform, brand in told.items())
+        assert "platform" not in (rows[0] if rows else {}) or "brand" in rows[0], table.name
+    facts = {row["fact"]: row for row in csv.DictReader((built.path.parent / "tables" / "equivalence.csv").open())}
+    assert (facts["brand"]["xen"], facts["brand"]["netns"]) == (FUNCTIONAL_ONLY, "")
+    row = next(row for row in built.headline if row.platform == "xen")
+    assert row.brand == FUNCTIONAL_ONLY
+    assert {cell.words for cell in row.cells} == {"functional only"}
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(headline_table(built.analysis))
+    printed = console.export_text()
+    assert re.search(r"xen †.*0\.\d+ % †", printed)
+    assert f"† {FUNCTIONAL_ONLY}" in printed
+
+
+def test_figures_name_the_branded_and_mark_them(
+    reports: Callable[[str], ReportResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drawn once more with letters as text: the name with its sign, and the legend that says what the sign means."""
+    monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
+    analysis = reports("nested").analysis
+    for name, spec in FIGURES.items():
+        svg = render(name, spec, analysis).svg
+        if name != "density":  # its series are of platforms that are not branded
+            assert "xen †" in svg, name
+            assert f"† ×  {FUNCTIONAL_ONLY}" in re.sub(r"\s+<", "<", svg), name
+    plain = replace(analysis, brands={}, comparisons=tuple(replace(one, brand=None) for one in analysis.comparisons))
+    for name in ("cost", "forwarding", "study"):
+        assert "†" not in render(name, FIGURES[name], plain).svg, name
+
+
+def test_the_study_stands_beside_with_shares_and_claims(reports: Callable[[str], ReportResult]) -> None:
+    built = reports("nested")
+    text = built.path.read_text(encoding="utf-8").replace("\u00a0", " ")
+    assert "Sun Fire X4150" in text
+    rows = list(csv.DictReader((built.path.parent / "tables" / "study.csv").open()))
+    assert len(rows) == 7 * 4  # OpenVZ has two successors in kind here: netns and runc
+    xen = next(row for row in rows if (row["paper_platform"], row["frame_size_bytes"]) == ("xen", "64"))
+    assert xen["verdict"] == "functional only"
+    assert xen["brand"] == FUNCTIONAL_ONLY
+    assert float(xen["paper_share_low"]) == pytest.approx(37.1 / 153.1)
+    kvm = next(row for row in rows if row["paper_platform"] == "kvm")
+    assert (kvm["platform"], kvm["share_of_baseline"]) == ("", "")
+    claims = list(csv.DictReader((built.path.parent / "tables" / "claims.csv").open()))
+    assert len(claims) == 13
+    for claim in claims:
+        assert claim["holds_when"] in html.unescape(text)
+    assert not (reports("whole").path.parent / "tables" / "study.csv").exists()
+    assert "Beside the study" not in reports("whole").path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

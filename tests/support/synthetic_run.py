@@ -17,6 +17,7 @@ from tests.support.synthetic_wire import add_wire, calibrated
 
 from virtoll.guest_records import DensityRecord, FootprintRecord
 from virtoll.points import CalibrationRecord
+from virtoll.published import load_study
 from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.samples import RunFolder, parse_record
 from virtoll.stats.analysis import RunData
@@ -38,6 +39,7 @@ class Truth:
 
     `drift`: how much slower the run's end is than its beginning; `failures`: (platform, workload, block) -> status;
     `unavailable`: platform -> reason; `stop_after`: trials written (None: all); `clock_error`: platform -> relative;
+    `brands`: platform -> (host, brand) for those that ran elsewhere.
     `weighed`: the guests' memory, CPU time and starts are told, and there are density series.
     `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
@@ -60,6 +62,8 @@ class Truth:
     outlier: tuple[str, str, int] | None = None
     wired: bool = False
     weighed: bool = False
+    brands: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+    study: str | None = None
 
 
 REALISTIC: dict[str, dict[str, float]] = {
@@ -84,7 +88,8 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
         "format": 1, "run": "20261121T001500Z-quick-1a2b", "created_realtime_ns": EPOCH_NS, "virtoll": "0.1.0",
         "experiment": {"name": "quick", "question": "What does each platform cost against the bare host?",
                        "file": "experiments/quick.yaml", "text": "name: quick\nblocks: 3\n", "blocks": truth.blocks,
-                       "seed": truth.seed, "guest": {"vcpus": 1, "memory_bytes": 268435456}},
+                       "seed": truth.seed, "guest": {"vcpus": 1, "memory_bytes": 268435456},
+                       "study": truth.study},
         "command": ["virtoll", "run", "quick"], "baseline": truth.baseline, "control": truth.control,
         "platforms": [_platform(label, truth) for label in truth.costs], "metrics": _metrics(),
         "plan": {"seed": truth.seed, "estimated_seconds": 300, "trials": planned}, "host": host,
@@ -94,9 +99,15 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
         "pinning": {"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1},
     }  # fmt: skip
     written = planned[: truth.stop_after] if truth.stop_after is not None else planned
-    trials = [_trial(entry, place / max(len(planned), 1), truth, dice) for place, entry in enumerate(written)]
+    trials = [
+        _trial(entry, place / max(len(planned), 1), truth, dice) | _where(entry["platform"], truth)
+        for place, entry in enumerate(written)
+    ]
     boots = [
-        _boot(label, block) for label in truth.costs if label not in truth.unavailable for block in range(truth.blocks)
+        _boot(label, block) | _where(label, truth)
+        for label in truth.costs
+        if label not in truth.unavailable
+        for block in range(truth.blocks)
     ]
     fitness = [_fitness(index) for index in range(0, len(written) + 1, 4)]
     commands = [{"realtime_ns": EPOCH_NS, "role": f"guest {boot['boot']}",
@@ -133,6 +144,7 @@ def run_data(truth: Truth) -> RunData:
         tuple(parse_record(CalibrationRecord, line) for line in lines["calibration"]),
         tuple(parse_record(FootprintRecord, line) for line in lines["footprints"]),
         tuple(parse_record(DensityRecord, line) for line in lines["density"]),
+        load_study(truth.study) if truth.study else None,
     )
 
 
@@ -169,7 +181,13 @@ def _metrics() -> list[dict[str, Any]]:
 def _platform(label: str, truth: Truth) -> dict[str, Any]:
     reason = truth.unavailable.get(label)
     return {"label": label, "platform": label, "family": FAMILIES.get(label, "emulated"), "parameters": {},
-            "available": reason is None, "reason": reason, "version": None}  # fmt: skip
+            "available": reason is None, "reason": reason, "version": None,
+            **_where(label, truth)}  # fmt: skip
+
+
+def _where(label: str, truth: Truth) -> dict[str, str | None]:
+    host, brand = truth.brands.get(label, ("this machine", None))
+    return {"host": host, "brand": brand}
 
 
 def _plan(truth: Truth, dice: random.Random) -> list[dict[str, Any]]:

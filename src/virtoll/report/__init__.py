@@ -5,8 +5,17 @@
 nothing here computes a statistic.
 """
 
-from virtoll.report.build import ReportResult, build_report
+from virtoll.report.build import ReportResult, build_report, load_analysis
+from virtoll.report.evidence import evidence_table, read_tests
 from virtoll.report.guests import density_lines
 from virtoll.report.headline import headline_table
 
-__all__ = ["ReportResult", "build_report", "density_lines", "headline_table"]
+__all__ = [
+    "ReportResult",
+    "build_report",
+    "density_lines",
+    "evidence_table",
+    "headline_table",
+    "load_analysis",
+    "read_tests",
+]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import StorageError
+from virtoll.published import Study, load_study, study_names
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
 from virtoll.report.figures import FIGURES
@@ -38,7 +39,19 @@ def load(run_directory: Path) -> RunData:
         folder.calibrations(),
         folder.footprints(),
         folder.density(),
+        _study(folder),
     )
+
+
+def load_analysis(run_directory: Path) -> Analysis:
+    """The analysis of a run folder, without a report."""
+    return analyse(load(run_directory))
+
+
+def _study(folder: RunFolder) -> Study | None:
+    """What the experiment's study published; None where it names none, or one that this Virtoll does not have."""
+    name = folder.manifest.experiment.get("study")
+    return load_study(name) if name in study_names() else None
 
 
 def build_report(run_directory: Path, output: Path | None = None) -> ReportResult:
@@ -46,7 +59,7 @@ def build_report(run_directory: Path, output: Path | None = None) -> ReportResul
 
     Raises RunFolderError (the run cannot be read) and StorageError (the report cannot be written).
     """
-    analysis = analyse(load(run_directory))
+    analysis = load_analysis(run_directory)
     drawings = {name: render(name, spec, analysis) for name, spec in FIGURES.items() if spec.why_not(analysis) is None}
     page = render_page(analysis, drawings)
     target = output if output is not None else run_directory / "report"

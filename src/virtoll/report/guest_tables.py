@@ -16,7 +16,7 @@ def guest_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
 def _guests(analysis: Analysis) -> CsvTable:
     """One row a start."""
     header = ("boot", "platform", "block", "status", "ready_ns", "spawn_ns", "kernel_ns", "init_ns", "idle_bytes",
-              "after_work_bytes", "idle_charged_bytes", "idle_files_bytes", "idle_shared_bytes")  # fmt: skip
+              "after_work_bytes", "idle_charged_bytes", "idle_files_bytes", "idle_shared_bytes", "brand")  # fmt: skip
     rows: list[Row] = []
     for boot in analysis.data.boots:
         way, read = readiness(boot), [one for one in analysis.data.footprints if one.boot == boot.boot]
@@ -28,6 +28,7 @@ def _guests(analysis: Analysis) -> CsvTable:
             held_bytes(worked.processes) if worked else None, idle.charged_bytes if idle else None,
             idle.files_bytes if idle else None,
             sum(one or 0 for one in shared) if shared and None not in shared else None,
+            analysis.brands.get(boot.platform),
         ))  # fmt: skip
     return CsvTable("guests", header, tuple(rows))
 
@@ -38,10 +39,10 @@ def _at(read: Sequence[FootprintRecord], when: str) -> FootprintRecord | None:
 
 def _host_cpu(analysis: Analysis) -> CsvTable:
     """One row a trial that was read before and after."""
-    header = ("trial", "block", "platform", "workload", "status", "used_ns", "forwarded_frames")
+    header = ("trial", "block", "platform", "workload", "status", "used_ns", "forwarded_frames", "brand")
     rows = tuple(
         (one.trial, one.block, one.platform, one.workload, one.status, used,
-         forwarded_frames(one) if one.points else None)
+         forwarded_frames(one) if one.points else None, analysis.brands.get(one.platform))
         for one in analysis.data.trials
         if (used := used_ns(one)) is not None
     )  # fmt: skip
@@ -50,10 +51,10 @@ def _host_cpu(analysis: Analysis) -> CsvTable:
 
 def _density(analysis: Analysis) -> CsvTable:
     header = ("platform", "step", "status", "guests", "available_before_bytes", "available_bytes", "processes_bytes",
-              "shared_bytes", "reason")  # fmt: skip
+              "shared_bytes", "reason", "brand")  # fmt: skip
     rows = tuple(
         (one.platform, one.step, one.status, one.guests, one.available_before_bytes, one.available_bytes,
-         one.processes_bytes, one.shared_bytes, one.reason)
+         one.processes_bytes, one.shared_bytes, one.reason, analysis.brands.get(one.platform))
         for one in analysis.data.density
     )  # fmt: skip
     return CsvTable("density", header, rows)

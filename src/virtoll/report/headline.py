@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.brands import hosts_of
 from virtoll.stats.cautions import Caution
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.fitness import Brand
@@ -20,22 +21,30 @@ if TYPE_CHECKING:
 
 DECIDED = (Verdict.SLOWER, Verdict.FASTER)
 # A terminal has no room for the words in every cell; the legend stands below the table.
-SIGNS: Mapping[str, str] = {Verdict.NONE: "=", Verdict.UNDECIDED: "?", Verdict.NOT_MEASURED: "–"}
+SIGNS: Mapping[str, str] = {
+    Verdict.NONE: "=",
+    Verdict.UNDECIDED: "?",
+    Verdict.NOT_MEASURED: "–",
+    Verdict.FUNCTIONAL: "†",
+}
 LEGEND = "= no difference detectable   ? not decided   – not measured"
 BOUND_SIGN = "g"
+BRAND_SIGN = "†"
 
 
 @dataclass(frozen=True)
 class HeadlineCell:
     """One task of one platform: the share of the baseline's performance (None: not known) and the verdict's words.
 
-    `generator_bound`: it, or the baseline, came within 10 % of the instrument's own ceiling.
+    `generator_bound`: it, or the baseline, came within 10 % of the instrument's own ceiling. `brand`: the number is no
+    result, for this reason.
     """
 
     task: str
     share: float | None
     words: str
     generator_bound: bool = False
+    brand: str | None = None
 
     @property
     def share_text(self) -> str:
@@ -49,6 +58,7 @@ class HeadlineRow:
 
     platform: str
     cells: tuple[HeadlineCell, ...]
+    brand: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,17 +82,22 @@ def headline_rows(analysis: Analysis) -> tuple[HeadlineRow, ...]:
     """One row a platform other than the baseline; every platform where there is no baseline."""
     tasks = headline_tasks(analysis)
     shown = [platform for platform in analysis.platforms if platform != analysis.baseline]
-    return tuple(HeadlineRow(platform, tuple(_cell(analysis, platform, task) for task in tasks)) for platform in shown)
+    return tuple(
+        HeadlineRow(
+            platform, tuple(_cell(analysis, platform, task) for task in tasks), brand=analysis.brands.get(platform)
+        )
+        for platform in shown
+    )
 
 
 def _cell(analysis: Analysis, platform: str, task: Task) -> HeadlineCell:
     comparison = analysis.comparison(platform, task)
     bound = any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or platform))
     if comparison is not None and (comparison.share is not None or analysis.baseline is not None):
-        return HeadlineCell(task.short, comparison.share, str(comparison.verdict), bound)
+        return HeadlineCell(task.short, comparison.share, str(comparison.verdict), bound, comparison.brand)
     cell = analysis.cells.get((platform, task))
     words = str(Verdict.NOT_MEASURED) if cell is None else units.value(cell.median, task.metric.unit)
-    return HeadlineCell(task.short, None, words, bound)
+    return HeadlineCell(task.short, None, words, bound, analysis.brands.get(platform))
 
 
 def headline_table(analysis: Analysis) -> "Table":
@@ -97,7 +112,8 @@ def headline_table(analysis: Analysis) -> "Table":
     rows = headline_rows(analysis)
     marked = any(cell.generator_bound for row in rows for cell in row.cells)
     legend = f"{LEGEND}   {BOUND_SIGN} generator-bound" if marked else LEGEND
-    caption = "\n".join(filter(None, (legend, bound_line(analysis), control_line(analysis), host_line(analysis))))
+    lines = (legend, brand_line(analysis), bound_line(analysis), control_line(analysis), host_line(analysis))
+    caption = "\n".join(filter(None, lines))
     table = Table(title=title, caption=caption, caption_justify="left")
     table.add_column("platform", no_wrap=True)
     for task in headline_tasks(analysis):
@@ -109,9 +125,10 @@ def headline_table(analysis: Analysis) -> "Table":
             sign = SIGNS.get(cell.words, cell.words)
             text = sign if cell.share is None else f"{cell.share_text} {sign}"
             text += f" {BOUND_SIGN}" if cell.generator_bound else ""
+            text += f" {BRAND_SIGN}" if cell.brand and BRAND_SIGN not in text else ""
             style = next((colour for verdict, colour in colours.items() if verdict == cell.words), "dim")
             cells.append(Text(text, style=style if baseline else ""))
-        table.add_row(row.platform, *cells)
+        table.add_row(f"{row.platform} {BRAND_SIGN}" if row.brand else row.platform, *cells)
     return table
 
 
@@ -147,6 +164,20 @@ def bound_line(analysis: Analysis) -> str:
     return f"{found.caution.title.capitalize()}: {found.concerns}: {found.caution.meaning}."
 
 
+def brand_line(analysis: Analysis) -> str:
+    """Which platforms' numbers are no results and why, in a sentence for each brand; empty where there is none."""
+    hosts = hosts_of(analysis.data.manifest)
+    sentences = []
+    for brand in dict.fromkeys(analysis.brands.values()):
+        own = [label for label, its in analysis.brands.items() if its == brand]
+        named = ", ".join(f"{label} on {hosts[label]}" if label in hosts else label for label in own)
+        sentences.append(
+            f"{BRAND_SIGN} {brand} ({named}). This shows that it works; no number of it is a result, and no ratio "
+            "to the bare host is a cost."
+        )
+    return " ".join(sentences)
+
+
 def host_line(analysis: Analysis) -> str:
     """The host's brand with its reasons."""
     reasons = "; ".join(analysis.fitness.reasons)
@@ -170,6 +201,9 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
     own = [one for one in analysis.comparisons if one.platform == platform]
     if own and all(one.verdict is Verdict.NOT_MEASURED for one in own):
         return (f"not measured ({own[0].reason})",)
+    brand = next((one.brand for one in own if one.brand), None)
+    if brand is not None:
+        return (_functional(analysis, platform, own, brand),)
     baseline = analysis.baseline or ""
     groups = [
         [one for one in own if one.task.workload == workload]
@@ -178,6 +212,14 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
     found = [_difference(group, verdict, baseline) for group in groups for verdict in DECIDED]
     rest = [_remainder(own, verdict) for verdict in (Verdict.NONE, Verdict.UNDECIDED, Verdict.NOT_MEASURED)]
     return tuple(phrase for phrase in (*found, *rest) if phrase)
+
+
+def _functional(analysis: Analysis, platform: str, own: Sequence[Comparison], brand: str) -> str:
+    """What a branded platform's run shows: how many trials went well, and nothing about speed."""
+    counts = analysis.statuses[platform]
+    missing = [one.task.short for one in own if one.verdict is Verdict.NOT_MEASURED]
+    rest = f"; not measured: {', '.join(missing)}" if missing else ""
+    return f"{brand[0].upper()}{brand[1:]} ({counts['ok']} of {sum(counts.values())} trials ok{rest})"
 
 
 def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) -> str:

@@ -19,6 +19,8 @@ from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.guests import guests_context
 from virtoll.report.rows import Shown, TableRow
+from virtoll.report.study import study_context
+from virtoll.report.tables import csv_tables
 from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, Verdict
@@ -32,6 +34,7 @@ _VERDICT_CLASS = {
     Verdict.FASTER: "faster",
     Verdict.NONE: "same",
     Verdict.UNDECIDED: "same",
+    Verdict.FUNCTIONAL: "branded",
     Verdict.NOT_MEASURED: "missing",
 }
 
@@ -79,6 +82,8 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "control_line": headline.control_line(analysis),
         "host_line": headline.host_line(analysis),
         "bound_line": headline.bound_line(analysis),
+        "brand_line": headline.brand_line(analysis),
+        "brands": analysis.brands,
         "brand_class": headline.brand_class(analysis.fitness.brand),
         "compared": compared,
         "left_out": _left_out(analysis, compared),
@@ -102,6 +107,8 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         ),
         "wire": wire_context(analysis),
         "guests": guests_context(analysis),
+        "study": study_context(analysis),
+        "tables": [table.name for table in csv_tables(analysis)],
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
     }
@@ -194,7 +201,9 @@ def _median_row(analysis: Analysis, task: Task) -> TableRow:
         unit = task.metric.unit
         spread = f"{units.value(show.low, unit)} to {units.value(show.high, unit)}" if show else "one block"
         flagged = f", {len(cell.outliers)} flagged" if cell.outliers else ""
-        cells.append(Shown(units.value(cell.median, unit), f"{spread}, n = {cell.blocks}{flagged}"))
+        small = f"{spread}, n = {cell.blocks}{flagged}"
+        brand = analysis.brands.get(platform)
+        cells.append(Shown(units.value(cell.median, unit), small, "branded" if brand else "", but=brand or ""))
     return TableRow(task.label, tuple(cells))
 
 

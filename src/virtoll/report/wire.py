@@ -42,7 +42,7 @@ def wire_context(analysis: Analysis) -> dict[str, Any]:
         "testbed": _testbed(analysis.data.manifest.testbed),
         "located": [_loss_row(row) for row in ordered(analysis.losses) if row.lost_frames],
         "lossless_rows": sum(not row.lost_frames for row in analysis.losses),
-        "summary": _loss_summary(analysis.losses),
+        "summary": _loss_summary([row for row in analysis.losses if row.platform not in analysis.brands]),
         "delays": [_delay_row(row) for row in ordered(delay_rows(tasks, trials))],
         "orders": [_order_row(row) for row in ordered(order_rows(tasks, trials))],
         "floors": [_floor_row(one) for one in analysis.ceilings if one.floor],
@@ -78,7 +78,7 @@ def _loss_row(row: LossRow) -> TableRow:
 
 
 def _loss_summary(rows: Sequence[LossRow]) -> str:
-    """One sentence over all paced points: whose the losses were."""
+    """One sentence over all paced points of platforms without a brand: whose the losses were."""
     paced = [row for row in rows if not row.flat_out]
     lost, offered = sum(row.lost_frames for row in paced), sum(row.offered_frames for row in paced)
     if not offered:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from virtoll.guest_records import DensityRecord, FootprintRecord
 from virtoll.points import CalibrationRecord
+from virtoll.published import Study
 from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
+from virtoll.stats.brands import brands_of, hosts_of, why_other_host
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
@@ -31,6 +33,7 @@ from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
+from virtoll.stats.study import StudyComparison, beside_study
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, observations_of, tasks_of
@@ -39,7 +42,10 @@ from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_
 
 @dataclass(frozen=True)
 class RunData:
-    """One run folder's records, as read; `trials` holds the latest record of each trial."""
+    """One run folder's records, as read; `trials` holds the latest record of each trial.
+
+    `study`: what was published of the study that its experiment names.
+    """
 
     manifest: Manifest
     state: State
@@ -50,6 +56,7 @@ class RunData:
     calibrations: tuple[CalibrationRecord, ...] = ()
     footprints: tuple[FootprintRecord, ...] = ()
     density: tuple[DensityRecord, ...] = ()
+    study: Study | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,7 @@ class Analysis:
 
     `cells` is by (platform, task) and holds only cells with values; `comparisons` has one entry for each platform other
     than baseline and control and each task; `control` one for each task (A/A), none where there is no control.
+    `brands`: the platforms whose numbers are no results, with the reason (`stats/brands.py`).
     """
 
     data: RunData
@@ -86,6 +94,8 @@ class Analysis:
     guests: tuple[GuestCost, ...]
     host_cpu: tuple[CpuUse, ...]
     densities: tuple[Density, ...]
+    brands: Mapping[str, str]
+    study: StudyComparison | None
 
     @property
     def baseline(self) -> str | None:
@@ -130,7 +140,8 @@ def analyse(data: RunData) -> Analysis:
     tasks = tasks_of(data.manifest, data.trials)
     observations, gaps = observations_of(tasks, data.trials)
     cells = _cells(observations, platforms, tasks)
-    comparisons, control = _compare_all(data, platforms, tasks, cells)
+    brands = brands_of(data.manifest, data.boots, data.trials)
+    comparisons, control = _compare_all(data, platforms, tasks, cells, brands)
     prior = prior_of([*control, *comparisons])
     control, comparisons = correct(moderate(control, prior)), correct(moderate(comparisons, prior))
     family = sum(one.p_value is not None for one in comparisons)
@@ -141,6 +152,7 @@ def analyse(data: RunData) -> Analysis:
     headroom = headrooms(limits, cells, data.trials)
     losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
     backends = backend_uses(tasks, data.trials)
+    comparisons = [judge(one, detectable, family) for one in comparisons]
     return Analysis(
         data=data,
         platforms=platforms,
@@ -148,14 +160,14 @@ def analyse(data: RunData) -> Analysis:
         observations=observations,
         gaps=gaps,
         cells=cells,
-        comparisons=tuple(judge(one, detectable, family) for one in comparisons),
+        comparisons=tuple(comparisons),
         control=tuple(judge(one, None, len(control)) for one in control),
         detectable=detectable,
         points=points,
         curves=sweeps,
         clocks=clock_errors(clock_readings(data.trials), platforms),
         order=order,
-        drift=drift(order),
+        drift=drift([one for one in order if one.observation.platform not in brands]),
         fitness=host_fitness(data.fitness, data.manifest.host),
         equivalence=equivalence(data.boots, platforms, data.manifest.baseline),
         statuses=_statuses(data, platforms),
@@ -164,12 +176,35 @@ def analyse(data: RunData) -> Analysis:
         losses=losses,
         paces=paces,
         backends=backends,
-        cautions=cautions(
-            headroom, sweeps, losses, paces, backends, tasks, data.manifest.pinning, calibrated=bool(data.calibrations)
-        ),
+        cautions=_cautions(data, tasks, brands, headroom, sweeps, losses, paces, backends),
         guests=guest_costs(data.boots, data.footprints, platforms),
-        host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline),
+        host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, brands),
         densities=densities(data.density),
+        brands=brands,
+        study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
+    )
+
+
+def _cautions(
+    data: RunData,
+    tasks: Sequence[Task],
+    brands: Mapping[str, str],
+    headroom: Mapping[tuple[str, Task], Headroom],
+    sweeps: Sequence[Curve],
+    losses: Sequence[LossRow],
+    paces: Sequence[PaceRow],
+    backends: Sequence[BackendUse],
+) -> tuple[Warned, ...]:
+    """What a reader of results must be warned of; a branded platform has no results, and its brand is its warning."""
+    return cautions(
+        {cell: one for cell, one in headroom.items() if cell[0] not in brands},
+        [one for one in sweeps if one.platform not in brands],
+        [one for one in losses if one.platform not in brands],
+        paces,
+        backends,
+        tasks,
+        data.manifest.pinning,
+        calibrated=bool(data.calibrations),
     )
 
 
@@ -197,22 +232,28 @@ def _cells(
 
 
 def _compare_all(
-    data: RunData, platforms: Sequence[str], tasks: Sequence[Task], cells: Mapping[tuple[str, Task], CellSummary]
+    data: RunData,
+    platforms: Sequence[str],
+    tasks: Sequence[Task],
+    cells: Mapping[tuple[str, Task], CellSummary],
+    brands: Mapping[str, str],
 ) -> tuple[list[Comparison], list[Comparison]]:
     """Every platform against the baseline, and the control against it; both uncorrected; empty without a baseline."""
     baseline, control = data.manifest.baseline, data.manifest.control
     if baseline is None:
         return [], []
-    agents = agents_by_platform(data.boots)
+    agents, hosts = agents_by_platform(data.boots), hosts_of(data.manifest)
     compared: list[Comparison] = []
     for platform in platforms:
         if platform == baseline:
             continue
-        refused = why_platform_incomparable(agents, platform, baseline)
+        brand = brands.get(platform) or brands.get(baseline)
+        elsewhere = None if brand else why_other_host(hosts, platform, baseline)
+        refused = why_platform_incomparable(agents, platform, baseline) or elsewhere
         for task in tasks:
             own = None if refused else cells.get((platform, task))
             why = refused or _why_missing(data, platform, task) or _why_missing(data, baseline, task)
-            compared.append(compare(task, platform, own, cells.get((baseline, task)), why))
+            compared.append(compare(task, platform, own, cells.get((baseline, task)), why, brand))
     return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
 
 

@@ -25,6 +25,7 @@ class Verdict(StrEnum):
     FASTER = "faster"
     NONE = "no difference detectable"
     UNDECIDED = "not decided"
+    FUNCTIONAL = "functional only"
     NOT_MEASURED = "not measured"
 
 
@@ -32,7 +33,8 @@ class Verdict(StrEnum):
 class Comparison:
     """One platform against the baseline on one task: `share` with its interval, and the verdict with its reason.
 
-    `pairs` is (block, share) for each block that has both; `p_adjusted` is Holm's over the family.
+    `pairs` is (block, share) for each block that has both; `p_adjusted` is Holm's over the family. `brand`: the
+    platform's or the baseline's (`stats/brands.py`); a branded comparison is never tested and has no verdict but that.
     """
 
     platform: str
@@ -44,6 +46,7 @@ class Comparison:
     p_adjusted: float | None
     verdict: Verdict
     reason: str
+    brand: str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,13 +76,21 @@ def paired_shares(task: Task, platform: CellSummary, baseline: CellSummary) -> t
 
 
 def compare(
-    task: Task, platform: str, own: CellSummary | None, baseline: CellSummary | None, why_not: str
+    task: Task,
+    platform: str,
+    own: CellSummary | None,
+    baseline: CellSummary | None,
+    why_not: str,
+    brand: str | None = None,
 ) -> Comparison:
-    """One comparison before correction; `why_not` is the reason to give when there is nothing to compare."""
+    """One comparison before correction; `why_not` is the reason to give when there is nothing to compare.
+
+    With a `brand` there is no test: the ratio is told, and that it is no result.
+    """
     pairs = paired_shares(task, own, baseline) if own and baseline else ()
     if not pairs:
         reason = why_not or "no block has both a valid value of the platform and one of the baseline"
-        return Comparison(platform, task, (), None, None, None, None, Verdict.NOT_MEASURED, reason)
+        return Comparison(platform, task, (), None, None, None, None, Verdict.NOT_MEASURED, reason, brand)
     found = log_ratio_estimate([math.log(share) for _, share in pairs])
     interval = found.interval and Interval(
         math.exp(min(found.interval.low, 700.0)),
@@ -87,25 +98,31 @@ def compare(
         found.interval.coverage,
         found.interval.method,
     )
+    share = math.exp(found.value)
+    if brand is not None:
+        reason = f"{brand}: it shows that this works; the ratio is no result"
+        return Comparison(platform, task, pairs, share, interval, None, None, Verdict.FUNCTIONAL, reason, brand)
     verdict, reason = (
         (Verdict.NONE, "")
         if interval
         else (Verdict.UNDECIDED, "only one block has both values: no interval, no verdict")
     )
-    return Comparison(platform, task, pairs, math.exp(found.value), interval, found.p_value, None, verdict, reason)
+    return Comparison(platform, task, pairs, share, interval, found.p_value, None, verdict, reason)
 
 
 def moderate(comparisons: Sequence[Comparison], prior: Prior) -> list[Comparison]:
     """The same comparisons with moderated p-values where there are two to eleven blocks; exact ones stay."""
     return [
-        replace(one, p_value=moderated_p(_logs(one), prior)) if 2 <= len(one.pairs) < EXACT_TEST_FROM else one
+        replace(one, p_value=moderated_p(_logs(one), prior))
+        if one.brand is None and 2 <= len(one.pairs) < EXACT_TEST_FROM
+        else one
         for one in comparisons
     ]
 
 
 def prior_of(comparisons: Sequence[Comparison]) -> Prior:
-    """What all comparisons of a run together say about the noise of one log ratio."""
-    return estimate_prior([_logs(one) for one in comparisons])
+    """What all comparisons of a run together say about the noise of one log ratio; branded ones say nothing."""
+    return estimate_prior([_logs(one) for one in comparisons if one.brand is None])
 
 
 def _logs(comparison: Comparison) -> list[float]:
@@ -129,12 +146,13 @@ def smallest_detectable(
     """
     resources: dict[str, list[Comparison]] = {}
     for comparison in control:
-        if len(comparison.pairs) > 1:
+        if len(comparison.pairs) > 1 and comparison.brand is None:
             resources.setdefault(comparison.task.metric.resource, []).append(comparison)
     family = sum(one.p_value is not None for one in comparisons)
     result = {}
     for resource, own in resources.items():
-        others = [one for one in comparisons if one.task.metric.resource == resource and len(one.pairs) > 1]
+        plain = [one for one in comparisons if one.brand is None and len(one.pairs) > 1]
+        others = [one for one in plain if one.task.metric.resource == resource]
         pairs = sorted(len(one.pairs) for one in others or own)
         result[resource] = _detectable(resource, own, pairs[len(pairs) // 2], prior, family)
     return result

@@ -8,6 +8,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from virtoll.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
 from virtoll.records import BootRecord, TrialRecord
@@ -135,9 +136,13 @@ def held_bytes(processes: Sequence[ProcessMemory]) -> int | None:
 
 
 def cpu_uses(
-    tasks: Sequence[Task], trials: Sequence[TrialRecord], platforms: Sequence[str], baseline: str | None
+    tasks: Sequence[Task],
+    trials: Sequence[TrialRecord],
+    platforms: Sequence[str],
+    baseline: str | None,
+    brands: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[CpuUse, ...]:
-    """Every cell whose `ok` trials were read before and after, by task and platform."""
+    """Every cell whose `ok` trials were read before and after, by task and platform; no ratio where one is branded."""
     cells: dict[tuple[str, Task], dict[int, list[float]]] = {}
     for trial in trials:
         used = used_ns(trial)
@@ -157,7 +162,8 @@ def cpu_uses(
             traffic = task.metric.source == "points"
             logs = [math.log(value / reference[block]) for block, value in blocks.items()
                     if value > 0 and reference.get(block, 0) > 0 and not traffic]  # fmt: skip
-            found = log_ratio_estimate(logs) if logs and platform != baseline else None
+            unlike = platform == baseline or platform in brands or baseline in brands
+            found = log_ratio_estimate(logs) if logs and not unlike else None
             interval = found.interval if found else None
             rows.append(CpuUse(
                 platform, task, "forwarded frame" if traffic else "job", per_unit,

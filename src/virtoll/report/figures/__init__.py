@@ -7,6 +7,7 @@ from virtoll.report.figures.density import DENSITY
 from virtoll.report.figures.forwarding import FORWARDING
 from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.order import ORDER
+from virtoll.report.figures.study import STUDY
 from virtoll.report.figures.throughput import THROUGHPUT
 
 FIGURES: dict[str, FigureSpec] = {
@@ -17,4 +18,5 @@ FIGURES: dict[str, FigureSpec] = {
     "guests": GUESTS,
     "density": DENSITY,
     "order": ORDER,
+    "study": STUDY,
 }

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from virtoll.report.figures import branding
 from virtoll.report.figures.base import FigureSpec, new_figure
 from virtoll.report.figures.style import BAND, INK, MUTED, PlatformStyle, nice_log_ticks, platform_styles
 from virtoll.stats.analysis import Analysis
@@ -39,15 +40,17 @@ def draw(analysis: Analysis) -> "Figure":
             if comparison is not None and comparison.share is not None:
                 height = row + (place - (len(platforms) - 1) / 2) * step
                 _dot(panel, comparison, height, styles[platform], limits)
-                if len(platforms) > _TOLD_APART:
-                    panel.annotate(platform, (1.0, height), (3, 0), xycoords=("axes fraction", "data"), va="center",
-                                   textcoords="offset points", fontsize=5.5, color=MUTED)  # fmt: skip
+                branding.cross(panel, analysis, platform, comparison.share * 100, height)
+                if len(platforms) > _TOLD_APART or comparison.brand:
+                    panel.annotate(branding.name(analysis, platform), (1.0, height), (3, 0), va="center",
+                                   xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=5.5,
+                                   color=MUTED)  # fmt: skip
                 if any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or "")):
                     panel.annotate("generator-bound", (comparison.share * 100, height), (0, 3.5), ha="center",
                                    textcoords="offset points", fontsize=5.5, color=MUTED)  # fmt: skip
     panel.axvline(100, color=INK, linewidth=0.8)
     _axes(panel, analysis, tasks, limits)
-    _legend(figure, platforms, styles, bool(analysis.detectable))
+    _legend(figure, analysis, platforms, styles)
     return figure
 
 
@@ -116,18 +119,20 @@ def _ticks(low: float, high: float) -> list[float]:
     return [float(tick) for tick in range(0, int(high) + 1, step) if low <= tick]
 
 
-def _legend(figure: "Figure", platforms: list[str], styles: dict[str, PlatformStyle], band: bool) -> None:
+def _legend(figure: "Figure", analysis: Analysis, platforms: list[str], styles: dict[str, PlatformStyle]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     handles: list[Line2D | Patch] = [
-        Line2D([], [], color=styles[one].colour, marker=styles[one].marker, linestyle="-", markersize=4.5, label=one)
+        Line2D([], [], color=styles[one].colour, marker=styles[one].marker, linestyle="-", markersize=4.5,
+               label=branding.name(analysis, one))
         for one in platforms
-    ]
+    ]  # fmt: skip
     handles.append(Line2D([], [], color=MUTED, marker="o", markerfacecolor="white", linestyle="none", markersize=4.5,
                           label="open: no verdict"))  # fmt: skip
-    if band:
+    if analysis.detectable:
         handles.append(Patch(facecolor=BAND, label="A/A: nothing detectable"))
+    handles += branding.handles(analysis, platforms)
     figure.legend(handles=handles, loc="outside lower center", ncols=4)
 
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from virtoll.report.figures import branding
 from virtoll.report.figures.base import FigureSpec, new_figure
 from virtoll.report.figures.style import MUTED, platform_styles
 from virtoll.stats.analysis import Analysis
@@ -32,7 +33,7 @@ def draw(analysis: Analysis) -> "Figure":
             if points:
                 panel.plot(*zip(*points, strict=True), marker=look or None, markersize=3, color=style.colour,
                            linestyle="none" if look else "-", linewidth=0.9,
-                           label=one.platform if look else None)  # fmt: skip
+                           label=branding.name(analysis, one.platform) if look else None)  # fmt: skip
     panel.set_xlim(left=0)
     if min(ends, default=0) > 0 and max(ends) > _FAR_APART * min(ends):
         panel.set_yscale("log", nonpositive="mask")
@@ -43,8 +44,10 @@ def draw(analysis: Analysis) -> "Figure":
     panel.set_ylabel("host memory taken, MiB")
     panel.annotate("markers: by available memory; lines: by processes", (0, 1), (0, 4), xycoords="axes fraction",
                    textcoords="offset points", color=MUTED, fontsize=7)  # fmt: skip
-    if panel.get_legend_handles_labels()[0]:
-        figure.legend(loc="outside lower center", ncols=4)
+    shown = panel.get_legend_handles_labels()[0]
+    if shown:
+        brands = branding.handles(analysis, [one.platform for one in analysis.densities])
+        figure.legend(handles=[*shown, *brands], loc="outside lower center", ncols=4)
     return figure
 
 

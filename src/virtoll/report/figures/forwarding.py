@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll import units
+from virtoll.report.figures import branding
 from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
 from virtoll.report.figures.style import MUTED, PlatformStyle, nice_log_ticks, platform_styles, whole
 from virtoll.stats.analysis import Analysis
@@ -31,6 +32,7 @@ def draw(analysis: Analysis) -> "Figure":
     for panel, task in zip(panels, tasks, strict=False):
         own = [curve for curve in analysis.curves if curve.parameters == task.parameters]
         _panel(panel, task, own, styles, (low, high))
+        _crosses(panel, analysis, own)
     for panel in panels[len(tasks) :]:
         panel.set_visible(False)
     for panel in panels[max(0, len(tasks) - columns) : len(tasks)]:
@@ -73,6 +75,13 @@ def _panel(
         _curve(panel, curve, styles[curve.platform], 2.0 if curve.platform == order[0] else 1.1)
 
 
+def _crosses(panel: "Axes", analysis: Analysis, curves: list[Curve]) -> None:
+    for curve in curves:
+        for point in curve.points:
+            if point.forwarded.median > 0:
+                branding.cross(panel, analysis, curve.platform, point.offered.median, point.forwarded.median)
+
+
 def _curve(panel: "Axes", curve: Curve, style: PlatformStyle, width: float) -> None:
     paced = [point for point in curve.points if point.intended_rate is not None and point.forwarded.median > 0]
     paced.sort(key=lambda point: point.offered.median)
@@ -109,17 +118,18 @@ def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyl
 
     drawn = {curve.platform for curve in analysis.curves}
     handles = [
-        Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, markersize=4.5, label=platform)
+        Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, markersize=4.5,
+               label=branding.name(analysis, platform))
         for platform, style in styles.items()
         if platform in drawn
-    ]
+    ]  # fmt: skip
     handles.append(
         Line2D(
             [], [], color=MUTED, marker="o", markerfacecolor="white", linestyle="none", markersize=6.5, label="flat out"
         )
     )
     handles.append(Line2D([], [], color=MUTED, linestyle=(0, (1, 2)), label="all forwarded"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    figure.legend(handles=[*handles, *branding.handles(analysis, drawn)], loc="outside lower center", ncols=4)
 
 
 def caption(analysis: Analysis) -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from virtoll.report.figures import branding
 from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
 from virtoll.report.figures.style import INK, MUTED, PlatformStyle, nice_log_ticks, platform_styles
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.guests import GuestCost, Quantity
+from virtoll.stats.guests import Quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,21 +23,23 @@ def draw(analysis: Analysis) -> "Figure":
     styles = platform_styles(analysis.platforms)
     figure = new_figure(1.35 + 0.27 * len(rows))
     ready, memory, processor = figure.subplots(1, 3, sharey=True)
-    ready.set_yticks(range(len(rows)), [row.platform for row in rows])
+    ready.set_yticks(range(len(rows)), [branding.name(analysis, row.platform) for row in rows])
     ready.set_ylim(len(rows) - 0.4, -0.6)
     for panel in (ready, memory, processor):
         panel.tick_params(axis="y", length=0)
         panel.grid(visible=False, axis="y")
-    _ready(ready, rows)
-    _memory(memory, rows, styles)
+    _ready(ready, analysis)
+    _memory(memory, analysis, styles)
     _processor(processor, analysis, styles)
+    branding.legend(figure, analysis, [row.platform for row in rows])
     return figure
 
 
-def _ready(panel: "Axes", rows: tuple[GuestCost, ...]) -> None:
+def _ready(panel: "Axes", analysis: Analysis) -> None:
     """A way through time to each guest's answer, in its parts; one of which nothing more is known is hollow."""
     from matplotlib.patches import Patch
 
+    rows = analysis.guests
     totals = [row.ready.median / 1e6 for row in rows if row.ready is not None]
     if totals:
         _logarithmic(panel, min(totals) / 2, max(totals))
@@ -48,11 +51,12 @@ def _ready(panel: "Axes", rows: tuple[GuestCost, ...]) -> None:
             if part is not None:
                 end = moment + part.median / 1e6
                 left = max(moment, begin)
-                panel.barh(height, max(end - left, 0.0), 0.62, left=left, color=colour, linewidth=0)
+                panel.barh(height, max(end - left, 0.0), 0.62, left=left, color=colour, linewidth=0,
+                           hatch=branding.hatch(analysis, row.platform), edgecolor="white")  # fmt: skip
                 moment = end
         if moment == 0:
             panel.barh(height, row.ready.median / 1e6 - begin, 0.62, left=begin, color="white", edgecolor=MUTED,
-                       linewidth=0.8)  # fmt: skip
+                       linewidth=0.8, hatch=branding.hatch(analysis, row.platform))  # fmt: skip
         interval = row.ready.interval
         if interval is not None:
             panel.plot([interval.low / 1e6, interval.high / 1e6], [height] * 2, color=INK, linewidth=0.9, zorder=3)
@@ -62,13 +66,15 @@ def _ready(panel: "Axes", rows: tuple[GuestCost, ...]) -> None:
                      bbox_to_anchor=(0, 1), ncols=3, handlelength=1, columnspacing=0.8, borderpad=0)  # fmt: skip
 
 
-def _memory(panel: "Axes", rows: tuple[GuestCost, ...], styles: dict[str, PlatformStyle]) -> None:
+def _memory(panel: "Axes", analysis: Analysis, styles: dict[str, PlatformStyle]) -> None:
+    rows = analysis.guests
     values = [part.median / _MIB for row in rows for part in (row.idle, row.worked) if part is not None and part.median]
     for height, row in enumerate(rows):
         style = styles[row.platform]
         for part, shift, face in ((row.idle, -0.14, "white"), (row.worked, 0.14, style.colour)):
             if part is not None and part.median > 0:
                 _dot(panel, part, height + shift, style, face, lambda value: value / _MIB)
+                branding.cross(panel, analysis, row.platform, part.median / _MIB, height + shift)
     if values:
         _logarithmic(panel, min(values), max(values))
     panel.set_xlabel("host memory, MiB (log)")

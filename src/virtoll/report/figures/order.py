@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll import units
+from virtoll.report.figures import branding
 from virtoll.report.figures.base import FigureSpec, new_figure
 from virtoll.report.figures.style import INK, MUTED, PlatformStyle, platform_styles
 from virtoll.stats.analysis import Analysis
@@ -30,6 +31,7 @@ def draw(analysis: Analysis) -> "Figure":
                            textcoords="offset points", fontsize=7, color=MUTED)  # fmt: skip
         panel.plot(x, min(max(y, low), high), marker=style.marker, color=style.colour, markersize=3.8,
                    markeredgewidth=0, linestyle="none", clip_on=False, zorder=3)  # fmt: skip
+        branding.cross(panel, analysis, value.observation.platform, x, min(max(y, low), high), 3.4)
         if value.outlier:
             panel.plot(x, min(max(y, low), high), marker="o", markersize=9, markerfacecolor="none", markeredgecolor=INK,
                        markeredgewidth=0.9, linestyle="none", zorder=4)  # fmt: skip
@@ -68,14 +70,15 @@ def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyl
 
     drawn = {value.observation.platform for value in analysis.order}
     handles = [
-        Line2D([], [], color=style.colour, marker=style.marker, linestyle="none", markersize=4.5, label=platform)
+        Line2D([], [], color=style.colour, marker=style.marker, linestyle="none", markersize=4.5,
+               label=branding.name(analysis, platform))
         for platform, style in styles.items()
         if platform in drawn
-    ]
+    ]  # fmt: skip
     if any(value.outlier for value in analysis.order):
         handles.append(Line2D([], [], color=INK, marker="o", markerfacecolor="none", linestyle="none", markersize=8,
                               label="flagged as an outlier"))  # fmt: skip
-    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    figure.legend(handles=[*handles, *branding.handles(analysis, drawn)], loc="outside lower center", ncols=4)
 
 
 def caption(analysis: Analysis) -> str:

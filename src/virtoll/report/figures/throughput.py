@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll import units
+from virtoll.report.figures import branding
 from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, new_figure
 from virtoll.report.figures.style import INK, MUTED, platform_styles, whole
 from virtoll.stats.analysis import Analysis
@@ -34,14 +35,15 @@ def draw(analysis: Analysis) -> "Figure":
         analysis.cells[one, task].median for one in platforms for task in tasks if (one, task) in analysis.cells
     )
     panels[0].set_xlim(0, largest * 1.42)
-    figure.supxlabel("largest forwarded rate of the sweep, frames/s", fontsize=8)
+    panels[max(0, len(tasks) - columns)].set_xlabel("largest forwarded rate of the sweep, frames/s")
+    branding.legend(figure, analysis, platforms)
     return figure
 
 
 def _panel(panel: "Axes", analysis: Analysis, task: Task, platforms: list[str]) -> None:
     styles = platform_styles(analysis.platforms)
     panel.set_title(task.label)
-    panel.set_yticks(range(len(platforms)), platforms)
+    panel.set_yticks(range(len(platforms)), [branding.name(analysis, one) for one in platforms])
     panel.set_ylim(len(platforms) - 0.4, -0.6)
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")
@@ -54,7 +56,8 @@ def _panel(panel: "Axes", analysis: Analysis, task: Task, platforms: list[str]) 
         if cell is None:
             panel.text(0, place, " not measured", va="center", fontsize=7, color=MUTED, style="italic")
             continue
-        panel.barh(place, cell.median, height=0.62, color=styles[platform].colour, zorder=2)
+        panel.barh(place, cell.median, height=0.62, color=styles[platform].colour, zorder=2, linewidth=0,
+                   hatch=branding.hatch(analysis, platform), edgecolor="white")  # fmt: skip
         reach = cell.median
         if cell.interval is not None:
             reach = cell.interval.high
@@ -78,7 +81,8 @@ def _text(analysis: Analysis, platform: str, task: Task) -> str:
     comparison = analysis.comparison(platform, task)
     share = f" ({units.percent(comparison.share)})" if comparison and comparison.share is not None else ""
     marked = ", generator-bound" if analysis.generator_bound(platform, task) else ""
-    return f"{bound}{units.count(cell.median)}{share}{marked}"
+    sign = f" {branding.SIGN}" if platform in analysis.brands else ""
+    return f"{bound}{units.count(cell.median)}{share}{marked}{sign}"
 
 
 def _at_least(analysis: Analysis, platform: str, task: Task) -> bool:

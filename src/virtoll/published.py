@@ -1,0 +1,179 @@
+"""What the studies published: numbers, claims, and the studies that an experiment may name, read from `reference/`.
+
+Main types: `Study` (one paper as an experiment can be set beside it), `PublishedValue` (one printed number), `Claim`.
+The files are part of the package; `reference/README.md` says where they come from. Nothing here judges or computes but
+the ratio of two published numbers.
+"""
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from virtoll.errors import UsageError
+
+
+@dataclass(frozen=True)
+class PublishedValue:
+    """One printed number: where it stands, of what, and under which parameters (as printed, such as ``frame``)."""
+
+    paper: str
+    source: str
+    platform: str
+    scenario: str
+    workload: str
+    parameters: Mapping[str, str]
+    metric: str
+    unit: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One finding of a paper, in words that can be tested on any host."""
+
+    id: str
+    paper: str
+    source: str
+    workload: str
+    holds_when: str
+
+
+@dataclass(frozen=True)
+class StudyPlatform:
+    """One of a paper's platforms. `called`: what ours that stand for it are called; `family`: of its successors."""
+
+    key: str
+    name: str
+    version: str
+    called: tuple[str, ...]
+    family: str | None
+
+
+@dataclass(frozen=True)
+class PublishedShare:
+    """A platform's largest forwarding rate as a share of its own bare host's: a range (None: words alone)."""
+
+    platform: str
+    frame_size_bytes: int
+    low: float | None
+    high: float | None
+    words: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """One paper; `shares` are ratios of its own numbers, `how_derived` says of which."""
+
+    name: str
+    title: str
+    citation: str
+    hardware: str
+    workload: str
+    baseline: str
+    platforms: tuple[StudyPlatform, ...]
+    shares: tuple[PublishedShare, ...]
+    how_derived: str
+    values: tuple[PublishedValue, ...]
+    claims: tuple[Claim, ...]
+
+    def share(self, platform: str, frame_size_bytes: int) -> PublishedShare | None:
+        """What the paper has on a platform at a frame size and one source, or None where it has drawings alone."""
+        wanted = (platform, frame_size_bytes)
+        return next((one for one in self.shares if (one.platform, one.frame_size_bytes) == wanted), None)
+
+
+def study_names() -> tuple[str, ...]:
+    """The studies that an experiment may name."""
+    return tuple(_studies())
+
+
+@cache
+def load_study(name: str) -> Study:
+    """One study with its numbers and claims; UsageError where it is not known."""
+    if name not in _studies():
+        raise UsageError(f"study {name!r} is not known; choose one of: {', '.join(study_names())}")
+    given = _studies()[name]
+    values = tuple(value for value in published_values() if value.paper == name)
+    derived = given["derived"]
+    return Study(
+        name=name,
+        title=given["title"],
+        citation=given["citation"],
+        hardware=given["hardware"],
+        workload=given["workload"],
+        baseline=given["baseline"],
+        platforms=tuple(
+            StudyPlatform(key, one["name"], one["version"], tuple(one["called"]), one.get("family"))
+            for key, one in given["platforms"].items()
+        ),
+        shares=(*_derived(derived, given, values), *_said(given["said"])),
+        how_derived=f"{derived['frame_size_bytes']} B, {derived['source']}: {derived['how']}",
+        values=values,
+        claims=tuple(claim for claim in claims() if claim.paper == name),
+    )
+
+
+@cache
+def published_values() -> tuple[PublishedValue, ...]:
+    """Every number of `published.csv`, in its order."""
+    rows = csv.DictReader(io.StringIO(_text("published.csv")))
+    return tuple(
+        PublishedValue(
+            row["paper"], row["source"], row["platform"], row["scenario"], row["workload"],
+            dict(part.split("=", 1) for part in row["parameters"].split(";") if part),
+            row["metric"], row["unit"], float(row["value"]),
+        )
+        for row in rows
+    )  # fmt: skip
+
+
+@cache
+def claims() -> tuple[Claim, ...]:
+    """Every claim of `claims.yaml`, in its order."""
+    return tuple(Claim(**one) for one in yaml.safe_load(_text("claims.yaml")))
+
+
+def _derived(
+    given: Mapping[str, Any], study: Mapping[str, Any], values: tuple[PublishedValue, ...]
+) -> list[PublishedShare]:
+    """Ratios to the baseline's number in the same table row: the range over all rows."""
+    own = [one for one in values if one.metric == given["metric"] and one.scenario in given["scenarios"]]
+    rows = {(one.platform, one.scenario, tuple(one.parameters.items())): one.value for one in own}
+    shares = []
+    for platform in study["platforms"]:
+        ratios = [
+            value / rows[study["baseline"], scenario, parameters]
+            for (whose, scenario, parameters), value in rows.items()
+            if whose == platform
+        ]
+        if ratios:
+            size, source = given["frame_size_bytes"], given["source"]
+            shares.append(PublishedShare(platform, size, min(ratios), max(ratios), "", source))
+    return shares
+
+
+def _said(given: list[dict[str, Any]]) -> list[PublishedShare]:
+    return [
+        PublishedShare(
+            platform, one["frame_size_bytes"], one.get("share"), one.get("share"), one["words"], one["source"]
+        )
+        for one in given
+        for platform in one["platforms"]
+    ]
+
+
+@cache
+def _studies() -> dict[str, dict[str, Any]]:
+    studies: dict[str, dict[str, Any]] = yaml.safe_load(_text("studies.yaml"))
+    return studies
+
+
+def _text(name: str) -> str:
+    return files("virtoll").joinpath("reference", name).read_text(encoding="utf-8")

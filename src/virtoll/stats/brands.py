@@ -1,0 +1,34 @@
+"""Brands of platforms: what was measured on a host whose numbers are no results, such as a nested testbed.
+
+A brand is text from the records, `nested: functional only`. A platform is branded when its entry in the manifest or any
+of its boots or trials is; one branded record is enough, because nobody can take it out of a median again. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from virtoll.records import BootRecord, Manifest, TrialRecord
+
+
+def brands_of(manifest: Manifest, boots: Iterable[BootRecord], trials: Iterable[TrialRecord]) -> dict[str, str]:
+    """The brand of each platform that has one, by label, in the order found; platforms without one are missing."""
+    found: dict[str, str] = {}
+    named = [(entry.label, entry.brand) for entry in manifest.platforms]
+    named += [(boot.platform, boot.brand) for boot in boots]
+    named += [(trial.platform, trial.brand) for trial in trials]
+    for label, brand in named:
+        if brand is not None:
+            found.setdefault(label, brand)
+    return found
+
+
+def hosts_of(manifest: Manifest) -> dict[str, str]:
+    """Where each platform's guests live, in words; a platform of an older record is missing."""
+    return {entry.label: entry.host for entry in manifest.platforms if entry.host is not None}
+
+
+def why_other_host(hosts: Mapping[str, str], platform: str, baseline: str) -> str | None:
+    """Why a platform must not be compared with the baseline at all: they ran on different hosts."""
+    mine, theirs = hosts.get(platform), hosts.get(baseline)
+    if mine is None or theirs is None or mine == theirs:
+        return None
+    return f"not comparable: {platform} ran on {mine}, {baseline} on {theirs}"

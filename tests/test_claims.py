@@ -1,0 +1,196 @@
+"""The published claims against runs whose truth is known: each outcome is reached; branded platforms decide none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.synthetic_run import FAMILIES, Truth, run_data
+
+from virtoll.claims import CLAIMS, Finding, Outcome, judge_claims
+from virtoll.claims.base import Said, together
+from virtoll.claims.forwarding import (
+    native_grows_with_sources,
+    os_level_collapses,
+    os_level_large_and_small,
+    paravirtual_above_emulated,
+    small_frames_lose_more,
+    sources_do_not_lift_the_limit,
+)
+from virtoll.published import claims
+from virtoll.stats.analysis import Analysis, analyse
+from virtoll.stats.intervals import Interval
+from virtoll.stats.sweeps import Spread
+from virtoll.testbed import FUNCTIONAL_ONLY
+
+NATIVE: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
+BRANDED = {"xen": ("nested xen", FUNCTIONAL_ONLY)}
+
+
+def analysed(costs: dict[str, dict[str, float]], **changed: Any) -> Analysis:
+    return analyse(run_data(Truth(NATIVE | costs, noise=0.004, study="schlosser2011", **changed)))
+
+
+def findings(costs: dict[str, dict[str, float]], **changed: Any) -> dict[str, Finding]:
+    return {one.claim.id: one for one in judge_claims(analysed(costs, **changed))}
+
+
+def test_every_predicate_is_of_a_claim_and_every_claim_of_the_study_gets_a_finding() -> None:
+    assert set(CLAIMS) <= {claim.id for claim in claims()}
+    found = findings({"netns": {}})
+    assert list(found) == [f"S{number:02d}" for number in range(1, 14)]
+    for number in range(9, 14):
+        assert found[f"S{number:02d}"].outcome is Outcome.UNTESTABLE
+        assert "second guest" in found[f"S{number:02d}"].words
+
+
+def test_without_a_study_there_are_no_findings() -> None:
+    assert judge_claims(analyse(run_data(Truth(NATIVE)))) == ()
+
+
+def test_as_much_as_native_is_supported_by_equal_rates_and_refuted_by_one_that_is_slow() -> None:
+    assert findings({"netns": {}})["S01"].outcome is Outcome.SUPPORTED
+    slow = findings({"netns": {}, "runc": {"packet path": 3.0}})["S01"]
+    assert slow.outcome is Outcome.REFUTED
+    assert "runc 3" in slow.words
+    assert findings({"netns": {}}, blocks=1)["S01"].outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_cost_that_does_not_grow_with_smaller_frames_does_not_support_the_claim() -> None:
+    assert findings({"netns": {"packet path": 4.0}})["S02"].outcome is not Outcome.SUPPORTED
+
+
+def test_os_level_needs_large_frames_as_native_and_small_ones_slower() -> None:
+    assert FAMILIES["netns"] == "os-level"
+    assert findings({"netns": {"packet path": 3.0}})["S06"].outcome is Outcome.REFUTED
+    assert findings({"qemu-tcg": {"packet path": 3.0}})["S06"].outcome is Outcome.UNTESTABLE
+
+
+def with_shares(analysis: Analysis, platform: str, shares: Mapping[str, tuple[float, float, float]]) -> Analysis:
+    """A platform's shares of native as they are given: by size, lower end, location, upper end."""
+    changed = []
+    for one in analysis.comparisons:
+        if one.platform == platform and one.task.size in shares:
+            low, middle, high = shares[one.task.size]
+            one = replace(one, share=middle, interval=Interval(low, high, 0.95, "given"))  # noqa: PLW2901
+        changed.append(one)
+    return replace(analysis, comparisons=tuple(changed))
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "outcome"),
+    [
+        ((0.2, 0.3, 0.4), (0.8, 0.9, 0.99), Outcome.SUPPORTED),
+        ((0.2, 0.3, 0.85), (0.8, 0.9, 0.99), Outcome.INCONCLUSIVE),
+        ((0.8, 0.9, 0.99), (0.2, 0.3, 0.4), Outcome.REFUTED),
+    ],
+)
+def test_small_frames_lose_more_where_the_intervals_are_apart(
+    small: tuple[float, float, float], large: tuple[float, float, float], outcome: Outcome
+) -> None:
+    analysis = analysed({"netns": {}}, frame_sizes=(64, 1500))
+    found = with_shares(analysis, "netns", {"64 B": small, "1500 B": large})
+    assert outcomes(small_frames_lose_more(found, ["netns"])) == [outcome]
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "outcome"),
+    [
+        ((0.2, 0.3, 0.4), (0.95, 1.0, 1.05), Outcome.SUPPORTED),
+        ((0.2, 0.3, 1.4), (0.95, 1.0, 1.05), Outcome.INCONCLUSIVE),
+        ((1.2, 1.3, 1.4), (0.95, 1.0, 1.05), Outcome.REFUTED),
+        ((0.2, 0.3, 0.4), (0.5, 0.6, 0.7), Outcome.REFUTED),
+    ],
+)
+def test_os_level_is_judged_by_both_sizes(
+    small: tuple[float, float, float], large: tuple[float, float, float], outcome: Outcome
+) -> None:
+    analysis = analysed({"netns": {}}, frame_sizes=(64, 1500))
+    found = with_shares(analysis, "netns", {"64 B": small, "1500 B": large})
+    assert outcomes(os_level_large_and_small(found, ["netns"])) == [outcome]
+
+
+@pytest.mark.parametrize(
+    ("top_share", "outcome"), [(0.5, Outcome.SUPPORTED), (1.0, Outcome.REFUTED), (0.97, Outcome.REFUTED)]
+)
+def test_a_collapse_is_a_rate_flat_out_far_below_the_largest(top_share: float, outcome: Outcome) -> None:
+    analysis = analysed({"netns": {"packet path": 3.0}}, frame_sizes=(64,))
+    curves = []
+    for curve in analysis.curves:
+        best = max(point.forwarded.median for point in curve.points)
+        top = replace(curve.points[-1], forwarded=Spread(best * top_share, best * top_share, best * top_share))
+        curves.append(replace(curve, points=(*curve.points[:-1], top), lossless=False))
+    found = replace(analysis, curves=tuple(curves))
+    assert outcomes(os_level_collapses(found, ["netns"])) == [outcome]
+    lossless = replace(found, curves=tuple(replace(one, lossless=True) for one in curves))
+    assert outcomes(os_level_collapses(lossless, ["netns"])) == [Outcome.INCONCLUSIVE]
+
+
+def test_loss_flat_out_supports_that_frames_are_lost() -> None:
+    assert findings({"netns": {"packet path": 3.0}})["S08"].outcome is Outcome.SUPPORTED
+
+
+def test_a_branded_platform_is_told_and_decides_nothing() -> None:
+    found = findings({"xen": {"packet path": 50.0}}, brands=BRANDED)
+    assert found["S01"].outcome is Outcome.UNTESTABLE
+    assert "xen 2" in found["S01"].functional
+    beside = findings({"netns": {}, "xen": {"packet path": 50.0}}, brands=BRANDED)
+    assert beside["S01"].outcome is Outcome.SUPPORTED
+    assert "xen" not in beside["S01"].words
+
+
+def test_claims_on_sources_need_several() -> None:
+    for claim in ("S03", "S04"):
+        assert findings({"netns": {}})[claim].outcome is Outcome.UNTESTABLE
+
+
+@pytest.mark.parametrize(
+    ("three_times", "native", "guest"),
+    [(3.0, Outcome.SUPPORTED, Outcome.REFUTED), (1.0, Outcome.REFUTED, Outcome.SUPPORTED)],
+)
+def test_more_sources_lift_a_rate_or_they_do_not(three_times: float, native: Outcome, guest: Outcome) -> None:
+    analysis = with_three_sources(analysed({"netns": {}}, frame_sizes=(1500,)), three_times)
+    assert outcomes(native_grows_with_sources(analysis, [])) == [native]
+    assert outcomes(sources_do_not_lift_the_limit(analysis, ["netns"])) == [guest]
+
+
+def with_three_sources(analysis: Analysis, factor: float) -> Analysis:
+    """The same cells once more as if from three sources, at `factor` times the rate."""
+    cells, tasks = dict(analysis.cells), list(analysis.tasks)
+    for (platform, task), cell in analysis.cells.items():
+        if task.workload == "forward":
+            other = replace(task, parameters=task.parameters.replace('"sources": 1', '"sources": 3'))
+            assert other != task
+            cells[platform, other] = replace(cell, median=cell.median * factor)
+            tasks.append(other)
+    return replace(analysis, cells=cells, tasks=tuple(dict.fromkeys(tasks)))
+
+
+def test_a_paravirtual_nic_is_set_against_the_emulated_one_of_the_same_platform() -> None:
+    analysis = analysed({"one": {"packet path": 2.0}, "two": {"packet path": 4.0}}, frame_sizes=(64,))
+    manifest = analysis.data.manifest
+
+    def with_nics(one: str, two: str) -> list[Said]:
+        nics = {"one": one, "two": two}
+        entries = tuple(
+            replace(entry, platform="qemu", parameters={"nic": nics[entry.label]}) if entry.label in nics else entry
+            for entry in manifest.platforms
+        )
+        data = replace(analysis.data, manifest=replace(manifest, platforms=entries))
+        return paravirtual_above_emulated(replace(analysis, data=data), ["one", "two"])
+
+    assert outcomes(with_nics("virtio-net", "e1000")) == [Outcome.SUPPORTED]
+    assert outcomes(with_nics("e1000", "virtio-net")) == [Outcome.REFUTED]
+    assert with_nics("e1000", "rtl8139") == []
+
+
+def outcomes(said: Sequence[Said]) -> list[Outcome]:
+    return [one.outcome for one in said]
+
+
+def test_one_platform_refutes_and_all_must_support() -> None:
+    yes, no, maybe, none = Outcome.SUPPORTED, Outcome.REFUTED, Outcome.INCONCLUSIVE, Outcome.UNTESTABLE
+    assert together([yes, no, maybe]) is no
+    assert together([yes, maybe]) is maybe
+    assert together([yes, none]) is yes
+    assert together([none]) is together([]) is none
