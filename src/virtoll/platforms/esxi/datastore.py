@@ -67,7 +67,10 @@ class Datastore:
 
     def folders(self, prefix: str) -> list[str]:
         """Folders whose names begin so."""
-        found = self._session.finish(self.reference.browser.SearchDatastore_Task(datastorePath=f"[{self.name}]"))
+        browser = vim.host.DatastoreBrowser
+        spec = browser.SearchSpec(query=[browser.FolderQuery()], matchPattern=[f"{prefix}*"])
+        task = self.reference.browser.SearchDatastore_Task(datastorePath=f"[{self.name}]", searchSpec=spec)
+        found = self._session.finish(task)
         return sorted(str(one.path) for one in found.file if str(one.path).startswith(prefix))
 
     def upload(self, source: Path, name: str) -> None:

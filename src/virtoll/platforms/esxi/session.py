@@ -68,16 +68,25 @@ class Session:
         """Wait for a task; its result, or its fault raised."""
         deadline = time.monotonic() + deadline_seconds
         while True:
-            found = task.info
-            if found.state == vim.TaskInfo.State.success:
-                return found.result
-            if found.state == vim.TaskInfo.State.error:
-                raise found.error
+            found = self._read(task, "info.state", "info.result", "info.error", "info.descriptionId")
+            if found["info.state"] == vim.TaskInfo.State.success:
+                return found.get("info.result")
+            if found["info.state"] == vim.TaskInfo.State.error:
+                raise found["info.error"]
             if time.monotonic() > deadline:
-                raise GuestError(
-                    f"{self.parameters.server}: '{found.descriptionId}' did not end in {deadline_seconds:g} s"
-                )
+                what = found.get("info.descriptionId")
+                raise GuestError(f"{self.parameters.server}: '{what}' did not end in {deadline_seconds:g} s")
             time.sleep(_POLL_SECONDS)
+
+    def _read(self, thing: Any, *paths: str) -> dict[str, Any]:
+        """Some properties of an object, in one question and of one moment; those that are not set are left out."""
+        properties = vmodl.query.PropertyCollector
+        wanted = properties.FilterSpec(
+            propSet=[properties.PropertySpec(type=type(thing), pathSet=list(paths))],
+            objectSet=[properties.ObjectSpec(obj=thing)],
+        )
+        (answer,) = self.content.propertyCollector.RetrieveContents([wanted])
+        return {one.name: one.val for one in answer.propSet}
 
 
 @contextlib.contextmanager
