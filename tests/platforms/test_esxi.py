@@ -375,7 +375,7 @@ def test_what_dead_labs_left_is_removed_and_nothing_else(host: EsxiHost) -> None
         assert f"{alive}-vmnic2" in switches
         assert f"{dead}-vmnic1" not in switches
         session.finish(known(session, f"{dead}-theirs").Destroy_Task())
-        assert Datastore(session).folders("virtoll-") == ["virtoll-notes", f"{alive}-one"]
+        assert Datastore(session).folders("virtoll-") == [f"{alive}-one", "virtoll-notes"]
         Datastore(session).remove_folder("virtoll-notes")
     assert remove_leftovers(parameters, lambda _: False) == [f"machine {alive}-one"]
 
