@@ -95,6 +95,7 @@ class EsxiHost:
     address: str
     process: subprocess.Popen[bytes]
     folder: Path
+    bridge: str = "b{guest}{role}"
     machines: dict[str, Machine] = field(default_factory=dict)
     seen: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -174,13 +175,15 @@ class EsxiHost:
         assert told["name"] not in self.machines, "a machine was destroyed that is on"
 
     def _cable(self, nic: dict[str, Any]) -> str:
-        """A tap in the lab's bridge that the uplink of the NIC's port group is joined to by a cable."""
+        """A tap in the bridge that the uplink of the NIC's port group is joined to by a cable: in a lab, or any."""
         guest = int(nic["mac"].split(":")[4], 16)
         role = CABLES[nic["network"].rpartition("-")[2]]
         tap = f"e{guest}{role}"
         for line in (
-            f"tuntap add dev {tap} mode tap", f"link set {tap} mtu 1500 master b{guest}{role}", f"link set {tap} up",
-        ):  # fmt: skip
+            f"tuntap add dev {tap} mode tap",
+            f"link set {tap} mtu 1500 master {self.bridge.format(guest=guest, role=role)}",
+            f"link set {tap} up",
+        ):
             subprocess.run(["ip", *line.split()], check=True, capture_output=True)
         return tap
 

@@ -35,6 +35,12 @@ def port_groups(session: Session, lab_id: str, links: Sequence[Link]) -> dict[st
                 f"port_groups: {missing[0]} is not on {parameters.server}; it has: {', '.join(sorted(known))}"
             )
         return {link.name: name for link, name in zip(links, named, strict=False)}
+    for link, uplink in zip(links, named, strict=False):
+        if link.trunk not in (None, uplink):
+            raise GuestError(
+                f"uplinks: link {link.name} has {uplink}, and 'testbed.hypervisor.interfaces' has {link.trunk}; "
+                "name them in the same order"
+            )
     _require_free(session, lab_id, named[: len(links)])
     for link, uplink in zip(links, named, strict=False):
         _make(session, f"{lab_id}-{uplink}", uplink, link.mtu_bytes)
