@@ -21,6 +21,8 @@ from typing import Any
 
 from virtoll.fetched import find_vcsim
 from virtoll.lab.inside import wait_until
+from virtoll.platforms.esxi.parameters import EsxiParameters
+from virtoll.platforms.esxi.session import Session, open_session
 from virtoll.platforms.monitor import Monitor
 
 USER, PASSWORD, PASSWORD_VARIABLE = "root", "a secret of the test", "VIRTOLL_TEST_ESXI_PASSWORD"
@@ -218,3 +220,24 @@ def esxi_host(folder: Path, *arguments: str) -> Iterator[EsxiHost]:
         process.kill()
         process.wait()
         wait_until(lambda: not server.is_alive(), 10, "the end of the simulator's events")
+
+
+def session_of(host: EsxiHost) -> contextlib.AbstractContextManager[Session]:
+    """A session with the host, as the driver has them."""
+    return open_session(EsxiParameters.model_validate(host.parameters()))
+
+
+def inventory(host: EsxiHost) -> dict[str, Any]:
+    """Everything that a guest may leave on a host: machines, switches, port groups, files."""
+    with session_of(host) as session:
+        network = session.host.configManager.networkSystem.networkInfo
+        found = {
+            "machines": {one.name: str(one.runtime.powerState) for one in session.machines()},
+            "switches": [one.name for one in network.vswitch],
+            "port groups": [one.spec.name for one in network.portgroup],
+            "networks": [one.name for one in session.centre.networkFolder.childEntity],
+        }
+        (store,) = session.centre.datastoreFolder.childEntity
+        folder = Path(store.summary.url)
+    found["files"] = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+    return found
