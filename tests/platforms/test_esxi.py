@@ -302,6 +302,10 @@ def test_what_does_not_fit_is_refused_before_anything_is_uploaded(ground: Ground
         assert f"a machine named {name} is there already" in refused(ground, host.parameters(), name=taken.name)
         assert session.machine(name) is not None, "what Virtoll did not make is not touched"
         session.finish(theirs.Destroy_Task())
+        Datastore(session).make_folder(name)
+        assert f"[{DATASTORE}] {name} is there already" in refused(ground, host.parameters(), name=taken.name)
+        assert Datastore(session).folders(name) == [name]
+        Datastore(session).remove_folder(name)
 
 
 @pytest.mark.parametrize(

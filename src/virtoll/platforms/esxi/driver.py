@@ -46,9 +46,7 @@ class EsxiMachine(ManagedMachine):
     def evidence(self) -> dict[str, bytes]:
         """The console from the datastore, and what came over the channel that was not the protocol."""
         found = super().evidence()
-        with contextlib.suppress(GuestError):
-            found["console.txt"] = self.console() + found["console.txt"]
-        return found
+        return {**found, "console.txt": self.console() + found["console.txt"]}
 
 
 class Esxi:
@@ -111,42 +109,31 @@ class Esxi:
             disk = boot_disk(site.image, KERNEL_LINE)
         except ImageError as error:
             raise GuestError(str(error)) from error
-        withdraw = site.lab.guard(command(self.parameters, name))
-        serial: SerialLine | None = None
+        held = _Held(self.parameters, name, site.lab.guard(command(self.parameters, name)))
         try:
             with open_session(self.parameters) as session:
                 self._require(session, name, request, disk.stat().st_size)
-                serial = open_line(self.parameters, request.name, _taken(session))
-                try:
-                    groups = port_groups(session, lab_id, request.network.links)
-                    store = Datastore(session)
-                    store.make_folder(name)
-                    store.upload(disk, f"{name}/{BOOT_FILE}")
-                    machine = self._make(session, name, request, groups, serial)
-                    spawned = time.monotonic_ns()
-                    session.finish(machine.PowerOn())
-                except BaseException:
-                    remove_machine(session, name)
-                    raise
-        except BaseException:
-            if serial is not None:
-                serial.close()
-            withdraw()
+                held.serial = open_line(self.parameters, request.name, _taken(session))
+                held.made = True
+                groups = port_groups(session, lab_id, request.network.links)
+                store = Datastore(session)
+                store.make_folder(name)
+                store.upload(disk, f"{name}/{BOOT_FILE}")
+                machine = self._make(session, name, request, groups, held.serial)
+                spawned = time.monotonic_ns()
+                session.finish(machine.PowerOn())
+            descriptor = held.serial.connect(_SERIAL_SECONDS).detach()
+        except BaseException as error:
+            evidence = {"console.txt": held.console()} if held.made else {}
+            held.end()
+            if isinstance(error, GuestError):
+                raise GuestStartError(str(error), evidence) from error
             raise
-        held = _Held(self.parameters, name, serial)
-        try:
-            descriptor = serial.connect(_SERIAL_SECONDS).detach()
-        except GuestError as error:
-            evidence = {"console.txt": held.console()}
-            held.destroy()
-            serial.close()
-            withdraw()
-            raise GuestStartError(str(error), evidence) from error
         agent = AgentClient(descriptor, descriptor, request.name)
         guest = EsxiMachine(
             agent=agent, peer=site.peer or agent, host=site.lab, attachment=request.network.attachment,
             spawned_monotonic_ns=spawned, pause=held.suspend, unpause=lambda: held.resume(descriptor),
-            destroy=held.destroy, console=held.console, cleanup=[withdraw, serial.close],
+            destroy=held.end, console=held.console,
         )  # fmt: skip
         guest.wait_ready(request.deadline_seconds)
         return guest
@@ -163,8 +150,11 @@ class Esxi:
             raise GuestError(
                 f"{self.parameters.server} has {threads} CPUs, and the guest is to be pinned on CPU {beyond[0]}"
             )
+        store = Datastore(session)
+        if name in store.folders(name):
+            raise GuestError(f"datastore: {store.path(name)} is there already; remove it or rename it")
         # Beside the disk: room for what is swapped and for what is suspended, as much as its memory each.
-        Datastore(session).require(disk_bytes + 2 * request.memory_bytes)
+        store.require(disk_bytes + 2 * request.memory_bytes)
 
     def _make(
         self, session: Session, name: str, request: GuestRequest, groups: dict[str, str], serial: SerialLine
@@ -177,11 +167,16 @@ class Esxi:
 
 @dataclass
 class _Held:
-    """What is done with a machine once it is there, each time in a session of its own."""
+    """What is done with a machine, each time in a session of its own; ``made``: something of it may be there.
+
+    ``withdraw`` ends the promise that it is removed should this process die: only once it has been removed.
+    """
 
     parameters: EsxiParameters
     name: str
-    serial: SerialLine
+    withdraw: Callable[[], object]
+    serial: SerialLine | None = None
+    made: bool = False
 
     def suspend(self) -> None:
         """The machine's memory goes to the datastore, and its processes on the host end."""
@@ -194,17 +189,24 @@ class _Held:
             machine = self._machine(session)
             if machine.runtime.powerState == vim.VirtualMachine.PowerState.suspended:
                 session.finish(machine.PowerOn())
-        self.serial.reconnect(descriptor, _SERIAL_SECONDS)
+        if self.serial is not None:
+            self.serial.reconnect(descriptor, _SERIAL_SECONDS)
 
-    def destroy(self) -> None:
-        """Nothing of it is left there."""
-        with open_session(self.parameters) as session:
-            remove_machine(session, self.name)
+    def end(self) -> None:
+        """Nothing of it is left there; where the host does not answer, the janitor is left to try again."""
+        if self.serial is not None:
+            self.serial.close()
+        with contextlib.suppress(GuestError):
+            if self.made:
+                with open_session(self.parameters) as session:
+                    remove_machine(session, self.name)
+            self.withdraw()
 
     def console(self) -> bytes:
-        """What its kernel said."""
-        with open_session(self.parameters) as session:
+        """What its kernel said; empty where it cannot be had."""
+        with contextlib.suppress(GuestError), open_session(self.parameters) as session:
             return Datastore(session).download(f"{self.name}/{CONSOLE_FILE}")
+        return b""
 
     def _machine(self, session: Session) -> Any:
         machine = session.machine(self.name)

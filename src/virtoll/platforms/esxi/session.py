@@ -96,6 +96,7 @@ def open_session(parameters: EsxiParameters) -> Iterator[Session]:
     host, port = parameters.address
     with outside_network():
         try:
+            socket.create_connection((host, port), _CONNECT_SECONDS).close()  # said sooner than by the library
             context = _trust(parameters)
             instance = SmartConnect(
                 host=host, port=port, user=parameters.user, pwd=password, sslContext=context,
