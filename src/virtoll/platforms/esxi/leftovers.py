@@ -12,7 +12,7 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyVmomi import vim
@@ -47,13 +47,13 @@ def remove_machine(session: Session, name: str) -> None:
         remove_unused(session, f"{named.group(1)}-")
 
 
-def remove_leftovers(parameters: EsxiParameters, alive: Callable[[str], bool]) -> list[str]:
-    """Remove what labs left there that do not live any more; ``alive`` judges a lab's id. Returns what was removed."""
+def remove_leftovers(parameters: EsxiParameters, alive: frozenset[str] = frozenset()) -> list[str]:
+    """Remove what labs left there that do not live any more; ``alive``: labs' ids. Returns what was removed."""
     removed: list[str] = []
 
     def dead(name: str) -> str | None:
         named = _NAMED.match(name)
-        return named.group(1) if named is not None and not alive(named.group(1)) else None
+        return named.group(1) if named is not None and named.group(1) not in alive else None
 
     with open_session(parameters) as session:
         for machine in session.machines():
