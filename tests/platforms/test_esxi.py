@@ -16,7 +16,7 @@ import pytest
 from pydantic import ValidationError
 from pyVmomi import vim
 from tests.platforms import test_guests as contract
-from tests.support import guests
+from tests.support import experiments, guests
 from tests.support.esxi import DATASTORE, PASSWORD, EsxiHost, esxi_host, inventory, session_of
 from tests.support.guests import ALL_KINDS, Connected, Kind
 
@@ -29,6 +29,7 @@ from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.esxi import Esxi, leftovers, remove_leftovers
 from virtoll.platforms.esxi.datastore import Datastore
 from virtoll.platforms.esxi.parameters import EsxiParameters
+from virtoll.platforms.esxi.serial import open_line, taken_ports
 from virtoll.platforms.esxi.session import Session, open_session
 from virtoll.platforms.esxi.specs import TAG, _nic
 from virtoll.platforms.esxi.switches import network_of, port_groups
@@ -384,6 +385,12 @@ def test_switches_stay_until_their_last_guest_has_gone(host: EsxiHost) -> None:
         leftovers.remove_machine(session, f"{lab}-two")
 
 
+def test_a_label_says_what_it_is_and_not_where(host: EsxiHost) -> None:
+    given = host.parameters(nic=["vmxnet3", "e1000e"], verify="on", thumbprint=":".join(["AB"] * 20))
+    asked = experiments.parsed(platforms=[{"platform": "esxi", **given}], baseline="esxi-vmxnet3")
+    assert [one.label for one in asked.platforms] == ["esxi-vmxnet3", "esxi-e1000e"]
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -399,3 +406,10 @@ def test_switches_stay_until_their_last_guest_has_gone(host: EsxiHost) -> None:
 def test_parameters_that_do_not_go_together_are_refused(host: EsxiHost, changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=re.escape(said)):
         EsxiParameters.model_validate(host.parameters(**changed))
+
+
+def test_each_machine_is_heard_at_a_port_of_its_own(host: EsxiHost) -> None:
+    taken = taken_ports(["tcp://:20000", "telnet://192.0.2.1:20001", "odd"])
+    assert taken == {20000, 20001}
+    line = open_line(EsxiParameters.model_validate(host.parameters()), "one", taken).line
+    assert (line.uri, line.listens, line.host) == ("tcp://:20002", True, "127.0.0.1")

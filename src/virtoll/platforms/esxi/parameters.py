@@ -5,7 +5,7 @@ Main type: ``EsxiParameters``. It must not connect to anything.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -36,6 +36,21 @@ class EsxiParameters(Parameters):
     ``callback``, an address of this machine.
     """
 
+    unlabelled: ClassVar[frozenset[str]] = frozenset(
+        [
+            "server",
+            "user",
+            "password_from",
+            "verify",
+            "thumbprint",
+            "datastore",
+            "port_groups",
+            "uplinks",
+            "serial",
+            "serial_port",
+            "callback",
+        ]
+    )
     server: Annotated[str, StringConstraints(pattern=_SERVER)] | None = None
     user: str = "root"
     password_from: Annotated[str, StringConstraints(pattern=_PASSWORD)] | None = None
