@@ -361,7 +361,7 @@ def test_what_dead_labs_left_is_removed_and_nothing_else(host: EsxiHost) -> None
     removed = remove_leftovers(parameters, frozenset({alive}))
     assert removed == [f"machine {dead}-one", f"folder [{DATASTORE}] {dead}-folder"]
     with session_of(host) as session:
-        left = {machine.name for machine in session.machines()}
+        left = set(session.machines())
         switches = {one.name for one in session.host.configManager.networkSystem.networkInfo.vswitch}
         assert {f"{alive}-one", f"{dead}-theirs"} <= left
         assert f"{alive}-vmnic2" in switches
@@ -381,7 +381,7 @@ def test_switches_stay_until_their_last_guest_has_gone(host: EsxiHost) -> None:
         for name in ("one", "two"):
             bare_machine(session, f"{lab}-{name}", TAG, tuple(groups.values()))
         leftovers.remove_machine(session, f"{lab}-one")
-        assert set(groups.values()) <= {one.name for one in session.centre.networkFolder.childEntity}
+        assert set(groups.values()) <= set(session.networks())
         leftovers.remove_machine(session, f"{lab}-two")
 
 

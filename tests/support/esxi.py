@@ -22,7 +22,7 @@ from typing import Any
 from virtoll.fetched import find_vcsim
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.esxi.parameters import EsxiParameters
-from virtoll.platforms.esxi.session import Session, open_session
+from virtoll.platforms.esxi.session import Session, open_session, surviving
 from virtoll.platforms.monitor import Monitor
 
 USER, PASSWORD, PASSWORD_VARIABLE = "root", "a secret of the test", "VIRTOLL_TEST_ESXI_PASSWORD"
@@ -232,10 +232,13 @@ def inventory(host: EsxiHost) -> dict[str, Any]:
     with session_of(host) as session:
         network = session.host.configManager.networkSystem.networkInfo
         found = {
-            "machines": {one.name: str(one.runtime.powerState) for one in session.machines()},
+            "machines": {
+                one[0]: state
+                for one, state in surviving(session.machines().items(), lambda one: str(one[1].runtime.powerState))
+            },
             "switches": [one.name for one in network.vswitch],
             "port groups": [one.spec.name for one in network.portgroup],
-            "networks": [one.name for one in session.centre.networkFolder.childEntity],
+            "networks": list(session.networks()),
         }
         (store,) = session.centre.datastoreFolder.childEntity
         folder = Path(store.summary.url)

@@ -27,7 +27,7 @@ from virtoll.platforms.esxi.datastore import Datastore
 from virtoll.platforms.esxi.leftovers import command, remove_machine
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.serial import SerialLine, open_line, taken_ports
-from virtoll.platforms.esxi.session import Session, open_session
+from virtoll.platforms.esxi.session import Session, open_session, surviving
 from virtoll.platforms.esxi.specs import BOOT_FILE, CONSOLE_FILE, KERNEL_LINE, machine_spec
 from virtoll.platforms.esxi.switches import network_of, port_groups
 from virtoll.platforms.managed import ManagedMachine
@@ -218,8 +218,8 @@ class _Held:
 def _taken(session: Session) -> set[int]:
     """Ports that the host listens at for serial ports of its machines."""
     uris = []
-    for machine in session.machines():
-        for device in machine.config.hardware.device if machine.config is not None else ():
+    for _, config in surviving(session.machines().values(), lambda machine: machine.config):
+        for device in config.hardware.device if config is not None else ():
             backing = device.backing if isinstance(device, vim.vm.device.VirtualSerialPort) else None
             if isinstance(backing, vim.vm.device.VirtualSerialPort.URIBackingInfo) and backing.direction == "server":
                 uris.append(str(backing.serviceURI))

@@ -20,7 +20,7 @@ from pyVmomi import vim
 from virtoll.errors import VirtollError
 from virtoll.platforms.esxi.datastore import Datastore
 from virtoll.platforms.esxi.parameters import EsxiParameters
-from virtoll.platforms.esxi.session import Session, open_session
+from virtoll.platforms.esxi.session import Session, open_session, surviving
 from virtoll.platforms.esxi.specs import TAG
 from virtoll.platforms.esxi.switches import remove_unused
 
@@ -56,13 +56,12 @@ def remove_leftovers(parameters: EsxiParameters, alive: frozenset[str] = frozens
         return named.group(1) if named is not None and named.group(1) not in alive else None
 
     with open_session(parameters) as session:
-        for machine in session.machines():
-            if is_ours(machine) and dead(machine.name) is not None:
-                name = machine.name
+        for (name, _), ours in surviving(session.machines().items(), lambda found: is_ours(found[1])):
+            if ours and dead(name) is not None:
                 remove_machine(session, name)
                 removed.append(f"machine {name}")
         store = Datastore(session)
-        taken = {machine.name for machine in session.machines()}
+        taken = session.machines()
         for folder in store.folders("virtoll-"):
             if dead(folder) is not None and folder not in taken:
                 store.remove_folder(folder)

@@ -13,9 +13,9 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pyVim.connect import Disconnect, SmartConnect
 from pyVmomi import vim, vmodl
@@ -24,6 +24,7 @@ from virtoll.errors import GuestError
 from virtoll.lab.outside import outside_network
 from virtoll.platforms.esxi.parameters import EsxiParameters
 
+Found = TypeVar("Found")
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60
 _POLL_SECONDS = 0.05
@@ -56,13 +57,18 @@ class Session:
         """What a request to the datastore's own address is let in by."""
         return str(self.instance._stub.cookie).split(";")[0]  # noqa: SLF001 - the library has no other way to it
 
-    def machines(self) -> list[Any]:
-        """All virtual machines, whoever made them."""
-        return [one for one in self.centre.vmFolder.childEntity if isinstance(one, vim.VirtualMachine)]
+    def machines(self) -> dict[str, Any]:
+        """All virtual machines by name, whoever made them."""
+        found = surviving(self.centre.vmFolder.childEntity, lambda one: str(one.name))
+        return {name: one for one, name in found if isinstance(one, vim.VirtualMachine)}
 
     def machine(self, name: str) -> Any | None:
         """The virtual machine of that name, or None."""
-        return next((one for one in self.machines() if one.name == name), None)
+        return self.machines().get(name)
+
+    def networks(self) -> dict[str, Any]:
+        """All networks that a NIC may be attached to, by name: port groups that are not the host's own."""
+        return {name: one for one, name in surviving(self.centre.networkFolder.childEntity, lambda one: str(one.name))}
 
     def finish(self, task: Any, deadline_seconds: float = 120.0) -> Any:
         """Wait for a task; its result, or its fault raised."""
@@ -87,6 +93,15 @@ class Session:
         )
         (answer,) = self.content.propertyCollector.RetrieveContents([wanted])
         return {one.name: one.val for one in answer.propSet}
+
+
+def surviving(things: Iterable[Any], read: Callable[[Any], Found]) -> list[tuple[Any, Found]]:
+    """What is read of each of these objects; those that somebody removes meanwhile are left out."""
+    found = []
+    for one in things:
+        with contextlib.suppress(vmodl.fault.ManagedObjectNotFound):
+            found.append((one, read(one)))
+    return found
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from pyVmomi import vim
 
 from virtoll.errors import GuestError
 from virtoll.lab.network import Link
-from virtoll.platforms.esxi.session import Session
+from virtoll.platforms.esxi.session import Session, surviving
 
 _PORTS = 128
 
@@ -28,7 +28,7 @@ def port_groups(session: Session, lab_id: str, links: Sequence[Link]) -> dict[st
         wanted = ", ".join(link.name for link in links)
         raise GuestError(f"{key}: {len(named)} given and {len(links)} needed, in this order: {wanted}")
     if not parameters.uplinks:
-        known = {one.name for one in session.centre.networkFolder.childEntity}
+        known = session.networks()
         missing = [name for name in named if name not in known]
         if missing:
             raise GuestError(
@@ -49,7 +49,8 @@ def port_groups(session: Session, lab_id: str, links: Sequence[Link]) -> dict[st
 
 def remove_unused(session: Session, prefix: str) -> list[str]:
     """Remove the port groups and switches whose names begin so and that no machine is attached to; their names."""
-    used = {network.name for machine in session.machines() for network in machine.network}
+    attached = surviving(session.machines().values(), lambda machine: [network.name for network in machine.network])
+    used = {name for _, names in attached for name in names}
     system = session.host.configManager.networkSystem
     removed = []
     for group in [one.spec.name for one in system.networkInfo.portgroup]:
@@ -100,4 +101,4 @@ def _make(session: Session, name: str, uplink: str, mtu_bytes: int) -> None:
 
 def network_of(session: Session, port_group: str) -> Any:
     """The API's network object of a port group."""
-    return next(one for one in session.centre.networkFolder.childEntity if one.name == port_group)
+    return session.networks()[port_group]
