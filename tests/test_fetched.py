@@ -90,3 +90,37 @@ def test_without_a_network_it_says_what_go_said(cache: Cache, tmp_path: Path, mo
         fetched.prepare_runsc(cache)
     assert "\n" not in str(raised.value)
     assert not list((cache.home / "building").iterdir())
+
+
+def test_the_simulator_is_built_from_the_clone_and_found_without_go(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = go(tmp_path, monkeypatch, "exit 1")
+    assert fetched.find_vcsim(cache) is None
+    found = fetched.prepare_vcsim(cache)
+    assert found.read_text(encoding="ascii") == "built\n"
+    (built,) = [line for line in calls.read_text(encoding="ascii").splitlines() if line.startswith("build ")]
+    assert "-trimpath" in built
+    monkeypatch.setenv("PATH", "")
+    assert fetched.prepare_vcsim(cache) == found == fetched.find_vcsim(cache)
+
+
+def test_another_simulator_is_not_taken_for_this_one(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go(tmp_path, monkeypatch, "exit 1")
+    fetched.prepare_vcsim(cache)
+    source = tmp_path / "vcsim"
+    source.mkdir()
+    for name in ("go.mod", "go.sum", "main.go"):
+        (source / name).write_text("changed\n", encoding="ascii")
+    monkeypatch.setattr(fetched, "_SIMULATOR", source)
+    assert fetched.find_vcsim(cache) is None
+    (source / "go.sum").unlink()
+    assert fetched.find_vcsim(cache) is None
+
+
+def test_without_go_there_is_no_simulator(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ImageError, match=r"install Go 1\.23 or newer"):
+        fetched.prepare_vcsim(cache)

@@ -71,9 +71,20 @@ def test_a_right_section_is_read() -> None:
     assert experiments.parsed().testbed is None
 
 
+def test_a_hypervisor_that_is_driven_by_its_own_api_faces_this_machine() -> None:
+    here = {name: {"host": "local", "interfaces": [nic]} for name, nic in (("generator", "eth1"), ("sink", "eth2"))}
+    there = {"host": {"api": "esxi.example.org"}, "interfaces": ["vmnic1", "vmnic2"]}
+    asked = experiments.parsed(testbed=section(**here, hypervisor=there), guest={"marks": "channel"})
+    assert asked.testbed is not None
+    assert asked.testbed.near == ("eth1", "eth2")
+    assert asked.testbed.far == ()
+    assert {one.host.words for one in asked.platforms if one.host is not None} == {"esxi.example.org"}
+
+
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
+        ({"hypervisor": {"host": {"api": "esxi"}, "interfaces": ["vmnic1", "vmnic2"]}}, "testbed.*'local'"),
         ({"generator": {"host": "local", "interfaces": ["eth1"]}}, "testbed.*hosts that are not this one"),
         ({"sink": {"host": "local", "interfaces": ["eth2"]}}, "testbed.*hosts that are not this one"),
         ({"sink": {"host": FAR, "interfaces": ["eth2", "eth3"]}}, "testbed.*the sink has one interface"),

@@ -50,10 +50,13 @@ PLATFORM_PACKAGES = (
     "crun",
     "docker.io",
     "erofs-utils",  # the image as a read-only disk
+    "isolinux",  # the image as a CD-ROM that boots, with xorriso
     "lxc",
     "podman",
+    "syslinux-common",  # isolinux's own modules
     "systemd-container",  # systemd-nspawn
     "user-mode-linux",
+    "xorriso",
 )
 # A package that brings the same program and that must not be removed in favour of Debian's own.
 STANDS_IN = {"runc": "containerd.io"}
@@ -238,9 +241,9 @@ def build_agent() -> None:
         print("setup: agent: new build in build/virtoll-agent", flush=True)
 
 
-def build_products(python: Path) -> None:
-    """Fetches and builds the platforms that no Debian package brings (gVisor), where the cache has them not yet."""
-    run([python, "-m", "virtoll.fetched"])
+def build_products(python: Path, *, dev: bool) -> None:
+    """Fetches and builds what no Debian package brings (gVisor; for tests VMware's simulator) and the cache has not."""
+    run([python, "-m", "virtoll.fetched", *(["--dev"] if dev else [])])
 
 
 def build_images(python: Path) -> None:
@@ -272,7 +275,7 @@ def set_up(options: argparse.Namespace) -> None:
     if only in {None, "image"}:
         build_images(python)
     if only == "products" or (only is None and (options.dev or options.platforms)):
-        build_products(python)
+        build_products(python, dev=options.dev)
 
 
 def main(arguments: Sequence[str]) -> int:

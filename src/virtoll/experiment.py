@@ -16,7 +16,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints, ValidationError
@@ -32,9 +32,13 @@ Label = Annotated[str, StringConstraints(pattern=_LABEL_PATTERN)]
 
 
 class Parameters(BaseModel):
-    """Base of all parameter models: immutable, and a misspelt key is refused."""
+    """Base of all parameter models: immutable, and a misspelt key is refused.
+
+    ``unlabelled``: keys that say where something is and not what it is; they are in no label.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    unlabelled: ClassVar[frozenset[str]] = frozenset()
 
     def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
         """A key that does not go with the rest of the experiment, and what to do, in one sentence; None: all does."""
@@ -275,7 +279,8 @@ def _platform_choices(
             if (unfit := parameters.unfit(testbed=getattr(parsed, "testbed", None) is not None)) is not None:
                 raise UsageError(f"{path}: key '{where}.{unfit[0]}': {unfit[1]}")
             nested = ["nested"] if host is not None and host.nested is not None else []
-            named = label or "-".join([name, *nested, *(_in_words(parameters, key) for key in combination)])
+            keys = [key for key in combination if key not in parameters.unlabelled]
+            named = label or "-".join([name, *nested, *(_in_words(parameters, key) for key in keys)])
             if any(named == choice.label for choice in choices):
                 raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
             choices.append(PlatformChoice(named, name, parameters, host))

@@ -1,14 +1,17 @@
-"""`python -m virtoll.fetched`: products that Virtoll builds into its cache, because no Debian package of them works.
+"""`python -m virtoll.fetched [--dev]`: products that Virtoll builds into its cache, as no Debian package of them works.
 
 gVisor's runsc is a Go module, taken at a pinned version whose content is checked against a pinned hash, and built by
 the host's Go; what its build downloads is held to the module's own go.sum. Everything of the build is in the cache's
 temporary folder: nothing is left in the user's home, and once it is there nothing needs the network again.
+For the tests (``--dev``) VMware's simulator of its API is built as well, from this clone's ``tools/vcsim``.
 
-Main functions: ``find_runsc`` (no locks, no network) and ``prepare_runsc``. It must not know platforms.
+Main functions: ``find_runsc`` (no locks, no network) and ``prepare_runsc``; ``find_vcsim`` and ``prepare_vcsim``. It
+must not know platforms.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -28,6 +31,8 @@ MODULE_HASH = "h1:AU5+CtCvnBnxdZRNcZt1NfSLqgkXZVT3N/u6u1aXg44="  # of the module
 _REFERENCE = f"runsc-{VERSION}"
 _VERSION_VARIABLE = f"{MODULE}/runsc/version.version"
 _BUILD_SECONDS = 1800.0
+_SIMULATOR = Path(__file__).resolve().parents[2] / "tools" / "vcsim"
+_SIMULATOR_FILES = ("go.mod", "go.sum", "main.go")
 
 
 def find_runsc(cache: Cache | None = None) -> Path | None:
@@ -47,6 +52,44 @@ def prepare_runsc(cache: Cache | None = None) -> Path:
             )
         found = cache.build(_REFERENCE, _fill, _say) / "runsc"
     return found
+
+
+def find_vcsim(cache: Cache | None = None) -> Path | None:
+    """The simulator of an ESXi host that was built into the cache from the clone as it stands, or None."""
+    if not all((_SIMULATOR / name).is_file() for name in _SIMULATOR_FILES):
+        return None
+    found = (cache or default_cache()).find(_simulator_reference())
+    return found / "vcsim" if found is not None else None
+
+
+def prepare_vcsim(cache: Cache | None = None) -> Path:
+    """The same, built where it is not there. ``ImageError`` says what is missing."""
+    cache = cache or default_cache()
+    found = find_vcsim(cache)
+    if found is None:
+        if shutil.which("go") is None:
+            raise ImageError(
+                "VMware's simulator is built from its Go module, and Go is missing: install Go 1.23 or newer."
+            )
+        found = cache.build(_simulator_reference(), _fill_simulator, _say) / "vcsim"
+    return found
+
+
+def _simulator_reference() -> str:
+    content = b"\0".join((_SIMULATOR / name).read_bytes() for name in _SIMULATOR_FILES)
+    return f"vcsim-{hashlib.sha256(content).hexdigest()[:16]}"
+
+
+def _fill_simulator(folder: Path) -> None:
+    """Fills an object with vcsim; what is downloaded is held to go.sum."""
+    private = folder.parent / "go"
+    source = private / "source"
+    source.mkdir(parents=True)
+    for name in _SIMULATOR_FILES:
+        shutil.copyfile(_SIMULATOR / name, source / name)
+    _say("building VMware's simulator of an ESXi host, which takes about a minute")
+    flags = ["-trimpath", "-buildvcs=false", "-modcacherw", "-ldflags=-s -w"]
+    _go(["build", *flags, "-o", str(folder / "vcsim"), "."], source, _environment(private), "VMware's simulator")
 
 
 def _fill(folder: Path) -> None:
@@ -84,7 +127,7 @@ def _environment(private: Path) -> dict[str, str]:
     return inherited | folders | {"CGO_ENABLED": "0", "GOFLAGS": ""}
 
 
-def _go(arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> str:
+def _go(arguments: Sequence[str], folder: Path, environment: dict[str, str], what: str = "gVisor's runsc") -> str:
     try:
         answer = subprocess.run(
             ["go", *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -95,9 +138,7 @@ def _go(arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> 
     if answer.returncode != 0:
         words = [line for line in (answer.stderr or answer.stdout).splitlines() if line.strip()]
         said = words[-1].strip() if words else "no message"
-        raise ImageError(
-            f"gVisor's runsc could not be built ('go {arguments[0]}': {said}): check the network and GOPROXY."
-        )
+        raise ImageError(f"{what} could not be built ('go {arguments[0]}': {said}): check the network and GOPROXY.")
     return answer.stdout.strip()
 
 
@@ -110,6 +151,8 @@ def main() -> int:
     os.umask(0o022)
     try:
         prepare_runsc()
+        if "--dev" in sys.argv[1:]:
+            prepare_vcsim()
     except VirtollError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -18,7 +18,7 @@ from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import TESTBEDS, nested_machine, prepare_testbed
 from virtoll.platforms.base import Site, connect_stdio, peer_request
-from virtoll.remote import Connection, FarNic, RemoteHost, RemoteNetwork, open_remote
+from virtoll.remote import CabledNetwork, Connection, FarNic, RemoteHost, RemoteNetwork, open_remote
 from virtoll.remote.host import ssh_connection
 from virtoll.testbed import HostAddress, Testbed
 
@@ -45,22 +45,32 @@ class Sites:
             raise GuestError(self._refused[host])
         if host not in self._open:
             try:
-                self._open[host] = self._over_ssh(host) if host.nested is None else self._nested(host, len(self._open))
+                self._open[host] = self._make(host)
             except (GuestError, LabError) as error:
                 self._refused[host] = str(error)
                 raise GuestError(str(error)) from error
         return self._open[host]
 
-    def _over_ssh(self, host: HostAddress) -> Site:
-        """The testbed's hypervisor; this machine's NICs that face it are the peer's already."""
-        given = inherited()
-        if self.testbed is None or host.ssh is None or given is None:
+    def _make(self, host: HostAddress) -> Site:
+        if host.api is not None:
+            return replace(self.here, network=CabledNetwork(host.words, self._facing(host)), counters=None, far=None)
+        return self._over_ssh(host) if host.nested is None else self._nested(host, len(self._open))
+
+    def _facing(self, host: HostAddress) -> dict[str, FarNic]:
+        """The hypervisor's NICs by link's name, with this machine's that face them and are the peer's already."""
+        if self.testbed is None or inherited() is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
-        remote = self._remote(ssh_connection(host.ssh, given.outside, self.lab))
         macs = {one["name"]: one["mac"] for one in self.here.require_peer().call("facts")["interfaces"]}
         names = [link.name for link in plan_links(0, len(self.testbed.generator.interfaces)).links]
         facing = zip(names, self.testbed.hypervisor.interfaces, self.testbed.near, strict=False)
-        return self._site(remote, {name: FarNic(there, here, macs[here]) for name, there, here in facing})
+        return {name: FarNic(there, here, macs[here]) for name, there, here in facing}
+
+    def _over_ssh(self, host: HostAddress) -> Site:
+        """The testbed's hypervisor; this machine's NICs that face it are the peer's already."""
+        given, facing = inherited(), self._facing(host)
+        if host.ssh is None or given is None:
+            raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
+        return self._site(self._remote(ssh_connection(host.ssh, given.outside, self.lab)), facing)
 
     def _nested(self, host: HostAddress, number: int) -> Site:
         """A hypervisor host emulated in the lab; its NICs end at taps, each with a bridge and a way to the peer."""

@@ -20,13 +20,15 @@ FUNCTIONAL_ONLY = "nested: functional only"
 
 
 class HostAddress(_Model):
-    """A host: ``local`` (this one), ``ssh`` (user@host), ``nested`` (a testbed emulated for the run, of this kind), or
-    for tests ``netns`` (a name or a process's number).
+    """A host: ``local`` (this one), ``ssh`` (user@host), ``nested`` (a testbed emulated for the run, of this kind),
+    ``api`` (one that is driven by its product's own API, by its name), or for tests ``netns`` (a name or a process's
+    number).
     """
 
     local: bool = False
     ssh: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$")
     netns: str | int | None = None
+    api: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]+(:[0-9]+)?$")
     nested: Literal["xen", "kvm", "virtualbox"] | None = None
 
     @model_validator(mode="before")
@@ -38,16 +40,26 @@ class HostAddress(_Model):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        given = [self.local, self.ssh is not None, self.netns is not None, self.nested is not None]
+        given = [
+            self.local,
+            self.ssh is not None,
+            self.netns is not None,
+            self.nested is not None,
+            self.api is not None,
+        ]
         if given.count(True) != 1:
-            raise ValueError("one of 'local', 'nested:KIND', {ssh: user@host} and {netns: name} is allowed")
+            raise ValueError(
+                "one of 'local', 'nested:KIND', {ssh: user@host}, {api: host} and {netns: name} is allowed"
+            )
         return self
 
     @property
     def words(self) -> str:
-        """``local``, ``ssh user@host``, ``nested xen`` or ``netns name``."""
+        """``local``, ``ssh user@host``, ``nested xen``, the host of an API, or ``netns name``."""
         if self.local or self.nested is not None:
             return "local" if self.local else f"nested {self.nested}"
+        if self.api is not None:
+            return self.api
         return f"ssh {self.ssh}" if self.ssh is not None else f"netns {self.netns}"
 
     @property
@@ -82,9 +94,11 @@ class Testbed(_Model):
         here = (self.generator.host.local, self.sink.host.local)
         if self.hypervisor.host.local and any(here):
             raise ValueError("generator and sink: hosts that are not this one; leave 'testbed' out to use this one")
-        if not self.hypervisor.host.local and (self.hypervisor.host.ssh is None or not all(here)):
+        there = self.hypervisor.host.ssh is not None or self.hypervisor.host.api is not None
+        if not self.hypervisor.host.local and not (there and all(here)):
             raise ValueError(
-                "hypervisor: {ssh: user@host} with generator and sink 'local', or 'local' with them elsewhere"
+                "hypervisor: {ssh: user@host} or {api: host} with generator and sink 'local', or 'local' with them "
+                "elsewhere"
             )
         if self.timekeeper is not None and (self.hypervisor.host.local or not self.timekeeper.host.local):
             raise ValueError("timekeeper: 'local', for a hypervisor over SSH; leave it out")

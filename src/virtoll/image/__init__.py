@@ -6,12 +6,13 @@ host, or imports more of Virtoll than its errors.
 
 from __future__ import annotations
 
+from virtoll.image.bootdisk import boot_disk
 from virtoll.image.cache import Cache, default_cache
 from virtoll.image.forms import Form, FormName, image_form, made_forms
 from virtoll.image.guest import IMAGES, GuestImage, prepare_image
 from virtoll.image.kernel import GuestKernel
 
 __all__ = [
-    "IMAGES", "Cache", "Form", "FormName", "GuestImage", "GuestKernel", "default_cache", "image_form", "made_forms",
-    "prepare_image",
+    "IMAGES", "Cache", "Form", "FormName", "GuestImage", "GuestKernel", "boot_disk", "default_cache", "image_form",
+    "made_forms", "prepare_image",
 ]  # fmt: skip

@@ -27,6 +27,7 @@ from types import FrameType
 
 from virtoll.errors import LabError, UsageError
 from virtoll.lab import residue
+from virtoll.lab.outside import OUTSIDE_VARIABLE
 
 LAB_VARIABLE = "VIRTOLL_LAB"
 _TOOLS = ("setpriv", "unshare", "mount", "ip")
@@ -70,10 +71,11 @@ def run_in_lab(
     os.close(janitor_read)
     told.close()
     folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    own = {LAB_VARIABLE: record.lab_id, residue.RECORD_VARIABLE: str(folder)}
+    outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    own = {LAB_VARIABLE: record.lab_id, residue.RECORD_VARIABLE: str(folder), OUTSIDE_VARIABLE: str(outside)}
     environment = {**os.environ, **(variables or {}), **own}
     ends = (theirs.fileno(), teller.fileno())
-    kept = (*ends, lock, folder, *descriptors)
+    kept = (*ends, lock, folder, outside, *descriptors)
     command = [*_namespace_command(), sys.executable, "-m", "virtoll.lab.init", *map(str, ends), *arguments]
     try:
         process = subprocess.Popen(command, pass_fds=kept, env=environment, start_new_session=True)
@@ -83,6 +85,7 @@ def run_in_lab(
     finally:
         teller.close()
         os.close(folder)
+        os.close(outside)
         os.close(lock)
         os.close(janitor_write)
         janitor.wait()

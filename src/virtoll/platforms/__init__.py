@@ -6,6 +6,7 @@ A new platform is one file here and one line below (``CONTRIBUTING.md`` has the 
 from virtoll.platforms.base import Platform
 from virtoll.platforms.cloud_hypervisor import CloudHypervisor
 from virtoll.platforms.docker import Docker
+from virtoll.platforms.esxi import Esxi
 from virtoll.platforms.fake import Fake
 from virtoll.platforms.firecracker import Firecracker
 from virtoll.platforms.gvisor import GVisor
@@ -37,5 +38,6 @@ PLATFORMS: dict[str, type[Platform]] = {
     "xen": Xen,
     "firecracker": Firecracker,
     "cloud-hypervisor": CloudHypervisor,
+    "esxi": Esxi,
     "fake": Fake,
 }

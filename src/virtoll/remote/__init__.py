@@ -5,7 +5,8 @@ Main types: ``RemoteHost`` (the ``GuestHost`` of ``platforms/base.py`` over a co
 the agent's ``undo`` over there, which notices the end of its connection.
 """
 
+from virtoll.remote.cabled import CabledNetwork
 from virtoll.remote.host import Connection, RemoteHost, open_remote
 from virtoll.remote.network import FarNic, RemoteNetwork
 
-__all__ = ["Connection", "FarNic", "RemoteHost", "RemoteNetwork", "open_remote"]
+__all__ = ["CabledNetwork", "Connection", "FarNic", "RemoteHost", "RemoteNetwork", "open_remote"]

@@ -1,0 +1,226 @@
+"""VMware ESXi: a machine that boots the image from a CD-ROM, driven by the host's own API.
+
+A guest is one virtual machine and one folder on the datastore, and with ``uplinks`` a virtual switch for each. The
+machine's second serial port, which the host joins to a TCP connection, is the agent's channel; its first is the
+console, a file on the datastore. Parked means suspended. docs/platforms/esxi.md has the rights, and what was tried.
+
+Main type: ``Esxi``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pyVmomi import vim
+
+from virtoll.agent import AgentClient
+from virtoll.errors import GuestError, ImageError
+from virtoll.experiment import Parameters
+from virtoll.image import boot_disk
+from virtoll.lab.network import GuestNetwork
+from virtoll.platforms.base import GuestRequest, GuestStartError, Probe, Site, require_site
+from virtoll.platforms.esxi.datastore import Datastore
+from virtoll.platforms.esxi.leftovers import command, remove_machine
+from virtoll.platforms.esxi.parameters import EsxiParameters
+from virtoll.platforms.esxi.serial import SerialLine, open_line, taken_ports
+from virtoll.platforms.esxi.session import Session, open_session, surviving
+from virtoll.platforms.esxi.specs import BOOT_FILE, CONSOLE_FILE, KERNEL_LINE, machine_spec
+from virtoll.platforms.esxi.switches import network_of, port_groups
+from virtoll.platforms.managed import ManagedMachine
+
+_MIB = 2**20
+_SERIAL_SECONDS = 30.0
+_NAME_CHARACTERS = 80  # of a virtual machine's name
+
+
+@dataclass
+class EsxiMachine(ManagedMachine):
+    """A machine of an ESXi host; ``console`` fetches its console's file."""
+
+    console: Callable[[], bytes] = bytes
+
+    def evidence(self) -> dict[str, bytes]:
+        """The console from the datastore, and what came over the channel that was not the protocol."""
+        found = super().evidence()
+        return {**found, "console.txt": self.console() + found["console.txt"]}
+
+
+class Esxi:
+    """The driver."""
+
+    name: ClassVar[str] = "esxi"
+    family: ClassVar[str] = "hardware-assisted"
+    title: ClassVar[str] = "VMware ESXi"
+    parameter_model: ClassVar[type[Parameters]] = EsxiParameters
+    boot_seconds: ClassVar[float] = 12.0
+    slowdown: ClassVar[float] = 1.2
+    control_of: ClassVar[str | None] = None
+    needs_lab: ClassVar[bool] = True
+
+    def __init__(self, parameters: Parameters) -> None:
+        """``parameters`` is an ``EsxiParameters``."""
+        if not isinstance(parameters, EsxiParameters):
+            raise TypeError("EsxiParameters expected")
+        self.parameters = parameters
+
+    def depends_on(self) -> str | None:
+        """None: what a host out there answers is asked anew each time."""
+        return None
+
+    def probe(self, site: Site | None) -> Probe:
+        """Log in and start a guest without network; what the host says decides."""
+        place = require_site(site)
+        if self.parameters.server is None:
+            return Probe(False, None, "no ESXi host is named; docs/platforms/esxi.md has the keys of an experiment")
+        version = None
+        try:
+            with open_session(self.parameters) as session:
+                version = session.version
+                Datastore(session)
+            self._start(GuestRequest("probe-esxi", 1, 128 * _MIB, (), GuestNetwork(()), 120.0), place).stop()
+        except GuestError as error:
+            return Probe(False, version, str(error))
+        return Probe(True, version, None)
+
+    def start(self, request: GuestRequest, site: Site | None) -> EsxiMachine:
+        """Make a machine with a NIC for each link, boot the image in it and wait for its agent."""
+        place = require_site(site)
+        network = place.require_network()
+        try:
+            for link in request.network.links:
+                network.bridge_port(link)
+            guest = self._start(request, place)
+        except GuestError:
+            network.remove(request.network)
+            raise
+        guest.cleanup.insert(0, lambda: network.remove(request.network))
+        return guest
+
+    def _start(self, request: GuestRequest, site: Site) -> EsxiMachine:
+        lab_id = getattr(site.lab, "lab_id", None)
+        if lab_id is None:
+            raise GuestError(f"esxi: is driven from this machine, not from {site.lab.name}; leave 'host' out")
+        name = f"{lab_id}-{request.name.replace('/', '-')}"[:_NAME_CHARACTERS]
+        try:
+            disk = boot_disk(site.image, KERNEL_LINE)
+        except ImageError as error:
+            raise GuestError(str(error)) from error
+        held = _Held(self.parameters, name, site.lab.guard(command(self.parameters, name)))
+        try:
+            with open_session(self.parameters) as session:
+                self._require(session, name, request, disk.stat().st_size)
+                held.serial = open_line(self.parameters, request.name, _taken(session))
+                held.made = True
+                groups = port_groups(session, lab_id, request.network.links)
+                store = Datastore(session)
+                store.make_folder(name)
+                store.upload(disk, f"{name}/{BOOT_FILE}")
+                machine = self._make(session, name, request, groups, held.serial)
+                spawned = time.monotonic_ns()
+                session.finish(machine.PowerOn())
+            descriptor = held.serial.connect(_SERIAL_SECONDS).detach()
+        except BaseException as error:
+            evidence = {"console.txt": held.console()} if held.made else {}
+            held.end()
+            if isinstance(error, GuestError):
+                raise GuestStartError(str(error), evidence) from error
+            raise
+        agent = AgentClient(descriptor, descriptor, request.name)
+        guest = EsxiMachine(
+            agent=agent, peer=site.peer or agent, host=site.lab, attachment=request.network.attachment,
+            spawned_monotonic_ns=spawned, pause=held.suspend, unpause=lambda: held.resume(descriptor),
+            destroy=held.end, console=held.console,
+        )  # fmt: skip
+        guest.wait_ready(request.deadline_seconds)
+        return guest
+
+    def _require(self, session: Session, name: str, request: GuestRequest, disk_bytes: int) -> None:
+        """Everything that can be refused before anything is made there."""
+        if session.machine(name) is not None:
+            raise GuestError(
+                f"{self.parameters.server}: a machine named {name} is there already; remove it or rename it"
+            )
+        threads = int(session.host.hardware.cpuInfo.numCpuThreads)
+        beyond = [cpu for cpu in request.cpus if cpu >= threads]
+        if beyond:
+            raise GuestError(
+                f"{self.parameters.server} has {threads} CPUs, and the guest is to be pinned on CPU {beyond[0]}"
+            )
+        store = Datastore(session)
+        if name in store.folders(name):
+            raise GuestError(f"datastore: {store.path(name)} is there already; remove it or rename it")
+        # Beside the disk: room for what is swapped and for what is suspended, as much as its memory each.
+        store.require(disk_bytes + 2 * request.memory_bytes)
+
+    def _make(
+        self, session: Session, name: str, request: GuestRequest, groups: dict[str, str], serial: SerialLine
+    ) -> Any:
+        networks = {link: network_of(session, group) for link, group in groups.items()}
+        mhz = int(session.host.summary.hardware.cpuMhz)
+        spec = machine_spec(name, request, self.parameters, networks, serial.line, mhz)
+        return session.finish(session.centre.vmFolder.CreateVM_Task(config=spec, pool=session.pool, host=session.host))
+
+
+@dataclass
+class _Held:
+    """What is done with a machine, each time in a session of its own; ``made``: something of it may be there.
+
+    ``withdraw`` ends the promise that it is removed should this process die: only once it has been removed.
+    """
+
+    parameters: EsxiParameters
+    name: str
+    withdraw: Callable[[], object]
+    serial: SerialLine | None = None
+    made: bool = False
+
+    def suspend(self) -> None:
+        """The machine's memory goes to the datastore, and its processes on the host end."""
+        with open_session(self.parameters) as session:
+            session.finish(self._machine(session).Suspend())
+
+    def resume(self, descriptor: int) -> None:
+        """The machine goes on, and its serial port is connected anew."""
+        with open_session(self.parameters) as session:
+            machine = self._machine(session)
+            if machine.runtime.powerState == vim.VirtualMachine.PowerState.suspended:
+                session.finish(machine.PowerOn())
+        if self.serial is not None:
+            self.serial.reconnect(descriptor, _SERIAL_SECONDS)
+
+    def end(self) -> None:
+        """Nothing of it is left there; where the host does not answer, the janitor is left to try again."""
+        if self.serial is not None:
+            self.serial.close()
+        with contextlib.suppress(GuestError):
+            if self.made:
+                with open_session(self.parameters) as session:
+                    remove_machine(session, self.name)
+            self.withdraw()
+
+    def console(self) -> bytes:
+        """What its kernel said; empty where it cannot be had."""
+        with contextlib.suppress(GuestError), open_session(self.parameters) as session:
+            return Datastore(session).download(f"{self.name}/{CONSOLE_FILE}")
+        return b""
+
+    def _machine(self, session: Session) -> Any:
+        machine = session.machine(self.name)
+        if machine is None:
+            raise GuestError(f"{self.parameters.server}: {self.name} is gone; somebody else removed it")
+        return machine
+
+
+def _taken(session: Session) -> set[int]:
+    """Ports that the host listens at for serial ports of its machines."""
+    uris = []
+    for _, config in surviving(session.machines().values(), lambda machine: machine.config):
+        for device in config.hardware.device if config is not None else ():
+            backing = device.backing if isinstance(device, vim.vm.device.VirtualSerialPort) else None
+            if isinstance(backing, vim.vm.device.VirtualSerialPort.URIBackingInfo) and backing.direction == "server":
+                uris.append(str(backing.serviceURI))
+    return taken_ports(uris)

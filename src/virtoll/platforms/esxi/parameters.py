@@ -1,0 +1,94 @@
+"""What an experiment says of an ESXi host and of the machines on it, and which of it goes together.
+
+Main type: ``EsxiParameters``. It must not connect to anything.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, NoReturn
+
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from virtoll.experiment import Parameters
+
+HTTPS_PORT = 443
+_THUMBPRINT = r"^([0-9A-Fa-f]{2}:?){19}[0-9A-Fa-f]{2}$|^([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}$"
+_PASSWORD = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)$"  # noqa: S105 - where a password is found, not one
+_SERVER = r"^[A-Za-z0-9._-]+(:[0-9]{1,5})?$"
+Name = Annotated[str, StringConstraints(min_length=1, max_length=80)]
+
+
+def _switch(value: Any) -> Any:
+    """``on`` and ``off`` without quotes are truth values in YAML."""
+    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+
+
+class EsxiParameters(Parameters):
+    """The host: ``server`` (name or address, with ``:port``), ``user``, ``datastore``.
+
+    The password is never in the file:
+    ``password_from``: ``env:NAME`` or ``file:/path`` (readable by its owner alone). ``verify``: whether its certificate
+    must be one that this machine trusts; ``thumbprint`` (SHA-1 or SHA-256) trusts that certificate alone.
+    Links (sources, sink, marks): ``uplinks``, a vmnic for each, on a virtual switch that Virtoll makes; or
+    ``port_groups`` that are there. Reservations: ``cpu_reservation_mhz``, ``memory_reservation``.
+    ``serial``: ``listen``, the host listens for the agent's channel, from ``serial_port`` on; ``call``, it connects to
+    ``callback``, an address of this machine.
+    """
+
+    unlabelled: ClassVar[frozenset[str]] = frozenset({
+        "server", "user", "password_from", "verify", "thumbprint", "datastore", "port_groups", "uplinks", "serial",
+        "serial_port", "callback",
+    })  # fmt: skip
+    server: Annotated[str, StringConstraints(pattern=_SERVER)] | None = None
+    user: str = "root"
+    password_from: Annotated[str, StringConstraints(pattern=_PASSWORD)] | None = None
+    verify: Annotated[Literal["on", "off"], BeforeValidator(_switch)] = "on"
+    thumbprint: Annotated[str, StringConstraints(pattern=_THUMBPRINT)] | None = None
+    datastore: Name | None = None
+    nic: Literal["vmxnet3", "e1000e", "e1000"] = "vmxnet3"
+    port_groups: tuple[Name, ...] = ()
+    uplinks: tuple[Annotated[str, StringConstraints(pattern=r"^vmnic[0-9]+$")], ...] = ()
+    cpu_reservation_mhz: int = Field(default=0, ge=0)
+    memory_reservation: Literal["none", "full"] = "none"
+    latency_sensitivity: Literal["normal", "high"] = "normal"
+    serial: Literal["listen", "call"] = "listen"
+    serial_port: int = Field(default=20000, ge=1024, le=65000)
+    callback: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")] | None = None
+
+    @field_validator("latency_sensitivity")
+    @classmethod
+    def _is_reserved(cls, value: str, information: Any) -> str:
+        if value == "high" and information.data.get("memory_reservation") != "full":
+            _refuse("latency_sensitivity high needs all memory reserved; add 'memory_reservation: full'")
+        return value
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> EsxiParameters:
+        if not self.model_fields_set:
+            return self  # none named yet: what 'virtoll doctor' has
+        for key in ("server", "password_from", "datastore"):
+            if getattr(self, key) is None:
+                _refuse(f"'{key}' is needed; docs/platforms/esxi.md has an example")
+        if bool(self.port_groups) == bool(self.uplinks):
+            _refuse("one of 'uplinks' (vmnics, one a link) and 'port_groups' is needed, and not both")
+        if len(set(self.uplinks)) != len(self.uplinks):
+            _refuse("uplinks: each link has a vmnic of its own; one is named twice")
+        if (self.serial == "call") != (self.callback is not None):
+            _refuse("'serial: call' and 'callback' (this machine's address, as the host sees it) go together")
+        return self
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the API."""
+        host, _, port = (self.server or "").partition(":")
+        return host, int(port or HTTPS_PORT)
+
+    def link_names(self) -> tuple[str, ...]:
+        """The vmnic or the port group of each link, in order."""
+        return self.uplinks or self.port_groups
+
+
+def _refuse(sentence: str) -> NoReturn:
+    kind = "combination"
+    raise PydanticCustomError(kind, "{sentence}", {"sentence": sentence})

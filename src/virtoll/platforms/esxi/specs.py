@@ -1,0 +1,120 @@
+"""The configuration of one virtual machine, as ESXi's API wants it; pure but for what it looks up of networks.
+
+Main function: ``machine_spec``. Two serial ports: the console, kept as evidence, and the agent's channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyVmomi import vim
+
+from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.esxi.parameters import EsxiParameters
+
+TAG = "made by Virtoll"
+BOOT_FILE, CONSOLE_FILE = "boot.iso", "console.txt"
+# no5lvl: a kernel that is started by a BIOS would take page tables of five levels, unlike the other platforms' guests.
+KERNEL_LINE = "console=ttyS0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests no5lvl virtoll.channel=/dev/ttyS1"
+_MIB = 2**20
+_IDE = 200  # the controller that every machine has from the start
+
+
+@dataclass(frozen=True)
+class Line:
+    """The agent's channel as the host sees it: an address and a port, and whether the host listens there or calls."""
+
+    host: str
+    port: int
+    listens: bool
+
+    @property
+    def uri(self) -> str:
+        """Without Telnet's own negotiation, which would be among the agent's bytes."""
+        return f"tcp://:{self.port}" if self.listens else f"tcp://{self.host}:{self.port}"
+
+
+def machine_spec(
+    name: str, request: GuestRequest, parameters: EsxiParameters, networks: Mapping[str, Any], line: Line, cpu_mhz: int
+) -> Any:
+    """``networks``: the API's network object by link's name; ``cpu_mhz``: the host's CPUs' rate, for a quota."""
+    folder = f"[{parameters.datastore}] {name}"
+    memory_mib = -(-request.memory_bytes // (4 * _MIB)) * 4
+    reserved = parameters.memory_reservation == "full"
+    links = request.network.links
+    spec = vim.vm.ConfigSpec(
+        name=name,
+        annotation=f"{TAG}; 'virtoll clean --host' removes it when its lab has ended.",
+        guestId="otherLinux64Guest",
+        files=vim.vm.FileInfo(vmPathName=f"{folder}/{name}.vmx"),
+        numCPUs=request.vcpus,
+        memoryMB=memory_mib,
+        cpuAllocation=vim.ResourceAllocationInfo(
+            reservation=parameters.cpu_reservation_mhz,
+            limit=-1 if request.cpu_quota is None else max(1, round(request.cpu_quota * cpu_mhz)),
+        ),
+        memoryAllocation=vim.ResourceAllocationInfo(reservation=memory_mib if reserved else 0, limit=-1),
+        memoryReservationLockedToMax=reserved,
+        latencySensitivity=vim.LatencySensitivity(level=parameters.latency_sensitivity),
+        extraConfig=[
+            # The addresses are the lab's, not VMware's own.
+            vim.option.OptionValue(key=f"ethernet{number}.checkMACAddress", value="false")
+            for number, _ in enumerate(links)
+        ],
+        deviceChange=[
+            *(_nic(parameters.nic, link.guest_mac, networks[link.name], -10 - at) for at, link in enumerate(links)),
+            _cdrom(f"{folder}/{BOOT_FILE}"),
+            _console(f"{folder}/{CONSOLE_FILE}"),
+            _channel(line),
+        ],
+    )
+    if request.cpus:
+        spec.cpuAffinity = vim.vm.AffinityInfo(affinitySet=list(request.cpus))
+    return spec
+
+
+def _added(device: Any) -> Any:
+    return vim.vm.device.VirtualDeviceSpec(operation=vim.vm.device.VirtualDeviceSpec.Operation.add, device=device)
+
+
+def _connected() -> Any:
+    return vim.vm.device.VirtualDevice.ConnectInfo(startConnected=True, connected=True, allowGuestControl=True)
+
+
+def _nic(model: str, mac: str, network: Any, key: int) -> Any:
+    models: dict[str, Any] = {
+        "vmxnet3": vim.vm.device.VirtualVmxnet3,
+        "e1000e": vim.vm.device.VirtualE1000e,
+        "e1000": vim.vm.device.VirtualE1000,
+    }
+    backing = vim.vm.device.VirtualEthernetCard.NetworkBackingInfo(deviceName=network.name, network=network)
+    return _added(
+        models[model](key=key, backing=backing, addressType="manual", macAddress=mac, connectable=_connected())
+    )
+
+
+def _cdrom(file: str) -> Any:
+    backing = vim.vm.device.VirtualCdrom.IsoBackingInfo(fileName=file)
+    return _added(
+        vim.vm.device.VirtualCdrom(
+            key=-20, backing=backing, controllerKey=_IDE, unitNumber=0, connectable=_connected()
+        )
+    )  # fmt: skip
+
+
+def _console(file: str) -> Any:
+    backing = vim.vm.device.VirtualSerialPort.FileBackingInfo(fileName=file)
+    return _added(
+        vim.vm.device.VirtualSerialPort(key=-30, backing=backing, yieldOnPoll=True, connectable=_connected())
+    )  # fmt: skip
+
+
+def _channel(line: Line) -> Any:
+    backing = vim.vm.device.VirtualSerialPort.URIBackingInfo(
+        serviceURI=line.uri, direction="server" if line.listens else "client"
+    )
+    return _added(
+        vim.vm.device.VirtualSerialPort(key=-31, backing=backing, yieldOnPoll=True, connectable=_connected())
+    )  # fmt: skip

@@ -1,0 +1,58 @@
+"""The image as a CD-ROM that boots: what is on it, two makings give the same bytes, one for each line."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from virtoll.errors import ImageError
+from virtoll.image import Cache, GuestImage, boot_disk, bootdisk, prepare_image
+
+pytestmark = pytest.mark.network
+LINE = "console=ttyS0 virtoll.channel=/dev/ttyS1"
+
+
+@pytest.fixture
+def image(backed_cache: Cache, fake_agent: Path) -> GuestImage:
+    return prepare_image("tiny", cache=backed_cache, agent=fake_agent)
+
+
+def test_it_holds_kernel_initramfs_and_the_line(image: GuestImage, cache: Cache, tmp_path: Path) -> None:
+    disk = boot_disk(image, LINE, cache=cache)
+    out = tmp_path / "out"
+    read = ["xorriso", "-osirrox", "on", "-indev", str(disk), "-extract", "/", str(out)]
+    subprocess.run(read, check=True, capture_output=True)
+    assert (out / "vmlinuz").read_bytes() == image.kernel.vmlinuz.read_bytes()
+    assert (out / "initramfs").read_bytes() == image.initramfs.read_bytes()
+    assert f" append initrd=/initramfs {LINE}\n" in (out / "isolinux" / "isolinux.cfg").read_text(encoding="ascii")
+    told = subprocess.run(
+        ["xorriso", "-indev", disk, "-report_el_torito", "plain"], check=True, capture_output=True, text=True
+    ).stdout
+    assert "BIOS" in told
+    assert "/isolinux/isolinux.bin" in told
+
+
+def test_two_makings_give_the_same_bytes(image: GuestImage, tmp_path: Path) -> None:
+    first = boot_disk(image, LINE, cache=Cache(tmp_path / "one")).read_bytes()
+    time.sleep(1.1)  # the file system's times have a resolution of a second
+    assert boot_disk(image, LINE, cache=Cache(tmp_path / "two")).read_bytes() == first
+
+
+def test_it_is_made_once_for_each_line(
+    image: GuestImage, cache: Cache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    disk = boot_disk(image, LINE, cache=cache)
+    assert boot_disk(image, f"{LINE} quiet", cache=cache) != disk
+    monkeypatch.setattr(bootdisk, "_LOADER", (tmp_path / "isolinux.bin",))
+    assert boot_disk(image, LINE, cache=cache) == disk
+    with pytest.raises(ImageError, match=r"isolinux\.bin: apt-get install xorriso isolinux syslinux-common"):
+        boot_disk(image, f"{LINE} debug", cache=cache)
+
+
+@pytest.mark.parametrize("line", ["a\nb", "x" * 1501])
+def test_a_line_that_no_kernel_takes_is_refused(image: GuestImage, cache: Cache, line: str) -> None:
+    with pytest.raises(ImageError, match="no line breaks and at most 1500"):
+        boot_disk(image, line, cache=cache)

@@ -1,0 +1,46 @@
+"""A whole run on a simulated ESXi host that is outside the lab: by its API, and over cables from this machine's NICs.
+
+The first run is killed while its machine is on; what it left on the host is removed by the janitor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.commands import REPOSITORY, environment
+from tests.support.esxi import PASSWORD
+
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may move NICs into a lab")
+def test_a_killed_run_leaves_nothing_on_the_host_and_the_next_measures(tmp_path: Path) -> None:
+    """Everything is in a network namespace of its own, so that this host's NICs are not touched."""
+    variables = environment(VIRTOLL_RUNS=str(tmp_path / "runs"))
+    variables["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
+    finished = subprocess.run(
+        ["unshare", "--net", "--", sys.executable, "-m", "tests.support.esxi_bench", str(tmp_path)],
+        env=variables, cwd=REPOSITORY, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
+    left = [name for name in told["killed"]["machines"] if name.startswith("virtoll-")]
+    assert len(left) == 1
+    assert told["events of the killed"] == ["on", "off", "remove"]
+    assert told["after"] == told["before"]
+    assert told["machines"] == []
+    assert told["events"][:3] == ["on", "off", "remove"], "what the probe starts"
+    assert told["events"][3:5] == ["on", "suspend"]
+    assert told["events"][-2:] == ["off", "remove"]
+    (run,) = [folder for folder in (tmp_path / "runs").iterdir() if (folder / "trials.jsonl").is_file()]
+    trials = [json.loads(line) for line in (run / "trials.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(trial["workload"], trial["status"]) for trial in trials] == [("forward", "ok"), ("superpi", "ok")]
+    first = trials[0]["points"][0]
+    assert first["sink"]["per_source"][0]["forwarded_frames"] > 0
+    assert trials[1]["clock"]["method"] == "icmp"
+    assert PASSWORD not in "".join(path.read_text(errors="replace") for path in run.rglob("*.json*"))

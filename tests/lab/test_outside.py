@@ -1,0 +1,86 @@
+"""The network outside the lab: one thread is in it for a while, and in its own again afterwards."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from virtoll.errors import GuestError
+from virtoll.lab.outside import OUTSIDE_VARIABLE, outside_network
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Another network namespace, held by a process, with a listener's worth of an interface of its own."""
+    holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up; echo; exec sleep 600"],
+                              stdout=subprocess.PIPE)  # fmt: skip
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    descriptor = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY)
+    monkeypatch.setenv(OUTSIDE_VARIABLE, str(descriptor))
+    yield os.fstat(descriptor).st_ino
+    os.close(descriptor)
+    holder.kill()
+    holder.wait()
+
+
+def namespace() -> int:
+    return Path("/proc/thread-self/ns/net").stat().st_ino
+
+
+def test_a_socket_made_outside_stays_there_and_the_thread_comes_back(elsewhere: int) -> None:
+    own, seen = namespace(), []
+    with outside_network():
+        assert namespace() == elsewhere
+        other = threading.Thread(target=lambda: seen.append(namespace()))
+        with outside_network():
+            assert namespace() == elsewhere
+        assert namespace() == elsewhere
+        listener = socket.create_server(("127.0.0.1", 0))
+    assert namespace() == own
+    other.start()
+    other.join()
+    assert seen == [own]
+    with listener:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(listener.getsockname(), 2)
+        with outside_network():
+            socket.create_connection(listener.getsockname(), 2).close()
+
+
+def test_it_comes_back_from_an_error(elsewhere: int) -> None:
+    own = namespace()
+    seen = []
+
+    def fail() -> None:
+        with outside_network():
+            seen.append(namespace())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert seen == [elsewhere]
+    assert namespace() == own
+
+
+def test_without_one_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(OUTSIDE_VARIABLE, raising=False)
+    own = namespace()
+    with outside_network():
+        assert namespace() == own
+
+
+def test_where_it_may_not_be_entered_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/proc/self/status").open(encoding="ascii") as file:
+        monkeypatch.setenv(OUTSIDE_VARIABLE, str(file.fileno()))
+        with pytest.raises(GuestError, match=r"may not enter the machine's .*; run as root"), outside_network():
+            pass

@@ -1,0 +1,415 @@
+"""VMware ESXi: the driver against VMware's own simulator of the API, with a real machine under QEMU behind each VM.
+
+What this does not show is ESXi itself: docs/platforms/esxi.md says what was tried on what.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from pyVmomi import vim
+from tests.platforms import test_guests as contract
+from tests.support import experiments, guests
+from tests.support.esxi import DATASTORE, PASSWORD, EsxiHost, esxi_host, inventory, session_of
+from tests.support.guests import ALL_KINDS, Connected, Kind
+
+from virtoll.errors import GuestDied, GuestError
+from virtoll.ground import Ground
+from virtoll.lab import residue
+from virtoll.lab.inside import Lab, wait_until
+from virtoll.lab.network import plan_links
+from virtoll.platforms.base import GuestStartError
+from virtoll.platforms.esxi import Esxi, leftovers, remove_leftovers
+from virtoll.platforms.esxi.datastore import Datastore
+from virtoll.platforms.esxi.parameters import EsxiParameters
+from virtoll.platforms.esxi.serial import open_line, taken_ports
+from virtoll.platforms.esxi.session import Session, open_session
+from virtoll.platforms.esxi.specs import TAG, _nic
+from virtoll.platforms.esxi.switches import network_of, port_groups
+from virtoll.timekeeper import echo_request
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+SECOND_NS = 1_000_000_000
+VARIANTS: dict[str, dict[str, Any]] = {
+    "vmxnet3": {},
+    "e1000e": {
+        "nic": "e1000e",
+        "serial": "call",
+        "callback": "127.0.0.1",
+        "memory_reservation": "full",
+        "latency_sensitivity": "high",
+        "cpu_reservation_mhz": 500,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with guests.ground() as made:
+        yield made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A lab's record, which says what is to be undone should this process die."""
+    folder = tmp_path_factory.mktemp("record")
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    os.environ[residue.RECORD_VARIABLE] = str(descriptor)
+    yield folder
+    del os.environ[residue.RECORD_VARIABLE]
+    os.close(descriptor)
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EsxiHost]:
+    with esxi_host(tmp_path_factory.mktemp("esxi")) as started:
+        for name, parameters in VARIANTS.items():
+            ALL_KINDS[f"esxi-{name}"] = Kind(
+                "esxi",
+                started.parameters(**parameters),
+                kernel="image",
+                vlans=True,
+                slow=True,
+                variant=name != "vmxnet3",
+            )
+        yield started
+
+
+@pytest.fixture(scope="module", params=list(VARIANTS))
+def live(request: pytest.FixtureRequest, ground: Ground, host: EsxiHost) -> Iterator[Connected]:
+    """One guest for all tests of its kind; the last test ends it."""
+    before = inventory(host)
+    started = guests.start(f"esxi-{request.param}", ground)
+    yield started
+    started.held.stop()
+    assert inventory(host) == before
+
+
+def known(session: Session, name: str) -> Any:
+    found = session.machine(name)
+    assert found is not None
+    return found
+
+
+def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
+    contract.test_it_is_ready_and_says_what_it_is(live)
+
+
+def test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live: Connected) -> None:
+    contract.test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live)
+
+
+def test_it_forwards_the_other_way_as_well(live: Connected) -> None:
+    contract.test_it_forwards_the_other_way_as_well(live)
+
+
+def test_a_job_is_timed_from_outside(live: Connected) -> None:
+    contract.test_a_job_is_timed_from_outside(live)
+
+
+def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
+    contract.skip_variant(live)
+    contract.test_a_job_is_timed_over_the_channel(live)
+
+
+def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
+    contract.skip_variant(live)
+    contract.test_data_goes_in_and_comes_back_byte_for_byte(live)
+
+
+def test_the_host_was_told_what_the_experiment_says(live: Connected, host: EsxiHost) -> None:
+    (name,) = host.machines
+    told = next(machine for event, machine in host.seen if event == "on" and machine["name"] == name)
+    model = {"vmxnet3": "VirtualVmxnet3", "e1000e": "VirtualE1000e", "e1000": "VirtualE1000"}
+    parameters = EsxiParameters.model_validate(live.kind.parameters)
+    lab = name[:20]
+    assert [nic["model"] for nic in told["nics"]] == [model[parameters.nic]] * 3
+    assert [nic["mac"] for nic in told["nics"]] == [link.guest_mac for link in live.bench.network.links]
+    assert [nic["network"] for nic in told["nics"]] == [f"{lab}-vmnic{number}" for number in (1, 2, 3)]
+    assert told["memory_mib"] == 256
+    with session_of(host) as session:
+        config = known(session, name).config
+        assert leftovers.is_ours(known(session, name))
+        high = parameters.latency_sensitivity == "high"
+        assert config.latencySensitivity.level == parameters.latency_sensitivity
+        assert config.memoryAllocation.reservation == (256 if high else 0)
+        assert config.cpuAllocation.reservation == (500 if high else 0)
+        assert config.cpuAllocation.limit == -1
+        assert list(config.cpuAffinity.affinitySet) == list(live.wanted.cpus)
+        network = session.host.configManager.networkSystem.networkInfo
+        made = [one for one in network.vswitch if one.name.startswith(lab)]
+        assert [(one.name, list(one.spec.bridge.nicDevice), one.spec.mtu) for one in made] == [
+            (f"{lab}-{uplink}", [uplink], 1500) for uplink in ("vmnic1", "vmnic2", "vmnic3")
+        ]
+        groups = [one.spec for one in network.portgroup if one.spec.name.startswith(lab)]
+        assert len(groups) == 3
+        for group in groups:
+            security = group.policy.security
+            assert security.allowPromiscuous
+            assert security.macChanges
+            assert security.forgedTransmits
+
+
+def test_parked_it_is_suspended_and_then_goes_on_over_a_new_connection(live: Connected, host: EsxiHost) -> None:
+    link = live.bench.network.marks
+    assert link is not None
+    (name,) = host.machines
+
+    def answers() -> bool:
+        request = echo_request(link)
+        return bool(live.held.peer.call("path-delay", count=1, timeout_ns=SECOND_NS // 2, **request)["round_trip_ns"])
+
+    def state() -> str:
+        with session_of(host) as session:
+            return str(known(session, name).runtime.powerState)
+
+    assert answers()
+    live.held.park()
+    live.held.park()
+    assert state() == "suspended"
+    before = machine_ticks(host, name)
+    assert not answers()
+    assert machine_ticks(host, name) - before <= 1
+    live.held.resume()
+    assert state() == "poweredOn"
+    wait_until(answers, 30, "an echo after it was continued")
+    assert live.held.agent.call("clocks", deadline_seconds=30)
+    assert [event for event, machine in host.seen if machine["name"] == name] == ["on", "suspend", "resume"]
+
+
+def machine_ticks(host: EsxiHost, name: str) -> int:
+    """CPU time that the machine behind a VM has used."""
+    pid = host.machines[name].process.pid
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(words[11]) + int(words[12])
+
+
+def test_killed_it_is_noticed_and_its_console_is_kept(live: Connected, host: EsxiHost) -> None:
+    """What the janitor would run has no password in it, and is withdrawn with the guest's orderly end."""
+    if live.name != "esxi-e1000e":
+        pytest.skip("tried with the last kind: it ends the guest")
+    noted = Path(f"/proc/self/fd/{os.environ[residue.RECORD_VARIABLE]}")
+    (argv,) = residue.noted_commands(noted)
+    assert argv[1:3] == ["-m", "virtoll.platforms.esxi.leftovers"]
+    assert PASSWORD not in " ".join(argv)
+    (machine,) = host.machines.values()
+    machine.process.kill()
+    with pytest.raises(GuestDied, match="ended while it was needed"):
+        live.held.agent.call("clocks", deadline_seconds=20)
+    assert live.held.evidence()["console.txt"]
+    live.held.stop()
+    assert not host.machines
+    assert residue.noted_commands(noted) == []
+
+
+# From here on each test starts what it needs.
+
+
+@pytest.fixture
+def unchanged(host: EsxiHost) -> Iterator[None]:
+    """Whatever was refused, nothing on the host or in the lab is other than before."""
+    before = inventory(host), links()
+    yield
+    assert (inventory(host), links()) == before
+
+
+def links() -> list[str]:
+    """The lab's own interfaces."""
+    return sorted(path.name for path in Path("/sys/class/net").iterdir())
+
+
+def refused(ground: Ground, parameters: dict[str, Any], **changed: Any) -> str:
+    """The sentence that a guest with these parameters is refused with."""
+    assert ground.site is not None
+    wanted = dataclasses.replace(guests.request("netns"), **changed)
+    with pytest.raises(GuestError) as raised:
+        Esxi(EsxiParameters.model_validate(parameters)).start(wanted, ground.site)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_without_a_host_it_says_where_to_read(ground: Ground) -> None:
+    found = Esxi(EsxiParameters()).probe(ground.site)
+    assert not found.available
+    assert found.reason == "no ESXi host is named; docs/platforms/esxi.md has the keys of an experiment"
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"user": "nobody"}, r"does not let nobody in: wrong user or password"),
+        ({"password_from": "env:VIRTOLL_TEST_NO_SUCH"}, r"the environment has no VIRTOLL_TEST_NO_SUCH; export"),
+        ({"password_from": "file:/nowhere/password"}, r"/nowhere/password cannot be read: No such file"),
+        ({"server": "127.0.0.1:1"}, r"127\.0\.0\.1:1 cannot be reached: Connection refused"),
+        ({"server": "no-such-host.invalid"}, r"no-such-host\.invalid is not known by that name"),
+        ({"verify": "on"}, r"its certificate is not trusted here; give its 'thumbprint' \(([0-9A-F]{2}:){31}"),
+        ({"thumbprint": "00:" * 31 + "00"}, r"thumbprint: .* shows the certificate [0-9A-F]{2}:"),
+        ({"datastore": "elsewhere"}, r"datastore: elsewhere is not on .*; it has: LocalDS_0"),
+        ({"uplinks": ["vmnic1", "vmnic2", "vmnic9"]}, r"vmnic9 is not on .*; it has: vmnic0, vmnic1"),
+        ({"uplinks": ["vmnic0", "vmnic2", "vmnic3"]}, r"vmnic0 is in use by vSwitch0 of .*; name a free one"),
+        ({"uplinks": ["vmnic1"]}, r"uplinks: 1 given and 3 needed, in this order: in0, out, marks"),
+        (
+            {"uplinks": None, "port_groups": ["VM Network", "b", "c"]},
+            r"port_groups: b is not on .*it has: .*VM Network",
+        ),
+        ({"serial": "call", "callback": "192.0.2.1"}, r"callback: 192\.0\.2\.1 is no address of this machine"),
+    ],
+)
+def test_what_is_wrong_with_the_host_is_one_sentence(
+    ground: Ground, host: EsxiHost, changed: dict[str, Any], said: str
+) -> None:
+    assert re.search(said, refused(ground, host.parameters(**changed)))
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_password_that_others_may_read_is_refused(ground: Ground, host: EsxiHost, tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text(f"{PASSWORD}\n", encoding="utf-8")
+    secret.chmod(0o644)
+    parameters = host.parameters(password_from=f"file:{secret}")
+    assert "can be read by others; chmod 0600" in refused(ground, parameters)
+    secret.chmod(0o600)
+    with open_session(EsxiParameters.model_validate(parameters)) as session:
+        assert session.version
+
+
+def test_a_certificate_is_trusted_by_its_thumbprint(ground: Ground, host: EsxiHost) -> None:
+    shown = re.search(r"\(([0-9A-F:]{95}),", refused(ground, host.parameters(verify="on")))
+    assert shown is not None
+    with open_session(EsxiParameters.model_validate(host.parameters(verify="on", thumbprint=shown[1]))) as session:
+        assert session.version
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_what_does_not_fit_is_refused_before_anything_is_uploaded(ground: Ground, host: EsxiHost) -> None:
+    assert re.search(r"has \d+ CPUs, and the guest is to be pinned on CPU 500", refused(
+        ground, host.parameters(), cpus=(500,)))  # fmt: skip
+    assert ground.site is not None
+    taken = guests.request("netns")
+    assert isinstance(ground.site.lab, Lab)
+    name = f"{ground.site.lab.lab_id}-{taken.name.replace('/', '-')}"
+    with session_of(host) as session:
+        theirs = bare_machine(session, name, "somebody else's")
+        assert f"a machine named {name} is there already" in refused(ground, host.parameters(), name=taken.name)
+        assert session.machine(name) is not None, "what Virtoll did not make is not touched"
+        session.finish(theirs.Destroy_Task())
+        Datastore(session).make_folder(name)
+        assert f"[{DATASTORE}] {name} is there already" in refused(ground, host.parameters(), name=taken.name)
+        assert Datastore(session).folders(name) == [name]
+        Datastore(session).remove_folder(name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-free", str(2**20)], r"LocalDS_0 has 1 MiB free and a guest needs \d{3} MiB; remove something there"),
+        (["-faults", "CreateVM_Task=RestrictedVersion"], r"its licence lets its API read only, as the free one does"),
+        (["-faults", "AddPortGroup=NoPermission"], r"lacks the right VirtualMachine\.Inventory\.Create; docs/"),
+        (["-faults", "PowerOnVM_Task=SystemError"], r"refused with SystemError: "),
+    ],
+)
+def test_a_host_that_refuses_is_left_as_it_was(ground: Ground, tmp_path: Path, arguments: list[str], said: str) -> None:
+    with esxi_host(tmp_path, *arguments) as other:
+        before = inventory(other), links()
+        assert re.search(said, refused(ground, other.parameters()))
+        assert (inventory(other), links()) == before
+        assert not other.machines
+        assert residue.noted_commands(Path(f"/proc/self/fd/{os.environ[residue.RECORD_VARIABLE]}")) == []
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_guest_that_is_not_ready_in_time_is_removed(ground: Ground, host: EsxiHost) -> None:
+    assert ground.site is not None
+    with pytest.raises(GuestStartError, match=r"was not ready within 0\.001 s") as raised:
+        Esxi(EsxiParameters.model_validate(host.parameters())).start(guests.request("netns", 0.001), ground.site)
+    assert "console.txt" in raised.value.evidence
+
+
+def bare_machine(session: Session, name: str, note: str, networks: tuple[str, ...] = ()) -> Any:
+    """A virtual machine that is never switched on."""
+    spec = vim.vm.ConfigSpec(
+        name=name, annotation=note, guestId="otherLinux64Guest", memoryMB=4, numCPUs=1,
+        files=vim.vm.FileInfo(vmPathName=f"[{DATASTORE}] {name}/{name}.vmx"),
+        deviceChange=[_nic("e1000", f"02:00:00:00:00:0{at}", network_of(session, one), -at - 1)
+                      for at, one in enumerate(networks)],
+    )  # fmt: skip
+    return session.finish(session.centre.vmFolder.CreateVM_Task(config=spec, pool=session.pool))
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_what_dead_labs_left_is_removed_and_nothing_else(host: EsxiHost) -> None:
+    dead, alive = "virtoll-00000000dead", "virtoll-0000000a11fe"
+    parameters = EsxiParameters.model_validate(host.parameters())
+    with session_of(host) as session:
+        for lab in (dead, alive):
+            groups = port_groups(session, lab, plan_links(0).links[:1])
+            session.parameters = parameters.model_copy(update={"uplinks": ("vmnic2",)})
+            bare_machine(session, f"{lab}-one", f"{TAG}; and more", tuple(groups.values()))
+        bare_machine(session, f"{dead}-theirs", "a machine of somebody who likes the name")
+        for name in (f"{dead}-folder", "virtoll-notes"):
+            Datastore(session).make_folder(name)
+    removed = remove_leftovers(parameters, frozenset({alive}))
+    assert removed == [f"machine {dead}-one", f"folder [{DATASTORE}] {dead}-folder"]
+    with session_of(host) as session:
+        left = set(session.machines())
+        switches = {one.name for one in session.host.configManager.networkSystem.networkInfo.vswitch}
+        assert {f"{alive}-one", f"{dead}-theirs"} <= left
+        assert f"{alive}-vmnic2" in switches
+        assert f"{dead}-vmnic1" not in switches
+        session.finish(known(session, f"{dead}-theirs").Destroy_Task())
+        assert Datastore(session).folders("virtoll-") == [f"{alive}-one", "virtoll-notes"]
+        Datastore(session).remove_folder("virtoll-notes")
+    assert remove_leftovers(parameters) == [f"machine {alive}-one"]
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_switches_stay_until_their_last_guest_has_gone(host: EsxiHost) -> None:
+    lab = "virtoll-0123456789ab"
+    with session_of(host) as session:
+        groups = port_groups(session, lab, plan_links(0).links)
+        assert port_groups(session, lab, plan_links(1).links) == groups
+        for name in ("one", "two"):
+            bare_machine(session, f"{lab}-{name}", TAG, tuple(groups.values()))
+        leftovers.remove_machine(session, f"{lab}-one")
+        assert set(groups.values()) <= set(session.networks())
+        leftovers.remove_machine(session, f"{lab}-two")
+
+
+def test_a_label_says_what_it_is_and_not_where(host: EsxiHost) -> None:
+    given = host.parameters(nic=["vmxnet3", "e1000e"], verify="on", thumbprint=":".join(["AB"] * 20))
+    asked = experiments.parsed(platforms=[{"platform": "esxi", **given}], baseline="esxi-vmxnet3")
+    assert [one.label for one in asked.platforms] == ["esxi-vmxnet3", "esxi-e1000e"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"latency_sensitivity": "high"}, "needs all memory reserved; add 'memory_reservation: full'"),
+        ({"port_groups": ["a", "b", "c"]}, "one of 'uplinks'"),
+        ({"uplinks": None}, "one of 'uplinks'"),
+        ({"uplinks": ["vmnic1", "vmnic1", "vmnic2"]}, "one is named twice"),
+        ({"serial": "call"}, "'callback'"),
+        ({"password_from": "secret"}, "password_from"),
+        ({"datastore": None}, "'datastore' is needed"),
+    ],
+)
+def test_parameters_that_do_not_go_together_are_refused(host: EsxiHost, changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(said)):
+        EsxiParameters.model_validate(host.parameters(**changed))
+
+
+def test_each_machine_is_heard_at_a_port_of_its_own(host: EsxiHost) -> None:
+    taken = taken_ports(["tcp://:20000", "telnet://192.0.2.1:20001", "odd"])
+    assert taken == {20000, 20001}
+    line = open_line(EsxiParameters.model_validate(host.parameters()), "one", taken).line
+    assert (line.uri, line.listens, line.host) == ("tcp://:20002", True, "127.0.0.1")

@@ -1,0 +1,246 @@
+"""An ESXi host for tests inside a lab: VMware's own simulator of its API, and a real machine under QEMU behind each VM.
+
+The simulator (``tools/vcsim``) tells of each power change; what is here starts, stops and continues a machine that is
+as the API was told: memory, CPUs, NIC models and addresses, the disk from the simulator's datastore, the serial ports.
+A NIC's port group decides where its frames go: its uplink is joined by a cable to links of one name of the lab.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from virtoll.fetched import find_vcsim
+from virtoll.lab.inside import wait_until
+from virtoll.platforms.esxi.parameters import EsxiParameters
+from virtoll.platforms.esxi.session import Session, open_session, surviving
+from virtoll.platforms.monitor import Monitor
+
+USER, PASSWORD, PASSWORD_VARIABLE = "root", "a secret of the test", "VIRTOLL_TEST_ESXI_PASSWORD"
+CABLES = {"vmnic1": "in0", "vmnic2": "out", "vmnic3": "marks"}
+DATASTORE = "LocalDS_0"
+_MODELS = {"VirtualVmxnet3": "vmxnet3", "VirtualE1000e": "e1000e", "VirtualE1000": "e1000"}
+
+
+class Wire:
+    """A serial port's other end: joins the machine's socket to a TCP connection for as long as the machine runs."""
+
+    def __init__(self, port: dict[str, Any], machine: socket.socket) -> None:
+        """``port`` is the serial port as the API was told; a server listens when this returns."""
+        self._machine = machine
+        self._stop, self._stopper = socket.socketpair()
+        host, _, number = port["uri"].removeprefix("tcp://").rpartition(":")
+        self._listener = None
+        if port["direction"] == "server":
+            self._listener = socket.create_server(("127.0.0.1", int(number)), reuse_port=False)
+        self._address = (host, int(number))
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Every connection ends, as it does on a host that suspends a machine."""
+        self._stopper.close()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._stop.close)
+            if self._listener is None:
+                connection = stack.enter_context(socket.create_connection(self._address, 10))
+            else:
+                stack.enter_context(self._listener)
+                if self._stop in select.select([self._listener, self._stop], [], [])[0]:
+                    return
+                connection = stack.enter_context(self._listener.accept()[0])
+            self._pump(connection)
+
+    def _pump(self, connection: socket.socket) -> None:
+        others = {connection: self._machine, self._machine: connection}
+        while True:
+            readable = select.select([*others, self._stop], [], [])[0]
+            if self._stop in readable:
+                return
+            for one in readable:
+                with contextlib.suppress(OSError):
+                    if content := one.recv(65536):
+                        others[one].sendall(content)
+                        continue
+                return
+
+
+@dataclass
+class Machine:
+    """One virtual machine, under QEMU."""
+
+    process: subprocess.Popen[bytes]
+    monitor: Monitor
+    serial: socket.socket
+    port: dict[str, Any]
+    taps: list[str]
+    command: list[str]
+    wire: Wire | None = None
+
+
+@dataclass
+class EsxiHost:
+    """A simulated host; ``machines`` are those that are on, by name, ``seen`` the events with their machines."""
+
+    address: str
+    process: subprocess.Popen[bytes]
+    folder: Path
+    bridge: str = "b{guest}{role}"
+    machines: dict[str, Machine] = field(default_factory=dict)
+    seen: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def parameters(self, **changed: Any) -> dict[str, Any]:
+        """An experiment's entry that names this host."""
+        own = {
+            "server": self.address, "user": USER, "password_from": f"env:{PASSWORD_VARIABLE}", "verify": "off",
+            "datastore": DATASTORE, "uplinks": list(CABLES),
+        }  # fmt: skip
+        return {key: value for key, value in {**own, **changed}.items() if value is not None}
+
+    def serve(self) -> None:
+        """Take events until the simulator ends; what goes wrong is kept, and the simulator goes on."""
+        assert self.process.stdout is not None
+        assert self.process.stdin is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            self.seen.append((event["event"], event["machine"]))
+            try:
+                getattr(self, f"_{event['event']}")(event["machine"])
+            except Exception as error:  # noqa: BLE001 - told by the test
+                self.failures.append(f"{event['event']}: {error!r}")
+            with contextlib.suppress(OSError):
+                self.process.stdin.write(b"\n")
+                self.process.stdin.flush()
+
+    def _on(self, told: dict[str, Any]) -> None:
+        name = told["name"]
+        console, port = told["serials"]
+        monitor, monitor_end = socket.socketpair()
+        serial, serial_end = socket.socketpair()
+        command = [
+            "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-machine", "pc", "-nodefaults", "-display", "none",
+            "-no-reboot", "-m", f"{told['memory_mib']}M", "-smp", str(told["cpus"]), "-boot", "d",
+            "-cdrom", told["cdrom"], "-serial", f"file:{console['file']}",
+            "-chardev", f"socket,id=serial,fd={serial_end.fileno()}", "-serial", "chardev:serial",
+            "-chardev", f"socket,id=monitor,fd={monitor_end.fileno()}", "-mon", "chardev=monitor,mode=control",
+        ]  # fmt: skip
+        taps = []
+        for number, nic in enumerate(told["nics"] or []):
+            taps.append(self._cable(nic))
+            command += ["-netdev", f"tap,id=n{number},ifname={taps[-1]},script=no,downscript=no"]
+            command += ["-device", f"{_MODELS[nic['model']]},netdev=n{number},mac={nic['mac']},romfile="]
+        with (self.folder / f"{name}.qemu").open("wb") as said, serial_end, monitor_end:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+                pass_fds=(serial_end.fileno(), monitor_end.fileno()),
+            )  # fmt: skip
+        self.machines[name] = Machine(process, Monitor(monitor, name), serial, port, taps, command)
+        self.machines[name].wire = Wire(port, serial)
+
+    def _suspend(self, told: dict[str, Any]) -> None:
+        machine = self.machines[told["name"]]
+        machine.monitor.execute("stop")
+        assert machine.wire is not None
+        machine.wire.close()
+
+    def _resume(self, told: dict[str, Any]) -> None:
+        machine = self.machines[told["name"]]
+        machine.wire = Wire(machine.port, machine.serial)
+        machine.monitor.execute("cont")
+
+    def _off(self, told: dict[str, Any]) -> None:
+        machine = self.machines.pop(told["name"])
+        machine.process.kill()
+        machine.process.wait()
+        if machine.wire is not None:
+            machine.wire.close()
+        machine.serial.close()
+        with contextlib.suppress(Exception):
+            machine.monitor.close()
+        for tap in machine.taps:
+            subprocess.run(["ip", "link", "del", tap], check=False, capture_output=True)
+
+    def _remove(self, told: dict[str, Any]) -> None:
+        assert told["name"] not in self.machines, "a machine was destroyed that is on"
+
+    def _cable(self, nic: dict[str, Any]) -> str:
+        """A tap in the bridge that the uplink of the NIC's port group is joined to by a cable: in a lab, or any."""
+        guest = int(nic["mac"].split(":")[4], 16)
+        role = CABLES[nic["network"].rpartition("-")[2]]
+        tap = f"e{guest}{role}"
+        for line in (
+            f"tuntap add dev {tap} mode tap",
+            f"link set {tap} mtu 1500 master {self.bridge.format(guest=guest, role=role)}",
+            f"link set {tap} up",
+        ):
+            subprocess.run(["ip", *line.split()], check=True, capture_output=True)
+        return tap
+
+
+@contextlib.contextmanager
+def esxi_host(folder: Path, *arguments: str) -> Iterator[EsxiHost]:
+    """A host that lives as long as the block; ``arguments`` are further ones of the simulator."""
+    program = find_vcsim()
+    assert program is not None, "the simulator is not in the cache: make setup-dev"
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ[PASSWORD_VARIABLE] = PASSWORD
+    with (folder / "vcsim.txt").open("wb") as said:
+        process = subprocess.Popen(
+            [str(program), "-user", USER, "-password", PASSWORD, *arguments], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=said, start_new_session=True,
+        )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        ready = json.loads(process.stdout.readline())
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        host = EsxiHost(ready["url"], process, folder)
+        server = threading.Thread(target=host.serve, daemon=True)
+        server.start()
+        yield host
+        assert host.failures == []
+    finally:
+        process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+        process.kill()
+        process.wait()
+        wait_until(lambda: not server.is_alive(), 10, "the end of the simulator's events")
+
+
+def session_of(host: EsxiHost) -> contextlib.AbstractContextManager[Session]:
+    """A session with the host, as the driver has them."""
+    return open_session(EsxiParameters.model_validate(host.parameters()))
+
+
+def inventory(host: EsxiHost) -> dict[str, Any]:
+    """Everything that a guest may leave on a host: machines, switches, port groups, files."""
+    with session_of(host) as session:
+        network = session.host.configManager.networkSystem.networkInfo
+        found = {
+            "machines": {
+                one[0]: state
+                for one, state in surviving(session.machines().items(), lambda one: str(one[1].runtime.powerState))
+            },
+            "switches": [one.name for one in network.vswitch],
+            "port groups": [one.spec.name for one in network.portgroup],
+            "networks": list(session.networks()),
+        }
+        (store,) = session.centre.datastoreFolder.childEntity
+        folder = Path(store.summary.url)
+    found["files"] = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+    return found

@@ -1,0 +1,97 @@
+"""A bench for ``virtoll run``, in a network namespace of its own: a simulated ESXi host, and cables to this machine.
+
+``python -m tests.support.esxi_bench FOLDER`` under ``unshare --net``: near0, near1 and near2 are NICs of
+"this machine"; their other ends are the host's vmnic1 to vmnic3. Writes FOLDER/esxi.yaml, starts ``virtoll run`` on it
+and kills it once a machine is on; then runs it to its end. What the host held is told as JSON in FOLDER/told.json.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tests.support.commands import VIRTOLL
+from tests.support.esxi import CABLES, EsxiHost, esxi_host, inventory
+
+from virtoll.errors import GuestError
+from virtoll.lab.inside import wait_until
+
+
+def main(folder: Path) -> int:
+    """Returns the exit code of ``virtoll``."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    _cable()
+    with esxi_host(folder / "host") as host:
+        host.bridge = "wire{role}"
+        experiment = folder / "esxi.yaml"
+        experiment.write_text(yaml.safe_dump(_experiment(host.address, host.parameters())), encoding="utf-8")
+        argv = [*VIRTOLL, "run", str(experiment)]
+        told: dict[str, Any] = {"before": inventory(host)}
+        with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as process:
+            wait_until(lambda: bool(host.machines), 60, "a machine that is on")
+            told["killed"] = inventory(host)
+            process.kill()
+        wait_until(lambda: _is_again(host, told["before"]), 60, "a host as it was before")
+        told["events of the killed"] = _events(host)
+        _cable()  # NICs that are no hardware are gone with the lab that they were moved into
+        code = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL).returncode
+        told |= {"after": inventory(host), "events": _events(host), "machines": list(host.machines)}
+        (folder / "told.json").write_text(json.dumps(told), encoding="utf-8")
+    return code
+
+
+def _cable() -> None:
+    """This machine's NICs, each a cable to a bridge that stands for a vmnic."""
+    for number, role in enumerate(CABLES.values()):
+        subprocess.run(["ip", "link", "del", f"wire{role}"], check=False, capture_output=True)
+        for command in (
+            f"link add wire{role} type bridge",
+            f"link add near{number} type veth peer name far{number}",
+            f"link set far{number} master wire{role}",
+            f"link set far{number} up",
+            f"link set wire{role} up",
+        ):
+            subprocess.run(["ip", *command.split()], check=True)
+
+
+def _is_again(host: EsxiHost, before: dict[str, Any]) -> bool:
+    """Whether the host holds what it held; while it is being cleaned up, files vanish as they are listed."""
+    with contextlib.suppress(OSError, GuestError):
+        return inventory(host) == before
+    return False
+
+
+def _events(host: EsxiHost) -> list[str]:
+    """What happened since this was last asked."""
+    found = [event for event, _ in host.seen]
+    host.seen.clear()
+    return found
+
+
+def _experiment(address: str, parameters: dict[str, object]) -> dict[str, object]:
+    return {
+        "name": "esxi",
+        "question": "Does a run on an ESXi host go through?",
+        "platforms": [{"platform": "esxi", "label": "esxi", **parameters}],
+        "baseline": "esxi",
+        "workloads": [
+            {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 50},
+            {"workload": "superpi", "digits": 2000},
+        ],
+        "blocks": 1,
+        "testbed": {
+            "generator": {"host": "local", "interfaces": ["near0"]},
+            "sink": {"host": "local", "interfaces": ["near1"]},
+            "timekeeper": {"host": "local", "interfaces": ["near2"]},
+            "hypervisor": {"host": {"api": address}, "interfaces": list(CABLES)},
+        },
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
