@@ -248,12 +248,14 @@ def wire(context: typer.Context) -> None:
 def list_platforms(as_json: Json = False) -> None:
     """Every way to run a guest that Virtoll knows ('virtoll doctor' tries which of them work here)."""
     from virtoll.platforms import PLATFORMS
+    from virtoll.platforms.base import EVIDENCE_WORDS, evidence_of
 
     rows = [
         {
             "name": name,
             "family": kind.family,
             "title": kind.title,
+            "evidence": EVIDENCE_WORDS.get(evidence_of(kind), evidence_of(kind)),
             "parameters": describe_parameters(kind.parameter_model),
         }
         for name, kind in PLATFORMS.items()

@@ -9,6 +9,7 @@ from virtoll.platforms.docker import Docker
 from virtoll.platforms.fake import Fake
 from virtoll.platforms.firecracker import Firecracker
 from virtoll.platforms.gvisor import GVisor
+from virtoll.platforms.kqemu import Kqemu
 from virtoll.platforms.lxc import Lxc
 from virtoll.platforms.native import Native, NativeAgain
 from virtoll.platforms.netns import NetworkNamespace
@@ -37,5 +38,6 @@ PLATFORMS: dict[str, type[Platform]] = {
     "xen": Xen,
     "firecracker": Firecracker,
     "cloud-hypervisor": CloudHypervisor,
+    "kqemu": Kqemu,
     "fake": Fake,
 }
