@@ -15,9 +15,11 @@ from virtoll.platforms.native import Native, NativeAgain
 from virtoll.platforms.netns import NetworkNamespace
 from virtoll.platforms.nspawn import SystemdNspawn
 from virtoll.platforms.oci import AnyRuntime, Crun, Runc
+from virtoll.platforms.openvz import OpenVz
 from virtoll.platforms.podman import Podman
 from virtoll.platforms.qemu import QemuKvm, QemuTcg
 from virtoll.platforms.uml import UserModeLinux
+from virtoll.platforms.vserver import Vserver
 from virtoll.platforms.xen import Xen
 
 PLATFORMS: dict[str, type[Platform]] = {
@@ -38,6 +40,8 @@ PLATFORMS: dict[str, type[Platform]] = {
     "xen": Xen,
     "firecracker": Firecracker,
     "cloud-hypervisor": CloudHypervisor,
+    "openvz": OpenVz,
+    "vserver": Vserver,
     "kqemu": Kqemu,
     "fake": Fake,
 }
