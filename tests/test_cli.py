@@ -203,6 +203,9 @@ def test_the_doctor_says_what_works_here() -> None:
     assert {"user", "tools", "kernel", "CPUs", "cgroups", "/dev/kvm"} <= set(checks)
     for row in checks.values():
         assert row["good"] or row["remedy"], row
+    names = [row["check"] for row in document["hypervisors"]]
+    assert names == ["KVM", "Xen", "VirtualBox", "VMware ESXi", "libvirt", "OpenVZ", "Linux-VServer"]
+    assert all(row["found"] and row["remedy"] for row in document["hypervisors"])
 
 
 @pytest.mark.parametrize(

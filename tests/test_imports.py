@@ -67,7 +67,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         "published samples workloads",
         # what a person starts
         "unprivileged": "image",
-        "doctor": "errors experiment fleet ground lab platforms probes progress run unprivileged",
+        "hypervisors": "",
+        "doctor": "errors experiment fleet ground hypervisors lab platforms probes progress run unprivileged",
         "shell": "agent errors experiment fleet ground lab platforms progress run",
         "held": "errors fleet ground lab nested progress remote testbed",
         "cli_testbed": "errors held image lab nested",

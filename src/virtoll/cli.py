@@ -205,17 +205,17 @@ def doctor(as_json: Json = False) -> None:
 
     Exit code 1 when nothing can be measured.
     """
-    from virtoll.doctor import host_checks
+    from virtoll.doctor import host_checks, hypervisors_here
 
-    checks = host_checks()
+    checks, hypervisors = host_checks(), hypervisors_here()
     if any(check.blocks for check in checks):
-        _show_checks(checks, [], as_json)
+        _show_checks(checks, hypervisors, [], as_json)
         raise typer.Exit(1)
     from virtoll.unprivileged import asked
 
     _prepare_outside("tiny")
     with asked() as descriptor:
-        arguments = ["in-lab-doctor", *(["--json"] if as_json else [])]
+        arguments = ["in-lab-doctor", "--hypervisors", json.dumps(hypervisors), *(["--json"] if as_json else [])]
         if descriptor is not None:
             arguments += ["--unprivileged", str(descriptor)]
         code = run_in_lab(arguments, descriptors=() if descriptor is None else (descriptor,))
@@ -273,12 +273,14 @@ def wire(context: typer.Context) -> None:
 def list_platforms(as_json: Json = False) -> None:
     """Every way to run a guest that Virtoll knows ('virtoll doctor' tries which of them work here)."""
     from virtoll.platforms import PLATFORMS
+    from virtoll.platforms.base import EVIDENCE_WORDS, evidence_of
 
     rows = [
         {
             "name": name,
             "family": kind.family,
             "title": kind.title,
+            "evidence": EVIDENCE_WORDS.get(evidence_of(kind), evidence_of(kind)),
             "parameters": describe_parameters(kind.parameter_model),
         }
         for name, kind in PLATFORMS.items()
@@ -366,12 +368,12 @@ def _in_lab_resume(into: Path) -> None:
 
 
 @app.command("in-lab-doctor", hidden=True)
-def _in_lab_doctor(as_json: Json = False, unprivileged: int | None = None) -> None:
+def _in_lab_doctor(as_json: Json = False, unprivileged: int | None = None, hypervisors: str = "[]") -> None:
     _require_lab()
     from virtoll.doctor import host_checks, platform_checks
 
     checks, platforms = host_checks(), platform_checks(unprivileged)
-    _show_checks(checks, platforms, as_json)
+    _show_checks(checks, json.loads(hypervisors), platforms, as_json)
     raise typer.Exit(0 if any(row["available"] for row in platforms if row["platform"] != "fake") else 1)
 
 
@@ -544,13 +546,16 @@ def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
     console.print(f"report: {built.path}", highlight=False, soft_wrap=True)
 
 
-def _show_checks(checks: list[Any], platforms: list[dict[str, Any]], as_json: bool) -> None:
+def _show_checks(
+    checks: list[Any], hypervisors: list[dict[str, Any]], platforms: list[dict[str, Any]], as_json: bool
+) -> None:
+    host = [check.as_row() for check in checks]
     if as_json:
-        _print_json({"host": [check.as_row() for check in checks], "platforms": platforms})
+        _print_json({"host": host, "hypervisors": hypervisors, "platforms": platforms})
         return
-    _show([check.as_row() for check in checks], False)
-    if platforms:
-        _show(platforms, False)
+    for rows in (host, hypervisors, platforms):
+        if rows:
+            _show(rows, False)
 
 
 def _show(rows: list[dict[str, Any]], as_json: bool) -> None:

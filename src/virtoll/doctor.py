@@ -17,6 +17,7 @@ from virtoll import probes
 from virtoll.experiment import PlatformChoice
 from virtoll.fleet import choose_pinning
 from virtoll.ground import open_ground
+from virtoll.hypervisors import hypervisor_checks, this_machine
 from virtoll.lab import cgroups
 from virtoll.lab.launch import inside_lab, probe_namespaces
 from virtoll.platforms import PLATFORMS
@@ -48,6 +49,11 @@ def host_checks() -> list[Check]:
     """The host's settings, each by looking or trying."""
     checks = [_user(), _tools(), _kernel(), _cpus(), _cgroups(), _kvm()]
     return checks if inside_lab() else [*checks, _namespaces()]
+
+
+def hypervisors_here() -> list[dict[str, Any]]:
+    """What this machine lacks for each hypervisor; looked at from outside the lab, which has a /run of its own."""
+    return [asdict(one) for one in hypervisor_checks(this_machine())]
 
 
 def platform_checks(unprivileged: int | None = None) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-//! What a host that is reached over a connection (SSH) is served with: `relay`, `keep` and `undo`.
+//! What a host that is reached over a connection (SSH) is served with: `relay`, `keep` and `undo`; and `hold`.
 //!
 //! Each lives on its standard input: when the connection ends, or the controller dies, that ends, and nothing of ours is
 //! left behind. `docs/protocol.md` has them.
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use crate::reap::reap;
 use crate::sys;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -24,13 +25,30 @@ const LEAVE_WHEN_TOLD: Duration = Duration::from_secs(1);
 const UNDO_SECONDS: Duration = Duration::from_secs(30);
 const PORTION_BYTES: usize = 64 << 10;
 
-/// Runs one of the three; None if the first argument is none of them.
+/// The first process of a container whose agent comes in later (`vzctl exec3`, `vserver ... exec`).
+pub const HOLD: &str = "hold";
+
+/// Reaps what its container leaves behind until it is told to end; further arguments are an init's and mean nothing.
+fn hold() -> Result<ExitCode, String> {
+    let prepared = sys::EndSignals::block().and_then(|end| Ok((end, sys::ChildSignals::block()?)));
+    let (end, children) = prepared.map_err(|cause| cause.to_string())?;
+    thread::spawn(move || {
+        while sys::wait(&[(children.as_fd(), false)], None).is_ok() {
+            let _ = reap(&children, None);
+        }
+    });
+    end.wait();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs one of the four; None if the first argument is none of them.
 pub fn run(arguments: &[String]) -> Option<ExitCode> {
     let (first, rest) = arguments.split_first()?;
     let done = match first.as_str() {
         "relay" => relay_arguments(rest).and_then(|(path, wait)| relay(&path, wait)),
         "keep" => keep(rest),
         "undo" => undo(rest),
+        HOLD => hold(),
         _ => return None,
     };
     Some(done.unwrap_or_else(|sentence| {

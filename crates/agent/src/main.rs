@@ -35,7 +35,9 @@ use virtoll_clock::Readings;
 fn main() -> ExitCode {
     let started = Readings::take();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if std::process::id() == 1 && !arguments.iter().any(|argument| argument.starts_with("--")) {
+    let held = arguments.first().is_some_and(|word| word == away::HOLD);
+    let plain = !arguments.iter().any(|argument| argument.starts_with("--"));
+    if std::process::id() == 1 && plain && !held {
         // A machine's first process: it never returns, since the kernel would panic.
         init::run_machine(&arguments, started);
     }

@@ -10,14 +10,17 @@ from virtoll.platforms.esxi import Esxi
 from virtoll.platforms.fake import Fake
 from virtoll.platforms.firecracker import Firecracker
 from virtoll.platforms.gvisor import GVisor
+from virtoll.platforms.kqemu import Kqemu
 from virtoll.platforms.lxc import Lxc
 from virtoll.platforms.native import Native, NativeAgain
 from virtoll.platforms.netns import NetworkNamespace
 from virtoll.platforms.nspawn import SystemdNspawn
 from virtoll.platforms.oci import AnyRuntime, Crun, Runc
+from virtoll.platforms.openvz import OpenVz
 from virtoll.platforms.podman import Podman
 from virtoll.platforms.qemu import QemuKvm, QemuTcg
 from virtoll.platforms.uml import UserModeLinux
+from virtoll.platforms.vserver import Vserver
 from virtoll.platforms.xen import Xen
 
 PLATFORMS: dict[str, type[Platform]] = {
@@ -39,5 +42,8 @@ PLATFORMS: dict[str, type[Platform]] = {
     "firecracker": Firecracker,
     "cloud-hypervisor": CloudHypervisor,
     "esxi": Esxi,
+    "openvz": OpenVz,
+    "vserver": Vserver,
+    "kqemu": Kqemu,
     "fake": Fake,
 }

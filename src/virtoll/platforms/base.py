@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from virtoll.agent import AgentClient, Caller
 from virtoll.errors import GuestError
@@ -30,6 +30,21 @@ from virtoll.lab.attachments import Port, Way
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import GuestNetwork, Link
+
+Evidence = Literal["real", "nested: functional only", "simulator", "stand-in", "record only", "model", "not stated"]
+"""What shows that a platform's driver works: the tests' guests ran on the product itself; on it, in a host that was
+emulated; against the maker's simulator; against programs that take the documented commands (never run on the real
+platform); there is no driver, only what others published; or it is a model and no platform."""
+EVIDENCE_WORDS: dict[Evidence, str] = {
+    "stand-in": "stand-in: never run on the real platform",
+    "simulator": "simulator: never run on the real platform",
+}
+
+
+def evidence_of(kind: type[Platform]) -> Evidence:
+    """A platform's own class attribute ``evidence``."""
+    found: Evidence = getattr(kind, "evidence", "not stated")
+    return found
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import ClassVar
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.inside import wait_until
-from virtoll.platforms.base import GuestHost, GuestRequest, GuestStartError, Probe, Site, require_site
+from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, GuestStartError, Probe, Site, require_site
 from virtoll.platforms.engines import (
     EngineParameters,
     container_name,
@@ -207,6 +207,7 @@ class Docker:
 
     name: ClassVar[str] = "docker"
     family: ClassVar[str] = "os-level"
+    evidence: ClassVar[Evidence] = "real"
     title: ClassVar[str] = "container by Docker"
     parameter_model: ClassVar[type[Parameters]] = DockerParameters
     boot_seconds: ClassVar[float] = 1.5

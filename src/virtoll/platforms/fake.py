@@ -21,7 +21,7 @@ from virtoll.agent import Answer, ChannelMark
 from virtoll.errors import AgentError, GuestDied, GuestNotReady
 from virtoll.experiment import Parameters
 from virtoll.pi import pi_sha256
-from virtoll.platforms.base import GuestRequest, GuestStartError, Probe, Site
+from virtoll.platforms.base import Evidence, GuestRequest, GuestStartError, Probe, Site
 from virtoll.platforms.fake_traffic import LINK_DELAY_NS, FakeWire, LostAt
 
 _JOB_NANOSECONDS = {"superpi": 9_000.0, "masr": 0.6, "forkwait": 120_000.0, "idle": 1.0}
@@ -210,6 +210,7 @@ class Fake:
 
     name: ClassVar[str] = "fake"
     family: ClassVar[str] = "model"
+    evidence: ClassVar[Evidence] = "model"
     title: ClassVar[str] = "a seeded model, for self-tests (measures nothing real)"
     parameter_model: ClassVar[type[Parameters]] = FakeParameters
     boot_seconds: ClassVar[float] = 0.0

@@ -23,7 +23,7 @@ from virtoll.image import GuestImage, image_form
 from virtoll.lab.inside import end_process, wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
-from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, require_site
+from virtoll.platforms.base import AgentGuest, Evidence, GuestRequest, GuestStartError, Probe, Site, require_site
 from virtoll.platforms.socket_api import SocketApi
 
 _MIB = 2**20
@@ -82,6 +82,7 @@ class MicroVm:
     product: ClassVar[str]
     api_prefix: ClassVar[str] = ""
     family: ClassVar[str] = "hardware-assisted"
+    evidence: ClassVar[Evidence] = "stand-in"
     parameter_model: ClassVar[type[Parameters]] = MicroVmParameters
     boot_seconds: ClassVar[float] = 2.0
     slowdown: ClassVar[float] = 1.2

@@ -15,7 +15,16 @@ from virtoll.experiment import Parameters
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process, signal_tree, with_descendants
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, connect_stdio, require_site
+from virtoll.platforms.base import (
+    AgentGuest,
+    Evidence,
+    GuestRequest,
+    GuestStartError,
+    Probe,
+    Site,
+    connect_stdio,
+    require_site,
+)
 
 AGENT = ("/init", "--seat", "guest", "--channel", "stdio")
 
@@ -118,6 +127,7 @@ class ManagedContainer:
     program: ClassVar[str]
     package: ClassVar[str]
     family: ClassVar[str] = "os-level"
+    evidence: ClassVar[Evidence] = "real"
     boot_seconds: ClassVar[float] = 0.5
     slowdown: ClassVar[float] = 1.0
     control_of: ClassVar[str | None] = None

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from virtoll.experiment import Parameters
 from virtoll.lab.cgroups import Limits
-from virtoll.platforms.base import GuestHost, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, Probe, Site, require_site
 from virtoll.platforms.namespaced import NamespacedGuest, start_namespaced
 
 
@@ -25,6 +25,7 @@ class Native:
 
     name: ClassVar[str] = "native"
     family: ClassVar[str] = "native"
+    evidence: ClassVar[Evidence] = "real"
     title: ClassVar[str] = "the host itself"
     parameter_model: ClassVar[type[Parameters]] = NativeParameters
     boot_seconds: ClassVar[float] = 0.3

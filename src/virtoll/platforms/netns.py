@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import Evidence, GuestRequest, Probe, Site, require_site
 from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.native import confined, kernel_version
 
@@ -28,6 +28,7 @@ class NetworkNamespace:
 
     name: ClassVar[str] = "netns"
     family: ClassVar[str] = "os-level"
+    evidence: ClassVar[Evidence] = "real"
     title: ClassVar[str] = "bare Linux namespaces"
     parameter_model: ClassVar[type[Parameters]] = NetworkNamespaceParameters
     boot_seconds: ClassVar[float] = 0.4

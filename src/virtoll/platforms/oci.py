@@ -20,7 +20,7 @@ from virtoll.experiment import Parameters
 from virtoll.lab import cgroups
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import Evidence, GuestRequest, Probe, Site, require_site
 from virtoll.platforms.namespaced import AGENT, NamespacedGuest, move_links_in, start_namespaced
 
 _CAPABILITIES = [
@@ -38,6 +38,7 @@ class OciPlatform:
 
     runtime: str
     family: ClassVar[str] = "os-level"
+    evidence: ClassVar[Evidence] = "real"
     parameter_model: ClassVar[type[Parameters]] = Attached
     boot_seconds: ClassVar[float] = 0.5
     slowdown: ClassVar[float] = 1.0

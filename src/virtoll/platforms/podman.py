@@ -17,7 +17,7 @@ from typing import ClassVar
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.inside import wait_until
-from virtoll.platforms.base import GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import Evidence, GuestRequest, Probe, Site, require_site
 from virtoll.platforms.engines import (
     EngineParameters,
     container_name,
@@ -40,6 +40,7 @@ class Podman:
 
     name: ClassVar[str] = "podman"
     family: ClassVar[str] = "os-level"
+    evidence: ClassVar[Evidence] = "real"
     title: ClassVar[str] = "container by Podman"
     parameter_model: ClassVar[type[Parameters]] = PodmanParameters
     boot_seconds: ClassVar[float] = 0.8

@@ -32,6 +32,7 @@ from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.attaching import descriptors, machine_ports
 from virtoll.platforms.base import (
     AgentGuest,
+    Evidence,
     GuestHost,
     GuestRequest,
     GuestStartError,
@@ -259,6 +260,7 @@ class QemuTcg(Qemu):
 
     name: ClassVar[str] = "qemu-tcg"
     family: ClassVar[str] = "emulated"
+    evidence: ClassVar[Evidence] = "real"
     title: ClassVar[str] = "QEMU, emulated CPU (TCG)"
     accelerator: ClassVar[str] = "tcg"
     cpu_model: ClassVar[str] = "max"
@@ -272,6 +274,7 @@ class QemuKvm(Qemu):
 
     name: ClassVar[str] = "qemu-kvm"
     family: ClassVar[str] = "hardware-assisted"
+    evidence: ClassVar[Evidence] = "nested: functional only"
     title: ClassVar[str] = "QEMU with KVM"
     accelerator: ClassVar[str] = "kvm"
     cpu_model: ClassVar[str] = "host"

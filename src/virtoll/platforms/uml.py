@@ -25,7 +25,16 @@ from virtoll.experiment import Parameters
 from virtoll.lab.inside import wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
-from virtoll.platforms.base import AgentGuest, GuestRequest, GuestStartError, Probe, Site, require_site, socket_session
+from virtoll.platforms.base import (
+    AgentGuest,
+    Evidence,
+    GuestRequest,
+    GuestStartError,
+    Probe,
+    Site,
+    require_site,
+    socket_session,
+)
 
 _MIB = 2**20
 _BINARY = "linux.uml"
@@ -71,6 +80,7 @@ class UserModeLinux:
 
     name: ClassVar[str] = "uml"
     family: ClassVar[str] = "user-mode kernel"
+    evidence: ClassVar[Evidence] = "real"
     title: ClassVar[str] = "User-mode Linux"
     parameter_model: ClassVar[type[Parameters]] = UmlParameters
     boot_seconds: ClassVar[float] = 2.5

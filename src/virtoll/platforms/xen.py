@@ -23,7 +23,7 @@ from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import GuestHost, GuestRequest, HostNetwork, Probe, Site, require_site
+from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, HostNetwork, Probe, Site, require_site
 from virtoll.platforms.managed import ManagedMachine
 
 _MIB = 2**20
@@ -58,6 +58,7 @@ class Xen:
 
     name: ClassVar[str] = "xen"
     family: ClassVar[str] = "paravirtualised"
+    evidence: ClassVar[Evidence] = "nested: functional only"
     title: ClassVar[str] = "Xen (xl): PV, PVH, HVM"
     parameter_model: ClassVar[type[Parameters]] = XenParameters
     boot_seconds: ClassVar[float] = 12.0

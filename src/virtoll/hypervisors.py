@@ -1,0 +1,299 @@
+"""What this machine lacks for each hypervisor, and how to get it: CPU, firmware, module, group, product, licence.
+
+Main types: ``Machine`` (a machine by its trees /proc, /sys, /dev and a few facts, so that any machine can be described)
+and ``Finding``. Everything but ``this_machine`` is pure: it reads the given tree and starts nothing.
+"""
+
+from __future__ import annotations
+
+import grp
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROGRAMS = ("qemu-system-x86_64", "xl", "VBoxManage", "virsh", "vzctl", "prlctl", "vserver")
+_INTEL_FEATURE_CONTROL = 0x3A  # Intel SDM 4, table 2-2: bit 0 lock, bit 2 VMX outside SMX
+_AMD_VM_CR = 0xC001_0114  # AMD APM 2, 15.30.1: bit 4 SVMDIS
+_ENABLED_AT_LOAD = (6, 12)  # since then KVM keeps the CPUs in virtualisation mode from its load on
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One hypervisor on this machine: what was found, whether it can be used, what to do if not (else what is good)."""
+
+    check: str
+    found: str
+    good: bool
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """``root``: where proc, sys, dev, lib and run are; ``programs``: those in PATH; ``groups``: the user's.
+
+    ``log``: the kernel's messages, empty where they may not be read. ``python``: whether a Python module is there.
+    """
+
+    root: Path
+    release: str
+    is_root: bool
+    groups: frozenset[str]
+    programs: frozenset[str]
+    log: str = ""
+    python: Callable[[str], bool] = lambda _name: False
+    usable: Callable[[Path], bool] = lambda path: os.access(path, os.R_OK | os.W_OK)
+
+    def text(self, path: str) -> str:
+        """A file's text; empty where it is missing or may not be read."""
+        try:
+            return (self.root / path).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return ""
+
+    def has(self, path: str) -> bool:
+        """Whether a path is there."""
+        return (self.root / path).exists()
+
+    def may_use(self, path: str) -> bool:
+        """Whether this user may read and write it."""
+        return self.usable(self.root / path)
+
+    def register(self, number: int) -> int | None:
+        """A model-specific register of CPU 0, 64 bits; None where it cannot be read."""
+        try:
+            with (self.root / "dev/cpu/0/msr").open("rb", buffering=0) as file:
+                found = os.pread(file.fileno(), 8, number)
+        except OSError:
+            return None
+        return int.from_bytes(found, "little") if len(found) == 8 else None
+
+    def module(self, name: str) -> str:
+        """``loaded`` (or built in), ``there`` (can be loaded) or ``absent`` from this kernel."""
+        if self.has(f"sys/module/{name}"):
+            return "loaded"
+        known = f"lib/modules/{self.release}/modules."
+        spelt = {f"{name}.ko", f"{name.replace('_', '-')}.ko"}
+        words = (self.text(f"{known}dep") + "\n" + self.text(f"{known}builtin")).splitlines()
+        files = (line.partition(":")[0].rpartition("/")[2] for line in words)
+        return "there" if any(file.partition(".ko")[0] + ".ko" in spelt for file in files) else "absent"
+
+    @property
+    def cpu_flags(self) -> frozenset[str]:
+        """Of the first CPU."""
+        lines = (line.partition(":") for line in self.text("proc/cpuinfo").splitlines())
+        return frozenset(next((value.split() for key, _, value in lines if key.strip() == "flags"), []))
+
+    @property
+    def vendor(self) -> str:
+        """``GenuineIntel``, ``AuthenticAMD`` or another; empty where it is not said."""
+        lines = (line.partition(":") for line in self.text("proc/cpuinfo").splitlines())
+        return next((value.strip() for key, _, value in lines if key.strip() == "vendor_id"), "")
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The kernel's, as (major, minor)."""
+        return tuple(int(part) for part in self.release.split("-")[0].split(".")[:2] if part.isdigit())
+
+
+def this_machine() -> Machine:
+    """The machine that this program runs on."""
+    names = {grp.getgrgid(number).gr_name for number in os.getgroups() if _is_group(number)}
+    said = subprocess.run(["dmesg"], capture_output=True, text=True, check=False) if shutil.which("dmesg") else None
+    return Machine(
+        Path("/"), platform.release(), os.geteuid() == 0, frozenset(names),
+        frozenset(name for name in _PROGRAMS if shutil.which(name)), said.stdout if said else "",
+        lambda name: importlib.util.find_spec(name) is not None,
+    )  # fmt: skip
+
+
+def _is_group(number: int) -> bool:
+    try:
+        grp.getgrgid(number)
+    except KeyError:
+        return False
+    return True
+
+
+def hypervisor_checks(machine: Machine) -> list[Finding]:
+    """One finding a hypervisor, in the order of the tables."""
+    return [one(machine) for one in (_kvm, _xen, _virtualbox, _esxi, _libvirt, _openvz, _vserver)]
+
+
+def no_hardware_virtualisation(machine: Machine) -> tuple[str, str] | None:
+    """Why the CPU's virtualisation cannot be used, and what to do; None: it can, as far as can be seen."""
+    intel, flags = machine.vendor == "GenuineIntel", machine.cpu_flags
+    switch = "VT-x (Intel Virtualization Technology)" if intel else "SVM (AMD-V)"
+    firmware = f"switch {switch} on in the firmware's settings (BIOS, UEFI), save, and switch the machine off and on"
+    if _off_in_firmware(machine, intel=intel):
+        return f"{switch} is switched off in the firmware", firmware
+    if flags & {"vmx", "svm"}:
+        return None
+    if "hypervisor" in flags:
+        module = "kvm_intel" if intel else "kvm_amd"
+        return "a virtual machine without nested virtualisation", (
+            f"allow it on its host: 'options {module} nested=1' in /etc/modprobe.d, CPU model host-passthrough; "
+            "a cloud: choose a machine type with nesting or bare metal"
+        )
+    readable = machine.register(_INTEL_FEATURE_CONTROL if intel else _AMD_VM_CR) is not None
+    unsure = "" if readable else "; whether the firmware hides it cannot be read (modprobe msr, as root, shows it)"
+    return f"the CPU shows neither vmx nor svm{unsure}", f"{firmware}; if the CPU has none, use another machine"
+
+
+def _off_in_firmware(machine: Machine, *, intel: bool) -> bool:
+    """By the register where it can be read, else by what the kernel said as it started."""
+    value = machine.register(_INTEL_FEATURE_CONTROL if intel else _AMD_VM_CR)
+    if "hypervisor" in machine.cpu_flags:
+        return False  # its firmware is its host's
+    if value is not None:
+        locked_out = bool(value & 1) and not value & 4
+        return locked_out if intel else bool(value & 16)
+    return "disabled by bios" in machine.log.lower()
+
+
+def exclusion(machine: Machine) -> str | None:
+    """Why KVM and VirtualBox cannot run guests at the same time on this machine, in one sentence; None: they can.
+
+    The rule is VirtualBox's driver's: ``virtoll.platforms`` knows its versions. Here only what the kernel decides.
+    """
+    loaded = [name for name in ("kvm_intel", "kvm_amd") if machine.module(name) == "loaded"]
+    if "VBoxManage" not in machine.programs or not loaded:
+        return None
+    if machine.version >= _ENABLED_AT_LOAD and machine.text("sys/module/kvm/parameters/enable_virt_at_load") != "N":
+        return (
+            f"{loaded[0]} holds the CPU's virtualisation from its load on (Linux {machine.release}), so VirtualBox "
+            f"starts no guest: 'rmmod {loaded[0]}' before VirtualBox, or boot with kvm.enable_virt_at_load=0"
+        )
+    return None
+
+
+def _kvm(machine: Machine) -> Finding:
+    lacking = no_hardware_virtualisation(machine)
+    if lacking is not None:
+        odd = "; the /dev/kvm that is there is of another kind" if machine.has("dev/kvm") else ""
+        return Finding("KVM", lacking[0] + odd, False, f"{lacking[1]}; qemu-tcg works without")
+    name = "kvm_intel" if "vmx" in machine.cpu_flags else "kvm_amd"
+    state = machine.module(name)
+    if not machine.has("dev/kvm"):
+        if state == "absent":
+            return Finding(
+                "KVM", f"kernel {machine.release} has no {name}", False,
+                "install a kernel that has it (Debian: linux-image-amd64) and boot it",
+            )  # fmt: skip
+        return Finding("KVM", f"no /dev/kvm; module {name} {state}", False, f"modprobe {name}")
+    if not machine.may_use("dev/kvm"):
+        return Finding(
+            "KVM", "/dev/kvm is not yours to use", False,
+            "usermod --append --groups kvm USER, then log in again",
+        )  # fmt: skip
+    vhost = "vhost_net there" if machine.has("dev/vhost-net") else "without vhost_net (modprobe vhost_net: vhost: on)"
+    nested = machine.text(f"sys/module/{name}/parameters/nested")
+    told = f", nested {'on' if nested in ('1', 'Y') else 'off'}" if nested else ""
+    if "qemu-system-x86_64" not in machine.programs:
+        return Finding("KVM", f"/dev/kvm, {vhost}{told}; no QEMU", False, "apt-get install qemu-system-x86")
+    return Finding("KVM", f"/dev/kvm, {vhost}{told}", True, "whether a guest boots is tried by the platform qemu-kvm")
+
+
+def _xen(machine: Machine) -> Finding:
+    boot = "apt-get install xen-system-amd64 and choose its entry at boot"
+    if machine.text("sys/hypervisor/type") != "xen":
+        return Finding(
+            "Xen", "not booted under Xen", False,
+            f"{boot}; or try it in an emulated host: 'virtoll testbed up xen' (functional only)",
+        )  # fmt: skip
+    if "control_d" not in machine.text("proc/xen/capabilities"):
+        return Finding("Xen", "a guest of Xen, not its dom0", False, "run Virtoll on its dom0, or name that as a host")
+    numbers = [machine.text(f"sys/hypervisor/version/{part}") for part in ("major", "minor")]
+    version = f"dom0 of Xen {'.'.join(filter(None, numbers)) or '(version not told)'}"
+    if not machine.has("dev/xen/privcmd"):
+        return Finding("Xen", f"{version}, no /dev/xen/privcmd", False, "modprobe xen-privcmd")
+    if "xl" not in machine.programs:
+        return Finding("Xen", f"{version}, no xl", False, "apt-get install xen-utils")
+    if not machine.is_root:
+        return Finding("Xen", version, False, "xl needs root in dom0; run as root")
+    kinds = no_hardware_virtualisation(machine)
+    return Finding("Xen", version, True, "PV guests" + (" only: " + kinds[0] if kinds else ", PVH and HVM"))
+
+
+def _virtualbox(machine: Machine) -> Finding:
+    if "VBoxManage" not in machine.programs:
+        return Finding(
+            "VirtualBox", "VBoxManage is missing", False,
+            "install VirtualBox 7 (virtualbox.org, or Debian's contrib in sid) with its kernel module by dkms",
+        )  # fmt: skip
+    state = machine.module("vboxdrv")
+    if state != "loaded" or not machine.has("dev/vboxdrv"):
+        cure = "modprobe vboxdrv" if state == "there" else "apt-get install virtualbox-dkms linux-headers-amd64"
+        signed = "; with Secure Boot the module must be signed (mokutil --import)"
+        return Finding("VirtualBox", f"module vboxdrv {state}", False, cure + signed)
+    lacking = no_hardware_virtualisation(machine)
+    if lacking is not None:
+        return Finding("VirtualBox", lacking[0], False, f"{lacking[1]}; VirtualBox 6.1 and later run no guest without")
+    excluded = exclusion(machine)
+    if excluded is not None:
+        return Finding("VirtualBox", "KVM has the CPU", False, excluded)
+    group = "" if machine.is_root or "vboxusers" in machine.groups else "; USB devices need the group vboxusers"
+    return Finding("VirtualBox", "VBoxManage and vboxdrv", True, f"bridged adapters need the module vboxnetflt{group}")
+
+
+def _esxi(machine: Machine) -> Finding:
+    needs = (
+        "an ESXi host with a licence that lets the API write (the free one is read-only by API), an account with the "
+        "rights to make machines, files and port groups"
+    )
+    if not machine.python("pyVmomi"):
+        return Finding("VMware ESXi", "pyvmomi is missing", False, f"pip install pyvmomi; then {needs}")
+    return Finding("VMware ESXi", "pyvmomi; the product is another machine", True, needs)
+
+
+def _libvirt(machine: Machine) -> Finding:
+    if "virsh" not in machine.programs:
+        return Finding(
+            "libvirt",
+            "virsh is missing",
+            False,
+            "apt-get install libvirt-clients libvirt-daemon-system",
+        )
+    sockets = [name for name in ("libvirt-sock", "virtqemud-sock") if machine.has(f"run/libvirt/{name}")]
+    if not sockets:
+        return Finding(
+            "libvirt", "installed, no daemon runs", False,
+            "systemctl start libvirtd (or virtqemud); embedded (qemu:///embed) needs none",
+        )  # fmt: skip
+    if not machine.is_root and "libvirt" not in machine.groups:
+        return Finding(
+            "libvirt", f"{sockets[0]}, not yours to use", False,
+            "usermod --append --groups libvirt USER, then log in again",
+        )  # fmt: skip
+    return Finding("libvirt", sockets[0], True, "which of its drivers work is tried by the platform")
+
+
+def _openvz(machine: Machine) -> Finding:
+    if not machine.has("proc/vz"):
+        return Finding(
+            "OpenVZ", f"kernel {machine.release} is not OpenVZ's (no /proc/vz)", False,
+            "boot Virtuozzo 7 or OpenVZ (kernels 2.6.32-042stab..., 3.10.0-...vz7...); no other distribution has one",
+        )  # fmt: skip
+    found = [name for name in ("vzctl", "prlctl") if name in machine.programs]
+    if not found:
+        return Finding("OpenVZ", "the kernel, no vzctl", False, "install vzctl from the kernel's distribution")
+    if not machine.is_root:
+        return Finding("OpenVZ", " and ".join(found), False, "vzctl needs root on the hardware node; run as root")
+    return Finding("OpenVZ", " and ".join(found), True, "the driver was never run on the real platform: look twice")
+
+
+def _vserver(machine: Machine) -> Finding:
+    if not machine.has("proc/virtual"):
+        return Finding(
+            "Linux-VServer", f"kernel {machine.release} has no VServer patch (no /proc/virtual)", False,
+            "a kernel with the patch (2.6 to 4.9) from the project; its successors: the platforms lxc, nspawn",
+        )  # fmt: skip
+    if "vserver" not in machine.programs:
+        return Finding("Linux-VServer", "the kernel, no util-vserver", False, "build util-vserver 0.30.216")
+    if not machine.is_root:
+        return Finding("Linux-VServer", "util-vserver", False, "vserver needs root; run as root")
+    return Finding("Linux-VServer", "util-vserver", True, "the driver was never run on the real platform: look twice")

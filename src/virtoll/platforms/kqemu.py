@@ -1,0 +1,57 @@
+"""KQEMU: a record. QEMU's accelerator of 2005 to 2008 is gone, its numbers stand in a paper, its successor is KVM.
+
+Nothing of it can be started, so an experiment that names it is refused; ``virtoll list platforms`` keeps its row.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NoReturn
+
+from virtoll.errors import GuestError
+from virtoll.experiment import Parameters
+from virtoll.platforms.base import Evidence, GuestRequest, Probe, Site
+
+WHY = (
+    "kqemu is a record only: its kernel module was for 2.6 kernels and QEMU dropped it in 2009; its successor is KVM, "
+    "the platform qemu-kvm (docs/platforms/kqemu.md has what was published of it)"
+)
+
+
+class KqemuParameters(Parameters):
+    """There is nothing to choose, and nothing that could be chosen."""
+
+    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+        """Refused in every experiment."""
+        del testbed
+        return "platform", f"{WHY}; take qemu-kvm, or qemu-tcg where there is no hardware virtualisation"
+
+
+class Kqemu:
+    """The row."""
+
+    name: ClassVar[str] = "kqemu"
+    family: ClassVar[str] = "full virtualisation in software"
+    evidence: ClassVar[Evidence] = "record only"
+    title: ClassVar[str] = "KQEMU 1.3 (history; successor: qemu-kvm)"
+    parameter_model: ClassVar[type[Parameters]] = KqemuParameters
+    boot_seconds: ClassVar[float] = 0.0
+    slowdown: ClassVar[float] = 1.0
+    control_of: ClassVar[str | None] = None
+    needs_lab: ClassVar[bool] = True
+
+    def __init__(self, parameters: Parameters) -> None:
+        """Nothing to choose."""
+
+    def depends_on(self) -> None:
+        """Nothing is tried."""
+        return
+
+    def probe(self, site: Site | None) -> Probe:
+        """Never available."""
+        del site
+        return Probe(False, None, WHY)
+
+    def start(self, request: GuestRequest, site: Site | None) -> NoReturn:
+        """Refused."""
+        del site
+        raise GuestError(f"{request.name}: {WHY}")

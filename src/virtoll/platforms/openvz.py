@@ -1,0 +1,253 @@
+"""OpenVZ and Virtuozzo: a container by ``vzctl``, or by ``prlctl`` with ``vzctl`` for its links, through ``GuestHost``.
+
+Never run on the real platform: written after the products' manual pages and sources (docs/platforms/openvz.md names
+file and commit of each) and tested against a stand-in that takes exactly those commands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StringConstraints
+
+from virtoll.errors import GuestError
+from virtoll.experiment import Parameters
+from virtoll.lab.network import GuestNetwork
+from virtoll.platforms.attaching import Attached
+from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.entered import (
+    OURS,
+    EnteredMachine,
+    bridged,
+    enter,
+    exit_code,
+    image_archive,
+    name_of,
+    now,
+    quietly,
+)
+
+KERNEL = "/proc/vz"
+_PAGE_BYTES = 4096
+_CREATE_SECONDS = 300.0
+_NONE = "Container(s) not found"  # what vzlist says, with exit code 1, where there is none
+# Exit codes of vzctl(8) that are the host's state and not a mistake of ours, and what to do about each.
+_REMEDIES = {
+    5: "boot an OpenVZ kernel with its modules (/proc/vz)",
+    6: "the host has too little memory for it; give the guest less, or end others",
+    12: "vzctl needs root on the hardware node; log in as root",
+    44: "its number is taken by a container of another; give another 'first_ctid'",
+    46: "no space is left below 'area'; free some, or name another folder",
+    91: "vzctl looks for templates elsewhere: give vz.conf's folder above template/ as 'area'",
+}
+
+
+class OpenVzParameters(Attached):
+    """``tool`` makes and holds the container; ``area`` is the folder of template, private and root (vz.conf).
+
+    ``first_ctid``: containers get the first free numbers from here on. ``memory``: VSwap's two numbers, or, for kernels
+    before 042stab042, user beancounters. ``ostemplate``: for prlctl, an installed template under the image.
+    """
+
+    tool: Literal["vzctl", "prlctl"] = "vzctl"
+    area: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$")] = "/vz"
+    first_ctid: int = Field(default=7001, ge=101, le=2**31 - 1)
+    cpu_units: int = Field(default=1000, ge=8, le=500_000)
+    memory: Literal["vswap", "ubc"] = "vswap"
+    ostemplate: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+
+    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+        """Links are veth pairs in bridges."""
+        if self.attachment != "bridge":
+            return "attachment", f"{self.attachment} is not for containers of OpenVZ; leave it out"
+        if (self.tool == "prlctl") != (self.ostemplate is not None):
+            return (
+                "ostemplate",
+                "prlctl needs the name of an installed template; vzctl takes none",
+            )
+        return super().unfit(testbed=testbed)
+
+
+class OpenVz:
+    """The driver."""
+
+    name: ClassVar[str] = "openvz"
+    family: ClassVar[str] = "os-level"
+    evidence: ClassVar[Evidence] = "stand-in"
+    title: ClassVar[str] = "OpenVZ, Virtuozzo (vzctl, prlctl)"
+    parameter_model: ClassVar[type[Parameters]] = OpenVzParameters
+    boot_seconds: ClassVar[float] = 3.0
+    slowdown: ClassVar[float] = 1.0
+    control_of: ClassVar[str | None] = None
+    needs_lab: ClassVar[bool] = True
+
+    def __init__(self, parameters: Parameters) -> None:
+        """``parameters`` is an ``OpenVzParameters``."""
+        if not isinstance(parameters, OpenVzParameters):
+            raise TypeError("OpenVzParameters expected")
+        self.parameters = parameters
+
+    def depends_on(self) -> None:
+        """The probe is tried each time."""
+        return
+
+    def probe(self, site: Site | None) -> Probe:
+        """Ask for the version and the kernel, then start a container without links."""
+        place = require_site(site)
+        host, wanted = place.lab, self.parameters
+        try:
+            version = host.run(["vzctl", "--version"], "probe").strip().splitlines()[0]
+            if wanted.tool == "prlctl":
+                host.run(["prlctl", "list", "-a"], "probe")
+        except GuestError as error:
+            return Probe(False, None, f"{error}: OpenVZ comes with a distribution of its own, Virtuozzo 7 or OpenVZ 6")
+        if not host.is_root:
+            return Probe(False, version, f"{host.name}: vzctl needs root on the hardware node; log in as root")
+        try:
+            host.run(["test", "-d", KERNEL], "probe")
+        except GuestError:
+            return Probe(False, version, f"{host.name}: no {KERNEL}: its kernel is not OpenVZ's; boot one that is")
+        try:
+            self._start(GuestRequest("probe-openvz", 1, 128 * 2**20, (), GuestNetwork(())), place).stop()
+        except GuestError as error:
+            return Probe(False, version, f"no container starts: {error}")
+        return Probe(True, version, None)
+
+    def start(self, request: GuestRequest, site: Site | None) -> EnteredMachine:
+        """Make a container of the image, start it, attach its links, bring the agent in."""
+        return self._start(request, require_site(site))
+
+    def _start(self, request: GuestRequest, site: Site) -> EnteredMachine:
+        host, name = site.lab, name_of(site.lab, request)
+        known = containers(host)
+        if name in known.values():
+            raise GuestError(f"{host.name} has a container {name} already, which this run did not make: remove it")
+        with contextlib.ExitStack() as undo, _in_words(host):
+            if request.network.links:
+                undo.callback(site.require_network().remove, request.network)
+            spawned = now()
+            if self.parameters.tool == "vzctl":
+                handle = self._create(request, site, name, known, undo)
+            else:
+                handle = self._create_by_prlctl(request, site, name, undo)
+            for link in request.network.links:
+                bridged(host, link, site.require_network().bridge_port(link, link.port_interface))
+            kept = undo.pop_all()
+        pause, resume = self._parking(handle, name)
+        return enter(
+            ["vzctl", "exec3", handle], request, host, site.peer, spawned,
+            (lambda: host.run(pause, "park"), lambda: host.run(resume, "resume")), [kept.close],
+        )  # fmt: skip
+
+    def _create(
+        self, request: GuestRequest, site: Site, name: str, known: dict[int, str], undo: contextlib.ExitStack
+    ) -> str:
+        """By vzctl: a private area out of the image as a template, which is there for the length of this only."""
+        host, area = site.lab, Path(self.parameters.area)
+        number = next(one for one in range(self.parameters.first_ctid, 2**31) if one not in known)
+        ctid, role = str(number), f"guest {request.name}"
+        template = area / "template/cache" / f"{name}.tar"
+        undo.callback(host.guard(["rm", "-f", "--", str(template)]))
+        undo.callback(quietly, host, ["rm", "-f", "--", str(template)], role)
+        host.write(template, image_archive(site.image.root))
+        host.run(
+            ["vzctl", "create", ctid, "--ostemplate", name, "--layout", "simfs", "--private", f"{area}/private/{ctid}",
+             "--root", f"{area}/root/{ctid}", "--name", name, "--hostname", "guest"],
+            role, _CREATE_SECONDS,
+        )  # fmt: skip
+        _undone(host, undo, role, ["vzctl", "stop", ctid, "--fast"], ["vzctl", "destroy", ctid])
+        quietly(host, ["rm", "-f", "--", str(template)], role)
+        host.run(["vzctl", "set", ctid, *self._limits(request), *_netifs(request), "--save"], role)
+        host.run(["vzctl", "start", ctid], role, _CREATE_SECONDS)
+        return ctid
+
+    def _create_by_prlctl(self, request: GuestRequest, site: Site, name: str, undo: contextlib.ExitStack) -> str:
+        """By prlctl: a container of an installed template, into whose root the image is unpacked."""
+        host, role, wanted = site.lab, f"guest {request.name}", self.parameters
+        host.run(
+            ["prlctl", "create", name, "--vmtype", "ct", "--ostemplate", str(wanted.ostemplate)], role, _CREATE_SECONDS
+        )
+        _undone(host, undo, role, ["prlctl", "stop", name, "--kill"], ["prlctl", "delete", name])
+        mebibytes = ["--memsize", str(request.memory_bytes // 2**20), "--swap", "0"]
+        host.run(["prlctl", "set", name, *_cpu(request, wanted.cpu_units), *mebibytes], role)
+        host.run(["vzctl", "set", name, "--capability", "net_admin:on", *_netifs(request), "--save"], role)
+        host.run(["prlctl", "start", name], role, _CREATE_SECONDS)
+        host.run(
+            ["vzctl", "exec3", name, "tar", "-x", "-f", "-", "-C", "/"], role, _CREATE_SECONDS,
+            image_archive(site.image.root, init=False),
+        )  # fmt: skip
+        return name
+
+    def _limits(self, request: GuestRequest) -> list[str]:
+        """Memory and CPU; without swap in either model."""
+        pages = request.memory_bytes // _PAGE_BYTES
+        memory = {
+            "vswap": ["--ram", f"{request.memory_bytes}b", "--swap", "0"],
+            "ubc": ["--applyconfig", "basic", "--privvmpages", f"{pages}:{pages}", "--physpages", "0:unlimited"],
+        }[self.parameters.memory]
+        return [*memory, *_cpu(request, self.parameters.cpu_units), "--capability", "net_admin:on"]
+
+    def _parking(self, handle: str, name: str) -> tuple[list[str], list[str]]:
+        """Frozen in memory: vzctl's chkpnt without a dump, prlctl's pause."""
+        if self.parameters.tool == "prlctl":
+            return ["prlctl", "pause", name], ["prlctl", "resume", name]
+        return ["vzctl", "chkpnt", handle, "--suspend"], ["vzctl", "chkpnt", handle, "--resume"]
+
+
+def _cpu(request: GuestRequest, units: int) -> list[str]:
+    argv = ["--cpus", str(request.vcpus), "--cpuunits", str(units)]
+    if request.cpu_quota is not None:
+        argv += ["--cpulimit", str(round(100 * request.cpu_quota))]
+    return [*argv, "--cpumask", ",".join(map(str, request.cpus))] if request.cpus else argv
+
+
+def _netifs(request: GuestRequest) -> list[str]:
+    """One veth pair a link: name and MAC address inside, name on the host."""
+    links = request.network.links
+    return [word for one in links for word in ("--netif_add", f"{one.name},{one.guest_mac},{one.port_interface}")]
+
+
+def _undone(host: GuestHost, undo: contextlib.ExitStack, role: str, stop: list[str], destroy: list[str]) -> None:
+    """Stop, then destroy, in order or by whoever clears up after us."""
+    for argv in (destroy, stop):
+        undo.callback(host.guard(argv))
+        undo.callback(quietly, host, argv, role)
+
+
+@contextlib.contextmanager
+def _in_words(host: GuestHost) -> Iterator[None]:
+    """A refusal of vzctl's with what to do about it."""
+    try:
+        yield
+    except GuestError as error:
+        remedy = _REMEDIES.get(exit_code(error) or 0)
+        if remedy is None or "vzctl" not in str(error):
+            raise
+        raise GuestError(f"{host.name}: {error}; {remedy}") from error
+
+
+def containers(host: GuestHost) -> dict[int, str]:
+    """Number and name of every container there."""
+    try:
+        said = host.run(["vzlist", "-a", "-H", "-t", "-o", "ctid,name"], "containers")
+    except GuestError as error:
+        if _NONE in str(error):
+            return {}
+        raise
+    rows = (line.split(None, 1) for line in said.splitlines() if line.strip())
+    return {int(row[0]): row[1].strip() if len(row) > 1 else "-" for row in rows}
+
+
+def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset()) -> list[str]:
+    """Destroy containers that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
+    removed = []
+    for number, name in containers(host).items():
+        made = OURS.match(name)
+        if made is not None and made[1] not in alive:
+            for argv in (["vzctl", "stop", str(number), "--fast"], ["vzctl", "destroy", str(number)]):
+                quietly(host, argv, "clean")
+            removed.append(f"OpenVZ container {number} ({name})")
+    return removed

@@ -1,0 +1,210 @@
+"""OpenVZ's and Linux-VServer's drivers against programs that take the documented commands, and what they refuse.
+
+Behind the programs is a bare namespace container, so the agent really runs and frames really pass; nothing here was
+ever seen on the real platforms.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.support import container_standins, guests
+from tests.support.guests import Kind
+
+from virtoll.errors import GuestDied, GuestError
+from virtoll.ground import Ground
+from virtoll.lab.residue import RECORD_VARIABLE, noted_commands
+from virtoll.platforms import openvz, vserver
+from virtoll.platforms.base import Site
+from virtoll.platforms.entered import EnteredMachine
+from virtoll.platforms.managed import ManagedMachine
+from virtoll.workloads.forward import Forward, ForwardParameters
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+KINDS = ("openvz-standin", "openvz-ubc-standin", "prlctl-standin", "vserver-standin")
+
+
+@dataclass
+class Products:
+    """``state`` holds the containers and the calls; ``record`` what is to be undone should this process die."""
+
+    state: Path
+    record: Path
+    area: Path
+
+    def calls(self) -> list[list[str]]:
+        return [json.loads(line) for line in (self.state / "calls.jsonl").read_text().splitlines()]
+
+    def containers(self) -> list[str]:
+        return [json.loads(path.read_text())["name"] for path in self.state.glob("*.json")]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with guests.ground() as made:
+        yield made
+
+
+@pytest.fixture
+def site(ground: Ground) -> Site:
+    assert ground.site is not None
+    return ground.site
+
+
+@pytest.fixture
+def products(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Products]:
+    made = Products(tmp_path / "state", tmp_path / "record", tmp_path / "vz")
+    for folder in (made.state, made.record, made.area / "template/cache", made.state / "etc", tmp_path / "vservers"):
+        folder.mkdir(parents=True)
+    container_standins.install(tmp_path / "bin")
+    descriptor = os.open(made.record, os.O_RDONLY)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("STANDIN_STATE", str(made.state))
+    monkeypatch.setenv(RECORD_VARIABLE, str(descriptor))
+    monkeypatch.setattr(openvz, "KERNEL", str(tmp_path))
+    monkeypatch.setattr(vserver, "KERNEL", str(tmp_path))
+    vz = {"area": str(made.area)}
+    settings = {"area": str(tmp_path / "vservers"), "configuration": str(made.state / "etc")}
+    for name, kind in {
+        "openvz-standin": Kind("openvz", vz),
+        "openvz-ubc-standin": Kind("openvz", {**vz, "memory": "ubc", "cpu_units": 500}),
+        "prlctl-standin": Kind("openvz", {**vz, "tool": "prlctl", "ostemplate": "debian-12"}),
+        "vserver-standin": Kind("vserver", settings),
+    }.items():
+        monkeypatch.setitem(guests.ALL_KINDS, name, kind)
+    yield made
+    os.close(descriptor)
+
+
+def interfaces() -> set[str]:
+    return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_whole_path_runs_by_the_documented_commands(ground: Ground, products: Products, kind: str) -> None:
+    live = guests.start(kind, ground)
+    assert isinstance(live.held, ManagedMachine)
+    lost = []
+    while len(lost) < 5 and 0 not in lost:
+        point = Forward()._point(live.bench, ForwardParameters(point_milliseconds=200), 100.0)
+        assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
+        lost.append(point["sink"]["per_source"][0]["lost_frames"])
+    assert 0 in lost, lost
+    timed = live.bench.timekeeper.time_job("idle", {"duration_ns": 10_000_000}, 60)
+    assert timed.problem is None
+    assert timed.clock["method"] == "icmp"
+    live.held.park()
+    with pytest.raises(GuestError):
+        live.held.agent.call("clocks", deadline_seconds=0.5)
+    live.held.resume()
+    assert products.containers() == [guests.domain_of(live)]
+    assert noted_commands(products.record), "what is to be undone should the controller die"
+    live.held.stop()
+    live.held.stop()
+    assert products.containers() == []
+    assert noted_commands(products.record) == []
+    assert not interfaces() & {link.port_interface for link in live.bench.network.links}
+    assert list((products.area / "template/cache").iterdir()) == []
+
+
+def test_the_size_is_set_as_vzctl_documents_it(ground: Ground, products: Products) -> None:
+    wanted = guests.request("openvz-standin", cpu_quota=0.2)
+    live = guests.start("openvz-standin", ground, wanted)
+    given = next(call for call in products.calls() if call[:2] == ["vzctl", "set"])
+    size = dict(zip(given[3::2], given[4::2], strict=False))
+    assert size["--ram"] == f"{guests.MEMORY_BYTES}b"
+    assert (size["--swap"], size["--cpulimit"], size["--cpus"]) == ("0", "20", "1")
+    assert given[-1] == "--save"
+    live.held.stop()
+
+
+def test_a_guest_that_dies_is_noticed_and_cleared_away(ground: Ground, products: Products, site: Site) -> None:
+    live = guests.start("openvz-standin", ground)
+    site.lab.run(["vzctl", "stop", "7001", "--fast"], "kill")
+    with pytest.raises(GuestDied):
+        live.held.agent.call("clocks", deadline_seconds=5)
+    assert isinstance(live.held, EnteredMachine)
+    assert set(live.held.evidence()) == {"console.txt", "exec.txt"}
+    live.held.stop()
+    assert products.containers() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused", "words"),
+    [
+        ("openvz-standin", "create 44 Private area already exists in /vz/private/7001", "give another 'first_ctid'"),
+        ("openvz-standin", "create 46 Unable to create directory: No space left on device", "no space is left"),
+        ("openvz-standin", "start 5 Invalid kernel, or some kernel modules are not loaded", "boot an OpenVZ kernel"),
+        ("openvz-standin", "start 12 Permission denied", "log in as root"),
+        ("openvz-standin", "exec3 31 Container is not running", "it said: Container is not running"),
+    ],
+)
+def test_a_refusal_is_one_sentence_and_leaves_nothing(
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, refused: str, words: str
+) -> None:
+    monkeypatch.setenv("STANDIN_REFUSES", refused)
+    wanted = guests.request(kind)
+    with pytest.raises(GuestError) as raised:
+        guests.driver(kind).start(wanted, site)
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert products.containers() == []
+    assert not interfaces() & {link.port_interface for link in wanted.network.links}
+
+
+def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Site) -> None:
+    other = products.area / "private/7001"
+    other.mkdir(parents=True)
+    (other / "theirs").write_text("theirs")
+    with pytest.raises(GuestError, match="give another 'first_ctid'"):
+        guests.driver("openvz-standin").start(guests.request("openvz-standin"), site)
+    assert (other / "theirs").read_text() == "theirs"
+    for kind, module in (("openvz-standin", openvz), ("vserver-standin", vserver)):
+        wanted = guests.request(kind)
+        name = f"{site.lab.lab_id}-{wanted.name.replace('/', '-')}"
+        theirs = {"key": f"8{kind[0] == 'v'}", "name": name, "private": str(other), "netifs": [], "set": []}
+        (products.state / "theirs.json").write_text(json.dumps(theirs))
+        (products.state / "etc" / name).mkdir(exist_ok=True)
+        with pytest.raises(GuestError, match="already, which this run did not make"):
+            guests.driver(kind).start(wanted, site)
+        assert (products.state / "theirs.json").exists(), module
+        (products.state / "theirs.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("openvz-standin", "vzctl version 4.8"), ("vserver-standin", "vserver 0.3")]
+)
+def test_the_probe_starts_a_container_and_says_what_is_missing(
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, said: str
+) -> None:
+    found = guests.driver(kind).probe(site)
+    assert found.available, found
+    assert (found.version or "").startswith(said)
+    assert products.containers() == []
+    for module in (openvz, vserver):
+        monkeypatch.setattr(module, "KERNEL", "/proc/no-such-kernel")
+    found = guests.driver(kind).probe(site)
+    assert not found.available
+    assert "no /proc/no-such-kernel" in (found.reason or "")
+    monkeypatch.setenv("PATH", str(products.area))
+    found = guests.driver(kind).probe(site)
+    assert "not found on this host" in (found.reason or "")
+    assert found.version is None
+
+
+def test_leftovers_of_dead_labs_alone_are_removed(products: Products, site: Site) -> None:
+    names = ("virtoll-0123456789ab-runc-1", "virtoll-ba9876543210-a", "virtoll-mine", "database")
+    for number, name in enumerate(names):
+        private = products.state / f"p{number}"
+        private.mkdir()
+        one = {"key": str(200 + number), "name": name, "private": str(private), "netifs": [], "set": []}
+        (products.state / f"{200 + number}.json").write_text(json.dumps(one))
+    removed = openvz.remove_leftovers(site.lab, frozenset({"virtoll-ba9876543210"}))
+    assert removed == ["OpenVZ container 200 (virtoll-0123456789ab-runc-1)"]
+    assert sorted(products.containers()) == sorted(names[1:])

@@ -1,0 +1,165 @@
+"""What a machine lacks for each hypervisor: every branch on a made-up machine, and this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from virtoll.hypervisors import (
+    Finding,
+    Machine,
+    exclusion,
+    hypervisor_checks,
+    no_hardware_virtualisation,
+    this_machine,
+)
+
+INTEL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu {0}\n"
+AMD = "vendor_id\t: AuthenticAMD\nflags\t\t: fpu {0}\n"
+KVM = {"proc/cpuinfo": INTEL.format("vmx"), "sys/module/kvm_intel/parameters/nested": "Y", "dev/kvm": ""}
+DOM0 = {
+    "sys/hypervisor/type": "xen", "proc/xen/capabilities": "control_d", "sys/hypervisor/version/major": "4",
+    "sys/hypervisor/version/minor": "17", "dev/xen/privcmd": "", "proc/cpuinfo": INTEL.format("fpu"),
+}  # fmt: skip
+VBOX = {"proc/cpuinfo": AMD.format("svm"), "sys/module/vboxdrv/x": "", "dev/vboxdrv": ""}
+
+
+def machine(root: Path, files: dict[str, str], **facts: Any) -> Machine:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+    given = {"release": "6.1.0-56-amd64", "is_root": True, "groups": (), "programs": (), **facts}
+    given |= {key: frozenset(given[key]) for key in ("groups", "programs")}
+    return Machine(root, **given)
+
+
+def finding(of: Machine, name: str) -> Finding:
+    return next(one for one in hypervisor_checks(of) if one.check == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "facts", "found", "remedy"),
+    [
+        ("KVM", {"proc/cpuinfo": INTEL.format("sse")}, {}, "neither vmx nor svm", "switch VT-x"),
+        ("KVM", {"proc/cpuinfo": AMD.format("sse")}, {}, "cannot be read", "switch SVM"),
+        ("KVM", {"proc/cpuinfo": INTEL.format("hypervisor")}, {}, "without nested", "kvm_intel nested=1"),
+        ("KVM", {"proc/cpuinfo": AMD.format("hypervisor")}, {}, "without nested", "kvm_amd nested=1"),
+        (
+            "KVM", {"proc/cpuinfo": INTEL.format("sse")}, {"log": "x86/cpu: VMX (outside TXT) disabled by BIOS"},
+            "switched off in the firmware", "switch VT-x",
+        ),
+        ("KVM", {"proc/cpuinfo": AMD.format("svm")}, {}, "has no kvm_amd", "linux-image-amd64"),
+        (
+            "KVM",
+            {"proc/cpuinfo": AMD.format("svm"), "lib/modules/6.1.0-56-amd64/modules.dep": "kernel/kvm-amd.ko.xz:\n"},
+            {}, "module kvm_amd there", "modprobe kvm_amd",
+        ),
+        ("KVM", KVM, {"is_root": False, "usable": lambda _path: False}, "not yours", "groups kvm"),
+        ("KVM", KVM, {}, "nested on; no QEMU", "qemu-system-x86"),
+        ("Xen", {}, {}, "not booted under Xen", "xen-system-amd64"),
+        ("Xen", {"sys/hypervisor/type": "xen"}, {}, "not its dom0", "dom0"),
+        ("Xen", {**DOM0, "dev/xen/privcmd": None}, {}, "no /dev/xen/privcmd", "modprobe xen-privcmd"),
+        ("Xen", DOM0, {}, "Xen 4.17, no xl", "xen-utils"),
+        ("Xen", DOM0, {"programs": ["xl"], "is_root": False}, "Xen 4.17", "run as root"),
+        ("VirtualBox", {}, {}, "VBoxManage is missing", "install VirtualBox 7"),
+        ("VirtualBox", {}, {"programs": ["VBoxManage"]}, "vboxdrv absent", "virtualbox-dkms"),
+        (
+            "VirtualBox", {"lib/modules/6.1.0-56-amd64/modules.dep": "misc/vboxdrv.ko: \n"},
+            {"programs": ["VBoxManage"]}, "vboxdrv there", "modprobe vboxdrv",
+        ),
+        (
+            "VirtualBox", {**VBOX, "proc/cpuinfo": INTEL.format("hypervisor")}, {"programs": ["VBoxManage"]},
+            "without nested", "no guest without",
+        ),
+        (
+            "VirtualBox", {**VBOX, "sys/module/kvm_amd/x": ""}, {"programs": ["VBoxManage"], "release": "6.12.1"},
+            "KVM has the CPU", "rmmod kvm_amd",
+        ),
+        ("VMware ESXi", {}, {}, "pyvmomi is missing", "read-only by API"),
+        ("libvirt", {}, {}, "virsh is missing", "libvirt-clients"),
+        ("libvirt", {}, {"programs": ["virsh"]}, "no daemon runs", "systemctl start libvirtd"),
+        (
+            "libvirt", {"run/libvirt/libvirt-sock": ""}, {"programs": ["virsh"], "is_root": False}, "not yours",
+            "groups libvirt",
+        ),
+        ("OpenVZ", {}, {}, "no /proc/vz", "Virtuozzo 7"),
+        ("OpenVZ", {"proc/vz/vestat": ""}, {}, "no vzctl", "install vzctl"),
+        ("OpenVZ", {"proc/vz/vestat": ""}, {"programs": ["vzctl"], "is_root": False}, "vzctl", "run as root"),
+        ("Linux-VServer", {}, {}, "no /proc/virtual", "lxc, nspawn"),
+        ("Linux-VServer", {"proc/virtual/info": ""}, {}, "no util-vserver", "0.30.216"),
+        ("Linux-VServer", {"proc/virtual/info": ""}, {"programs": ["vserver"], "is_root": False}, "util", "as root"),
+    ],
+)  # fmt: skip
+def test_what_is_lacking_is_said_with_its_remedy(
+    tmp_path: Path, name: str, files: dict[str, str | None], facts: dict[str, Any], found: str, remedy: str
+) -> None:
+    there = {path: content for path, content in files.items() if content is not None}
+    told = finding(machine(tmp_path, there, **facts), name)
+    assert not told.good
+    assert found in told.found
+    assert remedy in told.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "facts", "found"),
+    [
+        ("KVM", {**KVM, "dev/vhost-net": ""}, {"programs": ["qemu-system-x86_64"]}, "vhost_net there, nested on"),
+        ("Xen", DOM0, {"programs": ["xl"]}, "dom0 of Xen 4.17"),
+        ("VirtualBox", VBOX, {"programs": ["VBoxManage"]}, "VBoxManage and vboxdrv"),
+        ("VMware ESXi", {}, {"python": lambda name: name == "pyVmomi"}, "pyvmomi"),
+        ("libvirt", {"run/libvirt/virtqemud-sock": ""}, {"programs": ["virsh"]}, "virtqemud-sock"),
+        ("OpenVZ", {"proc/vz/vestat": ""}, {"programs": ["vzctl", "prlctl"]}, "vzctl and prlctl"),
+        ("Linux-VServer", {"proc/virtual/info": ""}, {"programs": ["vserver"]}, "util-vserver"),
+    ],
+)
+def test_what_is_there_is_good(
+    tmp_path: Path, name: str, files: dict[str, str], facts: dict[str, Any], found: str
+) -> None:
+    told = finding(machine(tmp_path, files, **facts), name)
+    assert told.good, told
+    assert found in told.found
+
+
+@pytest.mark.parametrize(
+    ("cpu", "register", "value", "off"),
+    [
+        (INTEL.format("vmx"), 0x3A, 5, False),
+        (INTEL.format("vmx"), 0x3A, 1, True),
+        (INTEL.format("vmx"), 0x3A, 0, False),  # not locked: the kernel sets it itself
+        (AMD.format("svm"), 0xC0010114, 0, False),
+        (AMD.format("svm"), 0xC0010114, 16, True),
+        (AMD.format("svm hypervisor"), 0xC0010114, 16, False),
+    ],
+)
+def test_the_firmware_switch_is_read_from_the_register(
+    tmp_path: Path, cpu: str, register: int, value: int, off: bool
+) -> None:
+    made = machine(tmp_path, {"proc/cpuinfo": cpu, "dev/cpu/0/msr": ""})
+    with (tmp_path / "dev/cpu/0/msr").open("r+b") as file:
+        file.seek(register)
+        file.write(value.to_bytes(8, "little"))
+    found = no_hardware_virtualisation(made)
+    assert (found is not None and "switched off in the firmware" in found[0]) == off
+
+
+def test_kvm_and_virtualbox_exclude_each_other_as_the_kernel_says(tmp_path: Path) -> None:
+    files = {"sys/module/kvm_intel/x": ""}
+    assert exclusion(machine(tmp_path, files, programs=["VBoxManage"], release="6.1.0")) is None
+    assert exclusion(machine(tmp_path, files, release="6.12.0")) is None
+    assert exclusion(machine(tmp_path, files, programs=["VBoxManage"], release="6.12.0")) is not None
+    files |= {"sys/module/kvm/parameters/enable_virt_at_load": "N"}
+    assert exclusion(machine(tmp_path, files, programs=["VBoxManage"], release="6.12.0")) is None
+
+
+def test_an_empty_machine_has_no_hypervisor_but_seven_answers(tmp_path: Path) -> None:
+    found = hypervisor_checks(machine(tmp_path, {}, is_root=False))
+    assert len(found) == 7
+    assert all(not one.good and one.remedy for one in found)
+
+
+def test_this_machine_gets_an_answer_for_each() -> None:
+    for one in hypervisor_checks(this_machine()):
+        assert one.found
+        assert one.remedy
