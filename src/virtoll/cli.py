@@ -492,7 +492,12 @@ def _prepare_outside(image: str) -> None:
     """The image needs the package mirror when it is not cached: the lab has no way there."""
     from virtoll.image import prepare_image
 
-    prepare_image(image, progress=lambda text: console.print(text, highlight=False, markup=False))
+    prepare_image(image, progress=_say)
+
+
+def _say(text: str) -> None:
+    """Progress before a lab is entered: beside what a program may read from the standard output."""
+    errors.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
@@ -514,7 +519,7 @@ def _prepare_testbeds(experiment: Experiment) -> None:
 
     for name in sorted(kinds & set(TESTBEDS)):
         try:
-            prepare_testbed(TESTBEDS[name], progress=lambda text: console.print(text, highlight=False, markup=False))
+            prepare_testbed(TESTBEDS[name], progress=_say)
         except ImageError as error:
             errors.print(f"virtoll: {error}", markup=False, highlight=False, soft_wrap=True)
 

@@ -116,10 +116,10 @@ def end(one: dict[str, Any]) -> None:
 
 def send(one: dict[str, Any], number: int) -> None:
     """To every process of the container: its PID namespace is its own."""
-    space = os.readlink(f"/proc/{one['pid']}/ns/pid")
+    space = Path(f"/proc/{one['pid']}/ns/pid").readlink()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(entry / "ns/pid") == space:
+            if (entry / "ns/pid").readlink() == space:
                 os.kill(int(entry.name), number)
         except OSError:
             continue
