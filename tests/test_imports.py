@@ -73,8 +73,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         "shell": "agent errors experiment fleet ground lab platforms progress run",
         "held": "errors fleet ground lab nested progress remote testbed",
         "cli_testbed": "errors held image lab nested",
-        "cli": "cli_testbed doctor errors experiment hosts image lab manifest nested plan platforms progress report "
-        "run samples shell unprivileged workloads",
+        "cli": "cleaning cli_testbed doctor errors experiment hosts image lab manifest nested plan platforms progress "
+        "report run samples shell unprivileged workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()

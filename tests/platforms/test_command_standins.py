@@ -90,7 +90,7 @@ def interfaces() -> set[str]:
 def test_the_whole_path_runs_by_the_documented_commands(ground: Ground, products: Products, kind: str) -> None:
     live = guests.start(kind, ground)
     assert isinstance(live.held, ManagedMachine)
-    lost = []
+    lost: list[int] = []
     while len(lost) < 5 and 0 not in lost:
         point = Forward()._point(live.bench, ForwardParameters(point_milliseconds=200), 100.0)
         assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
