@@ -68,12 +68,13 @@ ALLOWED: dict[str, frozenset[str]] = {
         # what a person starts
         "unprivileged": "image",
         "hypervisors": "",
+        "cleaning": "errors hosts lab platforms",
         "doctor": "errors experiment fleet ground hypervisors lab platforms probes progress run unprivileged",
         "shell": "agent errors experiment fleet ground lab platforms progress run",
         "held": "errors fleet ground lab nested progress remote testbed",
         "cli_testbed": "errors held image lab nested",
-        "cli": "cli_testbed doctor errors experiment hosts image lab manifest nested plan platforms progress report "
-        "run samples shell unprivileged workloads",
+        "cli": "cleaning cli_testbed doctor errors experiment hosts image lab manifest nested plan platforms progress "
+        "report run samples shell unprivileged workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()
@@ -96,6 +97,7 @@ SEES_PLATFORMS = frozenset(
         "density",
         "sites",
         "nested",
+        "cleaning",
         "cli",
     }
 )

@@ -227,16 +227,28 @@ def clean(
     cache: Annotated[
         bool, typer.Option("--cache", help="Remove the image cache too; the next run builds it anew.")
     ] = False,
+    host: Annotated[
+        list[str] | None,
+        typer.Option("--host", help="Also what they left in the products there: 'local', or user@host of ssh's."),
+    ] = None,
 ) -> None:
     """Remove what killed runs left on the host (there should be nothing); finished trials are never touched."""
+    from virtoll.cleaning import clean_host, host_to_clean
     from virtoll.image import default_cache
+    from virtoll.platforms import PLATFORMS
 
+    there = [host_to_clean(destination) for destination in host or ()]
     removed = [*sweep_dead_labs(), *map(str, default_cache().sweep())]
+    for one in there:
+        found, silent = clean_host(one, PLATFORMS)
+        removed += found
+        for told in silent:
+            console.print(f"not asked on {one.name}: {told}", highlight=False, markup=False, soft_wrap=True)
     if cache:
         default_cache().clear()
         removed.append(str(default_cache().home))
     for path in removed:
-        console.print(f"removed {path}", highlight=False, markup=False)
+        console.print(f"removed {path}", highlight=False, markup=False, soft_wrap=True)
     if not removed:
         console.print("nothing to remove")
 

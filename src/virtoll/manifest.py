@@ -14,13 +14,13 @@ from typing import Any
 from virtoll import __version__
 from virtoll.agent import PROTOCOL
 from virtoll.errors import UsageError
-from virtoll.experiment import Experiment
+from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.fleet import Pinning
 from virtoll.host import describe_host
 from virtoll.image import made_forms
 from virtoll.plan import Plan, Trial
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import Probe, Site
+from virtoll.platforms.base import EVIDENCE_WORDS, Probe, Site, evidence_of
 from virtoll.samples import FORMAT, Manifest
 from virtoll.workloads import WORKLOADS
 
@@ -96,6 +96,11 @@ def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site |
         )
 
 
+def _brand(choice: PlatformChoice) -> str | None:
+    """What everything measured of it is marked with: its host's brand, or that its driver never met the product."""
+    return choice.whereabouts["brand"] or EVIDENCE_WORDS.get(evidence_of(PLATFORMS[choice.platform]))
+
+
 def _platform(experiment: Experiment, number: int, probes: Mapping[str, Probe]) -> dict[str, Any]:
     choice = experiment.platforms[number]
     probe = probes[choice.label]
@@ -105,6 +110,7 @@ def _platform(experiment: Experiment, number: int, probes: Mapping[str, Probe]) 
         "family": PLATFORMS[choice.platform].family,
         "parameters": choice.parameters.model_dump(mode="json"),
         **choice.whereabouts,
+        "brand": _brand(choice),
         "available": probe.available,
         "reason": probe.reason,
         "version": probe.version,

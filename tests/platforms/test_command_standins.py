@@ -168,7 +168,7 @@ def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Si
     for kind, module in (("openvz-standin", openvz), ("vserver-standin", vserver)):
         wanted = guests.request(kind)
         name = f"{site.lab.lab_id}-{wanted.name.replace('/', '-')}"
-        theirs = {"key": f"8{kind[0] == 'v'}", "name": name, "private": str(other), "netifs": [], "set": []}
+        theirs = {"key": "8001", "name": name, "private": str(other), "netifs": [], "set": []}
         (products.state / "theirs.json").write_text(json.dumps(theirs))
         (products.state / "etc" / name).mkdir(exist_ok=True)
         with pytest.raises(GuestError, match="already, which this run did not make"):

@@ -1,0 +1,101 @@
+"""``virtoll clean --host``: what dead labs left in the products of a host, removed by the products' own commands.
+
+Everything that a run makes there is named after its lab (``virtoll-`` and 12 hex digits). A lab lives as long as its
+record is here, or as an agent of it runs there; nothing of a living one, and nothing named otherwise, is touched.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll.errors import GuestError, UsageError
+from virtoll.hosts.base import Host
+from virtoll.hosts.base import run as run_there
+from virtoll.hosts.ssh import SshHost
+from virtoll.lab.inside import output_of
+from virtoll.lab.residue import state_directory
+from virtoll.platforms.base import Platform
+
+_LAB = re.compile(r"virtoll-[0-9a-f]{12}")
+Remover = Callable[[Any, frozenset[str]], list[str]]
+
+
+@dataclass(frozen=True)
+class CommandHost:
+    """As much of a ``GuestHost`` as removing needs: a program, run there. ``far`` None: this machine."""
+
+    far: Host | None = None
+
+    @property
+    def name(self) -> str:
+        """As messages name it."""
+        return self.far.name if self.far is not None else "this machine"
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 60.0, stdin: bytes | None = None) -> str:
+        """Run a program there to its end; its output, or a ``GuestError``."""
+        del role
+        try:
+            if self.far is not None:
+                return run_there(self.far, argv, stdin or b"", deadline_seconds)
+            finished = subprocess.run(
+                list(argv), capture_output=True, input=stdin or b"", timeout=deadline_seconds, check=False
+            )
+            return output_of(argv, finished)
+        except UsageError as error:
+            raise GuestError(str(error)) from error
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise GuestError(f"{argv[0]}: {error}") from error
+
+
+def host_to_clean(destination: str) -> CommandHost:
+    """``local``, or a destination of ssh's; a ``UsageError`` when it cannot be reached."""
+    if destination == "local":
+        return CommandHost()
+    host = CommandHost(SshHost(destination))
+    try:
+        host.run(["true"], "reach")
+    except GuestError as error:
+        raise UsageError(str(error).removeprefix("testbed: ")) from error
+    return host
+
+
+def living_labs(host: CommandHost) -> frozenset[str]:
+    """Ids of the labs that hold something there: recorded here, or with an agent that runs there."""
+    here = {path.name for path in (state_directory() / "labs").glob("virtoll-*")}  # dead ones have been swept before
+    try:
+        processes = host.run(["ps", "axww"], "living labs")
+    except GuestError:
+        try:
+            processes = host.run(["ps"], "living labs")
+        except GuestError as error:
+            raise UsageError(f"{host.name}: which runs still live there cannot be found out: {error}") from error
+    return frozenset({*here, *_LAB.findall(processes)})
+
+
+def removers(platforms: Mapping[str, type[Platform]]) -> Iterator[tuple[str, Remover]]:
+    """Of each platform whose product can hold what a run made: its module's function, once a module."""
+    seen = set()
+    for name, kind in platforms.items():
+        if kind.__module__ in seen:
+            continue
+        seen.add(kind.__module__)
+        found = getattr(importlib.import_module(kind.__module__), "remove_leftovers", None)
+        if found is not None and next(iter(inspect.signature(found).parameters), None) == "host":
+            yield name, found
+
+
+def clean_host(host: CommandHost, platforms: Mapping[str, type[Platform]]) -> tuple[list[str], list[str]]:
+    """Remove what dead labs left there; what was removed, and products that could not be asked, with the reason."""
+    alive, removed, silent = living_labs(host), [], []
+    for name, remove in removers(platforms):
+        try:
+            removed += [f"{one} on {host.name}" for one in remove(host, alive)]
+        except GuestError as error:
+            silent.append(f"{name}: {error}")
+    return removed, silent

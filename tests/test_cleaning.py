@@ -1,0 +1,74 @@
+"""What dead labs left in a host's products is removed; what lives, and what is another's, is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support import container_standins
+from tests.support.commands import virtoll
+
+from virtoll.cleaning import CommandHost, clean_host, host_to_clean, living_labs, removers
+from virtoll.errors import UsageError
+from virtoll.platforms import PLATFORMS
+
+DEAD, ALIVE = "virtoll-0123456789ab", "virtoll-ba9876543210"
+
+
+def container(state: Path, number: int, name: str) -> None:
+    private = state / f"p{number}"
+    private.mkdir(parents=True)
+    one = {"key": str(number), "name": name, "private": str(private), "netifs": [], "set": []}
+    (state / f"{number}.json").write_text(json.dumps(one))
+
+
+def names(state: Path) -> set[str]:
+    return {json.loads(path.read_text())["name"] for path in state.glob("*.json")}
+
+
+def test_only_what_a_dead_lab_made_is_removed(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    container_standins.install(tmp_path / "bin")
+    made = [f"{DEAD}-runc-1", f"{ALIVE}-runc-1", "virtoll-of-mine", "database"]
+    for number, name in enumerate(made):
+        container(state, 200 + number, name)
+    changed = {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "STANDIN_STATE": str(state),
+        "VIRTOLL_STATE": str(tmp_path / "virtoll"), "VIRTOLL_CACHE": str(tmp_path / "cache"),
+    }  # fmt: skip
+    agent = [sys.executable, "-c", "import sys; print('there', flush=True); sys.stdin.read()", f"/tmp/{ALIVE}/agent"]
+    with subprocess.Popen(agent, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living:
+        assert living.stdout is not None
+        living.stdout.readline()
+        finished = virtoll("clean", "--host", "local", changed=changed)
+    assert finished.returncode == 0, finished.stderr
+    assert f"removed OpenVZ container 200 ({DEAD}-runc-1) on this machine" in finished.stdout
+    assert names(state) == set(made[1:])
+
+
+def test_products_that_are_missing_are_told_and_nothing_else_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ps = subprocess.run(["which", "ps"], capture_output=True, text=True, check=True).stdout.strip()
+    (tmp_path / "ps").symlink_to(ps)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    removed, silent = clean_host(CommandHost(), PLATFORMS)
+    assert removed == []
+    assert {"xen", "openvz", "vserver"} <= {one.partition(":")[0] for one in silent}
+    (tmp_path / "ps").unlink()
+    with pytest.raises(UsageError, match="which runs still live there cannot be found out"):
+        living_labs(CommandHost())
+
+
+def test_a_host_that_cannot_be_reached_is_one_sentence() -> None:
+    with pytest.raises(UsageError, match=r"ssh nobody@host\.invalid cannot be reached") as raised:
+        host_to_clean("nobody@host.invalid")
+    assert "\n" not in str(raised.value)
+
+
+def test_every_product_that_holds_guests_can_be_cleaned() -> None:
+    assert {"xen", "openvz", "vserver"} <= {name for name, _ in removers(PLATFORMS)}
