@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(400)]
 NICS = 6  # management, three sources, sink, marks
 
 
-def testbed(place: Playground, *words: str) -> Running:
+def run_testbed(place: Playground, *words: str) -> Running:
     return place.run("testbed", *words)
 
 
 def the_kvm(place: Playground) -> dict[str, Any]:
-    rows = json.loads(testbed(place, "list", "--json").said)
+    rows = json.loads(run_testbed(place, "list", "--json").said)
     (row,) = [row for row in rows if row["kind"] == "kvm"]
     return dict(row)
 
@@ -52,12 +52,12 @@ def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
     seen = machine.family(launcher)
     try:
         assert any("qemu-system-x86_64" in process.argv[0] for process in seen.processes)
-        again = testbed(place, "up", "kvm")
+        again = run_testbed(place, "up", "kvm")
         assert again.process.returncode == 2
         assert "is up already" in again.said
 
         look = "test -c /dev/kvm && grep -c '^kvm_amd ' /proc/modules; ls /sys/class/net; uname -r; exit 3"
-        told = testbed(place, "shell", "kvm", "--", "sh", "-c", look)
+        told = run_testbed(place, "shell", "kvm", "--", "sh", "-c", look)
         assert told.process.returncode == 3, told.said
         loaded, *nics, release = told.said.split()
         assert loaded == "1"
@@ -66,12 +66,12 @@ def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
         if place.root:
             os.kill(launcher, signal.SIGKILL)
         else:
-            down = testbed(place, "down", "kvm")
+            down = run_testbed(place, "down", "kvm")
             assert down.process.returncode == 0, down.said
             assert "kvm is down" in down.said
         place.check_clean(seen, running.token)
         assert the_kvm(place)["up"] is False
-        gone = testbed(place, "shell", "kvm", "--", "true")
+        gone = run_testbed(place, "shell", "kvm", "--", "true")
         assert (gone.process.returncode, "no testbed kvm is up" in gone.said) == (2, True)
     finally:
         for process in seen.processes:
