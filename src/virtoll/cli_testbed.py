@@ -107,7 +107,8 @@ def hold(kind: Kind) -> None:
 
     held.known_kind(kind)
     if inside_lab() is None:
-        sys.exit(run_in_lab(["testbed", "hold", kind]))
+        with held.only_one(kind):
+            sys.exit(run_in_lab(["testbed", "hold", kind]))
     held.hold(kind)
 
 

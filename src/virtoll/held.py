@@ -6,14 +6,18 @@ uses one: what a run measures is booted for it.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,18 +93,46 @@ def start(kind: str) -> HeldTestbed:
             [sys.executable, "-m", "virtoll", "testbed", "hold", kind], stdin=subprocess.DEVNULL, stdout=log,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
-        deadline = time.monotonic() + _UP_SECONDS
-        while time.monotonic() < deadline:
-            found = [one for one in held() if one.kind == kind]
-            if found:
-                return found[0]
-            if launcher.poll() is not None:
-                break
-            time.sleep(0.1)
-        launcher.terminate()
+        try:
+            found = _await(kind, launcher)
+        except BaseException:  # Ctrl-C as well: what nobody waits for any more is not left behind
+            launcher.terminate()
+            launcher.wait(_DOWN_SECONDS)
+            raise
+        if found is not None:
+            return found
         log.seek(0)
         said = log.read().decode(errors="replace").strip().splitlines()
-    raise LabError(f"the testbed {kind} did not come up: {said[-1] if said else 'it said nothing'}")
+    last = said[-1].removeprefix("virtoll: ") if said else "it said nothing"
+    raise LabError(f"the testbed {kind} did not come up: {last}")
+
+
+def _await(kind: str, launcher: subprocess.Popen[bytes]) -> HeldTestbed | None:
+    """The testbed once it answers; None where its launcher ended before. ``LabError`` when it takes too long."""
+    deadline = time.monotonic() + _UP_SECONDS
+    while launcher.poll() is None:
+        for one in held():
+            if one.kind == kind:
+                return one
+        if time.monotonic() > deadline:
+            raise LabError(f"the testbed {kind} did not come up within {_UP_SECONDS:g} s")
+        time.sleep(0.1)
+    return None
+
+
+@contextlib.contextmanager
+def only_one(kind: str) -> Iterator[None]:
+    """Of a kind, one launcher of this user at a time: ``UsageError`` in all others. Ends with the process, as it ends.
+
+    An abstract socket's name is the lock: the kernel frees it, and there is no file that could be left.
+    """
+    owner = hashlib.sha256(f"{os.geteuid()} {residue.state_directory()}".encode()).hexdigest()[:16]
+    with socket.socket(socket.AF_UNIX) as lock:
+        try:
+            lock.bind(f"\0virtoll-testbed-{owner}-{kind}")
+        except OSError as error:
+            raise UsageError(f"another 'virtoll testbed up {kind}' is at work; wait for it") from error
+        yield
 
 
 def hold(kind: str) -> None:

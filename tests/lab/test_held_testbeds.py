@@ -1,0 +1,129 @@
+"""``virtoll testbed``: a hypervisor host that stays up, is looked into, and is gone with all that it had."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import commands, machine
+from tests.support.playground import Playground, Running
+
+from virtoll.nested import TESTBEDS, prepare_testbed
+
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(400)]
+
+NICS = 6  # management, three sources, sink, marks
+
+
+def run_testbed(place: Playground, *words: str) -> Running:
+    return place.run("testbed", *words)
+
+
+def the_kvm(place: Playground) -> dict[str, Any]:
+    rows = json.loads(run_testbed(place, "list", "--json").said)
+    (row,) = [row for row in rows if row["kind"] == "kvm"]
+    return dict(row)
+
+
+def launcher_of(first: int) -> int:
+    """The process that holds the lab, by the number of the lab's first process; between them is ``unshare``."""
+    between = machine.read_process(first)
+    assert between is not None
+    launcher = machine.read_process(between.parent)
+    assert launcher is not None
+    return launcher.parent
+
+
+def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
+    """As root by kill -9 of what holds it, as an ordinary user by 'down'."""
+    prepare_testbed(TESTBEDS["kvm"])
+    with place.start("testbed", "up", "kvm") as running:
+        code = running.process.wait(300)
+        running.listen(1.0)
+        assert code == 0, running.said
+    up = the_kvm(place)
+    assert up["up"] is True
+    assert up["built"] is True
+    launcher = launcher_of(up["pid"])
+    seen = machine.family(launcher)
+    try:
+        assert any("qemu-system-x86_64" in process.argv[0] for process in seen.processes)
+        again = run_testbed(place, "up", "kvm")
+        assert again.process.returncode == 2
+        assert "is up already" in again.said
+
+        look = "test -c /dev/kvm && grep -c '^kvm_amd ' /proc/modules; ls /sys/class/net; uname -r; exit 3"
+        told = run_testbed(place, "shell", "kvm", "--", "sh", "-c", look)
+        assert told.process.returncode == 3, told.said
+        loaded, *nics, release = told.said.split()
+        assert loaded == "1"
+        assert len(set(nics) - {"lo"}) == NICS
+        assert release != os.uname().release
+        if place.root:
+            os.kill(launcher, signal.SIGKILL)
+        else:
+            down = run_testbed(place, "down", "kvm")
+            assert down.process.returncode == 0, down.said
+            assert "kvm is down" in down.said
+        place.check_clean(seen, running.token)
+        assert the_kvm(place)["up"] is False
+        gone = run_testbed(place, "shell", "kvm", "--", "true")
+        assert (gone.process.returncode, "no testbed kvm is up" in gone.said) == (2, True)
+    finally:
+        for process in seen.processes:
+            if process.alive:
+                os.kill(process.pid, signal.SIGKILL)
+
+
+def test_whoever_stops_waiting_for_one_leaves_nothing(root_place: Playground) -> None:
+    prepare_testbed(TESTBEDS["kvm"])
+    with root_place.start("testbed", "up", "kvm") as running:
+        found: list[machine.Family] = []
+
+        def started() -> list[str]:
+            family = machine.family(running.process.pid)
+            if not any(process.argv and "qemu-system" in process.argv[0] for process in family.processes):
+                return ["no machine yet"]
+            found.append(family)
+            return []
+
+        machine.poll_until_empty(started)
+        running.process.send_signal(signal.SIGINT)
+        assert running.end() == 130, running.said
+        root_place.check_clean(found[0], running.token)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["up", "bochs"], "there is no testbed 'bochs'"),
+        (["build", "bochs"], "there is no testbed 'bochs'"),
+        (["down"], "name one kind of testbed, or give --all"),
+        (["down", "kvm", "--all"], "name one kind of testbed, or give --all"),
+        (["down", "kvm"], "no testbed kvm is up"),
+        (["shell", "xen"], "no testbed xen is up"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: list[str], said: str, tmp_path: Path) -> None:
+    finished = commands.virtoll("testbed", *words, changed={"VIRTOLL_STATE": str(tmp_path / "state")})
+    assert finished.returncode == 2
+    assert said in finished.stderr
+    assert len(finished.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "state").exists()
+
+
+def test_of_two_at_once_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launcher of the second says so; what the first holds is not touched."""
+    from virtoll import held
+
+    monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
+    with held.only_one("kvm"):
+        finished = commands.virtoll("testbed", "hold", "kvm", changed={"VIRTOLL_STATE": str(tmp_path / "state")})
+        assert finished.returncode == 2
+        assert "another 'virtoll testbed up kvm' is at work" in finished.stderr
+    with held.only_one("kvm"):
+        pass
