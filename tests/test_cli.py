@@ -68,6 +68,22 @@ def test_lists_for_people_and_for_programs(what: str, names: list[str]) -> None:
         assert name in finished.stdout
 
 
+def test_every_platform_says_what_shows_that_its_driver_works() -> None:
+    rows = {row["name"]: row["evidence"] for row in as_json("list", "platforms")}
+    for name in ("firecracker", "cloud-hypervisor", "openvz", "vserver"):
+        assert rows[name] == "stand-in: never run on the real platform"
+    assert (rows["kqemu"], rows["runc"], rows["xen"]) == ("record only", "real", "nested: functional only")
+
+
+def test_a_record_of_a_platform_is_refused_in_an_experiment(tmp_path: Path) -> None:
+    file = tmp_path / "past.yaml"
+    file.write_text("name: past\nquestion: q\nplatforms: [native, kqemu]\nworkloads: [superpi]\n")
+    planned = virtoll("plan", file)
+    assert planned.returncode == 2
+    assert "key 'platforms[1].platform': kqemu is a record only" in planned.stderr
+    assert "take qemu-kvm" in planned.stderr
+
+
 def test_the_parameters_of_a_platform_are_listed_with_what_is_allowed() -> None:
     rows = {row["name"]: row for row in as_json("list", "platforms")}
     assert rows["qemu-tcg"]["parameters"]["nic"] == "virtio-net | e1000 | rtl8139 | vmxnet3 (default virtio-net)"

@@ -1,4 +1,4 @@
-"""Guests on another host, reached by the real SSH: generator, sink and timekeeper stay here, on NICs that face its own."""
+"""Guests on another host, reached by the real SSH; generator, sink and timekeeper stay here, on NICs that face it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def experiment(folder: Path, destination: str = "box", *, timekeeper: bool = Tru
     if timekeeper:
         testbed["timekeeper"] = {"host": "local", "interfaces": near[2:]}
     wanted: dict[str, object] = {
-        "platforms": ["qemu-tcg"], "baseline": "qemu-tcg", "blocks": 1, "guest": {"memory": "128MiB"}, "testbed": testbed,
+        "platforms": ["qemu-tcg"], "baseline": "qemu-tcg", "blocks": 1, "guest": {"memory": "128MiB"},
+        "testbed": testbed,
         "workloads": [
             {"workload": "forward", "frame_size_bytes": 500, "rate_factor": 4, "first_rate_frames_per_second": 500,
              "point_milliseconds": 100},
@@ -55,9 +56,8 @@ def left_there(hosts: SshHosts) -> list[str]:
             words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if (process / "ns/net").stat().st_ino == network and "sshd" not in words:
                 found.append(words)
-    said = subprocess.run(
-        ["nsenter", f"--target={pid}", "--net", "--", "ip", "-brief", "link"], capture_output=True, text=True, check=True
-    ).stdout  # fmt: skip
+    look = ["nsenter", f"--target={pid}", "--net", "--", "ip", "-brief", "link"]
+    said = subprocess.run(look, capture_output=True, text=True, check=True).stdout
     return [*found, *(line.split()[0] for line in said.splitlines() if line.startswith("virtoll"))]
 
 
@@ -70,13 +70,14 @@ def test_guests_there_are_measured_from_here_and_nothing_stays(hosts: SshHosts, 
     assert [(trial.workload, trial.status, trial.reason) for trial in trials] == [
         ("forward", "ok", None), ("superpi", "ok", None),
     ]  # fmt: skip
+    assert trials[0].points
     first = trials[0].points[0]
     assert sum(one.forwarded_frames for one in first.sink.per_source) > 0
     there = {hop.role: hop.interface for hop in first.hops or () if hop.where == "lab"}
     assert there["entry"] == "vhfar0"
     assert there["exit"] == "vhfar1"
     assert trials[1].clock is not None
-    assert trials[1].clock["method"] == "icmp"
+    assert trials[1].clock.method == "icmp"
     (entry,) = folder.manifest.platforms
     assert (entry.host, entry.brand) == ("ssh box", None)
     wait_until(lambda: left_there(hosts) == [], 20, "the end of what was there")

@@ -50,8 +50,15 @@ def links() -> set[str]:
         ("podman", "podman: not found on this host; apt-get install podman"),
         ("docker", "dockerd: not found on this host; apt-get install docker.io"),
         ("uml", "linux.uml: not found on this host; apt-get install user-mode-linux"),
-        ("qemu-tcg", ": not found; apt-get install qemu-system-x86 (or qemu-system-arm)"),
-        ("qemu-kvm", ": not found; apt-get install qemu-system-x86 (or qemu-system-arm)"),
+        ("qemu-tcg", ": not found on this host; install it: apt-get install qemu-system-x86 (or qemu-system-arm)"),
+        ("qemu-kvm", ": not found on this host; install it: apt-get install qemu-system-x86 (or qemu-system-arm)"),
+        ("openvz", "install it: OpenVZ comes with a distribution of its own, Virtuozzo 7 or OpenVZ 6"),
+        ("vserver", "vserver: not found on this host; install it: build util-vserver 0.30.216"),
+        (
+            "xen",
+            "install it: apt-get install xen-utils and xen-hypervisor, then boot into Xen",
+        ),
+        ("kqemu", "the platform qemu-kvm (docs/platforms/kqemu.md has what was published of it)"),
         ("netns", "unshare: not found on this host; install it; allow namespaces for this user or run as root"),
     ],
 )

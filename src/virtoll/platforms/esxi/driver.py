@@ -22,7 +22,7 @@ from virtoll.errors import GuestError, ImageError
 from virtoll.experiment import Parameters
 from virtoll.image import boot_disk
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms.base import GuestRequest, GuestStartError, Probe, Site, require_site
+from virtoll.platforms.base import Evidence, GuestRequest, GuestStartError, Probe, Site, require_site
 from virtoll.platforms.esxi.datastore import Datastore
 from virtoll.platforms.esxi.leftovers import command, remove_machine
 from virtoll.platforms.esxi.parameters import EsxiParameters
@@ -54,6 +54,7 @@ class Esxi:
 
     name: ClassVar[str] = "esxi"
     family: ClassVar[str] = "hardware-assisted"
+    evidence: ClassVar[Evidence] = "simulator"
     title: ClassVar[str] = "VMware ESXi"
     parameter_model: ClassVar[type[Parameters]] = EsxiParameters
     boot_seconds: ClassVar[float] = 12.0
