@@ -58,7 +58,11 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
     _require("this machine", testbed.near, [name for _, name in socket.if_nameindex()])
     if not testbed.hypervisor.host.local and testbed.hypervisor.host.api is None:
         host = open_host(testbed.hypervisor.host)
-        _require(host.name, testbed.hypervisor.interfaces, run(host, ["ls", "/sys/class/net"]).split())
+        _require(
+            host.name,
+            testbed.hypervisor.interfaces,
+            [one["ifname"] for one in json.loads(run(host, ["ip", "-json", "link"]))],
+        )
     with contextlib.ExitStack() as stack:
         outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, outside)
