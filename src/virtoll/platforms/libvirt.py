@@ -103,9 +103,7 @@ class Libvirt:
                 "qemu:///embed, or give the host that has the daemon as the platform's 'host'"
             )
         if not host.remote and not taps_allowed():
-            return (
-                "its NICs need taps, and this user may not open /dev/net/tun: chmod 0666 /dev/net/tun, or run as root"
-            )
+            return "its NICs need taps, and this user may not open /dev/net/tun; chmod 0666 it, or run as root"
         return None
 
     def start(self, request: GuestRequest, site: Site | None) -> LibvirtGuest:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import pwd
 import select
 import shlex
 import subprocess
@@ -94,7 +93,8 @@ class HeldShell:
         asked = f"{shlex.join(arguments)}\necho virtoll-done  {number}.\n".encode()
         answer = self._exchange(asked, f"virtoll-done {number}.".encode(), " ".join(arguments[:2]), deadline_seconds)
         said = answer.decode(errors="replace").replace("\r", "")
-        lines = [line for line in said.splitlines() if line and not line.startswith("virsh # ")]
+        echoed = {shlex.join(arguments), ""}
+        lines = [line for line in said.splitlines() if line not in echoed and not line.startswith("virsh # ")]
         complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
         if complaints:
             raise GuestError(explained(f"virsh {arguments[0]}: {complaints[-1]}", "", self.host))
@@ -110,7 +110,9 @@ class HeldShell:
         while until not in said:
             ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise GuestDied(f"{self.who}: virsh did not answer '{what}' within {deadline_seconds:g} s")
+                raise GuestDied(
+                    f"{self.who}: virsh did not answer '{what}' within {deadline_seconds:g} s{_last_line(said)}"
+                )
             new = os.read(output, _CHUNK_BYTES)
             if not new:
                 raise GuestDied(f"{self.who}: virsh ended{_last_line(said)}")
@@ -153,13 +155,11 @@ def embedded_shell(host: GuestHost, who: str, folder: Path, group: Group | None 
 
 def _with_drivers_user(folder: Path) -> list[str]:
     """The driver does not start where its user is unknown; that user is added for it alone, and nothing runs as it."""
-    with contextlib.suppress(KeyError):
-        pwd.getpwnam(_DRIVERS_USER)
-        return []
-    placed = []
+    placed: list[str] = []
     for name, line in (("passwd", f"{_DRIVERS_USER}:x:0:0::/:/bin/false"), ("group", f"{_DRIVERS_USER}:x:0:")):
         known = Path("/etc") / name
-        (folder / name).write_text(f"{known.read_text(encoding='utf-8').rstrip()}\n{line}\n", encoding="utf-8")
+        lines = [one for one in known.read_text(encoding="utf-8").splitlines() if not one.startswith(_DRIVERS_USER)]
+        (folder / name).write_text("\n".join([*lines, line, ""]), encoding="utf-8")
         placed += [str(folder / name), str(known)]
     return ["unshare", "--mount", "--propagation", "private", "--", sys.executable, "-I", str(_PLACED), *placed, "--"]
 

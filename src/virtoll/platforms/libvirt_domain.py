@@ -1,6 +1,7 @@
 """libvirt's parameters, and the domain in libvirt's XML that follows from them and a guest's request.
 
-Main types: ``LibvirtParameters`` and ``Places`` (files of the guest, as its host finds them). Pure: nothing is asked or started. The format is that of https://libvirt.org/formatdomain.html.
+Main types: ``LibvirtParameters`` and ``Places`` (files of the guest, as its host finds them).
+Pure: nothing is asked or started. The format is that of https://libvirt.org/formatdomain.html.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from pydantic import field_validator
 from pydantic_core import PydanticCustomError
@@ -81,7 +82,7 @@ def domain(
     name: str, request: GuestRequest, parameters: LibvirtParameters, places: Places, bridges: Mapping[str, str]
 ) -> str:
     """The domain's XML; ``bridges`` by link's name."""
-    top = ElementTree.Element("domain", type=parameters.domain_type)
+    top = ET.Element("domain", type=parameters.domain_type)
     _add(top, "name", name)
     _add(top, "memory", str(request.memory_bytes), unit="bytes")
     _add(top, "vcpu", str(request.vcpus), placement="static")
@@ -93,17 +94,17 @@ def domain(
     _machine_devices(devices, parameters, places)
     for link in request.network.links:
         _interface(devices, link, bridges[link.name], parameters)
-    ElementTree.indent(top)
-    return ElementTree.tostring(top, encoding="unicode")
+    ET.indent(top)
+    return ET.tostring(top, encoding="unicode")
 
 
-def _add(parent: ElementTree.Element, tag: str, text: str | None = None, **attributes: str) -> ElementTree.Element:
-    made = ElementTree.SubElement(parent, tag, attributes)
+def _add(parent: ET.Element, tag: str, text: str | None = None, **attributes: str) -> ET.Element:
+    made = ET.SubElement(parent, tag, attributes)
     made.text = text
     return made
 
 
-def _tune(top: ElementTree.Element, request: GuestRequest, parameters: LibvirtParameters) -> None:
+def _tune(top: ET.Element, request: GuestRequest, parameters: LibvirtParameters) -> None:
     """Pinning, and the quota for the whole domain; in a driver without a daemon the quota is a cgroup of the lab's."""
     quota = None if parameters.embedded else request.cpu_quota
     if not request.cpus and quota is None:
@@ -119,7 +120,7 @@ def _tune(top: ElementTree.Element, request: GuestRequest, parameters: LibvirtPa
         _add(tune, "global_quota", str(round(quota * _QUOTA_PERIOD_MICROSECONDS)))
 
 
-def _machine(top: ElementTree.Element, parameters: LibvirtParameters, places: Places) -> None:
+def _machine(top: ET.Element, parameters: LibvirtParameters, places: Places) -> None:
     """Direct kernel boot."""
     system = _add(top, "os")
     machine = parameters.machine or _MACHINES.get(platform.machine(), "q35")
@@ -140,7 +141,7 @@ def kernel_arguments(parameters: LibvirtParameters) -> str:
     return " ".join([*words, f"virtoll.channel={channel}"])
 
 
-def _machine_devices(devices: ElementTree.Element, parameters: LibvirtParameters, places: Places) -> None:
+def _machine_devices(devices: ET.Element, parameters: LibvirtParameters, places: Places) -> None:
     """Nothing but NICs, console and channel: no USB, no memory balloon, no graphics."""
     _add(devices, "controller", type="usb", model="none")
     log = _add(devices, "serial", type="file")
@@ -153,7 +154,7 @@ def _machine_devices(devices: ElementTree.Element, parameters: LibvirtParameters
     _add(devices, "memballoon", model="none")
 
 
-def _interface(devices: ElementTree.Element, link: Link, bridge: str, parameters: LibvirtParameters) -> None:
+def _interface(devices: ET.Element, link: Link, bridge: str, parameters: LibvirtParameters) -> None:
     nic = _add(devices, "interface", type="bridge")
     _add(nic, "mac", address=link.guest_mac)
     _add(nic, "source", bridge=bridge)
