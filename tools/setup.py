@@ -51,6 +51,9 @@ PLATFORM_PACKAGES = (
     "docker.io",
     "erofs-utils",  # the image as a read-only disk
     "isolinux",  # the image as a CD-ROM that boots, with xorriso
+    "libvirt-clients",  # virsh; none of these three starts a service
+    "libvirt-daemon",
+    "libvirt-daemon-driver-qemu",
     "lxc",
     "podman",
     "syslinux-common",  # isolinux's own modules
