@@ -41,6 +41,7 @@ COMMON_PACKAGES = (
 )
 DEV_PACKAGES = (
     "ethtool",  # tests look at interfaces with another program than ours
+    "libxml2-utils",  # xmllint, by which virt-xml-validate judges libvirt's domains
     "openssh-client",  # tests reach the hosts of a testbed by the real SSH
     "openssh-server",  # the same; each sshd is started by its test in a namespace
     "tshark",  # tests have frames judged by another parser than ours

@@ -35,7 +35,8 @@ def test_a_domain_is_valid_by_libvirts_schema(given: dict[str, str], tmp_path: P
         assert link.guest_mac in text
     assert ("global_quota" in text) == (given.get("uri") == SYSTEM)
     (tmp_path / "domain.xml").write_text(text)
-    done = subprocess.run(["virt-xml-validate", str(tmp_path / "domain.xml"), "domain"], capture_output=True, text=True)
+    command = ["virt-xml-validate", str(tmp_path / "domain.xml"), "domain"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "xmllint" in done.stderr:
         pytest.skip("virt-xml-validate needs xmllint: apt-get install libxml2-utils")
     assert done.returncode == 0, done.stderr

@@ -103,6 +103,8 @@ class HeldShell:
     def _exchange(self, asked: bytes, until: bytes, what: str, deadline_seconds: float) -> bytes:
         if self.process.stdin is None or self.process.stdout is None:
             raise GuestError(f"{self.who}: virsh was started without pipes")
+        if self.process.stdout.closed:
+            raise GuestDied(f"{self.who}: virsh ended")
         deadline, said = time.monotonic() + deadline_seconds, b""
         output = self.process.stdout.fileno()
         with contextlib.suppress(BrokenPipeError):
