@@ -41,6 +41,7 @@ COMMON_PACKAGES = (
 )
 DEV_PACKAGES = (
     "ethtool",  # tests look at interfaces with another program than ours
+    "libxml2-utils",  # xmllint, by which virt-xml-validate judges libvirt's domains
     "openssh-client",  # tests reach the hosts of a testbed by the real SSH
     "openssh-server",  # the same; each sshd is started by its test in a namespace
     "tshark",  # tests have frames judged by another parser than ours
@@ -51,6 +52,9 @@ PLATFORM_PACKAGES = (
     "docker.io",
     "erofs-utils",  # the image as a read-only disk
     "isolinux",  # the image as a CD-ROM that boots, with xorriso
+    "libvirt-clients",  # virsh; none of these three starts a service
+    "libvirt-daemon",
+    "libvirt-daemon-driver-qemu",
     "lxc",
     "podman",
     "syslinux-common",  # isolinux's own modules

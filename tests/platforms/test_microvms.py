@@ -18,7 +18,7 @@ from virtoll.errors import GuestDied
 from virtoll.ground import Ground
 from virtoll.lab.inside import wait_until
 from virtoll.platforms import microvm
-from virtoll.platforms.base import GuestStartError, Site
+from virtoll.platforms.base import AgentGuest, GuestStartError, Site
 from virtoll.workloads.forward import Forward, ForwardParameters
 
 INSIDE_LAB = True
@@ -101,6 +101,7 @@ def test_the_whole_path_runs_by_the_document(ground: Ground, standin: dict[str, 
 def test_a_monitor_that_is_killed_is_noticed(ground: Ground, standin: dict[str, str]) -> None:
     live = guests.start(standin["firecracker"], ground)
     family = live.processes()
+    assert isinstance(live.guest, AgentGuest)
     os.killpg(live.guest.process.pid, signal.SIGKILL)
     with pytest.raises(GuestDied):
         live.guest.agent.call("clocks", deadline_seconds=2)

@@ -20,6 +20,7 @@ from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
+from virtoll.platforms.libvirt import LibvirtGuest
 from virtoll.platforms.managed import ManagedMachine
 from virtoll.platforms.xen import domains
 from virtoll.progress import SilentProgress
@@ -105,6 +106,10 @@ KINDS: dict[str, Kind] = {
         root="ext4",
     ),
     "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", vlans=True, slow=True, variant=True),
+    "libvirt": Kind("libvirt", kernel="image", vlans=True, slow=True),
+    "libvirt-serial": Kind(
+        "libvirt", {"channel": "serial", "nic": "e1000"}, kernel="image", vlans=True, slow=True, variant=True
+    ),
 }
 # The same guests by another attachment: only what goes over their links is tried again.
 ATTACHED: dict[str, Kind] = {
@@ -163,9 +168,9 @@ class Connected:
     wanted: GuestRequest
 
     @property
-    def guest(self) -> AgentGuest:
-        """A guest that is a process of this machine; ``held`` is also one that a product holds."""
-        assert isinstance(self.held, AgentGuest)
+    def guest(self) -> AgentGuest | LibvirtGuest:
+        """A guest whose processes are this machine's; ``held`` is also one that a product holds elsewhere."""
+        assert isinstance(self.held, AgentGuest | LibvirtGuest)
         return self.held
 
     @property
@@ -175,11 +180,15 @@ class Connected:
 
     def processes(self) -> machine.Family:
         """Its processes on this host; an engine's are not below the process that asked it."""
-        return machine.family(self.guest.process.pid, *filter(None, [self.guest.inner_group]))
+        found = self.guest.host_processes()
+        assert found is not None
+        return machine.family(found.started, *filter(None, [found.inner]))
 
     def agent_process(self) -> machine.Process:
         """What is to be killed so that the guest is dead: its agent, or where that is no process here, its first."""
         family = self.processes()
+        if isinstance(self.held, LibvirtGuest) and (machine_itself := family.find("-no-user-config")):
+            return machine_itself
         return family.find("/init", "--seat", inner_pid=1) or family.find("/init", "--seat") or family.processes[0]
 
     def cpu_ticks(self) -> int:

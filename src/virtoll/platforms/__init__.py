@@ -11,6 +11,7 @@ from virtoll.platforms.fake import Fake
 from virtoll.platforms.firecracker import Firecracker
 from virtoll.platforms.gvisor import GVisor
 from virtoll.platforms.kqemu import Kqemu
+from virtoll.platforms.libvirt import Libvirt
 from virtoll.platforms.lxc import Lxc
 from virtoll.platforms.native import Native, NativeAgain
 from virtoll.platforms.netns import NetworkNamespace
@@ -38,6 +39,7 @@ PLATFORMS: dict[str, type[Platform]] = {
     "uml": UserModeLinux,
     "qemu-tcg": QemuTcg,
     "qemu-kvm": QemuKvm,
+    "libvirt": Libvirt,
     "xen": Xen,
     "firecracker": Firecracker,
     "cloud-hypervisor": CloudHypervisor,

@@ -1,0 +1,195 @@
+"""Ways to libvirt's drivers, all by ``virsh``: one command after another, or one ``virsh`` that is held.
+
+Main types: ``Commands`` (a program for each command: where a daemon holds the domains) and ``HeldShell`` (one process
+whose own driver holds them: ``qemu:///embed``, ``test:///default``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import select
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from virtoll.errors import GuestDied, GuestError
+from virtoll.lab import cgroups
+from virtoll.lab.cgroups import Group
+from virtoll.lab.inside import end_process
+from virtoll.platforms.base import GuestHost
+
+_PLACED = Path(cgroups.__file__).with_name("placed.py")
+_DEBIAN = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu"
+_CHUNK_BYTES = 65536
+# An embedded driver makes no cgroups, changes no owners, and gives no process rights of another user.
+_QEMU_CONF = """\
+stdio_handler = "file"
+user = "root"
+group = "root"
+dynamic_ownership = 0
+remember_owner = 0
+security_driver = "none"
+namespaces = []
+cgroup_controllers = []
+"""
+_DRIVERS_USER = "libvirt-qemu"  # that the driver looks for before it reads its configuration
+
+
+class Virsh(Protocol):
+    """What runs virsh's commands."""
+
+    def run(self, *arguments: str, deadline_seconds: float = 60.0) -> str:
+        """One command's output; a ``GuestError`` with the end of its complaint."""
+        ...
+
+    def close(self) -> None:
+        """End what runs them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Commands:
+    """A ``virsh`` for each command, against a daemon of the host's."""
+
+    host: GuestHost
+    uri: str
+
+    def run(self, *arguments: str, deadline_seconds: float = 60.0) -> str:
+        """One command's output."""
+        try:
+            return self.host.run(self.argv(*arguments), "libvirt", deadline_seconds)
+        except GuestError as error:
+            raise GuestError(explained(str(error), self.uri, self.host)) from error
+
+    def argv(self, *arguments: str) -> list[str]:
+        """The argument list of one command."""
+        return ["virsh", "--quiet", "--connect", self.uri, *arguments]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass
+class HeldShell:
+    """One interactive ``virsh``, whose libvirt holds the domain; ``folder`` is where that keeps its files."""
+
+    host: GuestHost
+    process: subprocess.Popen[bytes]
+    who: str
+    folder: Path
+    _tokens: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def run(self, *arguments: str, deadline_seconds: float = 60.0) -> str:
+        """One command's output: what comes before a line that it is asked to print next."""
+        # Two words, which it prints with one space between: what it echoes of its input is never taken for them.
+        number = next(self._tokens)
+        asked = f"{shlex.join(arguments)}\necho virtoll-done  {number}.\n".encode()
+        answer = self._exchange(asked, f"virtoll-done {number}.".encode(), " ".join(arguments[:2]), deadline_seconds)
+        said = answer.decode(errors="replace").replace("\r", "")
+        echoed = {shlex.join(arguments), ""}
+        lines = [line for line in said.splitlines() if line not in echoed and not line.startswith("virsh # ")]
+        complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        if complaints:
+            raise GuestError(explained(f"virsh {arguments[0]}: {complaints[-1]}", "", self.host))
+        return "".join(f"{line}\n" for line in lines)
+
+    def _exchange(self, asked: bytes, until: bytes, what: str, deadline_seconds: float) -> bytes:
+        if self.process.stdin is None or self.process.stdout is None:
+            raise GuestError(f"{self.who}: virsh was started without pipes")
+        if self.process.stdout.closed:
+            raise GuestDied(f"{self.who}: virsh ended")
+        deadline, said = time.monotonic() + deadline_seconds, b""
+        output = self.process.stdout.fileno()
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.process.stdin.fileno(), asked)
+        while until not in said:
+            ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise GuestDied(
+                    f"{self.who}: virsh did not answer '{what}' within {deadline_seconds:g} s{_last_line(said)}"
+                )
+            new = os.read(output, _CHUNK_BYTES)
+            if not new:
+                raise GuestDied(f"{self.who}: virsh ended{_last_line(said)}")
+            said += new
+        return said.partition(until)[0]
+
+    def close(self) -> None:
+        """End it."""
+        end_process(self.process)
+        for pipe in filter(None, (self.process.stdin, self.process.stdout)):
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def held_shell(host: GuestHost, uri: str, who: str, folder: Path, group: Group | None = None) -> HeldShell:
+    """An interactive ``virsh`` that keeps its history and settings in ``folder``."""
+    settings = [f"XDG_{kind}_HOME={folder}" for kind in ("CACHE", "CONFIG", "DATA")]
+    command = ["env", *settings, "virsh", "--quiet", "--connect", uri]
+    if uri.startswith("qemu:"):
+        command = [*_with_drivers_user(folder), *command]
+    process = host.spawn(
+        command, f"libvirt of {who}", group=group, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    shell = HeldShell(host, process, who, folder)
+    try:
+        shell.run("version")
+    except GuestError as error:
+        shell.close()
+        raise GuestError(explained(str(error), uri, host)) from error
+    return shell
+
+
+def embedded_shell(host: GuestHost, who: str, folder: Path, group: Group | None = None) -> HeldShell:
+    """libvirt's driver for QEMU in a ``virsh`` of the guest's own, with all its files below ``folder``."""
+    (folder / "etc").mkdir()
+    host.write(folder / "etc/qemu.conf", _QEMU_CONF.encode())
+    return held_shell(host, f"qemu:///embed?root={folder}", who, folder, group)
+
+
+def _with_drivers_user(folder: Path) -> list[str]:
+    """The driver does not start where its user is unknown; that user is added for it alone, and nothing runs as it."""
+    placed: list[str] = []
+    for name, line in (("passwd", f"{_DRIVERS_USER}:x:0:0::/:/bin/false"), ("group", f"{_DRIVERS_USER}:x:0:")):
+        known = Path("/etc") / name
+        lines = [one for one in known.read_text(encoding="utf-8").splitlines() if not one.startswith(_DRIVERS_USER)]
+        (folder / name).write_text("\n".join([*lines, line, ""]), encoding="utf-8")
+        placed += [str(folder / name), str(known)]
+    return ["unshare", "--mount", "--propagation", "private", "--", sys.executable, "-I", str(_PLACED), *placed, "--"]
+
+
+def _last_line(said: bytes) -> str:
+    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
+    return f"; it said: {lines[-1].strip().removeprefix('error: ')}" if lines else ""
+
+
+def explained(complaint: str, uri: str, host: GuestHost) -> str:
+    """libvirt's complaint, and for those that have a remedy what to do."""
+    remedies = (
+        ("virsh: not found", _DEBIAN),
+        ("virsh': No such file", _DEBIAN),
+        (
+            "Failed to connect socket",
+            f"start its daemon on {host.name} (systemctl start libvirtd) or use qemu:///embed",
+        ),
+        ("authentication unavailable", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
+        ("Permission denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
+        ("access denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
+        ("already exists with uuid", "this run did not make that domain; 'virsh list --all' shows it"),
+        ("already active", "this run did not make that domain; 'virsh list --all' shows it"),
+        ("could not get preferred machine", f"the domain type is not there: {_DEBIAN} qemu-system-x86"),
+        ("could not find capabilities", "the domain type is not there; choose another 'domain_type'"),
+        ("Cannot get interface MTU", "the bridge is not on the host that the daemon runs on"),
+        ("no connection driver available", f"the driver is not installed: {_DEBIAN}"),
+        ("Network not found", "the network is missing there"),
+    )
+    found = next((remedy for text, remedy in remedies if text.lower() in complaint.lower()), None)
+    return f"{complaint}: {found}" if found else complaint
