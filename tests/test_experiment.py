@@ -51,6 +51,14 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
      ["there is no disk; add 'disk: virtio-blk', or leave 'root' out"]),
     ("a cache of no disk", {"platforms": ["native", QEMU | {"cache": "none"}]}, "platforms[1].cache",
      ["there is no disk", "leave 'cache' out"]),
+    ("a host that there is not", {"platforms": ["native", QEMU | {"host": "nested:hyper-v"}]},
+     "platforms[1].host.nested", ["'xen' or 'kvm'", "'hyper-v'"]),
+    ("a host over SSH without a testbed", {"platforms": ["native", QEMU | {"host": {"ssh": "box"}}]},
+     "platforms[1].host", ["a host over SSH is named in 'testbed.hypervisor'"]),
+    ("a nested host beside a testbed", {"platforms": ["native", QEMU | {"host": "nested:kvm"}], "testbed": TESTBED},
+     "platforms[1].host", ["without a 'testbed'"]),
+    ("a way that Xen has not", {"platforms": ["native", {"platform": "xen", "attachment": "macvtap"}]},
+     "platforms[1].attachment", ["allowed: bridge, routed"]),
     ("a factor without values", {"platforms": ["native", QEMU | {"nic": []}]}, "platforms[1].nic", ["at least one"]),
     ("unknown scenario", {"scenario": "neighbours"}, "scenario", ["'dedicated'"]),
     ("wrong type at the top", {"blocks": "many"}, "blocks", ["integer", "'many'"]),
@@ -216,3 +224,12 @@ def test_an_unknown_experiment_exits_with_2(tmp_path: Path, command: str) -> Non
     assert finished.returncode == 2
     assert "experiment 'quik' is not known; choose one of: " in finished.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_nested_host_is_in_the_label_and_brands_the_platform() -> None:
+    made = experiments.parsed(platforms=["native", QEMU, QEMU | {"host": "nested:kvm"}])
+    assert [choice.label for choice in made.platforms] == ["native", "qemu-tcg", "qemu-tcg-nested"]
+    host = made.platforms[2].host
+    assert host is not None
+    assert (host.words, host.brand) == ("nested kvm", "nested: functional only")
+    assert made.platforms[1].host is None

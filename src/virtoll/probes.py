@@ -26,6 +26,9 @@ def probe(driver: Platform, choice: PlatformChoice, site: Site | None, *, anew: 
 
     Another host is always asked.
     """
+    if site is not None and site.lab.remote and not getattr(driver, "on_other_hosts", False):
+        where = site.lab.name
+        return Probe(False, None, f"{choice.platform} runs on this machine only; run Virtoll on {where} itself")
     depends_on = driver.depends_on()
     if depends_on is None or site is None or site.lab.remote:
         return driver.probe(site)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from virtoll.errors import GuestError
 from virtoll.lab import residue
 from virtoll.lab.launch import inside_lab, sweep_dead_labs
 
@@ -88,3 +89,28 @@ def test_cgroup_folders_of_a_dead_lab_are_removed_with_those_below_them() -> Non
     os.close(lock)
     assert sweep_dead_labs() == [str(folder), str(record.folder)]
     assert not folder.exists()
+
+
+def test_what_a_lab_promised_is_done_newest_first_and_not_what_it_withdrew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, lock = residue.create_record()
+    folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY)
+    monkeypatch.setenv(residue.RECORD_VARIABLE, str(folder))
+    said = tmp_path / "said"
+    for word in ("first", "withdrawn", "last"):
+        number = residue.note_command(["sh", "-c", f"echo {word} >> {said}"])
+        if word == "withdrawn":
+            residue.drop_command(number)
+    residue.note_command(["/no/such/program"])
+    os.close(folder)
+    os.close(lock)
+    sweep_dead_labs()
+    assert said.read_text().split() == ["last", "first"]
+    assert not record.folder.exists()
+
+
+def test_without_a_record_nothing_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(residue.RECORD_VARIABLE, raising=False)
+    with pytest.raises(GuestError, match="'xl destroy x' cannot be promised: this lab has no record"):
+        residue.note_command(["xl", "destroy", "x"])

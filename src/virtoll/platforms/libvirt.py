@@ -21,7 +21,7 @@ from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.footprint import GuestProcesses
 from virtoll.lab.network import GuestNetwork, taps_allowed
-from virtoll.platforms.base import GuestHost, GuestRequest, GuestStartError, Probe, Site, require_site
+from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, GuestStartError, Probe, Site, require_site
 from virtoll.platforms.libvirt_connection import Commands, HeldShell, Virsh, embedded_shell
 from virtoll.platforms.libvirt_domain import SYSTEM, LibvirtParameters, Places, domain
 from virtoll.platforms.managed import ManagedMachine
@@ -47,6 +47,8 @@ class Libvirt:
     """The driver, through ``GuestHost`` and ``virsh`` alone."""
 
     name: ClassVar[str] = "libvirt"
+    on_other_hosts: ClassVar[bool] = True
+    evidence: ClassVar[Evidence] = "real"
     family: ClassVar[str] = "emulated"
     title: ClassVar[str] = "machine by libvirt (QEMU, KVM)"
     parameter_model: ClassVar[type[Parameters]] = LibvirtParameters

@@ -75,6 +75,7 @@ class OpenVz:
     """The driver."""
 
     name: ClassVar[str] = "openvz"
+    on_other_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "os-level"
     evidence: ClassVar[Evidence] = "stand-in"
     title: ClassVar[str] = "OpenVZ, Virtuozzo (vzctl, prlctl)"

@@ -92,6 +92,7 @@ class Qemu:
     accelerator: ClassVar[str]
     cpu_model: ClassVar[str]
     probe_deadline_seconds: ClassVar[float]
+    on_other_hosts: ClassVar[bool] = True
     parameter_model: ClassVar[type[Parameters]] = QemuParameters
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True

@@ -48,6 +48,7 @@ class Vserver:
     """The driver."""
 
     name: ClassVar[str] = "vserver"
+    on_other_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "os-level"
     evidence: ClassVar[Evidence] = "stand-in"
     title: ClassVar[str] = "Linux-VServer (history; successors: lxc, nspawn)"

@@ -58,6 +58,7 @@ class Xen:
 
     name: ClassVar[str] = "xen"
     family: ClassVar[str] = "paravirtualised"
+    on_other_hosts: ClassVar[bool] = True
     evidence: ClassVar[Evidence] = "nested: functional only"
     title: ClassVar[str] = "Xen (xl): PV, PVH, HVM"
     parameter_model: ClassVar[type[Parameters]] = XenParameters

@@ -16,10 +16,11 @@ use crate::sys::{
     ETH_P_ALL, attach_filter, bind, checked, instruction, set_option, unbound_packet_socket,
 };
 
-const BLOCK_BYTES: usize = 1 << 20;
-const BLOCK_COUNT: usize = 64;
-/// A block that is not full is handed over after this time.
-const BLOCK_TIMEOUT_MS: u32 = 1;
+const BLOCK_BYTES: usize = 1 << 18;
+const BLOCK_COUNT: usize = 256;
+/// A block that is not full is handed over after this time. At a low rate each block holds what comes in it, so all of
+/// them together are how long a busy machine may keep the sink from running without a loss: a second.
+const BLOCK_TIMEOUT_MS: u32 = 4;
 /// How much of each frame the sink keeps: everything up to the pattern, and some.
 const KEPT_BYTES: u32 = 96;
 /// The same when frames are captured.

@@ -53,6 +53,7 @@ class Esxi:
     """The driver."""
 
     name: ClassVar[str] = "esxi"
+    on_other_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "hardware-assisted"
     evidence: ClassVar[Evidence] = "simulator"
     title: ClassVar[str] = "VMware ESXi"
