@@ -77,7 +77,7 @@ def products(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Produc
         "prlctl-standin": Kind("openvz", {**vz, "tool": "prlctl", "ostemplate": "debian-12"}),
         "vserver-standin": Kind("vserver", settings),
     }.items():
-        monkeypatch.setitem(guests.ALL_KINDS, name, kind)
+        monkeypatch.setitem(guests.ADDED, name, kind)
     yield made
     os.close(descriptor)
 

@@ -18,7 +18,7 @@ from pyVmomi import vim
 from tests.platforms import test_guests as contract
 from tests.support import experiments, guests
 from tests.support.esxi import DATASTORE, PASSWORD, EsxiHost, esxi_host, inventory, session_of
-from tests.support.guests import ALL_KINDS, Connected, Kind
+from tests.support.guests import ADDED, Connected, Kind
 
 from virtoll.errors import GuestDied, GuestError
 from virtoll.ground import Ground
@@ -73,7 +73,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EsxiHost]:
     with esxi_host(tmp_path_factory.mktemp("esxi")) as started:
         for name, parameters in VARIANTS.items():
-            ALL_KINDS[f"esxi-{name}"] = Kind(
+            ADDED[f"esxi-{name}"] = Kind(
                 "esxi",
                 started.parameters(**parameters),
                 kernel="image",

@@ -151,10 +151,19 @@ NESTED: dict[str, Kind] = {
     "nested-xen-pvh": Kind("xen", {"type": "pvh"}, host="nested:xen", kernel="image", vlans=True, slow=True),
 }
 NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
-ALL_KINDS = {**KINDS, **ATTACHED, **NESTED}
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
 MEMORY_BYTES = 256 * 2**20
 _numbers = itertools.count()
+_GUESTS = 170  # testbeds have the numbers from 180 on; that of a guest that has ended is free again
+
+
+ADDED: dict[str, Kind] = {}
+"""Kinds of a module of tests, whose parameters are known only when it runs."""
+
+
+def known_kinds() -> dict[str, Kind]:
+    """All of them."""
+    return {**KINDS, **ATTACHED, **NESTED, **ADDED}
 
 
 @dataclass
@@ -176,7 +185,7 @@ class Connected:
     @property
     def kind(self) -> Kind:
         """What is known of its kind."""
-        return ALL_KINDS[self.name]
+        return known_kinds()[self.name]
 
     def processes(self) -> machine.Family:
         """Its processes on this host; an engine's are not below the process that asked it."""
@@ -209,7 +218,7 @@ def ground() -> Iterator[Ground]:
 
 def choice(kind: str) -> PlatformChoice:
     """A kind of guest as an experiment's entry."""
-    known = ALL_KINDS.get(kind, Kind(kind))
+    known = known_kinds().get(kind, Kind(kind))
     model = PLATFORMS[known.platform].parameter_model
     host = HostAddress.model_validate(known.host) if known.host else None
     return PlatformChoice(kind, known.platform, model.model_validate(known.parameters), host)
@@ -223,7 +232,7 @@ def driver(kind: str) -> Platform:
 def request(kind: str, deadline_seconds: float = 120.0, cpu_quota: float | None = None) -> GuestRequest:
     """What a guest is given; each has links of its own."""
     number = next(_numbers)
-    network = attach(plan_links(number), choice(kind).parameters)
+    network = attach(plan_links(number % _GUESTS), choice(kind).parameters)
     return GuestRequest(
         f"{kind}/{number}", 1, MEMORY_BYTES, choose_pinning(1).guest_cpus, network, deadline_seconds,
         cpu_quota,

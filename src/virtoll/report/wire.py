@@ -225,7 +225,12 @@ def _testbed(testbed: Mapping[str, Any] | None) -> str:
     """Where generator and sink were, in one sentence; empty without a testbed."""
     if testbed is None:
         return ""
-    ends = {role: ", ".join(testbed[role]["interfaces"]) for role in testbed}
+    ends = {role: ", ".join(part["interfaces"]) for role, part in testbed.items() if part is not None}
+    if not testbed["hypervisor"]["host"]["local"]:
+        return (
+            f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on this machine, the guests on "
+            f"{_host(testbed['hypervisor']['host'])}, reached by its {ends['hypervisor']}."
+        )
     generator, sink = (_host(testbed[role]["host"]) for role in ("generator", "sink"))
     reached = f"reached by {ends['hypervisor']} of this machine."
     if generator == sink:
@@ -240,6 +245,8 @@ def _testbed(testbed: Mapping[str, Any] | None) -> str:
 
 
 def _host(host: Mapping[str, Any]) -> str:
+    if host.get("api") is not None:
+        return str(host["api"])
     return f"ssh {host['ssh']}" if host["ssh"] is not None else f"netns {host['netns']}"
 
 
