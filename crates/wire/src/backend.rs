@@ -77,7 +77,7 @@ pub fn check_link(interface: &str, composer: &Composer) -> io::Result<Link> {
 /// When the sink's wait is over.
 #[derive(Clone, Copy, Debug)]
 pub struct Quiet {
-    /// Nothing of the trial arrived for so long.
+    /// Nothing of the trial arrived for so long, after something had.
     pub quiet_ns: u64,
     /// The longest wait after the last source stopped.
     pub limit_ns: u64,
@@ -85,13 +85,14 @@ pub struct Quiet {
 
 impl Quiet {
     /// Whether the wait is over: none if not yet, else whether quiet came before the limit. `last_ns` is when the last
-    /// frame of the trial was seen.
-    pub fn came(&self, stopped_ns: Option<u64>, last_ns: u64, now_ns: u64) -> Option<bool> {
+    /// frame of the trial was seen, none if none was: a path that let nothing through yet may be slow to begin, so the
+    /// whole limit is its (RFC 2544, section 23, waits two seconds for residual frames).
+    pub fn came(&self, stopped_ns: Option<u64>, last_ns: Option<u64>, now_ns: u64) -> Option<bool> {
         let stopped_ns = stopped_ns?;
-        if now_ns >= stopped_ns.max(last_ns) + self.quiet_ns {
+        if last_ns.is_some_and(|last_ns| now_ns >= stopped_ns.max(last_ns) + self.quiet_ns) {
             return Some(true);
         }
-        (now_ns >= stopped_ns + self.limit_ns).then_some(false)
+        (now_ns >= stopped_ns + self.limit_ns).then_some(last_ns.is_none())
     }
 }
 
@@ -189,5 +190,23 @@ impl Stop {
     /// `CLOCK_MONOTONIC` at which that was told, once it was.
     pub fn stopped_ns(&self) -> Option<u64> {
         Some(self.stopped_ns.load(Ordering::Acquire)).filter(|at| *at > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Quiet;
+
+    #[test]
+    fn a_path_that_let_nothing_through_has_the_whole_limit_and_one_that_did_only_the_quiet() {
+        let quiet = Quiet { quiet_ns: 20, limit_ns: 2_000 };
+        assert_eq!(quiet.came(None, Some(50), 9_000), None);
+        assert_eq!(quiet.came(Some(100), None, 1_000), None);
+        assert_eq!(quiet.came(Some(100), None, 2_100), Some(true));
+        assert_eq!(quiet.came(Some(100), Some(90), 119), None);
+        assert_eq!(quiet.came(Some(100), Some(90), 120), Some(true));
+        assert_eq!(quiet.came(Some(100), Some(1_000), 1_019), None);
+        assert_eq!(quiet.came(Some(100), Some(1_000), 1_020), Some(true));
+        assert_eq!(quiet.came(Some(100), Some(2_095), 2_100), Some(false));
     }
 }

@@ -60,7 +60,7 @@ pub fn collect(
     let mut captured = Vec::with_capacity(capture_frames as usize);
     let mut seen_frames = 0;
     start.wait();
-    let mut last_seen_ns = 0;
+    let mut last_seen_ns = None;
     let drained = loop {
         // Read before receiving: a frame that was sent before the stop is then never missed.
         let stopped = stop.stopped_ns();
@@ -77,7 +77,7 @@ pub fn collect(
         })?;
         seen_frames += received;
         if of_trial {
-            last_seen_ns = monotonic_ns();
+            last_seen_ns = Some(monotonic_ns());
         }
         if let Some(drained) = quiet.came(stopped, last_seen_ns, now_ns) {
             break drained;

@@ -207,14 +207,14 @@ impl Interface {
 impl Collect for Collector {
     fn collect(mut self: Box<Self>, start: &Start, stop: &Stop) -> io::Result<SinkCounts> {
         start.wait();
-        let (mut count, mut changed_ns) = (0, 0);
+        let (mut count, mut changed_ns) = (0, None);
         let drained = loop {
             // Read before counting: a frame that was sent before the stop is then never missed.
             let stopped = stop.stopped_ns();
             let now_ns = monotonic_ns();
             let present = self.test_frames();
             if present != count {
-                (count, changed_ns) = (present, now_ns);
+                (count, changed_ns) = (present, Some(now_ns));
             }
             if let Some(drained) = self.quiet.came(stopped, changed_ns, now_ns) {
                 break drained;
