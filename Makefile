@@ -9,7 +9,7 @@ BIN := .venv/bin
 CARGO_FLAGS := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms demo test lint format test-rust test-python test-nested agent image fuzz sanitize miri bench bench-wire clean
+.PHONY: help setup setup-dev platforms demo test checks lint format test-rust test-python test-nested agent image fuzz sanitize miri bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -26,7 +26,12 @@ platforms: ## installs and builds what every platform that this host can hold ne
 demo: setup ## measures what virtualisation costs on this host (at most 6 minutes)
 	@$(BIN)/virtoll run quick
 
-test: setup-dev lint test-rust test-python fuzz ## every check and every test
+# The Python tests wait much and use one core; checkers and fuzzers have the rest of the machine's time meanwhile.
+test: setup-dev test-rust ## every check and every test
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-python checks
+
+checks:
+	@nice -n 19 $(MAKE) --no-print-directory --jobs=1 lint fuzz
 
 lint: ## all checkers; each of them votes
 	$(BIN)/ruff check
