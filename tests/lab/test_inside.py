@@ -57,8 +57,21 @@ def test_programs_are_recorded_and_their_failures_said() -> None:
         lab.run(["sleep", "100"], "test", deadline_seconds=0.1)
     with pytest.raises(GuestError, match="no-such-program: not found on this host; install it"):
         lab.run(["no-such-program"], "test")
-    assert [(entry[1][0], entry[2]) for entry in recorded] == [("echo", 0), ("sh", 7), ("sleep", None)]
+    with pytest.raises(GuestError, match=r"ended with 1: it: error: the sentence$"):
+        lab.run(["sh", "-c", "echo begun; echo it: error: the sentence >&2; echo Context >&2; exit 1"], "test")
+    assert [(entry[1][0], entry[2]) for entry in recorded] == [("echo", 0), ("sh", 7), ("sleep", None), ("sh", 1)]
     assert {entry[0] for entry in recorded} == {"test"}
+
+
+def test_a_folder_of_path_that_may_not_be_read_hides_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """execvp(3) then says of what is missing that it is forbidden, as it says of this file."""
+    forbidden = tmp_path / "forbidden"
+    forbidden.write_text("not a program")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(GuestError, match="forbidden: not found on this host; install it"):
+        this_lab().run(["forbidden"], "test")
 
 
 def test_a_program_is_pinned_from_its_first_instruction() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -98,8 +99,8 @@ class Lab:
                 check=False,
                 start_new_session=True,
             )
-        except FileNotFoundError as error:
-            raise GuestError(f"{argv[0]}: not found on this host; install it") from error
+        except (FileNotFoundError, PermissionError) as error:
+            raise GuestError(_absent(argv[0], error)) from error
         except subprocess.TimeoutExpired as error:
             self.record(role, argv, None)
             raise GuestError(f"'{' '.join(argv[:3])}' did not end within {deadline_seconds:g} s") from error
@@ -127,8 +128,8 @@ class Lab:
             return subprocess.Popen(
                 pinned, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=tuple(pass_fds), start_new_session=True
             )
-        except FileNotFoundError as error:
-            raise GuestError(f"{pinned[0]}: not found on this host; install it") from error
+        except (FileNotFoundError, PermissionError) as error:
+            raise GuestError(_absent(pinned[0], error)) from error
 
     def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
         """A byte stream to a Unix socket or a character device (by the agent's ``relay``), waited for."""
@@ -179,11 +180,20 @@ class Lab:
         return lambda: residue.drop_command(number)
 
 
+def _absent(program: str, error: OSError) -> str:
+    """A folder of PATH that may not be looked into makes what is missing look forbidden (execvp(3))."""
+    if isinstance(error, PermissionError) and shutil.which(program) is not None:
+        return f"{program}: this user may not run it; look at its permissions"
+    return f"{program}: not found on this host; install it"
+
+
 def output_of(argv: Sequence[str], finished: subprocess.CompletedProcess[bytes], where: str = "") -> str:
     """What a program that has ended printed; ``GuestError`` with the end of its complaint when it failed."""
     said = [stream.decode(errors="replace") for stream in (finished.stdout, finished.stderr)]
     if finished.returncode != 0:
-        complaint = (said[1].strip() or said[0].strip() or "no message").splitlines()[-1]
+        lines = (said[1].strip() or said[0].strip() or "no message").splitlines()
+        # Some say first what is wrong, and then where in their own source they found it out (VBoxManage).
+        complaint = next((line for line in lines if ": error: " in line), lines[-1])
         raise GuestError(f"{where}'{' '.join(argv[:3])}' ended with {finished.returncode}: {complaint}")
     return said[0]
 
