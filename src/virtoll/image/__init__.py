@@ -11,8 +11,9 @@ from virtoll.image.cache import Cache, default_cache
 from virtoll.image.forms import Form, FormName, image_form, made_forms
 from virtoll.image.guest import IMAGES, GuestImage, prepare_image
 from virtoll.image.kernel import GuestKernel
+from virtoll.image.tools import FULL, Recipe
 
 __all__ = [
-    "IMAGES", "Cache", "Form", "FormName", "GuestImage", "GuestKernel", "boot_disk", "default_cache", "image_form",
-    "made_forms", "prepare_image",
+    "FULL", "IMAGES", "Cache", "Form", "FormName", "GuestImage", "GuestKernel", "Recipe", "boot_disk", "default_cache",
+    "image_form", "made_forms", "prepare_image",
 ]  # fmt: skip

@@ -25,6 +25,8 @@ from virtoll.image.cache import Cache, Progress, file_digest
 _TIMEOUT_S = 900.0
 _SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"  # an ordinary user's PATH lacks the sbin ones
 
+_INSTALLED_SECONDS = "1672531200"  # what installed packages write down as today: the same each time
+
 # Read after the host's own apt configuration, so proxies and certificates stay, hooks and extra indexes do not.
 _APT_CONFIGURATION = """\
 Dir::State::Lists "{folder}/lists";
@@ -95,6 +97,57 @@ def fetch_closure(folder: Path, names: Sequence[str], progress: Progress) -> dic
             versions[package] = _facts(deb)["version"]
             shutil.move(deb, folder / deb.name)
         return versions
+
+
+def install(
+    tree: Path,
+    suite: str,
+    names: Sequence[str],
+    progress: Progress,
+    *,
+    components: str = "main contrib",
+    variant: str = "apt",
+    licences: bool = False,
+    source: str | None = None,
+) -> dict[str, str]:
+    """Installs packages of a suite of Debian into a new folder, their own scripts run in it; package -> version.
+
+    The mirror is the one that this host's own sources name, unless a `source` (a line of sources.list) is given.
+    `variant`: mmdebstrap's, what comes besides the packages; `licences`: keep each package's copyright file.
+    Everything in the folder belongs to who calls, and it has no device nodes. As an ordinary user it needs
+    subordinate user ids (/etc/subuid). Raises ImageError where mmdebstrap is missing or fails.
+    """
+    progress(f"installing {', '.join(names)} of Debian {suite} into a folder (some minutes)")
+    # A mirror may be behind with a suite that changes each day; what it has is signed all the same.
+    source = source or f"deb [check-valid-until=no] {_mirror()} {suite} {components}"
+    left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "man", "locale")]
+    kept = ["--dpkgopt=path-include=/usr/share/doc/*/copyright"] if licences else []
+    archive = tree.with_suffix(".tar")
+    root = os.geteuid() == 0
+    # Its mounts and its processes are gone with this one, however it ends; as a user they are in its own namespaces.
+    apart = ["setpriv", "--pdeathsig", "KILL"]
+    apart += ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"] if root else []
+    beside = {"TMPDIR": str(tree.parent)} if root else {}  # a user's subordinate ids may not enter the user's folders
+    run([
+        *apart, "mmdebstrap", f"--mode={'root' if root else 'unshare'}", f"--variant={variant}", "--format=tar",
+        '--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Check-Valid-Until "false"',
+        "--dpkgopt=force-unsafe-io", *left_out, *kept, f"--include={','.join(names)}", suite, archive, source,
+    ], environment={"SOURCE_DATE_EPOCH": _INSTALLED_SECONDS, **beside})  # fmt: skip
+    tree.mkdir()
+    run(["tar", "--extract", "--file", archive, "--directory", tree, "--no-same-owner", "--exclude=./dev/*"])
+    archive.unlink()
+    shown = run(["dpkg-query", f"--admindir={tree / 'var/lib/dpkg'}", "--show", "--showformat=${Package} ${Version}\n"])
+    return dict(line.split() for line in shown.splitlines() if len(line.split()) == 2)
+
+
+def _mirror() -> str:
+    """The address of the Debian mirror that this host's sources name for its own release."""
+    lines = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"]).splitlines()
+    for line in lines:
+        words = line.split()
+        if len(words) == 3 and words[2] == "main" and "-" not in words[1]:
+            return words[0]
+    raise ImageError("this host's apt sources name no Debian release with the component main; add Debian's mirror.")
 
 
 def unpack(package: Package, folder: Path) -> None:

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from virtoll.errors import ImageError, UsageError
 from virtoll.image import debian, initramfs
 from virtoll.image.cache import Cache, Progress, default_cache, file_digest, tree_digest
 from virtoll.image.kernel import GuestKernel, prepare_kernel
+from virtoll.image.tools import FULL, Recipe, ToolTree, prepare_tools
 
 IMAGES: Mapping[str, str] = {
     "tiny": "the agent alone",
     "debug": "the agent and busybox, for an interactive shell",
+    "full": "the agent and the tools that workloads need, of Debian packages",
 }
 
 # Mount points; and usr, because systemd-nspawn takes no folder without it for a root.
@@ -33,6 +38,9 @@ class GuestImage:
     `root` is the folder form: /init is the agent, the mount points are empty. `initramfs` is the same as a cpio
     archive, with /dev/console and the kernel's modules (/lib/modules/order) besides. `digest` stands for all of it, and
     `digests` has one for each of these forms; those that few platforms take are made by `virtoll.image.forms`.
+
+    With `tools` (what `virtoll.image.tools` tells of its packages) the root is a Debian file system, far too large for
+    a machine's memory: the initramfs then holds the agent alone, and a machine's root is the disk form.
     """
 
     name: str
@@ -43,6 +51,12 @@ class GuestImage:
     agent: Path
     agent_sha256: str
     digests: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, Any] | None = None
+
+    @property
+    def needs_disk(self) -> bool:
+        """True where the initramfs is not the image but only starts it, so that a machine must have it as a disk."""
+        return self.tools is not None
 
     @property
     def disk_initramfs(self) -> Path:
@@ -62,8 +76,11 @@ def prepare_image(
     progress: Progress | None = None,
     cache: Cache | None = None,
     agent: Path | None = None,
+    recipe: Recipe = FULL,
 ) -> GuestImage:
     """The guest image of this name, from the cache or built now; without a subprocess when nothing changed.
+
+    `recipe`: what the tools of the image full are.
 
     Raises UsageError for an unknown name, ImageError where the agent is not built, or where something is not cached
     and cannot be downloaded (`offline` says not to try).
@@ -78,11 +95,16 @@ def prepare_image(
     agent_sha256 = file_digest(agent)
     kernel = prepare_kernel(cache, offline=offline, progress=say)
     shell = _shell(cache, offline=offline, progress=say) if name == "debug" else None
-    recipe = json.dumps([_RECIPE, name, agent_sha256, kernel.vmlinuz.parent.name, shell and shell.sha256])
-    reference = f"image-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
+    tools = prepare_tools(cache, recipe, offline=offline, progress=say) if name == "full" else None
+    inputs = [_RECIPE, name, agent_sha256, kernel.vmlinuz.parent.name, shell and shell.sha256]
+    key = json.dumps([*inputs, tools.digest] if tools else inputs)
+    reference = f"image-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     found = cache.find_whole(reference)
     if found is None:
-        found = cache.build(reference, lambda folder: _fill(folder, name, agent, kernel, shell, say), say)
+        if tools is not None:
+            tools = prepare_tools(cache, recipe, offline=offline, progress=say, whole=True)
+        found = cache.build(reference, lambda folder: _fill(folder, name, agent, kernel, shell, tools, say), say)
+    facts = json.loads((found / "image.json").read_text(encoding="utf-8"))
     return GuestImage(
         name=name,
         digest=f"sha256:{found.name}",
@@ -91,7 +113,8 @@ def prepare_image(
         kernel=kernel,
         agent=found / "virtoll-agent",
         agent_sha256=agent_sha256,
-        digests=json.loads((found / "image.json").read_text(encoding="utf-8"))["digests"],
+        digests=facts["digests"],
+        tools=facts.get("tools"),
     )
 
 
@@ -100,8 +123,9 @@ def _shell(cache: Cache, *, offline: bool, progress: Progress) -> debian.Package
 
 
 def _fill(
-    folder: Path, name: str, agent: Path, kernel: GuestKernel, shell: debian.Package | None, progress: Progress
-) -> None:
+    folder: Path, name: str, agent: Path, kernel: GuestKernel, shell: debian.Package | None, tools: ToolTree | None,
+    progress: Progress,
+) -> None:  # fmt: skip
     """Fills an object with root/, initramfs.cpio, virtoll-agent and image.json."""
     progress(f"building the image {name}")
     program = agent.read_bytes()
@@ -109,7 +133,10 @@ def _fill(
     common.append(initramfs.program("init", program))
     if shell is not None:
         common.extend(_shell_entries(shell, folder.parent / "busybox"))
-    _write_folder(folder / "root", common)
+    if tools is None:
+        _write_folder(folder / "root", common)
+    else:
+        _add_agent(folder / "root", tools.root, program)
     # Uncompressed: a boot under emulation takes as long as with gzip, and the bytes depend on no zlib version.
     archives = {
         "initramfs": initramfs.write_archive([*common, *_machine_entries(kernel, {})]),
@@ -127,6 +154,7 @@ def _fill(
             "folder": f"sha256:{tree_digest(folder / 'root')}",
             **{form: f"sha256:{hashlib.sha256(archive).hexdigest()}" for form, archive in archives.items()},
         },
+        **({"tools": {"digest": f"sha256:{tools.digest}", **tools.facts}} if tools else {}),
     }
     (folder / "image.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
@@ -166,3 +194,22 @@ def _write_folder(root: Path, entries: list[initramfs.Entry]) -> None:
     root.mkdir()
     for entry in entries:
         entry.write_below(root)
+
+
+def _add_agent(root: Path, tools: Path, program: bytes) -> None:
+    """The tools' tree with the agent as /init. Its files are the same ones under a second name, where that can be:
+
+    a new build of the agent then takes no gigabyte more. (Another user's files cannot be linked; they are copied.)
+    """
+    shutil.copytree(tools, root, symlinks=True, copy_function=_link_or_copy)
+    for name in _MOUNT_POINTS:
+        (root / name).mkdir(exist_ok=True)
+    (root / "init").write_bytes(program)
+    (root / "init").chmod(0o755)
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)

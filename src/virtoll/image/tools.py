@@ -1,0 +1,137 @@
+"""The tools that workloads need, as a root file system of Debian packages in the cache.
+
+Made once by mmdebstrap from Debian's component main, as a list of packages names them; what versions and licences went
+in is kept beside the tree. It stays at these versions until the cache is cleared, and needs no network any more.
+
+Main types: `Recipe` (what is to be in), `ToolTree`. Must not: know a workload, a platform or the agent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from virtoll.errors import ImageError
+from virtoll.image import debian
+from virtoll.image.cache import Cache, Progress
+from virtoll.image.licences import read_licences
+
+_VERSION = 1  # raise it when what is made from the same recipe changes
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is to be in a tree. `variant`: mmdebstrap's; `source`: a line of sources.list, not this host's mirror."""
+
+    suite: str
+    packages: tuple[str, ...]
+    variant: str = "apt"
+    source: str | None = None
+
+
+# One release for every host, so that two hosts compare the same tools. netperf and lmbench are non-free there.
+FULL = Recipe(
+    "bookworm",
+    (
+        "bc", "bison", "bonnie++", "bzip2", "dbench", "fio", "flex", "gcc", "httperf", "iperf", "iperf3", "iproute2",
+        "libc6-dev", "libelf-dev", "libssl-dev", "linux-source-6.1", "make", "mariadb-server", "nginx-light", "povray",
+        "povray-includes", "rsync", "stress", "stress-ng", "sysbench", "xz-utils",
+    ),
+)  # fmt: skip
+
+# What installing leaves that is this host's, this moment's, or a state that each trial makes anew.
+_REMOVED = (
+    "etc/apt/apt.conf.d/99mmdebstrap", "etc/apt/sources.list", "etc/dpkg/dpkg.cfg.d/99mmdebstrap", "etc/machine-id",
+    "etc/resolv.conf", "var/lib/dbus/machine-id", "var/lib/systemd/random-seed",
+)  # fmt: skip
+_EMPTIED = ("boot", "dev", "run", "tmp", "var/cache", "var/lib/apt/lists", "var/lib/mysql", "var/log", "var/tmp")
+_WRITTEN = {
+    "etc/hostname": "guest\n",
+    "etc/hosts": "127.0.0.1 localhost guest\n::1 localhost\n",
+    "etc/resolv.conf": "",
+}
+
+
+@dataclass(frozen=True)
+class ToolTree:
+    """A tree in the cache. `digest`: of its object; `facts`: suite, wanted packages, all packages, their licences."""
+
+    digest: str
+    root: Path
+    facts: dict[str, Any]
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """Package -> version, of all that is installed."""
+        return dict(self.facts["packages"])
+
+
+def prepare_tools(
+    cache: Cache, recipe: Recipe = FULL, *, offline: bool = False, progress: Progress, whole: bool = False
+) -> ToolTree:
+    """The tree of this recipe, from the cache or made now; with `whole` its files are what their hash says.
+
+    Raises ImageError where it is not cached and `offline`, where mmdebstrap is missing or fails, and for a package that
+    is not free software by Debian's word.
+    """
+    key = json.dumps([_VERSION, debian.architecture(), asdict(recipe)])
+    reference = f"tools-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    found = cache.find_whole(reference) if whole else cache.find(reference)
+    if found is None:
+        if offline:
+            raise ImageError("The guest image full is not in the cache: run 'virtoll image build full' with a network.")
+        _require_mmdebstrap()
+        found = cache.build(reference, lambda folder: _fill(folder, recipe, progress), progress)
+    facts = json.loads((found / "tools.json").read_text(encoding="utf-8"))
+    return ToolTree(found.name, found / "root", facts)
+
+
+def _require_mmdebstrap() -> None:
+    try:
+        debian.find_program("mmdebstrap")
+    except ImageError:
+        raise ImageError(
+            "The guest image full is installed by mmdebstrap, which is missing: apt-get install mmdebstrap."
+        ) from None
+
+
+def _fill(folder: Path, recipe: Recipe, progress: Progress) -> None:
+    """Fills an object with root/ and tools.json."""
+    tree = folder.parent / "tree"
+    packages = debian.install(
+        tree, recipe.suite, recipe.packages, progress,
+        components="main", variant=recipe.variant, licences=True, source=recipe.source,
+    )  # fmt: skip
+    licences = read_licences(tree)
+    tidy(tree)
+    tree.rename(folder / "root")
+    facts = {
+        "suite": recipe.suite,
+        "wanted": recipe.packages,
+        "packages": packages,
+        "licences": licences,
+        "bytes": sum(path.lstat().st_size for path in (folder / "root").rglob("*") if not path.is_dir()),
+    }
+    (folder / "tools.json").write_text(json.dumps(facts, indent=1, sort_keys=True), encoding="utf-8")
+
+
+def tidy(tree: Path) -> None:
+    """Takes out of a fresh tree what is not the packages' own, and writes the few files that name the guest."""
+    for name in _REMOVED:
+        with contextlib.suppress(FileNotFoundError):
+            (tree / name).unlink()
+    for name in _EMPTIED:
+        folder = tree / name
+        for path in sorted(folder.rglob("*"), reverse=True) if folder.is_dir() and not folder.is_symlink() else ():
+            if path.is_symlink() or not path.is_dir():
+                path.unlink()
+            elif name not in ("var/log", "var/cache"):  # servers want their folder there
+                shutil.rmtree(path)
+    for name, text in _WRITTEN.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text, encoding="utf-8")
