@@ -73,7 +73,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         "shell": "agent errors experiment fleet ground lab platforms progress run",
         "held": "errors fleet ground lab nested progress remote testbed",
         "cli_testbed": "errors held image lab nested",
-        "cli": "cleaning cli_testbed doctor errors experiment hosts image lab manifest nested plan platforms progress "
+        "cli_image": "errors image",
+        "cli": "cleaning cli_image cli_testbed doctor errors experiment hosts image lab manifest nested plan platforms progress "
         "report run samples shell unprivileged workloads",
         "__main__": "cli",
         "__init__": "",

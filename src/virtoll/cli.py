@@ -22,7 +22,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from virtoll import __version__, cli_testbed
+from virtoll import __version__, cli_image, cli_testbed
 from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
 from virtoll.experiment import (
     Experiment,
@@ -44,6 +44,7 @@ app = typer.Typer(
 listing = typer.Typer(help="What there is: platforms, workloads, experiments, runs, figures.", no_args_is_help=True)
 app.add_typer(listing, name="list")
 app.add_typer(cli_testbed.app, name="testbed")
+app.add_typer(cli_image.app, name="image")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")]
@@ -141,7 +142,7 @@ def resume(run: RunArgument = "latest") -> None:
     if not needs_lab(experiment):
         _resume_here(folder)
     else:
-        _prepare_outside("tiny")
+        _prepare_outside(experiment.image)
         _check_lab()
         _leave_unless_done(_in_lab(experiment, ["in-lab-resume", str(folder)]))
     _report(folder, headline=True)
@@ -427,7 +428,7 @@ def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
     if not needs_lab(experiment):
         _measure_here(experiment, folder)
     else:
-        _prepare_outside("tiny")
+        _prepare_outside(experiment.image)
         _check_lab()
         _leave_unless_done(_in_lab(experiment, inside))
     _report(folder, headline=True)

@@ -51,12 +51,14 @@ class GuestSize(Parameters):
 
     ``cpu_quota``: CPU time per wall time, in CPUs (0.2: a fifth of one); without it a guest may use its CPUs wholly.
     ``icmp``: on a link of their own, stamped by the kernel; ``channel``: on the agent's channel, stamped when read.
+    ``image``: what is in its file system; without it, the smallest one that holds what the workloads need.
     """
 
     vcpus: int = Field(default=1, ge=1, le=1024)
     memory: ByteSize = Field(default=ByteSize(256 * 2**20), ge=64 * 2**20)
     marks: Literal["icmp", "channel"] = "icmp"
     cpu_quota: float | None = Field(default=None, ge=0.01, le=1024)
+    image: Literal["tiny", "full"] | None = None
 
 
 class ExperimentFile(Parameters):
@@ -126,13 +128,15 @@ class WorkloadChoice:
 class Catalogue:
     """The names that a file may use, each with the model of its parameters; ``controls`` maps A/A entry -> baseline.
 
-    ``studies``: those whose published numbers an experiment may be set beside.
+    ``studies``: those whose published numbers an experiment may be set beside. ``needs_tools``: the workloads that run
+    programs of the image ``full``.
     """
 
     platforms: Mapping[str, type[Parameters]]
     workloads: Mapping[str, type[Parameters]]
     controls: Mapping[str, str]
     studies: tuple[str, ...] = ()
+    needs_tools: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,7 @@ class Experiment:
     cpu_quota: float | None = None
     density: DensityBudget | None = None
     study: str | None = None
+    image: str = "tiny"
 
 
 def find_experiment(name: str) -> Path:
@@ -228,7 +233,20 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
         testbed=_marked(parsed, path).testbed,
         cpu_quota=parsed.guest.cpu_quota,
         study=parsed.study,
+        image=_image(parsed, path, catalogue),
     )
+
+
+def _image(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> str:
+    """What was asked for, if the workloads' programs are in it; else what they need."""
+    named = [entry if isinstance(entry, str) else str(entry.get("workload")) for entry in parsed.workloads]
+    needy = [name for name in named if name in catalogue.needs_tools]
+    if parsed.guest.image == "tiny" and needy:
+        raise UsageError(
+            f"{path}: key 'guest.image': 'tiny' holds the agent alone, and the workload {needy[0]} runs a program that "
+            "is in the image full; allowed: full; or leave the key out"
+        )
+    return parsed.guest.image or ("full" if needy else "tiny")
 
 
 def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:
@@ -262,6 +280,7 @@ def _parse_density(parsed: DensityFile, text: str, path: Path, catalogue: Catalo
         seed=0,
         cpu_quota=parsed.guest.cpu_quota,
         density=parsed.density,
+        image=parsed.guest.image or "tiny",
     )
 
 

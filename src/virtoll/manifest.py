@@ -94,6 +94,11 @@ def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site |
         raise UsageError(
             f"run {manifest.run} was begun with another build of the agent; start a new run of {experiment.name}"
         )
+    if site is not None and (manifest.image or {}).get("digest") != site.image.digest:
+        raise UsageError(
+            f"run {manifest.run} was begun with another image {site.image.name} (its kernel or packages differ); start a "
+            f"new run of {experiment.name}"
+        )
 
 
 def _brand(choice: PlatformChoice) -> str | None:
@@ -135,6 +140,7 @@ def _image(site: Site | None) -> dict[str, Any] | None:
         "digest": site.image.digest,
         "forms": {**site.image.digests, **{form.name: form.digest for form in made_forms(site.image)}},
         "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
+        **({} if site.image.tools is None else {"tools": dict(site.image.tools)}),
     }
 
 

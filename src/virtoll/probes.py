@@ -29,6 +29,8 @@ def probe(driver: Platform, choice: PlatformChoice, site: Site | None, *, anew: 
     if site is not None and site.lab.remote and not getattr(driver, "on_other_hosts", False):
         where = site.lab.name
         return Probe(False, None, f"{choice.platform} runs on this machine only; run Virtoll on {where} itself")
+    if site is not None and site.image.needs_disk and (refusal := _refuse_tools(driver, choice, site)) is not None:
+        return Probe(False, None, refusal)
     depends_on = driver.depends_on()
     if depends_on is None or site is None or site.lab.remote:
         return driver.probe(site)
@@ -40,6 +42,16 @@ def probe(driver: Platform, choice: PlatformChoice, site: Site | None, *, anew: 
     with contextlib.suppress(OSError):
         _remember(memory, found)
     return found
+
+
+def _refuse_tools(driver: Platform, choice: PlatformChoice, site: Site) -> str | None:
+    """Why guests here cannot have an image that is larger than a machine's memory; None: they can."""
+    remedy = "leave the platform out, or choose workloads that need no tools and 'guest: {image: tiny}'"
+    if site.lab.remote:
+        return f"the image {site.image.name} is for guests on this machine, not on {site.lab.name}; {remedy}"
+    if getattr(driver, "small_images_only", False):
+        return f"{choice.platform} carries an image as a whole, and {site.image.name} is too large for that; {remedy}"
+    return None
 
 
 def _key(choice: PlatformChoice, site: Site, depends_on: str) -> str:

@@ -38,6 +38,7 @@ def catalogue() -> Catalogue:
         workloads={name: workload.parameter_model for name, workload in WORKLOADS.items()},
         controls={name: platform.control_of for name, platform in PLATFORMS.items() if platform.control_of},
         studies=study_names(),
+        needs_tools=frozenset(name for name, workload in WORKLOADS.items() if workload.image == "full"),
     )
 
 
@@ -206,7 +207,7 @@ def open_site(experiment: Experiment, progress: Progress) -> Iterator[Ground]:
         return
     if experiment.testbed is not None and not experiment.testbed.this_machine:
         pinning = replace(pinning, generator_cpu=None, sink_cpu=None)
-    with open_ground(pinning, progress, testbed=experiment.testbed) as ground:
+    with open_ground(pinning, progress, experiment.image, experiment.testbed) as ground:
         yield ground
 
 

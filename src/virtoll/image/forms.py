@@ -14,9 +14,10 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import stat
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -28,10 +29,11 @@ from virtoll.image.guest import GuestImage
 
 FormName = Literal["ext4", "erofs", "oci"]
 
-_RECIPE = 1  # raise it when what is made from the same folder changes
+_RECIPE = 2  # raise it when what is made from the same folder changes
 _IDENTIFIER = "76697274-6f6c-4c00-8000-000000000001"
 _SECONDS = 1  # 0 would be taken for "now"
 _BLOCK_BYTES = 4096
+_COPIED_BYTES = 2**20  # at once
 _FREE_BYTES = 128 * 2**20  # room for what a guest writes; the file is sparse
 _PACKAGES = {"ext4": "e2fsprogs", "erofs": "erofs-utils"}
 _PROGRAMS = {"ext4": ("mke2fs", "debugfs"), "erofs": ("mkfs.erofs",), "oci": ()}
@@ -159,13 +161,23 @@ def _make_erofs(root: Path, target: Path) -> None:
 
 
 def _make_oci(root: Path, target: Path) -> None:
-    """An image layout that Podman reads (`oci-archive:`), with the `manifest.json` that `docker load` reads."""
-    layer = _tar([(name, path) for name, path in _walk(root)])
-    packed = gzip.compress(layer, compresslevel=1, mtime=0)
+    """An image layout that Podman reads (`oci-archive:`), with the `manifest.json` that `docker load` reads.
+
+    The layer goes through files: that of an image with tools would take gigabytes of memory.
+    """
+    layer, packed = target.with_suffix(".layer"), target.with_suffix(".layer.gz")
+    _write_tar(layer, list(_walk(root)))
+    with (
+        layer.open("rb") as plain,
+        packed.open("wb") as file,
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=1, mtime=0) as stream,
+    ):
+        shutil.copyfileobj(plain, stream, _COPIED_BYTES)
     configuration = _json({
         "architecture": architecture(), "os": "linux", "config": {"Env": ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"]},
         "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]}, "history": [{"created_by": "virtoll"}],
     })  # fmt: skip
+    layer.unlink()
     kind = "application/vnd.oci.image"
     manifest = _json({
         "schemaVersion": 2, "mediaType": f"{kind}.manifest.v1+json",
@@ -177,47 +189,49 @@ def _make_oci(root: Path, target: Path) -> None:
         "manifests": [_descriptor(f"{kind}.manifest.v1+json", manifest)],
     })  # fmt: skip
     docker = [{"Config": _blob(configuration), "RepoTags": None, "Layers": [_blob(packed)]}]
-    files = {
+    files: dict[str, Path | bytes] = {
         "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
         "index.json": index,
         "manifest.json": _json(docker),
         **{_blob(content): content for content in (configuration, manifest, packed)},
     }
-    target.write_bytes(_tar(sorted(files.items())))
+    _write_tar(target, sorted(files.items()))
+    packed.unlink()
 
 
 def _json(content: object) -> bytes:
     return json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
 
 
-def _digest(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+def _digest(content: bytes | Path) -> str:
+    return f"sha256:{file_digest(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest()}"
 
 
-def _blob(content: bytes) -> str:
+def _blob(content: bytes | Path) -> str:
     return f"blobs/{_digest(content).replace(':', '/')}"
 
 
-def _descriptor(media_type: str, content: bytes) -> dict[str, object]:
-    return {"mediaType": media_type, "digest": _digest(content), "size": len(content)}
+def _descriptor(media_type: str, content: bytes | Path) -> dict[str, object]:
+    size = content.stat().st_size if isinstance(content, Path) else len(content)
+    return {"mediaType": media_type, "digest": _digest(content), "size": size}
 
 
-def _tar(entries: list[tuple[str, Path]] | list[tuple[str, bytes]]) -> bytes:
+def _write_tar(target: Path, entries: Sequence[tuple[str, Path | bytes]]) -> None:
     """An uncompressed archive of files on disk or in memory, owned by root, at the one fixed time."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+    with tarfile.open(target, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, source in entries:
             entry = tarfile.TarInfo(name)
             entry.mtime = _SECONDS
-            content = b""
             if isinstance(source, bytes):
-                content, entry.mode = source, 0o644
+                entry.size, entry.mode = len(source), 0o644
+                archive.addfile(entry, io.BytesIO(source))
             elif source.is_symlink():
                 entry.type, entry.linkname, entry.mode = tarfile.SYMTYPE, str(source.readlink()), 0o777
+                archive.addfile(entry)
+            elif source.is_dir():
+                entry.type, entry.mode = tarfile.DIRTYPE, stat.S_IMODE(source.stat().st_mode)
+                archive.addfile(entry)
             else:
-                entry.mode = stat.S_IMODE(source.stat().st_mode)
-                entry.type = tarfile.DIRTYPE if source.is_dir() else tarfile.REGTYPE
-                content = b"" if source.is_dir() else source.read_bytes()
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return stream.getvalue()
+                entry.size, entry.mode = source.stat().st_size, stat.S_IMODE(source.stat().st_mode)
+                with source.open("rb") as content:
+                    archive.addfile(entry, content)

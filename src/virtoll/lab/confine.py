@@ -27,7 +27,12 @@ def main(arguments: list[str]) -> None:
 
 
 def mount_system(root: Path) -> None:
-    """The kernel's file systems below ``root`` (a folder with the mount points proc, sys, dev, run and tmp)."""
+    """The kernel's file systems below ``root`` (a folder with the mount points proc, sys, dev, run and tmp).
+
+    The root itself is mounted on itself for reading only: a program in it may be root and want to write.
+    """
+    _mount("--bind", str(root), str(root))
+    _mount("-o", "remount,bind,ro", str(root))
     _mount("-t", "proc", "proc", str(root / "proc"))
     if not _try_mount("-t", "sysfs", "sysfs", str(root / "sys")):
         _mount("--rbind", "/sys", str(root / "sys"))

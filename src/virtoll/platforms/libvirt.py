@@ -56,6 +56,7 @@ class Libvirt:
     slowdown: ClassVar[float] = 20.0
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    small_images_only: ClassVar[bool] = True
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``LibvirtParameters``."""

@@ -205,7 +205,7 @@ class MicroVm:
         return guest
 
     def _disk(self, site: Site) -> Path | None:
-        if self.parameters.root == "initramfs":
+        if self.parameters.root == "initramfs" and not site.image.needs_disk:
             return None
         try:
             return site.lab.put(image_form(site.image, "erofs").file)

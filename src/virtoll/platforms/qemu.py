@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -42,7 +42,15 @@ from virtoll.platforms.base import (
     socket_session,
 )
 from virtoll.platforms.monitor import Monitor
-from virtoll.platforms.qemu_command import MACHINES, Boot, Ends, QemuParameters, machine_command, nic_arguments
+from virtoll.platforms.qemu_command import (
+    MACHINES,
+    Boot,
+    Ends,
+    QemuParameters,
+    machine_command,
+    nic_arguments,
+    with_disk,
+)
 
 _MIB = 2**20
 _NO_PORTS: Mapping[str, Port] = {}
@@ -172,13 +180,16 @@ class Qemu:
         console = folder / "console.txt"
         # What QEMU says comes back over its process here, wherever it runs.
         output = (Path(tempfile.mkdtemp(prefix="qemu-")) if host.remote else folder) / "qemu.txt"
-        disk = None if self.parameters.disk == "none" else self._disk(site, folder)
+        parameters = with_disk(self.parameters) if site.image.needs_disk else self.parameters
+        shared = parameters.disk != self.parameters.disk
+        disk = None if parameters.disk == "none" else self._disk(site, folder, parameters, shared=shared)
         with contextlib.ExitStack() as inherited:
             ends, connect = self._ends(request, host, folder, disk, inherited)
+            ends = replace(ends, shared=shared)
             # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
             limits = request.limits(memory=False)
             group = host.group(request.name, limits) if request.cpu_quota is not None else None
-            command = self._command(request, site, console, ends, ports)
+            command = self._command(request, site, console, ends, ports, parameters)
             spawned = time.monotonic_ns()
             with output.open("wb") as stream:
                 process = host.spawn(
@@ -231,28 +242,34 @@ class Qemu:
             inherited.callback(end.close)
         return Ends(agent_end.fileno(), monitor_end.fileno(), disk), lambda: (agent, monitor)
 
-    def _disk(self, site: Site, folder: Path) -> int | Path:
-        """A copy of the image's disk form that is gone with the machine: its descriptor, or a file on another host."""
+    def _disk(self, site: Site, folder: Path, parameters: QemuParameters, *, shared: bool) -> int | Path:
+        """A copy of the image's disk form that is gone with the machine: its descriptor, or a file on another host.
+
+        ``shared``: the form itself, which is then only read.
+        """
         try:
-            form = image_form(site.image, self.parameters.filesystem)
+            form = image_form(site.image, parameters.filesystem)
         except ImageError as error:
             raise GuestError(str(error)) from error
+        if shared:
+            return site.lab.put(form.file)
         if not site.lab.remote:
             return site.lab.nameless_copy(form.file)
         site.lab.run(["cp", "--", str(site.lab.put(form.file)), str(folder / "disk")], "disk", 120.0)
         return folder / "disk"
 
     def _command(
-        self, request: GuestRequest, site: Site, console: Path, ends: Ends, ports: Mapping[str, Port]
-    ) -> list[str]:
+        self, request: GuestRequest, site: Site, console: Path, ends: Ends, ports: Mapping[str, Port],
+        parameters: QemuParameters,
+    ) -> list[str]:  # fmt: skip
         image = site.image
         initramfs = image.initramfs if ends.disk is None else image.disk_initramfs
         boot = Boot(site.lab.put(image.kernel.vmlinux or image.kernel.vmlinuz), site.lab.put(initramfs))
         own = [self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         own += ["-accel", self.accelerator, "-cpu", self.cpu_model]
-        argv = own + machine_command(self.parameters, request, boot, console, ends)
+        argv = own + machine_command(parameters, request, boot, console, ends)
         for link in request.network.links:
-            argv += nic_arguments(self.parameters, link, ports[link.name])
+            argv += nic_arguments(parameters, link, ports[link.name])
         return argv
 
 

@@ -77,6 +77,16 @@ class QemuParameters(AttachedMachine):
         return value
 
 
+def with_disk(parameters: QemuParameters) -> QemuParameters:
+    """The same with the root on a disk, for an image that is no initramfs; a disk that was asked for stays as it was.
+
+    One that nobody asked for is only read, by all guests alike: erofs, whose reading writes nothing.
+    """
+    if parameters.disk != "none":
+        return parameters.model_copy(update={"root": "disk"})
+    return parameters.model_copy(update={"disk": "virtio-blk", "root": "disk", "filesystem": "erofs"})
+
+
 def _refuse(sentence: str) -> NoReturn:
     kind = "combination"
     raise PydanticCustomError(kind, "{sentence}", {"sentence": sentence})
@@ -87,11 +97,13 @@ class Ends:
     """What the machine is started with: agent's channel, monitor, and the disk's file where it has one.
 
     Descriptors that it inherits; on another host paths: of sockets that it waits at to be connected, and of the file.
+    ``shared``: the disk's file is the cache's own, and is only read.
     """
 
     agent: int | Path
     monitor: int | Path
     disk: int | Path | None = None
+    shared: bool = False
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -124,7 +136,7 @@ def machine_command(
         "-chardev", f"file,id=console,path={console}", "-serial", "chardev:console",
         "-chardev", _socket("agent", ends.agent), *_channel_arguments(parameters),
         "-chardev", _socket("monitor", ends.monitor), "-mon", "chardev=monitor,mode=control",
-        *([] if ends.disk is None else _disk_arguments(parameters, ends.disk)),
+        *([] if ends.disk is None else _disk_arguments(parameters, ends)),
     ]  # fmt: skip
 
 
@@ -163,10 +175,10 @@ def _channel_arguments(parameters: QemuParameters) -> list[str]:
     return ["-device", _device(parameters, "virtio-serial"), "-device", "virtserialport,chardev=agent,name=virtoll"]
 
 
-def _disk_arguments(parameters: QemuParameters, disk: int | Path) -> list[str]:
+def _disk_arguments(parameters: QemuParameters, ends: Ends) -> list[str]:
     """A disk without a name: QEMU opens the descriptor that it was started with anew, with its own flags."""
-    file = f"/proc/self/fd/{disk}" if isinstance(disk, int) else disk
-    drive = f"if=none,id=disk,format=raw,file={file},cache={parameters.cache}"
+    file = f"/proc/self/fd/{ends.disk}" if isinstance(ends.disk, int) else ends.disk
+    drive = f"if=none,id=disk,format=raw,file={file},cache={parameters.cache}{',readonly=on' if ends.shared else ''}"
     device = {"virtio-blk": _device(parameters, "virtio-blk"), "ide": "ide-hd", "nvme": "nvme"}[parameters.disk]
     serial = ",serial=virtoll" if parameters.disk == "nvme" else ""
     return ["-drive", drive, "-device", f"{device},drive=disk{serial}"]

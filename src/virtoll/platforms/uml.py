@@ -20,8 +20,9 @@ import time
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from virtoll.errors import GuestError
+from virtoll.errors import GuestError, ImageError
 from virtoll.experiment import Parameters
+from virtoll.image import image_form
 from virtoll.lab.inside import wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
@@ -191,8 +192,19 @@ class UserModeLinux:
             "umid=uml", f"uml_dir={folder}/", "quiet", "panic=-1",
             "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{agent_fd},fd:{agent_fd}", "virtoll.channel=/dev/ttyS0",
             "virtoll.paced",
-            *nics,
+            *_disk(site), *nics,
         ]  # fmt: skip
+
+
+def _disk(site: Site) -> list[str]:
+    """An image that is no initramfs as the guest's root: read-only, by the one file system that this kernel has."""
+    if not site.image.needs_disk:
+        return []
+    try:
+        file = image_form(site.image, "ext4").file
+    except ImageError as error:
+        raise GuestError(str(error)) from error
+    return [f"ubd0r={file}", "virtoll.root=/dev/ubda", "virtoll.disktype=ext4"]
 
 
 def _version(site: Site) -> str:

@@ -57,6 +57,7 @@ class Vserver:
     slowdown: ClassVar[float] = 1.0
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    small_images_only: ClassVar[bool] = True
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``VserverParameters``."""

@@ -66,6 +66,7 @@ class Xen:
     slowdown: ClassVar[float] = 1.2
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    small_images_only: ClassVar[bool] = True
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``XenParameters``."""

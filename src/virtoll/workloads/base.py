@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from virtoll.agent import Caller, Ends
 from virtoll.experiment import Parameters
@@ -28,6 +28,9 @@ class Metric:
     better: str
     source: str
 
+
+# The image that holds what a workload runs: the agent alone, or the programs of Debian packages too.
+Image = Literal["tiny", "full"]
 
 DURATION = Metric("duration", "ns", "lower", "marks")
 
@@ -69,6 +72,7 @@ class Workload(Protocol):
     resource: ClassVar[str]
     parameter_model: ClassVar[type[Parameters]]
     metrics: ClassVar[tuple[Metric, ...]]
+    image: ClassVar[Image]
 
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """How long one trial takes, in seconds, where the CPU is ``slowdown`` times slower than a bare host."""
@@ -84,6 +88,7 @@ class TimedJobWorkload:
 
     job: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)
+    image: ClassVar[Image] = "tiny"
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About how long the job takes on a bare host, in seconds: for estimates and deadlines only."""

@@ -62,6 +62,7 @@ class Esxi:
     slowdown: ClassVar[float] = 1.2
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    small_images_only: ClassVar[bool] = True
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is an ``EsxiParameters``."""

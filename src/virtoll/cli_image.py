@@ -1,0 +1,106 @@
+"""``virtoll image``: build, list and show guest images."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any, get_args
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from virtoll.errors import ImageError, UsageError
+
+app = typer.Typer(help="What guests hold: the agent alone, or the workloads' tools too.", no_args_is_help=True)
+console = Console()
+
+Name = Annotated[str, typer.Argument(help="tiny, debug or full.", metavar="IMAGE")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def build(
+    name: Name = "full",
+    form: Annotated[
+        list[str] | None, typer.Option(help="Make this form now (ext4, erofs, oci), not at its first use; repeatable.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Never use the network.")] = False,
+) -> None:
+    """Make an image in the cache; a run that needs one does so too. Once built, it needs no network any more."""
+    from virtoll.image import FormName, image_form, prepare_image
+
+    for wanted in form or ():
+        if wanted not in get_args(FormName):
+            raise UsageError(f"there is no form {wanted!r} to be made; use one of {', '.join(get_args(FormName))}")
+    image = prepare_image(name, offline=offline, progress=_say)
+    known: tuple[FormName, ...] = get_args(FormName)
+    for one in known:
+        if one in (form or ()):
+            image_form(image, one, progress=_say)
+    _say(f"image {image.name} {image.digest} is in {image.root.parent}")
+
+
+@app.command("list")
+def list_images(as_json: Json = False) -> None:
+    """Every image, whether it is in the cache, and how large it is there."""
+    from virtoll.image import IMAGES, prepare_image
+
+    rows: list[dict[str, Any]] = []
+    for name, title in IMAGES.items():
+        row: dict[str, Any] = {"image": name, "title": title, "built": False, "bytes": None, "packages": None}
+        try:
+            image = prepare_image(name, offline=True)
+        except ImageError as error:
+            row["reason"] = str(error)
+        else:
+            packages = len((image.tools or {}).get("packages", {}))
+            row |= {"built": True, "digest": image.digest, "bytes": _bytes_of(image), "packages": packages}
+        rows.append(row)
+    if as_json:
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        return
+    table = Table("image", "what is in it", "built", "MB", "packages")
+    for row in rows:
+        size = "-" if row["bytes"] is None else f"{row['bytes'] / 1e6:.1f}"
+        count = "-" if row["packages"] is None else str(row["packages"])
+        table.add_row(row["image"], row["title"], "yes" if row["built"] else "no", size, count)
+    console.print(table)
+
+
+@app.command()
+def show(name: Name = "full", as_json: Json = False) -> None:
+    """What is in an image: forms with their hashes, kernel, every package with its version and licences."""
+    from virtoll.image import made_forms, prepare_image
+
+    image = prepare_image(name, offline=True)
+    forms = {**image.digests, **{form.name: form.digest for form in made_forms(image)}}
+    kernel, tools = image.kernel, dict(image.tools or {})
+    shown = {
+        "image": image.name, "digest": image.digest, "root": str(image.root), "bytes": _bytes_of(image),
+        "agent_sha256": image.agent_sha256, "forms": forms,
+        "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
+        "tools": tools or None,
+    }  # fmt: skip
+    if as_json:
+        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+        return
+    lines = [f"{image.name} {image.digest}", f"root {image.root}", f"{_bytes_of(image)} bytes"]
+    lines += [f"kernel {kernel.package} {kernel.version}", f"agent sha256:{image.agent_sha256}"]
+    lines += [f"form {form} {digest}" for form, digest in forms.items()]
+    for package, version in sorted(tools.get("packages", {}).items()):
+        lines.append(f"{package} {version}: {', '.join(tools['licences'][package])}")
+    for line in lines:
+        sys.stdout.write(line + "\n")
+
+
+def _bytes_of(image: Any) -> int:
+    """What the image's files hold together; a tree of packages was counted when it was made."""
+    if image.tools is not None:
+        return int(image.tools["bytes"]) + int(image.agent.stat().st_size)
+    return sum(path.lstat().st_size for path in image.root.rglob("*") if not path.is_dir())
+
+
+def _say(text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.file.flush()
