@@ -74,8 +74,10 @@ def show(name: Name = "full", as_json: Json = False) -> None:
     from virtoll.image import made_forms, prepare_image
 
     image = prepare_image(name, offline=True)
-    forms = {**image.digests, **{form.name: form.digest for form in made_forms(image)}}
-    kernel, tools = image.kernel, dict(image.tools or {})
+    forms: dict[str, str] = dict(image.digests)
+    forms.update({form.name: form.digest for form in made_forms(image)})
+    kernel = image.kernel
+    tools: dict[str, Any] = dict(image.tools or {})
     shown = {
         "image": image.name, "digest": image.digest, "root": str(image.root), "bytes": _bytes_of(image),
         "agent_sha256": image.agent_sha256, "forms": forms,
@@ -90,8 +92,7 @@ def show(name: Name = "full", as_json: Json = False) -> None:
     lines += [f"form {form} {digest}" for form, digest in forms.items()]
     for package, version in sorted(tools.get("packages", {}).items()):
         lines.append(f"{package} {version}: {', '.join(tools['licences'][package])}")
-    for line in lines:
-        sys.stdout.write(line + "\n")
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _bytes_of(image: Any) -> int:

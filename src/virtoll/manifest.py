@@ -96,8 +96,8 @@ def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site |
         )
     if site is not None and (manifest.image or {}).get("digest") != site.image.digest:
         raise UsageError(
-            f"run {manifest.run} was begun with another image {site.image.name} (its kernel or packages differ); start a "
-            f"new run of {experiment.name}"
+            f"run {manifest.run} was begun with another image {site.image.name} (its kernel or packages differ); "
+            f"start a new run of {experiment.name}"
         )
 
 

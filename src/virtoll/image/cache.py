@@ -55,17 +55,13 @@ class Cache:
         found = self.find(reference)
         if found is None:
             return None
-        state, note = _state_of(found), self.home / "verified" / found.name
+        state = _state_of(found)
         with contextlib.suppress(OSError):
-            if note.read_text(encoding="ascii") == state:
+            if (self.home / "verified" / found.name).read_text(encoding="ascii") == state:
                 return found
         if tree_digest(found) != found.name:
             return None
-        with contextlib.suppress(OSError):  # a cache that cannot be written is hashed each time
-            note.parent.mkdir(exist_ok=True)
-            beside = note.with_suffix(f".{os.getpid()}")
-            beside.write_text(state, encoding="ascii")
-            beside.replace(note)
+        self._note(found.name, state)
         return found
 
     def build(self, reference: str, fill: Callable[[Path], None], progress: Progress) -> Path:
@@ -107,12 +103,22 @@ class Cache:
                 target.rename(fresh / "damaged")
             if not target.exists():
                 content.rename(target)
+                self._note(target.name, _state_of(target))
             pointer = fresh / "pointer"
             pointer.symlink_to(Path("..") / "objects" / target.name)
             pointer.replace(self.home / "refs" / reference)
             return target
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
+
+    def _note(self, name: str, state: str) -> None:
+        """Remembers in which state an object's files had the hash that it is named by."""
+        note = self.home / "verified" / name
+        with contextlib.suppress(OSError):  # a cache that cannot be written is hashed each time
+            note.parent.mkdir(exist_ok=True)
+            beside = note.with_suffix(f".{os.getpid()}")
+            beside.write_text(state, encoding="ascii")
+            beside.replace(note)
 
     def _sweep(self) -> tuple[Path, ...]:
         """Only with the lock held: whoever made these folders is gone."""
