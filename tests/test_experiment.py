@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,18 @@ def test_the_control_is_found_by_what_it_controls() -> None:
 
 def test_sizes_may_have_units() -> None:
     assert experiments.parsed(guest={"memory": "256MiB"}).memory_bytes == 256 * 2**20
+
+
+def test_the_image_is_what_was_asked_for_or_what_the_workloads_need() -> None:
+    assert experiments.parsed().image == "tiny"
+    assert experiments.parsed(guest={"image": "full"}).image == "full"
+    needy = replace(catalogue(), needs_tools=frozenset({"superpi"}))
+    other, tools = {"workload": "forkwait"}, {"workload": "superpi", "digits": [10, 20]}
+    assert experiments.parsed(needy, workloads=[other]).image == "tiny"
+    assert experiments.parsed(needy, workloads=[other, "superpi"]).image == "full"
+    assert experiments.parsed(needy, workloads=[other, tools]).image == "full"
+    with pytest.raises(UsageError, match=r"key 'guest.image': 'tiny' holds the agent alone, and the workload superpi"):
+        experiments.parsed(needy, workloads=["superpi"], guest={"image": "tiny"})
 
 
 @pytest.mark.parametrize("command", ["run", "plan"])

@@ -74,8 +74,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         "held": "errors fleet ground lab nested progress remote testbed",
         "cli_testbed": "errors held image lab nested",
         "cli_image": "errors image",
-        "cli": "cleaning cli_image cli_testbed doctor errors experiment hosts image lab manifest nested plan platforms progress "
-        "report run samples shell unprivileged workloads",
+        "cli": "cleaning cli_image cli_testbed doctor errors experiment hosts image lab manifest nested plan platforms "
+        "progress report run samples shell unprivileged workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from virtoll.platforms.fake import Fake, FakeParameters
 
 class Counting(Fake):
     """A model that counts how often it is tried, and whose outcome depends on something."""
+
+    small_images_only = False
 
     def __init__(self, depends: str | None, outcome: Probe) -> None:
         super().__init__(FakeParameters())
@@ -47,6 +50,19 @@ def site(digest: str = "sha256:23") -> Site:
 def ask(driver: Counting, *, label: str = "x", digest: str = "sha256:23", anew: bool = False, cost: float = 1) -> Probe:
     choice = PlatformChoice(label, "fake", FakeParameters(cost=cost))
     return probes.probe(driver, choice, site(digest), anew=anew)
+
+
+def test_who_carries_an_image_as_a_whole_is_not_asked_for_one_with_tools() -> None:
+    image = dataclasses.replace(site().image, name="full", tools={"packages": {}})
+    driver, choice = Counting(None, GOOD), PlatformChoice("x", "fake", FakeParameters())
+    assert probes.probe(driver, choice, Site(site().lab, image)) == GOOD
+    driver.small_images_only = True
+    said = probes.probe(driver, choice, Site(site().lab, image))
+    assert not said.available
+    assert said.reason is not None
+    assert said.reason.startswith("fake carries an image as a whole, and full is too large for that; ")
+    assert probes.probe(driver, choice, site()) == GOOD
+    assert driver.tried == 2
 
 
 def test_a_quick_probe_is_made_every_time(memory: Path) -> None:

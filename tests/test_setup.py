@@ -38,6 +38,14 @@ def test_each_machine_needs_its_own_emulator() -> None:
     assert not [name for name in setup.needed_packages("riscv64") if name.startswith("qemu")]
 
 
+def test_only_those_who_want_the_tools_need_what_makes_their_image() -> None:
+    assert "mmdebstrap" not in setup.needed_packages("x86_64", platforms=True)
+    for more in ({"tools": True}, {"dev": True}):
+        needed = setup.needed_packages("x86_64", **more)
+        assert "mmdebstrap" in needed
+        assert len(needed) == len(set(needed))
+
+
 def test_the_sentence_has_the_exact_command() -> None:
     assert setup.missing_sentence(["kmod", "runc"]) == (
         "Debian packages are missing, install them with: "

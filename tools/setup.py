@@ -62,6 +62,12 @@ PLATFORM_PACKAGES = (
     "user-mode-linux",
     "xorriso",
 )
+# What the image with the workloads' tools is made by (`--tools`): no experiment of the agent's own jobs needs it.
+TOOLS_PACKAGES = (
+    "erofs-utils",  # that image as a machine's root
+    "mmdebstrap",
+    "util-linux",  # setpriv, unshare: an ended build leaves nothing
+)
 # A package that brings the same program and that must not be removed in favour of Debian's own.
 STANDS_IN = {"runc": "containerd.io"}
 RUST_ADVICE = "Rust is missing: install stable Rust (cargo and rustc), for example with rustup, and call this again."
@@ -75,11 +81,17 @@ class SetupError(Exception):
         self.exit_code = exit_code
 
 
-def needed_packages(machine: str, *, dev: bool = False, platforms: bool = False) -> tuple[str, ...]:
-    """Debian packages that Virtoll (with `dev` its tests, with `platforms` all platforms) needs here, sorted."""
+def needed_packages(
+    machine: str, *, dev: bool = False, platforms: bool = False, tools: bool = False
+) -> tuple[str, ...]:
+    """Debian packages that Virtoll needs here, sorted.
+
+    With `dev` its tests, with `platforms` all platforms, with `tools` the image that holds the workloads' tools.
+    """
     qemu = QEMU_PACKAGES.get(machine)
     more = (*(DEV_PACKAGES if dev else ()), *(PLATFORM_PACKAGES if dev or platforms else ()))
-    return tuple(sorted((*COMMON_PACKAGES, *((qemu,) if qemu else ()), *more)))
+    more += TOOLS_PACKAGES if dev or tools else ()
+    return tuple(sorted({*COMMON_PACKAGES, *((qemu,) if qemu else ()), *more}))
 
 
 def parse_installed(listing: str) -> frozenset[str]:
@@ -109,9 +121,9 @@ def missing_sentence(packages: Sequence[str]) -> str:
     return f"Debian packages are missing, install them with: sudo {shlex.join(install_command(packages))}"
 
 
-def install_packages(machine: str, *, root: bool, dev: bool = False, platforms: bool = False) -> None:
+def install_packages(needed: Sequence[str], *, root: bool) -> None:
     """Installs what is missing when root, else raises with the exact command."""
-    missing = missing_packages(needed_packages(machine, dev=dev, platforms=platforms))
+    missing = missing_packages(needed)
     if not missing:
         return
     if not root:
@@ -250,9 +262,9 @@ def build_products(python: Path, *, dev: bool) -> None:
     run([python, "-m", "virtoll.fetched", *(["--dev"] if dev else [])])
 
 
-def build_images(python: Path) -> None:
+def build_images(python: Path, *, tools: bool) -> None:
     """Builds the guest images that are not in the cache yet."""
-    run([python, "-m", "virtoll.image", "--quiet", "tiny", "debug"])
+    run([python, "-m", "virtoll.image", "--quiet", "tiny", "debug", *(["full"] if tools else [])])
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -260,6 +272,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Makes a clone of Virtoll ready to measure.")
     parser.add_argument("--dev", action="store_true", help="also what the tests and checkers need")
     parser.add_argument("--platforms", action="store_true", help="also what every platform of this host needs")
+    parser.add_argument("--tools", action="store_true", help="also the image with the workloads' tools (a minute)")
     parser.add_argument("--only", choices=("packages", "venv", "agent", "image", "products"), help="one step alone")
     return parser.parse_args(arguments)
 
@@ -268,7 +281,8 @@ def set_up(options: argparse.Namespace) -> None:
     """All steps in order, or the one that was asked for."""
     only: str | None = options.only
     if only in {None, "packages"}:
-        install_packages(platform.machine(), root=os.geteuid() == 0, dev=options.dev, platforms=options.platforms)
+        needed = needed_packages(platform.machine(), dev=options.dev, platforms=options.platforms, tools=options.tools)
+        install_packages(needed, root=os.geteuid() == 0)
     if only in {None, "agent"}:
         host_triple()  # before the long steps: a missing compiler is said at once
     python = ROOT / ".venv" / "bin" / "python"
@@ -277,7 +291,7 @@ def set_up(options: argparse.Namespace) -> None:
     if only in {None, "agent"}:
         build_agent()
     if only in {None, "image"}:
-        build_images(python)
+        build_images(python, tools=options.tools)
     if only == "products" or (only is None and (options.dev or options.platforms)):
         build_products(python, dev=options.dev)
 

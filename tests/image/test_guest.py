@@ -116,7 +116,7 @@ def test_a_missing_agent_says_how_to_build_it(cache: Cache, tmp_path: Path) -> N
 
 
 def test_an_unknown_image_names_the_known_ones(cache: Cache) -> None:
-    with pytest.raises(UsageError, match="use one of tiny, debug"):
+    with pytest.raises(UsageError, match="use one of tiny, debug, full"):
         prepare_image("huge", cache=cache)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from virtoll.experiment import Experiment, parse_experiment
+from virtoll.experiment import Catalogue, Experiment, parse_experiment
 from virtoll.run import catalogue
 
 FILE = Path("experiments/example.yaml")
@@ -29,9 +29,9 @@ def text(**changed: Any) -> str:
     return yaml.safe_dump(document(**changed), sort_keys=False)
 
 
-def parsed(**changed: Any) -> Experiment:
-    """The same, read and checked; its file is named ``FILE`` in complaints."""
-    return parse_experiment(text(**changed), FILE, catalogue())
+def parsed(known: Catalogue | None = None, /, **changed: Any) -> Experiment:
+    """The same, read and checked; its file is named ``FILE`` in complaints. ``known``: names that it may use."""
+    return parse_experiment(text(**changed), FILE, known or catalogue())
 
 
 def write(folder: Path, **changed: Any) -> Path:

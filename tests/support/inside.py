@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from tests.support.commands import REPOSITORY, environment
 
-from virtoll.image import IMAGES, prepare_image
+from virtoll.image import prepare_image
 from virtoll.lab import residue
 from virtoll.lab.init import prepare_mounts
 from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab, probe_namespaces
@@ -72,7 +72,7 @@ def _run_inside(nodeids: list[str], config: pytest.Config) -> dict[str, list[dic
     reason = probe_namespaces()
     if reason is not None:
         pytest.skip(reason)
-    for name in IMAGES:
+    for name in ("tiny", "debug"):
         prepare_image(name)  # there is no way to a package mirror from inside
     with _lab() as lab_id, tempfile.NamedTemporaryFile(suffix=".jsonl", dir="/var/tmp") as file:
         variables = environment(**{LAB_VARIABLE: lab_id, REPORTS_VARIABLE: file.name})

@@ -109,11 +109,13 @@ def install(
     variant: str = "apt",
     licences: bool = False,
     source: str | None = None,
+    mode: str | None = None,
 ) -> dict[str, str]:
     """Installs packages of a suite of Debian into a new folder, their own scripts run in it; package -> version.
 
     The mirror is the one that this host's own sources name, unless a `source` (a line of sources.list) is given.
-    `variant`: mmdebstrap's, what comes besides the packages; `licences`: keep each package's copyright file.
+    `variant` and `mode`: mmdebstrap's, what comes besides the packages, and how their scripts are run; `licences`: keep
+    each package's copyright file.
     Everything in the folder belongs to who calls, and it has no device nodes. As an ordinary user it needs
     subordinate user ids (/etc/subuid). Raises ImageError where mmdebstrap is missing or fails.
     """
@@ -128,11 +130,17 @@ def install(
     apart = ["setpriv", "--pdeathsig", "KILL"]
     apart += ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"] if root else []
     beside = {"TMPDIR": str(tree.parent)} if root else {}  # a user's subordinate ids may not enter the user's folders
-    run([
-        *apart, "mmdebstrap", f"--mode={'root' if root else 'unshare'}", f"--variant={variant}", "--format=tar",
+    mode = mode or ("root" if root else "unshare")
+    find_program("mmdebstrap")
+    command: list[str | Path] = [
+        *apart, "mmdebstrap", f"--mode={mode}", f"--variant={variant}", "--format=tar",
         '--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Check-Valid-Until "false"',
         "--dpkgopt=force-unsafe-io", *left_out, *kept, f"--include={','.join(names)}", suite, archive, source,
-    ], environment={"SOURCE_DATE_EPOCH": _INSTALLED_SECONDS, **beside})  # fmt: skip
+    ]  # fmt: skip
+    answer = _run(command, more={"SOURCE_DATE_EPOCH": _INSTALLED_SECONDS, **beside})
+    if answer.returncode != 0:  # the first complaint has the cause, the last one only says that it failed
+        words = [line for line in answer.stderr.splitlines() if line.startswith("E: ")] or ["no message"]
+        raise ImageError(f"mmdebstrap failed with exit code {answer.returncode}: {words[0].removeprefix('E: ')}")
     tree.mkdir()
     run(["tar", "--extract", "--file", archive, "--directory", tree, "--no-same-owner", "--exclude=./dev/*"])
     archive.unlink()

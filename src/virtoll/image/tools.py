@@ -26,12 +26,13 @@ _VERSION = 1  # raise it when what is made from the same recipe changes
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is to be in a tree. `variant`: mmdebstrap's; `source`: a line of sources.list, not this host's mirror."""
+    """What is to be in a tree. `variant`, `mode`: mmdebstrap's; `source`: a line of sources.list, not this host's."""
 
     suite: str
     packages: tuple[str, ...]
     variant: str = "apt"
     source: str | None = None
+    mode: str | None = None
 
 
 # One release for every host, so that two hosts compare the same tools. netperf and lmbench are non-free there.
@@ -105,7 +106,7 @@ def _fill(folder: Path, recipe: Recipe, progress: Progress) -> None:
     tree = folder.parent / "tree"
     packages = debian.install(
         tree, recipe.suite, recipe.packages, progress,
-        components="main", variant=recipe.variant, licences=True, source=recipe.source,
+        components="main", variant=recipe.variant, licences=True, source=recipe.source, mode=recipe.mode,
     )  # fmt: skip
     licences = read_licences(tree)
     tidy(tree)

@@ -1,0 +1,238 @@
+"""The image full: by mmdebstrap out of a mirror that the test makes; what went in is told, nothing non-free goes in."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.image.test_initramfs import read_archive
+
+from virtoll.errors import ImageError
+from virtoll.image import FULL, Cache, GuestImage, Recipe, debian, default_cache, image_form, prepare_image
+from virtoll.image.cache import file_digest
+from virtoll.image.guest import built_agent
+from virtoll.image.licences import Installed, licence_names, refuse_other_components
+from virtoll.image.tools import prepare_tools
+
+made_by_mmdebstrap = [
+    pytest.mark.network,  # of the kernel's package alone
+    pytest.mark.root,
+    pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="mmdebstrap is not installed"),
+]
+FREE = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\nLicense: Expat\n"
+
+
+@dataclass
+class Mirror:
+    """A folder that apt takes for a mirror, with packages of the test's own."""
+
+    folder: Path
+    index: list[str] = field(default_factory=list)
+
+    def add(
+        self, name: str, *, section: str = "utils", licence: str | None = FREE, depends: str = "",
+        program: bytes | None = None,
+    ) -> None:  # fmt: skip
+        """A package with /usr/share/NAME/word, which holds "from NAME", and a copyright file where it has a licence.
+
+        ``program``: what is to be /usr/bin/busybox.
+        """
+        tree = self.folder / "trees" / name
+        files = {f"usr/share/{name}/word": f"from {name}\n"}
+        files["DEBIAN/control"] = (
+            f"Package: {name}\nVersion: 1.2-3\nArchitecture: all\nMaintainer: A <a@example.org>\n"
+            f"Section: {section}\n{f'Depends: {depends}' + chr(10) if depends else ''}Description: for a test\n"
+        )
+        if licence is not None:
+            files[f"usr/share/doc/{name}/copyright"] = licence
+        for path, text in files.items():
+            (tree / path).parent.mkdir(parents=True, exist_ok=True)
+            (tree / path).write_text(text, encoding="utf-8")
+        if program is not None:
+            (tree / "usr/bin").mkdir(parents=True)
+            (tree / "usr/bin/busybox").write_bytes(program)
+            (tree / "usr/bin/busybox").chmod(0o755)
+        deb = self.folder / f"{name}.deb"
+        subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, deb], check=True, capture_output=True)
+        facts = f"Filename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {file_digest(deb)}\n"
+        self.index.append(files["DEBIAN/control"] + facts)
+        (self.folder / "Packages").write_text("\n".join(self.index), encoding="utf-8")
+
+    def recipe(self, *names: str) -> Recipe:
+        """These packages out of this mirror, and nothing besides."""
+        return Recipe("bookworm", names, "custom", f"deb [trusted=yes] copy:{self.folder} ./", "chrootless")
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Mirror:
+    """With the package `word`, which needs `needed`."""
+    (tmp_path / "mirror").mkdir()
+    made = Mirror(tmp_path / "mirror")
+    made.add("word", depends="needed")
+    made.add("needed", licence="Under the GPL: /usr/share/common-licenses/GPL-2.\n")
+    return made
+
+
+Build = Callable[..., GuestImage]
+
+
+@pytest.fixture
+def build(mirror: Mirror, backed_cache: Cache, fake_agent: Path) -> Build:
+    """The image full with other packages."""
+
+    def built(*names: str, cache: Cache = backed_cache, offline: bool = False) -> GuestImage:
+        recipe = mirror.recipe(*(names or ("word",)))
+        return prepare_image("full", cache=cache, agent=fake_agent, recipe=recipe, offline=offline)
+
+    return built
+
+
+def silent(_: str) -> None:
+    """Says nothing."""
+
+
+class TestBuilt:
+    """What mmdebstrap makes."""
+
+    pytestmark = made_by_mmdebstrap
+
+    def test_it_holds_the_packages_the_agent_and_nothing_of_this_host(self, build: Build, fake_agent: Path) -> None:
+        image = build()
+        for name in ("word", "needed"):
+            assert (image.root / f"usr/share/{name}/word").read_text(encoding="ascii") == f"from {name}\n"
+        assert (image.root / "init").read_bytes() == fake_agent.read_bytes()
+        assert {"dev", "proc", "run", "sys", "tmp"} <= {path.name for path in image.root.iterdir()}
+        assert list((image.root / "dev").iterdir()) == []
+        assert (image.root / "etc/hostname").read_text(encoding="ascii") == "guest\n"
+        assert (image.root / "etc/resolv.conf").read_bytes() == b""
+        text = b"".join(path.read_bytes() for path in (image.root / "etc").rglob("*") if path.is_file())
+        assert b"copy:" not in text
+        assert all((path.lstat().st_uid, path.lstat().st_gid) == (0, 0) for path in image.root.rglob("*"))
+        assert image.tools is not None
+        assert image.tools["packages"] == {"word": "1.2-3", "needed": "1.2-3"}
+        assert image.tools["licences"] == {"word": ["Expat"], "needed": ["GPL-2"]}
+        assert image.tools["wanted"] == ["word"]
+        assert image.tools["bytes"] > 0
+
+    def test_a_machine_is_given_it_as_a_disk_and_not_in_memory(self, build: Build, cache: Cache) -> None:
+        image = build()
+        assert image.needs_disk
+        for archive in (image.initramfs, image.disk_initramfs):
+            names = {entry.path for entry in read_archive(archive.read_bytes())}
+            assert "init" in names
+            assert not any(name.startswith("usr/") for name in names)
+        with tarfile.open(image_form(image, "oci", cache=cache).file) as layout:
+            manifest = json.load(layout.extractfile("manifest.json"))  # type: ignore[arg-type]
+            with tarfile.open(fileobj=layout.extractfile(manifest[0]["Layers"][0])) as layer:
+                assert {"init", "usr/share/word/word"} <= set(layer.getnames())
+        disk = image_form(image, "ext4", cache=cache).file
+        said = subprocess.run(["debugfs", "-R", "cat /usr/share/word/word", disk], capture_output=True, check=True)
+        assert said.stdout == b"from word\n"
+
+    def test_once_built_it_needs_neither_mirror_nor_program(
+        self, build: Build, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        image = build()
+        shutil.rmtree(mirror.folder)
+        monkeypatch.setattr(debian, "_run", lambda *_, **__: pytest.fail("a program was started"))
+        assert build(offline=True) == image
+
+    def test_the_same_packages_give_the_same_bytes(self, build: Build, tmp_path: Path) -> None:
+        other = Cache(tmp_path / "other", (*default_cache().others, default_cache().home))
+        assert build(cache=other).digest == build().digest
+
+    def test_another_agent_takes_no_more_room(
+        self, build: Build, mirror: Mirror, backed_cache: Cache, fake_agent: Path
+    ) -> None:
+        first, file = build(), Path("usr/share/word/word")
+        fake_agent.write_bytes(b"\x7fELF another")
+        second = build()
+        assert second.digest != first.digest
+        assert (second.root / file).stat().st_ino == (first.root / file).stat().st_ino
+        tree = prepare_tools(backed_cache, mirror.recipe("word"), offline=True, progress=silent, whole=True)
+        assert (tree.root / file).read_text(encoding="ascii") == "from word\n"
+        assert not (tree.root / "init").exists()
+
+    def test_a_damaged_tree_is_not_built_upon(self, build: Build, fake_agent: Path) -> None:
+        first = build()
+        (first.root / "usr/share/word/word").write_text("damaged\n", encoding="ascii")
+        fake_agent.write_bytes(b"\x7fELF another")
+        assert (build().root / "usr/share/word/word").read_text(encoding="ascii") == "from word\n"
+
+    @pytest.mark.parametrize(
+        ("section", "licence", "sentence"),
+        [
+            ("non-free/net", FREE, r"not of Debian's component main.*: other \(non-free/net\)\."),
+            ("net", None, r"the package other has no copyright file"),
+        ],
+    )
+    def test_what_is_not_known_to_be_free_is_refused(
+        self, build: Build, mirror: Mirror, backed_cache: Cache, section: str, licence: str | None, sentence: str
+    ) -> None:
+        mirror.add("other", section=section, licence=licence)
+        with pytest.raises(ImageError, match=sentence):
+            build("word", "other")
+        assert list((backed_cache.home / "building").iterdir()) == []
+        assert not list((backed_cache.home / "refs").glob("tools-*"))
+
+    def test_a_package_that_there_is_not_is_one_sentence(self, build: Build) -> None:
+        with pytest.raises(ImageError, match="mmdebstrap failed with exit code") as raised:
+            build("nothing-like-it")
+        assert "\n" not in str(raised.value)
+
+
+def test_offline_without_a_cache_says_what_to_run(cache: Cache) -> None:
+    with pytest.raises(ImageError, match="run 'virtoll image build full' with a network"):
+        prepare_tools(cache, offline=True, progress=silent)
+
+
+def test_without_mmdebstrap_it_says_what_to_install(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(debian, "_SYSTEM_FOLDERS", "/nowhere")
+    with pytest.raises(ImageError, match=r"which is missing: apt-get install mmdebstrap\."):
+        prepare_tools(cache, progress=silent)
+
+
+def test_a_component_before_the_section_is_refused() -> None:
+    refuse_other_components((Installed("fio", "fio", "utils"), Installed("x", "x", "main/net")))
+    with pytest.raises(ImageError, match=r"netperf \(non-free/net\), lmbench \(non-free/utils\)"):
+        refuse_other_components(
+            (Installed("netperf", "netperf", "non-free/net"), Installed("lmbench", "lmbench", "non-free/utils"))
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (FREE + "\nFiles: a\nLicense:  GPL-2+\n text\n\nLicense: GPL-2+\n", ("Expat", "GPL-2+")),
+        ("see /usr/share/common-licenses/GPL-3.\nand `/usr/share/common-licenses/LGPL'", ("GPL-3", "LGPL")),
+        ("License: is a word in this prose\n", ("in its own words, see its copyright file",)),
+        ("", ("in its own words, see its copyright file",)),
+    ],
+)
+def test_names_of_licences(text: str, names: tuple[str, ...]) -> None:
+    assert licence_names(text) == names
+
+
+def test_the_real_image_holds_every_tool() -> None:
+    if not built_agent().exists():
+        pytest.skip("no agent is built: make agent")
+    try:
+        image = prepare_image("full", offline=True)
+    except ImageError as error:
+        pytest.skip(f"{error} (or make tools)")
+    assert image.tools is not None
+    assert set(FULL.packages) <= set(image.tools["packages"])
+    assert set(image.tools["licences"]) == set(image.tools["packages"])
+    programs = ("bonnie++", "bzip2", "dbench", "fio", "gcc", "httperf", "iperf", "iperf3", "make", "mariadbd", "nginx")
+    for program in (*programs, "povray", "rsync", "stress", "stress-ng", "sysbench"):
+        found = [image.root / place / program for place in ("usr/bin", "usr/sbin")]
+        assert any(path.exists() and os.access(path, os.X_OK) for path in found), program
+    assert (image.root / "usr/src/linux-source-6.1.tar.xz").is_file()
