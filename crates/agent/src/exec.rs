@@ -10,6 +10,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::Error;
 use virtoll_proto::request::Exec;
@@ -28,6 +29,32 @@ const PORTION_BYTES: usize = 16 << 10;
 /// # Errors
 /// `bad-request` for an empty `argv`, `system` if the process cannot be started or waited for.
 pub fn run(request: &Exec, signals: &ChildSignals) -> Result<Value, Error> {
+    Ok(follow(request, signals)?.answer())
+}
+
+/// A process that has ended, and what it wrote.
+pub struct Finished {
+    running: Running,
+    ended: Ended,
+}
+
+impl Finished {
+    /// The answer as the protocol has it.
+    pub fn answer(self) -> Value {
+        self.running.answer(self.ended)
+    }
+
+    /// SHA-256 (hex) of what is kept of its standard output.
+    pub fn output_sha256(&self) -> String {
+        format!("{:x}", Sha256::digest(&self.running.stdout.bytes))
+    }
+}
+
+/// Runs a process to its end.
+///
+/// # Errors
+/// As `run`.
+pub fn follow(request: &Exec, signals: &ChildSignals) -> Result<Finished, Error> {
     let mut command = command(&request.argv)?;
     if let Some(environment) = &request.env {
         command.env_clear().envs(environment);
@@ -45,7 +72,7 @@ pub fn run(request: &Exec, signals: &ChildSignals) -> Result<Value, Error> {
         .follow(signals)
         .inspect_err(|_| running.kill())
         .map_err(|cause| Error::system(format!("exec {name}: wait"), &cause))?;
-    Ok(running.answer(ended))
+    Ok(Finished { running, ended })
 }
 
 /// A command with the default search path where the environment has none.

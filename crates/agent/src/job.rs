@@ -7,6 +7,7 @@ use virtoll_proto::{Edge, Error, Event};
 
 use crate::channel::Channel;
 use crate::marks::PreparedMarks;
+use crate::sys::ChildSignals;
 use crate::workloads::{self, Outcome};
 
 /// The guest's clocks at an edge, read just before the mark leaves, so that the way of the mark cancels out.
@@ -25,8 +26,13 @@ impl Reading {
 ///
 /// # Errors
 /// `bad-request` for an unknown job or parameter, `system` for a mark that cannot be sent, or the job's own.
-pub fn run(id: u64, request: Run, channel: &mut Channel) -> Result<Value, Error> {
-    let workload = workloads::parse(&request.job, request.parameters)?;
+pub fn run(
+    id: u64,
+    request: Run,
+    channel: &mut Channel,
+    signals: &ChildSignals,
+) -> Result<Value, Error> {
+    let workload = workloads::parse(&request.job, request.parameters, signals)?;
     let marks = request.marks.as_ref().map(PreparedMarks::new).transpose()?;
     let send = |edge| marks.as_ref().map_or(Ok(()), |marks| marks.send(edge));
     let before = process_and_children_cpu();

@@ -177,7 +177,7 @@ impl Session {
             Operation::Facts => Ok(facts::collect()),
             Operation::Counters(wanted) => counters::collect(&wanted),
             Operation::Network(wanted) => network::apply(&wanted),
-            Operation::Run(run) => job::run(request.id, run, &mut self.channel),
+            Operation::Run(run) => job::run(request.id, run, &mut self.channel, &self.signals),
             Operation::Exec(command) => exec::run(&command, &self.signals),
             Operation::Shutdown => Ok(json!({})),
             Operation::Terminal(wanted) => self.open_terminal(&wanted),

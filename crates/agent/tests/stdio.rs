@@ -100,6 +100,42 @@ fn facts_are_complete() {
 }
 
 #[test]
+fn a_program_runs_between_its_marks_and_is_told_whole() {
+    let mut agent = Agent::start("guest");
+    let mut run = |argv: &[&str], stdin: Option<&str>, timeout_ns: u64| {
+        let parameters = json!({
+            "argv": argv, "env": null, "directory": "/", "stdin": stdin, "timeout_ns": timeout_ns, "limit_bytes": 100,
+        });
+        let id =
+            agent.send("run", json!({"job": "program", "parameters": parameters, "marks": null}));
+        let answer = agent.answer(id);
+        let edges = [agent.event(), agent.event()].map(|event| event["edge"].clone());
+        assert_eq!(edges, ["start", "end"], "{argv:?}");
+        answer
+    };
+    let long_ns = 60_000_000_000;
+    let cat = run(&["cat"], Some("d29yZA=="), long_ns)["ok"].take();
+    assert_eq!(cat["result"]["status"], 0);
+    assert_eq!(cat["result"]["stdout"], "d29yZA==");
+    assert_eq!(cat["check"], "98c1eb4ee93476743763878fcb96a25fbc9a175074d64004779ecb5242f645e6");
+    let slept = run(&["sleep", "0.2"], None, long_ns)["ok"].take();
+    let guest = &slept["guest"];
+    let edge = |name: &str| guest[name].as_u64().unwrap();
+    assert!(edge("end_monotonic_ns") - edge("start_monotonic_ns") >= 200_000_000);
+    let failed = run(&["sh", "-c", "echo words >&2; exit 7"], None, long_ns)["ok"].take();
+    assert_eq!(
+        (&failed["result"]["status"], &failed["result"]["stderr"]),
+        (&json!(7), &json!("d29yZHMK"))
+    );
+    let late = run(&["sleep", "60"], None, 50_000_000)["ok"].take();
+    assert_eq!(
+        (&late["result"]["timed_out"], &late["result"]["signal"]),
+        (&json!(true), &json!(9))
+    );
+    assert_eq!(run(&["/no/such/program"], None, long_ns)["error"]["kind"], "system");
+}
+
+#[test]
 fn workloads_have_marks_and_check_values() {
     let mut agent = Agent::start("guest");
     let jobs = [
@@ -136,6 +172,9 @@ fn workloads_have_marks_and_check_values() {
         let fields = json!({"job": job, "parameters": parameters, "marks": null});
         assert_eq!(agent.refused("run", fields).0, "bad-request", "{job}");
     }
+    let no_program =
+        json!({"job": "program", "parameters": {"argv": [], "timeout_ns": 1, "limit_bytes": 1}});
+    assert_eq!(agent.refused("run", no_program).0, "bad-request");
     let too_much = json!({"job": "masr", "parameters": {"size_bytes": 1_u64 << 50}, "marks": null});
     assert_eq!(agent.refused("run", too_much).0, "limit");
 }

@@ -330,7 +330,7 @@ def _coverages(analysis: Analysis) -> str:
 
 def _versions(analysis: Analysis) -> list[tuple[str, str]]:
     manifest = analysis.data.manifest
-    image, agent = _flat(manifest.image or {}), _flat(manifest.agent or {})
+    image, agent = _flat(_shortened(manifest.image or {})), _flat(manifest.agent or {})
     rows = [
         ("run", manifest.run),
         ("virtoll", manifest.virtoll),
@@ -342,6 +342,16 @@ def _versions(analysis: Analysis) -> list[tuple[str, str]]:
     rows += [(f"agent {name}", value) for name, value in agent]
     rows += [(f"image {name}", value) for name, value in image]
     return rows + [(f"pinning {name}", value) for name, value in _flat(manifest.pinning or {})]
+
+
+def _shortened(image: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of an image with tools the packages that were asked for; the manifest has all others, and the licences."""
+    tools = image.get("tools")
+    if tools is None:
+        return image
+    versions = {name: tools["packages"].get(name) for name in tools["wanted"]}
+    kept = {name: value for name, value in tools.items() if name not in ("packages", "licences", "wanted")}
+    return {**image, "tools": {**kept, "packages": len(tools["packages"]), "package": versions}}
 
 
 def _flat(block: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

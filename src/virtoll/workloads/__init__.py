@@ -4,9 +4,12 @@ A new workload is one file here and one line below (``CONTRIBUTING.md`` has the 
 """
 
 from virtoll.workloads.base import Workload
+from virtoll.workloads.bzip2 import Bzip2
 from virtoll.workloads.forkwait import ForkWait
 from virtoll.workloads.forward import Forward
 from virtoll.workloads.masr import Masr
 from virtoll.workloads.superpi import SuperPi
+from virtoll.workloads.sysbench_cpu import SysbenchCpu
 
-WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in (Forward(), SuperPi(), Masr(), ForkWait())}
+_ALL: tuple[Workload, ...] = (Forward(), SuperPi(), Bzip2(), SysbenchCpu(), Masr(), ForkWait())
+WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

@@ -3,12 +3,15 @@
 mod forkwait;
 mod idle;
 mod masr;
+mod program;
 mod superpi;
 mod sys;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use virtoll_proto::{Error, request};
+
+use crate::sys::ChildSignals;
 
 /// What a job returns when its end mark has left.
 pub struct Outcome {
@@ -33,19 +36,24 @@ pub trait Workload {
     fn run(&self) -> Result<Box<dyn Done>, Error>;
 }
 
-/// The job of that name with its parameters.
+/// The job of that name with its parameters; `signals` tell the end of a program.
 ///
 /// # Errors
 /// `bad-request` for an unknown name or parameter, or a value outside its range.
-pub fn parse(name: &str, parameters: Map<String, Value>) -> Result<Box<dyn Workload>, Error> {
+pub fn parse<'a>(
+    name: &str,
+    parameters: Map<String, Value>,
+    signals: &'a ChildSignals,
+) -> Result<Box<dyn Workload + 'a>, Error> {
     Ok(match name {
         "superpi" => Box::new(read::<superpi::SuperPi>(name, parameters)?.checked()?),
         "masr" => Box::new(read::<masr::Masr>(name, parameters)?.checked()?),
         "forkwait" => Box::new(read::<forkwait::ForkWait>(name, parameters)?),
         "idle" => Box::new(read::<idle::Idle>(name, parameters)?),
+        "program" => Box::new(program::Program::checked(read(name, parameters)?, signals)?),
         _ => {
             return Err(Error::bad_request(format!(
-                "no job {name:?}; there are superpi, masr, forkwait and idle"
+                "no job {name:?}; there are superpi, masr, forkwait, idle and program"
             )));
         }
     })

@@ -1,0 +1,91 @@
+"""sysbench cpu: all primes up to a limit by trial division, a given number of times. CPU: division, square roots.
+
+The work is given and the time is measured (``--time=0``), because the tool's own way round would have the guest's clock
+decide when it ends.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from virtoll.agent import Caller
+from virtoll.experiment import Parameters
+from virtoll.workloads.programs import ProgramWorkload, Said, run
+
+_FIGURES = {
+    "events_per_second": (r"^\s*events per second:\s+([0-9.]+)$", float),
+    "total_seconds": (r"^\s*total time:\s+([0-9.]+)s$", float),
+    "events": (r"^\s*total number of events:\s+([0-9]+)$", int),
+    "latency_average_ms": (r"^\s*avg:\s+([0-9.]+)$", float),
+    "latency_p95_ms": (r"^\s*95th percentile:\s+([0-9.]+)$", float),
+}
+
+
+class SysbenchCpuParameters(Parameters):
+    """``events``: how often all primes up to ``maximum_prime`` are sought, by ``threads`` together."""
+
+    events: int = Field(default=1000, ge=1, le=100_000_000)
+    maximum_prime: int = Field(default=10_000, ge=3, le=10_000_000)
+    threads: int = Field(default=1, ge=1, le=1024)
+
+
+class SysbenchCpu(ProgramWorkload):
+    """The check value is the number of events that the tool counted."""
+
+    name: ClassVar[str] = "sysbench-cpu"
+    title: ClassVar[str] = "sysbench cpu"
+    resource: ClassVar[str] = "CPU"
+    parameter_model: ClassVar[type[Parameters]] = SysbenchCpuParameters
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 0.4 ms an event up to 10 000, growing with the power 3/2 of the limit."""
+        wanted = _checked(parameters)
+        return 0.1 + 0.4e-3 * wanted.events * math.pow(wanted.maximum_prime / 10_000, 1.5)
+
+    def command(self, parameters: Parameters) -> list[str]:
+        """A given number of events, without a limit of time."""
+        wanted = _checked(parameters)
+        return [
+            "sysbench", "cpu", f"--threads={wanted.threads}", f"--events={wanted.events}", "--time=0",
+            f"--cpu-max-prime={wanted.maximum_prime}", "run",
+        ]  # fmt: skip
+
+    def prepare(self, guest: Caller, parameters: Parameters) -> str | None:
+        """Have the program and its libraries in the guest's page cache: reading them from a disk is not the work."""
+        del parameters
+        run(guest, ["sysbench", "--version"], 600.0)
+        return None
+
+    def figures(self, said: Said) -> dict[str, Any]:
+        """The tool's own rate, time and latencies, by the guest's clock."""
+        return parse(said.output)
+
+    def check(self, guest: Caller, parameters: Parameters, figures: dict[str, Any]) -> str:
+        """What the tool counted."""
+        del guest, parameters
+        return str(figures["events"])
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """What was asked for."""
+        return str(_checked(parameters).events)
+
+
+def parse(output: str) -> dict[str, Any]:
+    """Rate (1/s), time (s), number of events and latencies (ms) as sysbench 1.0 prints them; ValueError otherwise."""
+    found: dict[str, Any] = {}
+    for name, (pattern, kind) in _FIGURES.items():
+        match = re.search(pattern, output, re.MULTILINE)
+        if match is None:
+            raise ValueError(f"no {name.replace('_', ' ')} in it")
+        found[name] = kind(match[1])
+    return found
+
+
+def _checked(parameters: Parameters) -> SysbenchCpuParameters:
+    if not isinstance(parameters, SysbenchCpuParameters):
+        raise TypeError("SysbenchCpuParameters expected")
+    return parameters
