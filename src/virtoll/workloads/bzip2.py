@@ -1,4 +1,4 @@
-"""bzip2 -9 of a file of compressed data (Camargos et al. 2008, 4.5: an installation disc's image). CPU and cache.
+"""bzip2 -9 of a file of compressed data (Camargos et al. 2008, Figure 4: an installation disc's image). CPU and cache.
 
 The file is the beginning of the kernel's source as Debian ships it: like the paper's disc it holds packed data, which
 bzip2 can hardly make smaller. It lies in the guest's memory (/tmp), so that no disk is measured.
@@ -21,7 +21,7 @@ _NATIVE_BYTES_PER_SECOND = 8e6
 
 
 class Bzip2Parameters(Parameters):
-    """``size``: how much is compressed, a multiple of 64 KiB; quick 4 MiB, the paper's disc had some 430 MB.
+    """``size``: how much is compressed, a multiple of 64 KiB; quick 4 MiB, the paper's disc is larger than what this source has.
 
     The guest's memory must hold the file, its compressed form and 8 MB of bzip2's own.
     """
