@@ -124,7 +124,7 @@ def compressing(unpacked: str = "abc", **timed: Any) -> Guest:
 
 def test_bzip2_is_right_when_what_comes_out_again_is_what_went_in() -> None:
     guest = compressing()
-    measured = measure(guest, "bzip2", size="1MiB")
+    measured = measure(guest, "bzip2", size_bytes="1MiB")
     assert measured.problem is None
     assert measured.check == {"value": "abc", "expected": "abc", "ok": True}
     assert measured.clock is not None

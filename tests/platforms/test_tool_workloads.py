@@ -15,7 +15,7 @@ from virtoll.workloads import WORKLOADS
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
-SMALL: dict[str, dict[str, Any]] = {"bzip2": {"size": "512KiB"}, "sysbench-cpu": {"events": 20}}
+SMALL: dict[str, dict[str, Any]] = {"bzip2": {"size_bytes": "512KiB"}, "sysbench-cpu": {"events": 20}}
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _LIMITING = ("memory", "cpu", "unified")
+_LOCKED = {"nosuid": os.ST_NOSUID, "nodev": os.ST_NODEV, "noexec": os.ST_NOEXEC, "noatime": os.ST_NOATIME}
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
@@ -32,7 +33,10 @@ def mount_system(root: Path) -> None:
     The root itself is mounted on itself for reading only: a program in it may be root and want to write.
     """
     _mount("--bind", str(root), str(root))
-    _mount("-o", "remount,bind,ro", str(root))
+    # An ordinary user's namespace may not take away what the file system below was mounted with.
+    flags = os.statvfs(root).f_flag
+    kept = [name for name, flag in _LOCKED.items() if flags & flag]
+    _mount("-o", ",".join(["remount", "bind", "ro", *kept]), str(root))
     _mount("-t", "proc", "proc", str(root / "proc"))
     if not _try_mount("-t", "sysfs", "sysfs", str(root / "sys")):
         _mount("--rbind", "/sys", str(root / "sys"))

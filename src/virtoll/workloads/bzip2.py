@@ -21,12 +21,12 @@ _NATIVE_BYTES_PER_SECOND = 8e6
 
 
 class Bzip2Parameters(Parameters):
-    """``size``: how much is compressed, a multiple of 64 KiB; quick 4 MiB, the paper's disc is larger than what this source has.
+    """``size_bytes``: how much is compressed, a multiple of 64 KiB; quick 4 MiB, the paper's was a whole disc.
 
     The guest's memory must hold the file, its compressed form and 8 MB of bzip2's own.
     """
 
-    size: ByteSize = Field(default=ByteSize(4 * 2**20), ge=_BLOCK_BYTES, le=128 * 2**20, multiple_of=_BLOCK_BYTES)
+    size_bytes: ByteSize = Field(default=ByteSize(4 * 2**20), ge=_BLOCK_BYTES, le=128 * 2**20, multiple_of=_BLOCK_BYTES)
 
 
 class Bzip2(ProgramWorkload):
@@ -96,4 +96,4 @@ def _sha256(guest: Caller, seconds: float) -> str:
 def _size(parameters: Parameters) -> int:
     if not isinstance(parameters, Bzip2Parameters):
         raise TypeError("Bzip2Parameters expected")
-    return int(parameters.size)
+    return int(parameters.size_bytes)
