@@ -113,6 +113,33 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.network
+def test_images_are_listed_and_shown() -> None:
+    assert virtoll("image", "build", "tiny").returncode == 0
+    rows = {row["image"]: row for row in as_json("image", "list")}
+    assert list(rows) == ["tiny", "debug", "full"]
+    assert rows["tiny"]["built"]
+    assert rows["tiny"]["bytes"] > 1_000_000
+    shown = as_json("image", "show", "tiny")
+    assert shown["digest"] == rows["tiny"]["digest"]
+    assert set(shown["forms"]) >= {"folder", "initramfs", "initramfs-disk"}
+    assert shown["tools"] is None
+    assert shown["digest"] in virtoll("image", "show", "tiny").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["image", "show", "huge"], "There is no image 'huge': use one of tiny, debug, full."),
+        (["image", "build", "tiny", "--form", "zip"], "there is no form 'zip' to be made; use one of ext4, erofs, oci"),
+    ],
+)
+def test_an_image_or_form_that_there_is_not_exits_with_2(arguments: list[str], sentence: str) -> None:
+    finished = virtoll(*arguments)
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert finished.stderr == f"virtoll: {sentence}\n"
+
+
 def test_versions_agree() -> None:
     finished = virtoll("--version")
     assert (finished.returncode, finished.stdout) == (0, f"virtoll {__version__}\n")

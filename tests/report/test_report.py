@@ -148,6 +148,8 @@ def test_the_pages_numbers_are_the_analysiss(reports: Callable[[str], ReportResu
     for limit in built.analysis.detectable.values():
         assert units.percent(limit.factor - 1) in text
     assert "relative numbers only" in text
+    assert all(word in text for word in ("image tools package fio", "3.33-3", "image tools packages"))
+    assert "zlib1g" not in text
     rows = list(csv.DictReader((built.path.parent / "tables" / "cells.csv").open()))
     assert len(rows) == len(built.analysis.data.trials)
     values = {(int(row["trial"]), row["metric"]): float(row["value"]) for row in rows}

@@ -93,8 +93,10 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
         "command": ["virtoll", "run", "quick"], "baseline": truth.baseline, "control": truth.control,
         "platforms": [_platform(label, truth) for label in truth.costs], "metrics": _metrics(),
         "plan": {"seed": truth.seed, "estimated_seconds": 300, "trials": planned}, "host": host,
-        "image": {"name": "tiny", "digest": "sha256:" + "d" * 64,
-                  "kernel": {"package": "linux-image-6.1.0-56-amd64", "version": "6.1.192-2", "sha256": "e" * 64}},
+        "image": {"name": "full", "digest": "sha256:" + "d" * 64,
+                  "kernel": {"package": "linux-image-6.1.0-56-amd64", "version": "6.1.192-2", "sha256": "e" * 64},
+                  "tools": {"suite": "bookworm", "wanted": ["fio"], "packages": {"fio": "3.33-3", "zlib1g": "1:1.2.13"},
+                            "licences": {"fio": ["GPL-2"], "zlib1g": ["Zlib"]}, "bytes": 2**20}},
         "agent": {"version": "0.1.0", "protocol": 1, "build": "0123456789ab", "sha256": "a" * 64, "bytes": 1234567},
         "pinning": {"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1},
     }  # fmt: skip
