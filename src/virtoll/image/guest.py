@@ -197,9 +197,10 @@ def _write_folder(root: Path, entries: list[initramfs.Entry]) -> None:
 
 
 def _add_agent(root: Path, tools: Path, program: bytes) -> None:
-    """The tools' tree with the agent as /init. Its files are the same ones under a second name, where that can be:
+    """The tools' tree with the agent as /init; its files are the same ones under a second name, where that can be.
 
-    a new build of the agent then takes no gigabyte more. (Another user's files cannot be linked; they are copied.)
+    So a new build of the agent takes no gigabyte more. Another user's files cannot be linked, and are copied. A link
+    changes the inode's time, so that other images with these files are hashed once more when they are used next.
     """
     shutil.copytree(tools, root, symlinks=True, copy_function=_link_or_copy)
     for name in _MOUNT_POINTS:
