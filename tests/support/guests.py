@@ -148,6 +148,7 @@ NESTED: dict[str, Kind] = {
         slow=True,
         variant=True,
     ),
+    "nested-virtualbox": Kind("virtualbox", host="nested:virtualbox", kernel="image", vlans=True, slow=True),
     "nested-xen-pvh": Kind("xen", {"type": "pvh"}, host="nested:xen", kernel="image", vlans=True, slow=True),
 }
 NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
@@ -273,6 +274,9 @@ def kill(live: Connected) -> None:
     if name.startswith("qemu"):
         running = [line for line in site.run(["ps"], "look").splitlines() if live.bench.network.sink.guest_mac in line]
         site.run(["kill", "-KILL", *(line.split()[0] for line in running if "{" not in line)], "kill")
+    elif name == "virtualbox":
+        rows = [line for line in site.run(["ps"], "look").splitlines() if "VBoxHeadless" in line]
+        site.run(["kill", "-KILL", *(row.split()[0] for row in rows if domain_of(live) in row)], "kill")
     elif name == "xen":
         site.run(["xl", "destroy", domain_of(live)], "kill")
     else:
@@ -284,6 +288,8 @@ def left_of(live: Connected) -> list[str]:
     if live.kind.platform.startswith("qemu"):
         processes = live.site.lab.run(["ps"], "look").splitlines()
         return [line for line in processes if any(link.guest_mac in line for link in live.bench.network.links)]
+    if live.kind.platform == "virtualbox":
+        return [line for line in live.site.lab.run(["ps"], "look").splitlines() if domain_of(live) in line]
     if live.kind.platform == "xen":
         return [name for name in domains(live.site.lab) if name == domain_of(live)]
     raise NotImplementedError(f"what {live.kind.platform} has left")

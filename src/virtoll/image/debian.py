@@ -97,6 +97,35 @@ def fetch_closure(folder: Path, names: Sequence[str], progress: Progress) -> dic
         return versions
 
 
+def install(tree: Path, suite: str, names: Sequence[str], progress: Progress) -> dict[str, str]:
+    """Installs packages of a suite of Debian into a new folder, their own scripts run in it; package -> version.
+
+    The mirror is the one that this host's own sources name. Raises ImageError where mmdebstrap is missing or fails.
+    """
+    progress(f"installing {', '.join(names)} of Debian {suite} into a folder (some minutes)")
+    tree.mkdir()
+    # A mirror may be behind with a suite that changes each day; what it has is signed all the same.
+    source = f"deb [check-valid-until=no] {_mirror()} {suite} main contrib"
+    run([
+        "mmdebstrap", f"--mode={'root' if os.geteuid() == 0 else 'unshare'}", "--variant=apt", "--format=directory",
+        '--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Check-Valid-Until "false"',
+        "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
+        "--dpkgopt=path-exclude=/usr/share/locale/*", f"--include={','.join(names)}", suite, tree, source,
+    ])  # fmt: skip
+    shown = run(["dpkg-query", f"--admindir={tree / 'var/lib/dpkg'}", "--show", "--showformat=${Package} ${Version}\n"])
+    return dict(line.split() for line in shown.splitlines() if len(line.split()) == 2)
+
+
+def _mirror() -> str:
+    """The address of the Debian mirror that this host's sources name for its own release."""
+    lines = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"]).splitlines()
+    for line in lines:
+        words = line.split()
+        if len(words) == 3 and words[2] == "main" and "-" not in words[1]:
+            return words[0]
+    raise ImageError("this host's apt sources name no Debian release with the component main; add Debian's mirror.")
+
+
 def unpack(package: Package, folder: Path) -> None:
     """Unpacks a package's files below a folder."""
     run(["dpkg-deb", "--extract", package.file, folder])

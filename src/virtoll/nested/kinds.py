@@ -16,6 +16,8 @@ class TestbedKind:
 
     ``modules`` are loaded at its start; ``start`` is the part of its init that makes the product ready: lines of a
     shell script. ``hypervisor``: the file that is booted in the kernel's place, by multiboot, with its own arguments.
+    ``suite``: the packages are installed, from this suite of Debian, into a folder, because their own scripts make what
+    is needed (kernel modules by dkms); kernel and modules are then those of that folder.
     """
 
     name: str
@@ -30,6 +32,7 @@ class TestbedKind:
     console: str = "ttyS0"
     hypervisor: str | None = None
     hypervisor_arguments: str = ""
+    suite: str | None = None
 
 
 _COMMON_PACKAGES = ("busybox-static", "bash", "iproute2", "dropbear-bin", "util-linux", "libgcc-s1")
@@ -86,4 +89,37 @@ XEN = TestbedKind(
     hypervisor_arguments="console=com1 com1=115200,8n1 dom0_mem=1024M,max:1024M",
 )  # fmt: skip
 
-TESTBEDS: dict[str, TestbedKind] = {"xen": XEN, "kvm": KVM}
+_VIRTUALBOX = "usr/lib/virtualbox"
+VIRTUALBOX = TestbedKind(
+    name="virtualbox",
+    title="VirtualBox 7.2 of Debian unstable, under emulated AMD-V",
+    # With -cpu max its guest never leaves the reset vector; with AVX the guest's first process dies in a signal.
+    cpu="EPYC,-monitor,-xsave,-avx,-avx2",
+    memory_mib=3072,
+    packages=(
+        *_COMMON_PACKAGES, "ethtool", "kmod", "linux-image-cloud-amd64", "linux-headers-cloud-amd64", "virtualbox",
+        "virtualbox-dkms",
+    ),
+    programs=(
+        *_COMMON_PROGRAMS, "usr/sbin/ethtool", "usr/bin/taskset",
+        *(
+            f"{_VIRTUALBOX}/{name}"
+            for name in (
+                "VBoxManage", "VBoxHeadless", "VBoxSVC", "VBoxXPCOMIPCD.so", "VBoxDD.so", "VBoxDD2.so", "VBoxDDU.so",
+                "VBoxRT.so", "VBoxVMM.so", "VBoxXPCOM.so", "VBoxHeadless.so", "VBoxGuestControlSvc.so",
+                "VBoxGuestPropSvc.so", "VBoxHostChannel.so", "VBoxSharedFolders.so", "VBoxSharedClipboard.so",
+                "VBoxDragAndDropSvc.so", "VBoxVMMPreload.so", "components/VBoxC.so", "components/VBoxSVCM.so",
+                "components/VBoxXPCOMIPCC.so",
+            )
+        ),
+    ),
+    modules=("virtio_pci", "virtio_net", "bridge", "tun", "veth", "vboxdrv", "vboxnetflt", "vboxnetadp"),
+    data=(f"{_VIRTUALBOX}/VBoxDDR0.r0", f"{_VIRTUALBOX}/VMMR0.r0", f"{_VIRTUALBOX}/components/"),
+    start=(
+        f"ln -sf /{_VIRTUALBOX}/VBoxManage /usr/bin/VBoxManage",
+        "mkdir -p /tmp /root; chmod 1777 /tmp; hostname virtualbox; echo 127.0.0.1 localhost virtualbox >/etc/hosts",
+    ),
+    suite="sid",
+)  # fmt: skip
+
+TESTBEDS: dict[str, TestbedKind] = {"xen": XEN, "kvm": KVM, "virtualbox": VIRTUALBOX}

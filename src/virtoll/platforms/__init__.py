@@ -21,6 +21,7 @@ from virtoll.platforms.openvz import OpenVz
 from virtoll.platforms.podman import Podman
 from virtoll.platforms.qemu import QemuKvm, QemuTcg
 from virtoll.platforms.uml import UserModeLinux
+from virtoll.platforms.virtualbox import VirtualBox
 from virtoll.platforms.vserver import Vserver
 from virtoll.platforms.xen import Xen
 
@@ -41,6 +42,7 @@ PLATFORMS: dict[str, type[Platform]] = {
     "qemu-kvm": QemuKvm,
     "libvirt": Libvirt,
     "xen": Xen,
+    "virtualbox": VirtualBox,
     "firecracker": Firecracker,
     "cloud-hypervisor": CloudHypervisor,
     "esxi": Esxi,
