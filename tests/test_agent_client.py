@@ -122,6 +122,12 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one() -> None:
         assert client.call("facts") == {"which": "right"}
 
 
+def test_an_answer_that_is_on_its_way_at_the_deadline_is_awaited() -> None:
+    with stub("slow-answer") as (client, _):
+        client.wait_ready(READY_SECONDS)
+        assert client.call("clocks", deadline_seconds=0.5) == {"letters": "x" * 40}
+
+
 def test_an_agent_that_dies_in_a_call() -> None:
     with stub("dies") as (client, _):
         client.wait_ready(READY_SECONDS)

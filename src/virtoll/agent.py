@@ -22,6 +22,7 @@ PROTOCOL = 1
 MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0
+_ARRIVING_SECONDS = 5.0
 _REBUILD = "rebuild agent and image with 'make agent image'"
 
 Answer = dict[str, Any]
@@ -116,7 +117,7 @@ class AgentClient:
         return self.call("hello", deadline_seconds=max(1.0, deadline - time.monotonic()), protocol=PROTOCOL)
 
     def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
-        """Ask one operation; ``AgentError`` when it refuses, ``GuestDied`` when no answer comes."""
+        """Ask one operation; ``AgentError`` when it refuses, ``GuestDied`` when no answer begins to come in time."""
         number = self.post(op, **fields)
         deadline = time.monotonic() + deadline_seconds
         while True:
@@ -184,7 +185,10 @@ class AgentClient:
         return self._held.popleft() if self._held else self._receive(deadline)
 
     def _receive(self, deadline: float) -> Answer | None:
-        """The next protocol message, or None at the deadline; raises ``GuestDied`` at the stream's end."""
+        """The next protocol message, or None at the deadline; raises ``GuestDied`` at the stream's end.
+
+        A message of which more arrives is not late: a serial line may be as slow as it likes, but must go on.
+        """
         while True:
             line = self._take_line()
             if line is not None:
@@ -206,6 +210,8 @@ class AgentClient:
                 self._ended = True
                 raise GuestDied(f"{self.who} ended while it was needed")
             self._buffer += chunk
+            if self._buffer.startswith(b"{"):
+                deadline = max(deadline, time.monotonic() + _ARRIVING_SECONDS)
 
     def _take_line(self) -> bytes | None:
         end = self._buffer.find(b"\n", self._scanned)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 READY = {"event": "ready", "protocol": 1, "version": "0.1.0", "build": "stub", "seat": "guest", "pid": 1}
@@ -61,6 +62,11 @@ def main(behaviour: str) -> None:
         following = hear()
         say({"id": number, "ok": {"which": "late"}})
         say({"id": following["id"], "ok": {"which": "right"}})
+    elif behaviour == "slow-answer":
+        answer = json.dumps({"id": serve()["id"], "ok": {"letters": "x" * 40}}) + "\n"
+        for letter in answer:
+            say_raw(letter.encode())
+            time.sleep(0.02)
     elif behaviour == "dies":
         serve()
         sys.exit(3)

@@ -29,7 +29,7 @@ _STEP_SECONDS = 120.0
 _PROBE_SECONDS = 240.0
 _WINDOW_BYTES = 512  # the UART's far end takes what it can, and its queue is short
 _LINE = (
-    "console=ttyS0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests no5lvl virtoll.channel=/dev/ttyS0 "
+    "console=ttyS0,115200 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests no5lvl virtoll.channel=/dev/ttyS0 "
     "virtoll.paced"
 )
 _OFFLOADS = ("rx", "tx", "tso", "gso", "gro")
