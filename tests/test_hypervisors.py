@@ -144,13 +144,33 @@ def test_the_firmware_switch_is_read_from_the_register(
     assert (found is not None and "switched off in the firmware" in found[0]) == off
 
 
-def test_kvm_and_virtualbox_exclude_each_other_as_the_kernel_says(tmp_path: Path) -> None:
-    files = {"sys/module/kvm_intel/x": ""}
-    assert exclusion(machine(tmp_path, files, programs=["VBoxManage"], release="6.1.0")) is None
-    assert exclusion(machine(tmp_path, files, release="6.12.0")) is None
-    assert exclusion(machine(tmp_path, files, programs=["VBoxManage"], release="6.12.0")) is not None
-    files |= {"sys/module/kvm/parameters/enable_virt_at_load": "N"}
-    assert exclusion(machine(tmp_path, files, programs=["VBoxManage"], release="6.12.0")) is None
+@pytest.mark.parametrize(
+    ("kernel", "product", "held", "words"),
+    [
+        ("6.1.0", "7.0.20", "", None),
+        ("6.12.7", "7.0.20", "Y", "boot with kvm.enable_virt_at_load=0"),
+        ("6.12.7", "7.0.20", "N", None),
+        ("6.12.7", "7.2.14", "Y", "boot with kvm.enable_virt_at_load=0"),
+        ("6.18.2-amd64", "7.2.8", "Y", "boot with kvm.enable_virt_at_load=0"),
+        ("6.18.2-amd64", "7.2.14_Debian r163906 (0x00330005)", "Y", None),
+        ("6.18.2-amd64", "7.2.14_Debian r163906 (0x00330005)", "N", "remove enable_virt_at_load=0"),
+    ],
+)
+def test_kvm_and_virtualbox_exclude_each_other_by_their_versions(
+    tmp_path: Path, kernel: str, product: str, held: str, words: str | None
+) -> None:
+    files = {
+        "sys/module/kvm_intel/x": "",
+        "sys/module/kvm/parameters/enable_virt_at_load": held,
+        "sys/module/vboxdrv/version": product,
+    }
+    found = exclusion(machine(tmp_path, files, programs=["VBoxManage"], release=kernel))
+    assert found is None if words is None else found is not None and words in found
+    assert exclusion(machine(tmp_path, files, release=kernel)) is None
+
+
+def test_without_kvm_virtualbox_is_not_excluded(tmp_path: Path) -> None:
+    assert exclusion(machine(tmp_path, {}, programs=["VBoxManage"], release="6.12.0")) is None
 
 
 def test_an_empty_machine_has_no_hypervisor_but_seven_answers(tmp_path: Path) -> None:

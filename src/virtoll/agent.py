@@ -83,7 +83,8 @@ class AgentClient:
     """A session with a real agent. ``who`` names it in messages; ``console`` collects what is not the protocol.
 
     ``window_bytes``: the channel is paced, and at most so much of a request is on the way that was not taken; None: the
-    channel has flow control of its own.
+    channel has flow control of its own. ``wake_seconds``: an answer that does not begin to come in so long is asked for
+    by an empty line, again at twice that and so on, because an emulated serial line may lose an interrupt; None: never.
     """
 
     reader: int
@@ -98,6 +99,7 @@ class AgentClient:
     _ended: bool = False
     _closed: bool = False
     window_bytes: int | None = None
+    wake_seconds: float | None = None
     _sent_bytes: int = 0
     _taken_bytes: int = 0
     _held: deque[Answer] = field(default_factory=deque)
@@ -119,9 +121,14 @@ class AgentClient:
     def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
         """Ask one operation; ``AgentError`` when it refuses, ``GuestDied`` when no answer begins to come in time."""
         number = self.post(op, **fields)
-        deadline = time.monotonic() + deadline_seconds
+        asked = time.monotonic()
+        deadline, wake_seconds = asked + deadline_seconds, self.wake_seconds
         while True:
-            message = self._next_message(deadline)
+            message = self._next_message(min(deadline, asked + (wake_seconds or deadline_seconds)))
+            if message is None and wake_seconds is not None and time.monotonic() < deadline:
+                self._write_whole(b"\n")
+                wake_seconds *= 2
+                continue
             if message is None:
                 raise GuestDied(f"{self.who} did not answer '{op}' within {deadline_seconds:g} s")
             if self._take_event(message):

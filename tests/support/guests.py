@@ -39,6 +39,7 @@ class Kind:
     ``root``: the file system of its root, where that is on a disk.
     ``ipv6`` and ``vlans``: whether it can be configured so; None: as the host's kernel can.
     ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
+    ``serial``: its channel is a UART that is emulated twice and carries a kilobyte a second.
     ``host``: where it is, as an experiment names it; None: this machine.
     """
 
@@ -53,6 +54,7 @@ class Kind:
     vlans: bool | None = None
     variant: bool = False
     root: str | None = None
+    serial: bool = False
     host: str | None = None
 
 
@@ -148,7 +150,9 @@ NESTED: dict[str, Kind] = {
         slow=True,
         variant=True,
     ),
-    "nested-virtualbox": Kind("virtualbox", host="nested:virtualbox", kernel="image", vlans=True, slow=True),
+    "nested-virtualbox": Kind(
+        "virtualbox", host="nested:virtualbox", kernel="image", vlans=True, slow=True, serial=True
+    ),
     "nested-xen-pvh": Kind("xen", {"type": "pvh"}, host="nested:xen", kernel="image", vlans=True, slow=True),
 }
 NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")

@@ -138,7 +138,7 @@ class VirtualBox:
             undo.callback(_quietly, lambda: do("controlvm", name, "poweroff"))
             do("startvm", name, "--type", "headless")
             console = host.connect(folder / "uart", request.name, 60.0).detach()
-            agent = AgentClient(console, console, request.name, window_bytes=_WINDOW_BYTES)
+            agent = AgentClient(console, console, request.name, window_bytes=_WINDOW_BYTES, wake_seconds=2.0)
             if request.cpus:
                 _pin(host, name, request.cpus)
             kept = undo.pop_all()
