@@ -22,7 +22,7 @@ PROTOCOL = 1
 MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0
-_ARRIVING_SECONDS = 5.0
+_ARRIVING_SECONDS = 15.0
 _REBUILD = "rebuild agent and image with 'make agent image'"
 
 Answer = dict[str, Any]
@@ -85,6 +85,7 @@ class AgentClient:
     ``window_bytes``: the channel is paced, and at most so much of a request is on the way that was not taken; None: the
     channel has flow control of its own. ``wake_seconds``: an answer that does not begin to come in so long is asked for
     by an empty line, again at twice that and so on, because an emulated serial line may lose an interrupt; None: never.
+    ``patience``: deadlines are so many times longer, for a channel whose speed says nothing of its guest.
     """
 
     reader: int
@@ -100,6 +101,7 @@ class AgentClient:
     _closed: bool = False
     window_bytes: int | None = None
     wake_seconds: float | None = None
+    patience: float = 1.0
     _sent_bytes: int = 0
     _taken_bytes: int = 0
     _held: deque[Answer] = field(default_factory=deque)
@@ -121,7 +123,7 @@ class AgentClient:
     def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
         """Ask one operation; ``AgentError`` when it refuses, ``GuestDied`` when no answer begins to come in time."""
         number = self.post(op, **fields)
-        asked = time.monotonic()
+        asked, deadline_seconds = time.monotonic(), deadline_seconds * self.patience
         deadline, wake_seconds = asked + deadline_seconds, self.wake_seconds
         while True:
             message = self._next_message(min(deadline, asked + (wake_seconds or deadline_seconds)))

@@ -22,6 +22,7 @@ from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
 from virtoll.platforms.libvirt import LibvirtGuest
 from virtoll.platforms.managed import ManagedMachine
+from virtoll.platforms.virtualbox import machines
 from virtoll.platforms.xen import domains
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
@@ -279,8 +280,8 @@ def kill(live: Connected) -> None:
         running = [line for line in site.run(["ps"], "look").splitlines() if live.bench.network.sink.guest_mac in line]
         site.run(["kill", "-KILL", *(line.split()[0] for line in running if "{" not in line)], "kill")
     elif name == "virtualbox":
-        rows = [line for line in site.run(["ps"], "look").splitlines() if "VBoxHeadless" in line]
-        site.run(["kill", "-KILL", *(row.split()[0] for row in rows if domain_of(live) in row)], "kill")
+        running = [pid for pid, machine_name in machines(site) if machine_name == domain_of(live)]
+        site.run(["kill", "-KILL", *running], "kill")
     elif name == "xen":
         site.run(["xl", "destroy", domain_of(live)], "kill")
     else:
@@ -293,7 +294,7 @@ def left_of(live: Connected) -> list[str]:
         processes = live.site.lab.run(["ps"], "look").splitlines()
         return [line for line in processes if any(link.guest_mac in line for link in live.bench.network.links)]
     if live.kind.platform == "virtualbox":
-        return [line for line in live.site.lab.run(["ps"], "look").splitlines() if domain_of(live) in line]
+        return [name for _, name in machines(live.site.lab) if name == domain_of(live)]
     if live.kind.platform == "xen":
         return [name for name in domains(live.site.lab) if name == domain_of(live)]
     raise NotImplementedError(f"what {live.kind.platform} has left")

@@ -8,6 +8,7 @@ to one end of a veth pair, whose other end is a port of the link's bridge.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,9 @@ _LINE = (
     "console=ttyS0,115200 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests no5lvl virtoll.channel=/dev/ttyS0 "
     "virtoll.paced"
 )
+_TAKEN = re.compile(r"VERR_(VMX_IN_VMX_ROOT_MODE|SVM_IN_USE|SVM_HOST_SVME_NOT_ENABLED)")
+_MACHINE = re.compile(r"VBoxHeadless --comment (\S+) ")
+_OURS = re.compile(r"(virtoll-[0-9a-f]{12})-")
 _OFFLOADS = ("rx", "tx", "tso", "gso", "gro")
 
 
@@ -84,7 +88,7 @@ class VirtualBox:
         try:
             version = f"VirtualBox {place.lab.run(['VBoxManage', '--version'], 'probe').splitlines()[-1].strip()}"
         except GuestError as error:
-            return Probe(False, None, f"{error}: install VirtualBox with its kernel module")
+            return Probe(False, None, f"{error}: VirtualBox with its kernel module")
         try:
             place.lab.run(["test", "-r", "/dev/vboxdrv", "-a", "-w", "/dev/vboxdrv"], "probe")
         except GuestError:
@@ -94,7 +98,8 @@ class VirtualBox:
         try:
             self._start(request, place).stop()
         except GuestError as error:
-            return Probe(False, version, f"no guest boots: {error}")
+            taken = "; 'virtoll doctor' says why KVM keeps the CPU from it" if _TAKEN.search(str(error)) else ""
+            return Probe(False, version, f"no guest boots: {error}{taken}")
         return Probe(True, version, None)
 
     def start(self, request: GuestRequest, site: Site | None) -> ManagedMachine:
@@ -113,23 +118,14 @@ class VirtualBox:
         def do(*words: str, role: str = f"guest {request.name}") -> str:
             return host.run([*manage, *words], role, _STEP_SECONDS)
 
-        machines = folder / "machines"
+        base = folder / "machines"
         with contextlib.ExitStack() as undo:
             network = site.require_network() if request.network.links else None
             adapters = undo.enter_context(_adapters(host, network, request.network))
             undo.callback(host.guard([*manage, "unregistervm", name, "--delete"]))
             undo.callback(host.guard([*manage, "controlvm", name, "poweroff"]))
             spawned = time.monotonic_ns()
-            do(
-                "createvm",
-                "--name",
-                name,
-                "--ostype",
-                "Linux_64",
-                "--register",
-                "--basefolder",
-                str(folder / "machines"),
-            )
+            do("createvm", "--name", name, "--ostype", "Linux_64", "--register", "--basefolder", str(base))
             undo.callback(_quietly, lambda: _unregister(do, name))
             do("modifyvm", name, *self._settings(request, adapters, folder / "uart"))
             do("storagectl", name, "--name", "cd", "--add", "ide")
@@ -138,7 +134,9 @@ class VirtualBox:
             undo.callback(_quietly, lambda: do("controlvm", name, "poweroff"))
             do("startvm", name, "--type", "headless")
             console = host.connect(folder / "uart", request.name, 60.0).detach()
-            agent = AgentClient(console, console, request.name, window_bytes=_WINDOW_BYTES, wake_seconds=2.0)
+            agent = AgentClient(
+                console, console, request.name, window_bytes=_WINDOW_BYTES, wake_seconds=2.0, patience=4.0
+            )
             if request.cpus:
                 _pin(host, name, request.cpus)
             kept = undo.pop_all()
@@ -147,7 +145,7 @@ class VirtualBox:
             spawned_monotonic_ns=spawned,
             pause=lambda: do("controlvm", name, "pause"), unpause=lambda: do("controlvm", name, "resume"),
             destroy=lambda: None, cleanup=[kept.close],
-            consoles={"virtualbox.txt": machines / name / "Logs" / "VBox.log"},
+            consoles={"virtualbox.txt": base / name / "Logs" / "VBox.log"},
         )  # fmt: skip
         guest.wait_ready(request.deadline_seconds)
         return guest
@@ -208,6 +206,27 @@ def _adapter(host: GuestHost, network: HostNetwork, link: Link) -> Iterator[str]
             withdraw()
 
 
+def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset()) -> list[str]:
+    """End machines of runs which are not among ``alive`` (labs' ids); what was ended. Nothing else.
+
+    A machine is registered with its run's own settings folder alone, so with its process all of it is gone that the
+    product holds.
+    """
+    removed = []
+    for pid, name in machines(host):
+        made = _OURS.match(name)
+        if made is not None and made[1] not in alive:
+            host.run(["kill", "-KILL", pid], "leftovers")
+            removed.append(f"VirtualBox machine {name}")
+    return removed
+
+
+def machines(host: GuestHost) -> list[tuple[str, str]]:
+    """The machines that run there, of whatever user and settings folder: process and name."""
+    lines = host.run(["ps", "axww"], "machines").splitlines()
+    return [(line.split()[0], found[1]) for line in lines if (found := _MACHINE.search(line)) is not None]
+
+
 def _unregister(do: Any, name: str) -> None:
     """Until its session is unlocked, which takes a moment after the machine has gone off."""
     deadline = time.monotonic() + 30.0
@@ -224,9 +243,9 @@ def _unregister(do: Any, name: str) -> None:
 
 def _pin(host: GuestHost, name: str, cpus: tuple[int, ...]) -> None:
     """Every thread of the machine's process: VirtualBox itself pins nothing."""
-    for line in host.run(["ps"], "pinning").splitlines():
-        if "VBoxHeadless" in line and name in line:
-            host.run(["taskset", "-acp", ",".join(map(str, cpus)), line.split()[0]], "pinning")
+    for pid, running in machines(host):
+        if running == name:
+            host.run(["taskset", "-acp", ",".join(map(str, cpus)), pid], "pinning")
 
 
 def _quietly(action: Any) -> None:
