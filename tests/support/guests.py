@@ -23,7 +23,7 @@ from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, net
 from virtoll.platforms.libvirt import LibvirtGuest
 from virtoll.platforms.managed import ManagedMachine
 from virtoll.platforms.virtualbox import machines
-from virtoll.platforms.xen import domains
+from virtoll.platforms.xen_dom0 import domains
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
 from virtoll.testbed import HostAddress
@@ -42,6 +42,7 @@ class Kind:
     ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
     ``serial``: its channel is a UART that is emulated twice and carries a kilobyte a second.
     ``host``: where it is, as an experiment names it; None: this machine.
+    ``ready_seconds``: how long its start is waited for.
     """
 
     platform: str
@@ -57,6 +58,7 @@ class Kind:
     root: str | None = None
     serial: bool = False
     host: str | None = None
+    ready_seconds: float = 120.0
 
 
 KINDS: dict[str, Kind] = {
@@ -162,6 +164,20 @@ NESTED: dict[str, Kind] = {
         "virtualbox", host="nested:virtualbox", kernel="image", vlans=True, slow=True, serial=True
     ),
     "nested-xen-pvh": Kind("xen", {"type": "pvh"}, host="nested:xen", kernel="image", vlans=True, slow=True),
+    # Its firmware reads kernel and initramfs byte by byte from the device model, which is emulated as well.
+    **{
+        f"nested-xen-hvm{suffix}": Kind(
+            "xen",
+            {"type": "hvm", "nic": nic},
+            host="nested:xen-hvm",
+            kernel="image",
+            vlans=True,
+            slow=True,
+            variant=bool(suffix),
+            ready_seconds=400.0,
+        )
+        for suffix, nic in (("", "netfront"), ("-e1000", "e1000"), ("-rtl8139", "rtl8139"))
+    },
 }
 NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
@@ -242,8 +258,10 @@ def driver(kind: str) -> Platform:
     return make_platform(choice(kind))
 
 
-def request(kind: str, deadline_seconds: float = 120.0, cpu_quota: float | None = None) -> GuestRequest:
+def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float | None = None) -> GuestRequest:
     """What a guest is given; each has links of its own."""
+    if deadline_seconds is None:
+        deadline_seconds = known_kinds().get(kind, Kind(kind)).ready_seconds
     number = next(_numbers)
     network = attach(plan_links(number % _GUESTS), choice(kind).parameters)
     return GuestRequest(
