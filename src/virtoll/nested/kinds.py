@@ -33,7 +33,6 @@ class TestbedKind:
     hypervisor: str | None = None
     hypervisor_arguments: str = ""
     kernel_arguments: str = ""
-    cpus: int = 2
     suite: str | None = None
 
 
@@ -138,8 +137,6 @@ VIRTUALBOX = TestbedKind(
     # VirtualBox reckons its timers by the TSC: the kernel must not take another clock because a busy machine made the
     # TSC seem unstable to it.
     kernel_arguments="tsc=reliable",
-    # With two, its guest's CPU was seen to sleep for ever in the kernel module, one time in ten exchanges.
-    cpus=1,
     suite="sid",
 )  # fmt: skip
 
