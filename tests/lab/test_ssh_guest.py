@@ -1,7 +1,9 @@
-"""The platform ``ssh``: a machine that somebody else made is the guest, by the real SSH, and is left as it was found."""
+"""The platform ``ssh``: a machine that somebody else made is the guest, by the real SSH, and left as it was found."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -14,13 +16,18 @@ from tests.lab.test_far_hypervisor import left_there as programs_and_files
 from tests.support import experiments
 from tests.support.ssh_hosts import SshHosts, ip, ssh_hosts
 
+from virtoll.errors import GuestError, LabError, UsageError
+from virtoll.experiment import load_experiment
 from virtoll.lab.inside import wait_until
+from virtoll.lab.network import plan_links
+from virtoll.platforms.ssh_guest import SshParameters, check_before
+from virtoll.platforms.ssh_nics import Run, find_nics
 from virtoll.report import build_report
+from virtoll.run import catalogue
 from virtoll.samples import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
-PAIRS = (("sgnear0", "box", "sgfar0"), ("sgnear1", "box", "sgfar1"), ("sgnear2", "box", "sgfar2"))
-NEAR, FAR = [pair[0] for pair in PAIRS], [pair[2] for pair in PAIRS]
+NEAR, FAR = ["sgnear0", "sgnear1", "sgnear2"], ["sgfar0", "sgfar1", "sgfar2"]
 TESTBED: dict[str, Any] = {
     "generator": {"host": "local", "interfaces": NEAR[:1]},
     "sink": {"host": "local", "interfaces": NEAR[1:2]},
@@ -38,18 +45,20 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
 
 @pytest.fixture
 def wired(hosts: SshHosts) -> Iterator[SshHosts]:
-    """The guest's NICs, one switched on and with an MTU of its own already, faced by this machine's."""
-    hosts.wire(PAIRS)
+    """The guest's NICs, each at a switch with one of this machine's: so the guest's stay when a run's are gone."""
+    hosts.wire([(f"sgport{number}", "box", far) for number, far in enumerate(FAR)])
+    for number, near in enumerate(NEAR):
+        ip(hosts.launcher, "link", "add", f"sgswitch{number}", "type", "bridge")
+        ip(hosts.launcher, "link", "add", near, "type", "veth", "peer", "name", f"sgwire{number}")
+        for port in (f"sgport{number}", f"sgwire{number}"):
+            ip(hosts.launcher, "link", "set", port, "master", f"sgswitch{number}", "up")
+        ip(hosts.launcher, "link", "set", f"sgswitch{number}", "up")
     ip(hosts.hosts["box"], "link", "set", FAR[1], "mtu", "1400", "up")
     yield hosts
-    # A run's NICs that are no hardware are gone with its lab, one end with the other; those of bad input are not.
-    said = subprocess.run(
-        ["nsenter", f"--target={hosts.launcher}", "--net", "--", "ip", "-brief", "link"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    for near in NEAR:
-        if near in said:
-            ip(hosts.launcher, "link", "del", near)
+    for number in range(len(NEAR)):
+        for link in (f"sgport{number}", f"sgwire{number}", f"sgswitch{number}"):
+            with contextlib.suppress(subprocess.CalledProcessError):  # a run's wire is gone with its lab
+                ip(hosts.launcher, "link", "del", link)
 
 
 def experiment(folder: Path, **changed: Any) -> Path:
@@ -65,48 +74,39 @@ def experiment(folder: Path, **changed: Any) -> Path:
     return experiments.write(folder, **{**right, **changed})
 
 
-def state(hosts: SshHosts) -> dict[str, str]:
-    """All that a run could have changed on the guest: its own settings, programs and files."""
-    pid = hosts.hosts["box"]
+def inside(hosts: SshHosts, *argv: str) -> str:
+    """What a program says in the guest's network."""
+    enter = ["nsenter", f"--target={hosts.hosts['box']}", "--net", "--", *argv]
+    return subprocess.run(enter, capture_output=True, text=True, check=True).stdout
 
-    def said(*argv: str) -> str:
-        enter = ["nsenter", f"--target={pid}", "--net", "--", *argv]
-        return subprocess.run(enter, capture_output=True, text=True, check=True).stdout
 
-    links = said("ip", "-oneline", "address")
+def state(hosts: SshHosts) -> dict[str, Any]:
+    """All that a run could have changed on the guest: settings of each NIC, switches, routes, programs, files."""
+    links = [
+        (one["ifname"], one["mtu"], "UP" in one["flags"], [o["local"] for o in one["addr_info"] if "." in o["local"]])
+        for one in json.loads(inside(hosts, "ip", "-json", "address"))
+    ]  # fmt: skip
     return {
-        "switches": said("sh", "-c", "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding"),
-        "addresses": "\n".join(line for line in links.splitlines() if " inet " in line),
-        "routes": said("ip", "route"),
-        "neighbours": "\n".join(line for line in said("ip", "neighbour").splitlines() if "PERMANENT" in line),
-        "left": str(programs_and_files(hosts)),
-        "links": str(re.findall(r"\d+: ([\w]+).*?mtu (\d+).*?(UP|DOWN)?", said("ip", "-oneline", "link"))),
+        "links": links,
+        "switches": inside(hosts, "sh", "-c", "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding"),
+        "routes": inside(hosts, "ip", "route"),
+        "neighbours": inside(hosts, "ip", "neighbour", "show", "nud", "permanent"),
+        "left": programs_and_files(hosts),
     }
 
 
-class Nics:
-    """The guest's NICs as long as they are there: of hardware they would be all the time.
-
-    A veth goes with its other end, which goes with the lab; so what was put back on them is read by ``ip monitor``.
-    """
-
-    def __init__(self, hosts: SshHosts) -> None:
-        enter = ["nsenter", f"--target={hosts.hosts['box']}", "--net", "--"]
-        self._process = subprocess.Popen(
-            [*enter, "ip", "-oneline", "monitor", "address", "neigh", "link"], stdout=subprocess.PIPE, text=True
-        )
-
-    def end(self) -> list[str]:
-        self._process.terminate()
-        return self._process.communicate(timeout=20)[0].splitlines()
+def assert_as_before(hosts: SshHosts, before: dict[str, Any]) -> None:
+    """The connection's end is noticed over there, and all is put back."""
+    with contextlib.suppress(AssertionError, LabError, GuestError):
+        wait_until(lambda: state(hosts) == before, 30, "the end of what was there")
+    assert state(hosts) == before
 
 
 def test_a_found_guest_forwards_and_computes_and_is_left_as_it_was(wired: SshHosts, tmp_path: Path) -> None:
-    before = {key: value for key, value in state(wired).items() if key not in ("links", "switches")}
-    forwarding = Path("/proc/sys/net/ipv4/ip_forward")
-    watch = Nics(wired)
+    before = state(wired)
+    assert (FAR[1], 1400, True, []) in before["links"]
+    assert (FAR[0], 1500, False, []) in before["links"]
     code, complaint = wired.virtoll("run", experiment(tmp_path), "--into", tmp_path / "run", runs=tmp_path)
-    events = watch.end()
     assert code == 0, complaint
     folder = RunFolder.open(tmp_path / "run")
     trials = folder.trials()
@@ -116,9 +116,9 @@ def test_a_found_guest_forwards_and_computes_and_is_left_as_it_was(wired: SshHos
     assert trials[0].points
     first = trials[0].points[0]
     assert first.sink.per_source[0].forwarded_frames > 0
-    inside = {hop.role: hop for hop in first.hops or () if hop.where == "guest"}
-    assert (inside["guest-in"].interface, inside["exit"].interface) == (FAR[0], FAR[1])
-    entered = inside["guest-in"]
+    guests = {hop.role: hop for hop in first.hops or () if hop.where == "guest"}
+    assert (guests["guest-in"].interface, guests["exit"].interface) == (FAR[0], FAR[1])
+    entered = guests["guest-in"]
     assert entered.before
     assert entered.after
     assert entered.after["rx_packets"] - entered.before["rx_packets"] >= first.sink.per_source[0].forwarded_frames
@@ -132,37 +132,30 @@ def test_a_found_guest_forwards_and_computes_and_is_left_as_it_was(wired: SshHos
     text = build_report(folder.path).path.read_text(encoding="utf-8")
     assert "as it was found" in text
     assert "their NICs face the guests&#39; own" in text or "their NICs face the guests' own" in text
-    for name in FAR:  # seen to be set, and seen to be taken away while the NIC was still there
-        assert [line for line in events if re.search(rf"Deleted.*\b{name}\b.*inet 10\.", line)], (name, events)
-    wait_until(lambda: programs_and_files(wired) == [], 20, "the end of what was there")
-    after = state(wired)
-    assert {key: after[key] for key in before} == before
-    assert forwarding.read_text(encoding="ascii")
+    assert_as_before(wired, before)
 
 
 def test_a_killed_run_leaves_nothing_in_the_guest(wired: SshHosts, tmp_path: Path) -> None:
-    into = tmp_path / "run"
-    process = wired.start(
-        "run", experiment(tmp_path, blocks=30), "--into", into, variables={"VIRTOLL_RUNS": str(tmp_path)}
-    )
+    before, into = state(wired), tmp_path / "run"
+    file = experiment(tmp_path, blocks=30, workloads=[{"workload": "superpi", "digits": 2000}])
+    process = wired.start("run", file, "--into", into, variables={"VIRTOLL_RUNS": str(tmp_path)})
     try:
         trials = into / "trials.jsonl"
         wait_until(lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > 0), 90, "a trial")
         assert process.poll() is None, process.communicate()
-        assert programs_and_files(wired)
+        wait_until(lambda: "10.64.4.0/24" in inside(wired, "ip", "route"), 30, "a guest that is up")
         process.send_signal(signal.SIGKILL)
     finally:
         process.kill()
         process.communicate()
-    wait_until(lambda: programs_and_files(wired) == [], 30, "the end of what was there")
-    assert " 10.64." not in state(wired)["addresses"]
+    assert_as_before(wired, before)
 
 
 def test_without_nics_it_computes_and_says_what_it_cannot(hosts: SshHosts, tmp_path: Path) -> None:
     before = state(hosts)
     file = experiment(
         tmp_path, interfaces=None, testbed=None,
-        workloads=[FORWARD, {"workload": "superpi", "digits": 2000}, {"workload": "forkwait", "count": 50}],
+        workloads=[FORWARD, {"workload": "superpi", "digits": 2000}, {"workload": "forkwait", "processes": 20}],
     )  # fmt: skip
     code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert code == 0, complaint
@@ -174,25 +167,17 @@ def test_without_nics_it_computes_and_says_what_it_cannot(hosts: SshHosts, tmp_p
         assert (trials[name].status, trials[name].reason) == ("ok", None)
         assert clock is not None
         assert (clock.method, clock.marks is not None) == ("channel", True)
-    wait_until(lambda: programs_and_files(hosts) == [], 20, "the end of what was there")
-    assert state(hosts) == before
+    assert_as_before(hosts, before)
 
 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"destination": None}, r"platforms\[0\].destination': is missing"),
         ({"destination": "box-closed"}, "ssh box-closed cannot be reached: .*Connection refused"),
         ({"destination": "box-stranger"}, "ssh box-stranger cannot be reached: .*Permission denied"),
-        ({"destination": "no-such-guest"}, "ssh no-such-guest cannot be reached: .*no-such-guest"),
         ({"interfaces": [*FAR[:2], "eth9"]}, "interfaces: ssh box has no interface eth9; it has: .*sgfar0"),
         ({"interfaces": FAR[:2]}, "interfaces: 2 of ssh box named and 3 needed"),
-        ({"interfaces": [FAR[0], FAR[1], FAR[1]]}, "sgfar1 of ssh box is there twice"),
         ({"interfaces": [*FAR[:2], "way"]}, "interfaces: way of ssh box carries the SSH connection"),
-        ({"interfaces": [*FAR[:2], "lo"]}, "interfaces: lo of ssh box is no Ethernet interface"),
-        ({"testbed": None}, "interfaces': need NICs of this machine"),
-        ({"guest": {"cpu_quota": 0.5}}, "guest.cpu_quota': no quota is set on a guest that is found"),
-        ({"platforms": ["native"], "baseline": "native"}, "every guest must be one that is there already"),
     ],
 )
 def test_bad_input_is_one_sentence_and_starts_nothing(
@@ -206,3 +191,72 @@ def test_bad_input_is_one_sentence_and_starts_nothing(
     assert re.search(words, complaint), complaint
     assert not (tmp_path / "run").exists()
     assert state(wired) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted", "words"),
+    [
+        ([], ["lo"], "lo of the guest is no Ethernet interface"),
+        ([], [FAR[0], FAR[0]], "sgfar0 of the guest is there twice"),
+        ([], ["02:00:00:00:00:99"], "the guest has no interface 02:00:00:00:00:99"),
+        ([f"link set {FAR[0]} up", f"route add default dev {FAR[0]}"], [FAR[0]], "sgfar0 .* the guest's default route"),
+        ([f"address add 10.64.0.77/16 dev {FAR[1]}"], [FAR[0]], "a route to 10.64.0.0/16 by sgfar1"),
+        (["link add sgbridge type bridge", f"link set {FAR[2]} master sgbridge"], [FAR[2]], "is a port of sgbridge"),
+    ],
+)
+def test_nics_that_are_not_for_us_are_refused(
+    wired: SshHosts, settings: list[str], wanted: list[str], words: str
+) -> None:
+    for line in settings:
+        ip(wired.hosts["box"], *line.split())
+    try:
+        with pytest.raises(GuestError, match=words):
+            find_nics(in_the_guest(wired), "the guest", wanted, plan_links(0))
+    finally:
+        with contextlib.suppress(subprocess.CalledProcessError):
+            ip(wired.hosts["box"], "link", "del", "sgbridge")
+
+
+def test_nics_are_found_by_name_and_by_address_and_only_by_root(wired: SshHosts) -> None:
+    run = in_the_guest(wired)
+    (by_name,) = find_nics(run, "the guest", FAR[1:2], plan_links(0))
+    (by_address,) = find_nics(run, "the guest", [by_name.mac.upper()], plan_links(0))
+    assert by_name == by_address
+    assert (by_name.name, by_name.mtu_bytes, by_name.up) == (FAR[1], 1400, True)
+    with pytest.raises(GuestError, match=r"interfaces: root is needed on the guest .*log in as root there"):
+        find_nics(lambda argv: "1000\n" if argv[0] == "id" else run(argv), "the guest", FAR[1:2], plan_links(0))
+
+
+def in_the_guest(hosts: SshHosts) -> Run:
+    """Runs as a session of the guest's SSH server does."""
+    session = "10.99.0.1 40000 10.99.0.2 22"
+    return lambda argv: session if argv[0] == "printenv" else inside(hosts, *argv)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"destination": None}, r"platforms\[0\].destination': is missing"),
+        ({"destination": "-oProxyCommand=x"}, r"platforms\[0\].destination"),
+        ({"testbed": None}, "interfaces': need NICs of this machine"),
+        ({"guest": {"cpu_quota": 0.5}}, "guest.cpu_quota': no quota is set on a guest that is found"),
+        ({"platforms": ["native"], "baseline": "native"}, "every guest must be one that is there already"),
+        (
+            {"testbed": {**TESTBED, "hypervisor": {"host": {"ssh": "other"}, "interfaces": FAR}}},
+            "on no host of Virtoll",
+        ),
+        ({"testbed": {**TESTBED, "hypervisor": {"host": "guests", "interfaces": FAR}}}, "hypervisor: leave it out"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_when_it_is_read(
+    tmp_path: Path, changed: dict[str, Any], words: str
+) -> None:
+    file = experiment(tmp_path, **changed)
+    with pytest.raises(UsageError, match=words):
+        load_experiment(file, catalogue())
+
+
+def test_a_guest_is_one_entry() -> None:
+    """Found out before anything is reached: the second would share the first one's NICs and memory."""
+    with pytest.raises(UsageError, match="no-such-guest is there twice"):
+        check_before([SshParameters(destination="no-such-guest")] * 2, None)

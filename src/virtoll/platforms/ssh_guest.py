@@ -84,15 +84,15 @@ def check_before(choices: Sequence[Parameters], testbed: Testbed | None) -> None
 
     The position among the choices is the guest's number, as in its links' addresses.
     """
-    seen: set[str] = set()
+    named = [one.destination for one in choices if isinstance(one, SshParameters)]
+    twice = next((one for one in named if named.count(one) > 1), None)
+    if twice is not None:
+        raise UsageError(f"destination: {twice} is there twice; a guest is one entry, leave the other out")
     for number, wanted in enumerate(choices):
         if not isinstance(wanted, SshParameters) or wanted.destination is None:
             continue
         if os.geteuid() != 0:
             raise UsageError(_ROOT_HERE)
-        if wanted.destination in seen:
-            raise UsageError(f"destination: {wanted.destination} is there twice; one guest is one entry, leave one out")
-        seen.add(wanted.destination)
         try:
             _check_one(wanted, number, testbed)
         except (UsageError, GuestError) as error:
