@@ -142,7 +142,7 @@ class SshGuest(ManagedMachine):
     def evidence(self) -> dict[str, bytes]:
         """What ssh and the agent complained of."""
         said = b""
-        if self.complaints is not None:
+        if self.complaints is not None and not self.complaints.closed:
             self.complaints.seek(0)
             said = self.complaints.read()
         return {**super().evidence(), "ssh.txt": said}

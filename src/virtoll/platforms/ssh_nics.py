@@ -45,6 +45,7 @@ def find_nics(run: Run, who: str, wanted: Sequence[str], network: GuestNetwork) 
         link = _one(links, name, who)
         if (why := reserved.get(link["ifname"]) or _belongs(link)) is not None:
             raise GuestError(f"interfaces: {name} of {who} {why}; name another NIC, wired for the measurement alone")
+        _refuse_shared_address(links, link, who)
         if any(one.name == link["ifname"] for one in found):
             raise GuestError(f"interfaces: {name} of {who} is there twice; each link needs a NIC of its own")
         found.append(FoundNic(link["ifname"], link["address"], int(link["mtu"]), _UP in link["flags"]))
@@ -62,12 +63,16 @@ def _one(links: Sequence[Mapping[str, Any]], name: str, who: str) -> Mapping[str
     if not named:
         known = ", ".join(sorted(one["ifname"] for one in links))
         raise GuestError(f"interfaces: {who} has no interface {name}; it has: {known}")
-    same = [one["ifname"] for one in links if one.get("address") == named[0].get("address")]
+    return named[0]
+
+
+def _refuse_shared_address(links: Sequence[Mapping[str, Any]], link: Mapping[str, Any], who: str) -> None:
+    """The agent finds a NIC by its MAC address, as frames do; VLANs, macvlans and bridges may share it."""
+    same = [one["ifname"] for one in links if one.get("address") == link["address"]]
     if len(same) > 1:
         raise GuestError(
             f"interfaces: {' and '.join(same)} of {who} have one MAC address; give each NIC an address of its own"
         )
-    return named[0]
 
 
 def _reserved(run: Run, links: Sequence[Mapping[str, Any]], routes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
