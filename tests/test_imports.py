@@ -47,7 +47,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "hops": "agent errors lab",
         "farpeer": "agent errors hosts lab testbed",
         "footprint": "lab",
-        "platforms": "agent errors experiment farpeer fetched footprint image lab pi",
+        "platforms": "agent errors experiment farpeer fetched footprint hosts image lab pi remote testbed",
         "likeness": "footprint platforms",
         "workloads": "agent errors experiment hops lab pi timekeeper",
         "peer": "agent errors lab platforms",

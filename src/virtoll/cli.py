@@ -522,7 +522,9 @@ def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
     """Enter the lab; the agents of a testbed's hosts are started before, because the way to them is outside."""
     from virtoll.hosts.session import open_session
     from virtoll.image.guest import built_agent
+    from virtoll.platforms.ssh_guest import check_before
 
+    check_before([choice.parameters for choice in experiment.platforms], experiment.testbed)
     _prepare_testbeds(experiment)
     with open_session(experiment.testbed, built_agent()) as (variables, descriptors):
         return run_in_lab(arguments, variables, descriptors)

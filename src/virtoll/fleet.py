@@ -21,7 +21,7 @@ from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.footprint import cpu_around, read_footprint, view_of_host
 from virtoll.hops import HopReader
 from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
-from virtoll.likeness import compare
+from virtoll.likeness import as_found, compare
 from virtoll.plan import Trial
 from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Site, network_request, peer_request
@@ -216,13 +216,14 @@ class Fleet:
                 spawn_monotonic_ns=guest.spawned_monotonic_ns,
                 ready_monotonic_ns=guest.ready_monotonic_ns,
             )
-            network = request.network
+            network = getattr(guest, "network", request.network)  # one that was found has NICs of its own
+            record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
             if network.attachment == "passthrough":
                 inside = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)["interfaces"]
                 network = with_found_macs(network, [one["mac"] for one in inside])
                 record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
             timekeeper, hops = self._connect(guest, network, site)
-            unlike = self._examine(guest, request, record)
+            unlike = self._examine(guest, request, record, found=choice.parameters.found)
             self._append_footprint(guest, boot, choice.label, "idle", site)
             guest.park()
             self._live[choice.label] = LiveGuest(
@@ -236,17 +237,17 @@ class Fleet:
                 self._end(guest, site)
         self.folder.append_boot(record)
 
-    def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any]) -> tuple[str, ...]:
+    def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any], *, found: bool) -> tuple[str, ...]:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
         hello = guest.agent.call("hello", protocol=PROTOCOL)
         keys = ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")
         facts = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)
         host = view_of_host(guest.host_processes())
-        found = compare(request, facts, host)
-        grave = tuple(one.text for one in found if one.grave)
+        unlike = as_found(request, facts) if found else compare(request, facts, host)
+        grave = tuple(one.text for one in unlike if one.grave)
         record.update(
             facts=facts,
-            mismatches=[one.text for one in found],
+            mismatches=[one.text for one in unlike],
             grave=list(grave),
             agent_clock={key: hello[key] for key in keys} if all(key in hello for key in keys) else None,
             host_boot_id=host.boot_id,
@@ -273,7 +274,7 @@ class Fleet:
             network = site.far.reach(network)
         if site and site.network:
             network = site.network.reach(network)
-        cpus = self.pinning.guest_cpus
+        cpus = () if choice.parameters.found else self.pinning.guest_cpus
         return GuestRequest(
             boot, self.experiment.vcpus, self.experiment.memory_bytes,
             site.pinned(self.experiment.vcpus, cpus) if site else cpus, network,

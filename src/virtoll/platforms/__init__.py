@@ -20,6 +20,7 @@ from virtoll.platforms.oci import AnyRuntime, Crun, Runc
 from virtoll.platforms.openvz import OpenVz
 from virtoll.platforms.podman import Podman
 from virtoll.platforms.qemu import QemuKvm, QemuTcg
+from virtoll.platforms.ssh_guest import SshGuestPlatform
 from virtoll.platforms.uml import UserModeLinux
 from virtoll.platforms.virtualbox import VirtualBox
 from virtoll.platforms.vserver import Vserver
@@ -49,5 +50,6 @@ PLATFORMS: dict[str, type[Platform]] = {
     "openvz": OpenVz,
     "vserver": Vserver,
     "kqemu": Kqemu,
+    "ssh": SshGuestPlatform,
     "fake": Fake,
 }
