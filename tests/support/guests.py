@@ -107,9 +107,16 @@ KINDS: dict[str, Kind] = {
     ),
     "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", vlans=True, slow=True, variant=True),
     "libvirt": Kind("libvirt", kernel="image", vlans=True, slow=True),
-    "libvirt-serial": Kind(
-        "libvirt", {"channel": "serial", "nic": "e1000"}, kernel="image", vlans=True, slow=True, variant=True
+    "libvirt-system": Kind(
+        "libvirt",
+        {"uri": "qemu:///system", "channel": "serial", "nic": "e1000"},
+        kernel="image",
+        vlans=True,
+        slow=True,
+        grouped=True,
+        variant=True,
     ),
+    "libvirt-lxc": Kind("libvirt", {"uri": "lxc:///system"}, grouped=True),
 }
 # The same guests by another attachment: only what goes over their links is tried again.
 ATTACHED: dict[str, Kind] = {
