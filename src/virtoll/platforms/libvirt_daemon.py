@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.errors import GuestError
-from virtoll.lab import cgroups
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process, wait_until
 from virtoll.platforms.base import GuestHost, Site
 from virtoll.platforms.libvirt_connection import DEBIAN, drivers_user, placed, private_driver
 
 _READY_SECONDS = 30.0
+_GROUP = "daemon"  # of a process's cgroup libvirt takes what is before "/libvirt"
 _STATE = Path("/run/libvirt")  # built into it; the lab's /run is a file system of its own
 _SETTINGS = """\
 unix_sock_dir = "{folder}"
@@ -114,10 +114,10 @@ def _start(site: Site) -> Daemon:
     for stale in ("libvirt-sock", "pid"):
         (folder / stale).unlink(missing_ok=True)
     with contextlib.ExitStack() as undo:
-        group = host.group("libvirt", Limits())
+        group = host.group(_GROUP, Limits())
         if group is not None:
             undo.callback(group.remove)
-        places = [*_image(site, folder), *drivers_user(folder), *_folders(folder), *_cgroups(folder, group)]
+        places = [*_image(site, folder), *drivers_user(folder), *_folders(folder), *_cgroups(host, group)]
         command = ["libvirtd", "--config", f"{folder}/libvirtd.conf", "--pid-file", f"{folder}/pid"]
         (folder / "libvirtd.conf").write_text(_SETTINGS.format(folder=folder), encoding="ascii")
         with (folder / "libvirtd.txt").open("wb") as log:
@@ -163,20 +163,20 @@ def _folders(folder: Path) -> list[str]:
     return places
 
 
-def _cgroups(folder: Path, group: Group | None) -> list[str]:
-    """The group in the place of each hierarchy's root; beside v1, an empty folder in that of v2.
+def _cgroups(host: GuestHost, group: Group | None) -> list[str]:
+    """The group in the place of each hierarchy's root; and what the LXC driver cannot have seen twice, taken away.
 
-    The LXC driver cannot make a container's view of both.
+    Beside v1 that is v2: the driver cannot make a container's view of both.
     """
     if group is None:
         return []
-    layout, empty = group.layout, folder / "empty"
-    empty.mkdir(exist_ok=True)
+    layout = group.layout
     places: dict[Path, Path] = {}
     for name, root in {**layout.others, **layout.controllers}.items():
         if name in group.folders and not (layout.version == "hybrid" and root == layout.unified):
             places.setdefault(root.resolve(), group.folders[name].resolve())
     words = [str(word) for root, below in places.items() for word in (below, root)]
-    if cgroups.detect().version == "hybrid" and layout.unified is not None:
-        words += [str(empty), str(layout.unified)]
-    return words
+    hidden = [host.scratch / "cgroup"]  # where the lab carries the host's hierarchies through
+    if layout.version == "hybrid" and layout.unified is not None:
+        hidden.append(layout.unified)
+    return [*words, *(word for one in hidden if one.is_mount() for word in ("-", str(one)))]
