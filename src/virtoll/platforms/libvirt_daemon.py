@@ -122,7 +122,7 @@ def _start(site: Site) -> Daemon:
         (folder / "libvirtd.conf").write_text(_SETTINGS.format(folder=folder), encoding="ascii")
         with (folder / "libvirtd.txt").open("wb") as log:
             process = host.spawn(
-                [*placed(places), *command], "libvirtd", stdout=log.fileno(), stderr=subprocess.STDOUT
+                [*_within(group), *placed(places), *command], "libvirtd", stdout=log.fileno(), stderr=subprocess.STDOUT
             )  # fmt: skip
         undo.callback(end_process, process)
         socket = folder / "libvirt-sock"
@@ -161,6 +161,16 @@ def _folders(folder: Path) -> list[str]:
         if Path("/", name).is_dir():
             places += [str(folder / name), f"/{name}"]
     return places
+
+
+def _within(group: Group | None) -> list[str]:
+    """In the group, as the root of a cgroup namespace, so that a container finds its own limits in its /proc.
+
+    Not beside v2's controllers: a group of v2 that has processes of its own hands none on.
+    """
+    if group is None or group.layout.version == "v2":
+        return []
+    return [*group.join_command(), "unshare", "--cgroup", "--"]
 
 
 def _cgroups(host: GuestHost, group: Group | None) -> list[str]:
