@@ -147,7 +147,7 @@ class Libvirt:
             }  # fmt: skip
             host.write(folder / "domain.xml", domain(name, request, wanted, places, bridges).encode())
             if isinstance(virsh, Commands):
-                _refuse_taken(virsh, name)
+                refuse_taken(virsh, host, name)
                 if daemon is None:
                     undo.callback(host.guard(virsh.argv("destroy", name)))
             undo.callback(_destroy, virsh, name)
@@ -266,11 +266,10 @@ def domains(virsh: Virsh) -> list[str]:
     return [line.strip() for line in virsh.run("list", "--all", "--name").splitlines() if line.strip()]
 
 
-def _refuse_taken(virsh: Commands, name: str) -> None:
+def refuse_taken(virsh: Virsh, host: GuestHost, name: str) -> None:
+    """A ``GuestError`` where the driver has a domain of that name."""
     if name in domains(virsh):
-        raise GuestError(
-            f"{virsh.host.name} has a domain {name} already, which this run did not make: virsh destroy it"
-        )
+        raise GuestError(f"{host.name} has a domain {name} already, which this run did not make: virsh destroy it")
 
 
 def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset(), uri: str = SYSTEM) -> list[str]:

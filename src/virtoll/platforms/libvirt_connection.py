@@ -200,6 +200,7 @@ def explained(complaint: str, uri: str, host: GuestHost) -> str:
         ("could not get preferred machine", f"the domain type is not there: {DEBIAN} qemu-system-x86"),
         ("could not find capabilities", "the domain type is not there; choose another 'domain_type'"),
         ("Cannot get interface MTU", "the bridge is not on the host that the daemon runs on"),
+        ("no connection driver available for lxc", "apt-get install libvirt-daemon-driver-lxc"),
         ("no connection driver available", f"the driver is not installed: {DEBIAN}"),
         ("Network not found", "the network is missing there"),
     )

@@ -109,6 +109,8 @@ def lab_daemon(site: Site, name: str) -> Daemon:
 
 
 def _start(site: Site) -> Daemon:
+    if shutil.which("libvirtd") is None:
+        raise GuestError(f"libvirtd: not found on this host; install it: {DEBIAN}")
     host, folder = site.lab, site.lab.scratch / "libvirtd"
     folder.mkdir(exist_ok=True)
     for stale in ("libvirt-sock", "pid"):
@@ -128,16 +130,10 @@ def _start(site: Site) -> Daemon:
         socket = folder / "libvirt-sock"
         wait_until(lambda: socket.exists() or process.poll() is not None, _READY_SECONDS, "the start of libvirtd")
         if process.poll() is not None:
-            raise GuestError(_ended((folder / "libvirtd.txt").read_text(encoding="utf-8", errors="replace")))
+            said = (folder / "libvirtd.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise GuestError(f"the lab's own libvirtd ended; it said: {(said or ['nothing'])[-1].strip()}")
         undo.pop_all()
     return Daemon(host, process, folder, group)
-
-
-def _ended(said: str) -> str:
-    last = (said.strip().splitlines() or ["nothing"])[-1]
-    if "FileNotFoundError" in last:
-        return f"libvirtd: not found on this host: {DEBIAN}"
-    return f"the lab's own libvirtd ended; it said: {last.strip()}"
 
 
 def _image(site: Site, folder: Path) -> list[str]:

@@ -152,9 +152,9 @@ def _add(parent: ET.Element, tag: str, text: str | None = None, **attributes: st
 def _tune(top: ET.Element, request: GuestRequest, parameters: LibvirtParameters) -> None:
     """Pinning, and the quota for the whole domain; in a driver without a daemon the quota is a cgroup of the lab's.
 
-    A container is pinned by its ``<vcpu>``; to Xen's driver a quota is unknown (``xl`` has it).
+    A container is pinned by its ``<vcpu>``; Xen's driver knows no quota.
     """
-    quota = None if parameters.embedded else request.cpu_quota
+    quota = None if parameters.embedded or parameters.uri == XEN else request.cpu_quota
     pinned = () if parameters.container else request.cpus
     if not pinned and quota is None:
         return
