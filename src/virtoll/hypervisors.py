@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-_PROGRAMS = ("qemu-system-x86_64", "xl", "VBoxManage", "virsh", "vzctl", "prlctl", "vserver")
+_PROGRAMS = ("qemu-system-x86_64", "xl", "VBoxManage", "virsh", "libvirtd", "vzctl", "prlctl", "vserver")
 _INTEL_FEATURE_CONTROL = 0x3A  # Intel SDM 4, table 2-2: bit 0 lock, bit 2 VMX outside SMX
 _AMD_VM_CR = 0xC001_0114  # AMD APM 2, 15.30.1: bit 4 SVMDIS
 _ENABLED_AT_LOAD = (6, 12)  # since then KVM keeps the CPUs in virtualisation mode from its load on
@@ -251,25 +251,26 @@ def _esxi(machine: Machine) -> Finding:
 
 
 def _libvirt(machine: Machine) -> Finding:
+    """No service: a driver here is in ``virsh`` itself, or in one of the lab's own; elsewhere it is that host's."""
+    packages = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu (containers: -driver-lxc)"
     if "virsh" not in machine.programs:
-        return Finding(
-            "libvirt",
-            "virsh is missing",
-            False,
-            "apt-get install libvirt-clients libvirt-daemon-system",
-        )
+        return Finding("libvirt", "virsh is missing", False, f"{packages}; no service is needed")
+    folders = ("usr/lib/*/libvirt", "usr/lib64/libvirt", "usr/lib/libvirt")
+    files = (path for one in folders for path in machine.root.glob(f"{one}/connection-driver/libvirt_driver_*.so"))
+    known = {path.stem.removeprefix("libvirt_driver_") for path in files}
+    drivers = [name for name in ("qemu", "lxc", "libxl") if name in known]
+    if not drivers:
+        return Finding("libvirt", "virsh, and no driver for QEMU or LXC", False, f"{packages}; no service is needed")
     sockets = [name for name in ("libvirt-sock", "virtqemud-sock") if machine.has(f"run/libvirt/{name}")]
-    if not sockets:
-        return Finding(
-            "libvirt", "installed, no daemon runs", False,
-            "systemctl start libvirtd (or virtqemud); embedded (qemu:///embed) needs none",
-        )  # fmt: skip
-    if not machine.is_root and "libvirt" not in machine.groups:
-        return Finding(
-            "libvirt", f"{sockets[0]}, not yours to use", False,
-            "usermod --append --groups libvirt USER, then log in again",
-        )  # fmt: skip
-    return Finding("libvirt", sockets[0], True, "which of its drivers work is tried by the platform")
+    service = f"daemon at {sockets[0]}" if sockets else "no daemon runs"
+    needs = [] if "libvirtd" in machine.programs else ["all but qemu:///embed need libvirtd (libvirt-daemon)"]
+    needs += [] if sockets else ["as another machine's hypervisor host it needs 'systemctl start libvirtd'"]
+    if sockets and not machine.is_root and "libvirt" not in machine.groups:
+        needs.append("as another machine's hypervisor host: usermod --append --groups libvirt USER, then log in again")
+    return Finding(
+        "libvirt", f"virsh, drivers {', '.join(drivers)}; {service}", True,
+        "; ".join([*needs, "which of its drivers work is tried by the platform"]),
+    )  # fmt: skip
 
 
 def _openvz(machine: Machine) -> Finding:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 import subprocess
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -19,7 +22,7 @@ from virtoll.lab.inside import Lab
 from virtoll.lab.network import plan_links
 from virtoll.platforms.base import GuestHost, GuestRequest, Site
 from virtoll.platforms.libvirt import Libvirt, domains, refuse_taken, remove_ours
-from virtoll.platforms.libvirt_connection import HeldShell, held_shell
+from virtoll.platforms.libvirt_connection import DEBIAN, Commands, HeldShell, held_shell
 from virtoll.platforms.libvirt_domain import (
     CONTAINERS,
     EMBEDDED,
@@ -187,6 +190,42 @@ def test_a_name_that_is_taken_is_refused_and_what_has_it_stays(shell: HeldShell,
         refuse_taken(shell, host, "another")
     finally:
         shell.close()
+
+
+@dataclass
+class AsNobody(Lab):
+    """This machine, asked by a user without rights."""
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", *argv]
+        return super().run(command, role, deadline_seconds, stdin)
+
+
+@needs_virsh
+@pytest.mark.root
+def test_what_is_wrong_with_a_connection_is_one_sentence_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Virsh's own words, each time."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as there, socket.socket(socket.AF_UNIX) as daemon:
+        Path(there).chmod(0o755)
+        closed = f"{there}/closed"
+        daemon.bind(closed)
+        daemon.listen()
+        Path(closed).chmod(0o600)
+        lab = Lab("virtoll-000000000000", Path(there))
+
+        def said(host: Lab, uri: str) -> str:
+            with pytest.raises(GuestError) as raised:
+                Commands(host, uri).run("list")
+            assert "\n" not in str(raised.value)
+            return str(raised.value)
+
+        missing = said(lab, f"qemu:///system?socket={there}/none")
+        assert re.search(r"Failed to connect socket .*No such file.*: start its daemon on this machine", missing)
+        denied = said(AsNobody("virtoll-000000000000", Path(there)), f"qemu:///system?socket={closed}")
+        assert re.search(r"Permission denied: qemu:///system.* needs rights on this machine: log in as root", denied)
+        monkeypatch.setenv("PATH", there)
+        found = Libvirt(LibvirtParameters()).probe(Site(lab, cast("GuestImage", None)))
+        assert (found.reason or "").endswith(f"virsh: not found on this host; install it: {DEBIAN}")
 
 
 def test_the_quota_of_an_embedded_driver_is_not_in_the_domain() -> None:

@@ -188,13 +188,13 @@ def explained(complaint: str, uri: str, host: GuestHost) -> str:
     remedies = (
         ("virsh: not found", DEBIAN),
         ("virsh': No such file", DEBIAN),
+        ("authentication unavailable", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
+        ("Permission denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
+        ("access denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
         (
             "Failed to connect socket",
             f"start its daemon on {host.name} (systemctl start libvirtd) or use qemu:///embed",
         ),
-        ("authentication unavailable", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
-        ("Permission denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
-        ("access denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
         ("already exists with uuid", "this run did not make that domain; 'virsh list --all' shows it"),
         ("already active", "this run did not make that domain; 'virsh list --all' shows it"),
         ("could not get preferred machine", f"the domain type is not there: {DEBIAN} qemu-system-x86"),
