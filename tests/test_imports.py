@@ -68,7 +68,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         # what a person starts
         "unprivileged": "image",
         "hypervisors": "",
-        "cleaning": "errors hosts lab platforms",
+        "cleaning": "errors experiment hosts lab platforms",
         "doctor": "errors experiment fleet ground hypervisors lab platforms probes progress run unprivileged",
         "shell": "agent errors experiment fleet ground lab platforms progress run",
         "held": "errors fleet ground lab nested progress remote testbed",
