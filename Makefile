@@ -52,7 +52,7 @@ test-python:
 	$(BIN)/pytest
 
 test-nested: setup-dev ## contract tests of every platform in the nested testbeds (slow; CI runs Xen PV and KVM of them)
-	$(BIN)/pytest -m "nested or not nested" tests/platforms/test_nested_guests.py
+	$(BIN)/pytest -m "nested or not nested" tests/platforms/test_nested_guests.py tests/platforms/test_esxi.py::test_a_machine_with_e1000_forwards
 
 agent: ## builds the agent alone
 	@$(PYTHON) tools/setup.py --only agent
