@@ -142,8 +142,7 @@ class Fleet:
                 self._append_footprint(live.guest, live.boot, label, "after-work", live.site)
         finally:
             for live in self._live.values():
-                with contextlib.suppress(GuestError, OSError), awake(live.site):
-                    live.guest.stop()
+                self._end(live.guest, live.site)
             self._live.clear()
 
     def guest(self, label: str) -> LiveGuest | None:
@@ -167,9 +166,16 @@ class Fleet:
             return []
         with awake(live.site):
             paths = self._keep(folder_name, live.guest.evidence())
-            with contextlib.suppress(GuestError, OSError):
-                live.guest.stop()
+            self._end(live.guest, live.site)
         return paths
+
+    def _end(self, guest: Guest, site: Site | None) -> None:
+        """What cannot be removed costs no trial, and is told."""
+        try:
+            with awake(site):
+                guest.stop()
+        except (GuestError, OSError) as error:
+            self.progress.message(f"the end of a guest: {error}")
 
     def _start(self, choice: PlatformChoice) -> None:
         """Start one guest on its host; a host that cannot be had is the guest's failure."""
@@ -227,8 +233,7 @@ class Fleet:
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
             self._absent[choice.label] = f"its guest could not be started: {error}"
             if guest is not None:
-                with contextlib.suppress(GuestError, OSError):
-                    guest.stop()
+                self._end(guest, site)
         self.folder.append_boot(record)
 
     def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any]) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ import pytest
 from virtoll.errors import GuestError
 from virtoll.lab.inside import Lab
 from virtoll.platforms.base import Site
-from virtoll.platforms.xen import Xen, XenParameters, domains, remove_leftovers
+from virtoll.platforms.xen import Xen, XenParameters, remove_leftovers
+from virtoll.platforms.xen_dom0 import domains
 
 LAB = "virtoll-0123456789ab"
 OTHER = "virtoll-ba9876543210"

@@ -22,7 +22,7 @@ from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
 from virtoll.platforms.libvirt import LibvirtGuest
 from virtoll.platforms.managed import ManagedMachine
-from virtoll.platforms.xen import domains
+from virtoll.platforms.xen_dom0 import domains
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
 from virtoll.testbed import HostAddress
@@ -149,6 +149,25 @@ NESTED: dict[str, Kind] = {
         variant=True,
     ),
     "nested-xen-pvh": Kind("xen", {"type": "pvh"}, host="nested:xen", kernel="image", vlans=True, slow=True),
+    "nested-xen-hvm": Kind("xen", {"type": "hvm"}, host="nested:xen-hvm", kernel="image", vlans=True, slow=True),
+    "nested-xen-hvm-e1000": Kind(
+        "xen",
+        {"type": "hvm", "nic": "e1000"},
+        host="nested:xen-hvm",
+        kernel="image",
+        vlans=True,
+        slow=True,
+        variant=True,
+    ),
+    "nested-xen-hvm-rtl8139": Kind(
+        "xen",
+        {"type": "hvm", "nic": "rtl8139"},
+        host="nested:xen-hvm",
+        kernel="image",
+        vlans=True,
+        slow=True,
+        variant=True,
+    ),
 }
 NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
