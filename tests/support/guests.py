@@ -40,6 +40,7 @@ class Kind:
     ``ipv6`` and ``vlans``: whether it can be configured so; None: as the host's kernel can.
     ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
     ``host``: where it is, as an experiment names it; None: this machine.
+    ``ready_seconds``: how long its start is waited for.
     """
 
     platform: str
@@ -54,6 +55,7 @@ class Kind:
     variant: bool = False
     root: str | None = None
     host: str | None = None
+    ready_seconds: float = 120.0
 
 
 KINDS: dict[str, Kind] = {
@@ -149,25 +151,20 @@ NESTED: dict[str, Kind] = {
         variant=True,
     ),
     "nested-xen-pvh": Kind("xen", {"type": "pvh"}, host="nested:xen", kernel="image", vlans=True, slow=True),
-    "nested-xen-hvm": Kind("xen", {"type": "hvm"}, host="nested:xen-hvm", kernel="image", vlans=True, slow=True),
-    "nested-xen-hvm-e1000": Kind(
-        "xen",
-        {"type": "hvm", "nic": "e1000"},
-        host="nested:xen-hvm",
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-    ),
-    "nested-xen-hvm-rtl8139": Kind(
-        "xen",
-        {"type": "hvm", "nic": "rtl8139"},
-        host="nested:xen-hvm",
-        kernel="image",
-        vlans=True,
-        slow=True,
-        variant=True,
-    ),
+    # Its firmware reads kernel and initramfs byte by byte from the device model, which is emulated as well.
+    **{
+        f"nested-xen-hvm{suffix}": Kind(
+            "xen",
+            {"type": "hvm", "nic": nic},
+            host="nested:xen-hvm",
+            kernel="image",
+            vlans=True,
+            slow=True,
+            variant=bool(suffix),
+            ready_seconds=400.0,
+        )
+        for suffix, nic in (("", "netfront"), ("-e1000", "e1000"), ("-rtl8139", "rtl8139"))
+    },
 }
 NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
@@ -248,8 +245,10 @@ def driver(kind: str) -> Platform:
     return make_platform(choice(kind))
 
 
-def request(kind: str, deadline_seconds: float = 120.0, cpu_quota: float | None = None) -> GuestRequest:
+def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float | None = None) -> GuestRequest:
     """What a guest is given; each has links of its own."""
+    if deadline_seconds is None:
+        deadline_seconds = known_kinds().get(kind, Kind(kind)).ready_seconds
     number = next(_numbers)
     network = attach(plan_links(number % _GUESTS), choice(kind).parameters)
     return GuestRequest(
