@@ -31,19 +31,15 @@ def domains(host: GuestHost) -> list[str]:
 
 def destroy(host: GuestHost, name: str, patience_seconds: float = _END_SECONDS) -> None:
     """Until it is gone: a domain that dies by itself is there for a while. ``GuestRemains`` when it does not go."""
-    deadline = time.monotonic() + patience_seconds
-    complaint = ""
+    begun, complaint = time.monotonic(), ""
     while name in domains(host):
-        if time.monotonic() > deadline:
-            raise GuestRemains(
-                f"domain {name} on {host.name} is still there after {patience_seconds:g} s{complaint}: 'xl destroy "
-                f"{name}'"
-            )
         try:
             host.run(["xl", "destroy", name], "end", 60.0)
         except GuestError as error:
             complaint = f" ({error})"
-            time.sleep(_LOOK_AGAIN_SECONDS)
+        if time.monotonic() - begun > patience_seconds and name in domains(host):
+            raise GuestRemains(f"{host.name} still has domain {name} after {patience_seconds:g} s{complaint}")
+        time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset()) -> list[str]:
