@@ -305,7 +305,7 @@ def _host(given: object, where: str, path: Path, parsed: ExperimentFile | Densit
     address = _validate(HostAddress, given, path, f"{where}.host")
     if address.nested is None or testbed is not None or isinstance(parsed, DensityFile):
         raise UsageError(
-            f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, kvm, virtualbox) in an "
+            f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, xen-hvm, kvm, virtualbox) in an "
             "experiment with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'"
         )
     return address

@@ -174,7 +174,7 @@ NESTED: dict[str, Kind] = {
             vlans=True,
             slow=True,
             variant=bool(suffix),
-            ready_seconds=400.0,
+            ready_seconds=240.0,
         )
         for suffix, nic in (("", "netfront"), ("-e1000", "e1000"), ("-rtl8139", "rtl8139"))
     },
