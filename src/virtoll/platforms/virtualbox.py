@@ -135,7 +135,7 @@ class VirtualBox:
             do("startvm", name, "--type", "headless")
             console = host.connect(folder / "uart", request.name, 60.0).detach()
             agent = AgentClient(
-                console, console, request.name, window_bytes=_WINDOW_BYTES, wake_seconds=2.0, patience=4.0
+                console, console, request.name, window_bytes=_WINDOW_BYTES, wake_seconds=2.0, patience=2.0
             )
             if request.cpus:
                 _pin(host, name, request.cpus)
