@@ -33,6 +33,8 @@ TESTBED: dict[str, Any] = {
     "sink": {"host": "local", "interfaces": NEAR[1:2]},
     "timekeeper": {"host": "local", "interfaces": NEAR[2:]},
 }
+MAC = "02:00:00:00:07:07"
+FORWARDING = "/proc/sys/net/ipv4/conf"
 FORWARD = {"workload": "forward", "frame_size_bytes": 500, "rate_factor": 8, "first_rate_frames_per_second": 1000,
            "point_milliseconds": 50}  # fmt: skip
 
@@ -54,6 +56,7 @@ def wired(hosts: SshHosts) -> Iterator[SshHosts]:
             ip(hosts.launcher, "link", "set", port, "master", f"sgswitch{number}", "up")
         ip(hosts.launcher, "link", "set", f"sgswitch{number}", "up")
     ip(hosts.hosts["box"], "link", "set", FAR[1], "mtu", "1400", "up")
+    inside(hosts, "sh", "-c", f"echo 0 > {FORWARDING}/all/forwarding; echo 0 > {FORWARDING}/{FAR[0]}/forwarding")
     yield hosts
     for number in range(len(NEAR)):
         for link in (f"sgport{number}", f"sgwire{number}", f"sgswitch{number}"):
@@ -145,6 +148,8 @@ def test_a_killed_run_leaves_nothing_in_the_guest(wired: SshHosts, tmp_path: Pat
         wait_until(lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > 0), 90, "a trial")
         assert process.poll() is None, process.communicate()
         wait_until(lambda: "10.64.4.0/24" in inside(wired, "ip", "route"), 30, "a guest that is up")
+        switches = [inside(wired, "cat", f"{FORWARDING}/{name}/forwarding").strip() for name in (FAR[0], FAR[1], "all")]
+        assert switches == ["1", "0", "0"]
         process.send_signal(signal.SIGKILL)
     finally:
         process.kill()
@@ -202,7 +207,11 @@ def test_bad_input_is_one_sentence_and_starts_nothing(
         ([], ["02:00:00:00:00:99"], "the guest has no interface 02:00:00:00:00:99"),
         ([f"link set {FAR[0]} up", f"route add default dev {FAR[0]}"], [FAR[0]], "sgfar0 .* the guest's default route"),
         ([f"address add 10.64.0.77/16 dev {FAR[1]}"], [FAR[0]], "a route to 10.64.0.0/16 by sgfar1"),
-        ([f"link add sgbridge link {FAR[2]} type vlan id 7"], [FAR[2]], "have one MAC address"),
+        (
+            [f"link set {FAR[2]} address {MAC}", f"link add sgbridge address {MAC} type bridge"],
+            [FAR[2]],
+            "have one MAC",
+        ),
         (["link add sgbridge type bridge", f"link set {FAR[2]} master sgbridge"], [FAR[2]], "is a port of sgbridge"),
     ],
 )
