@@ -209,7 +209,7 @@ pub fn take_stdio() -> io::Result<(File, File)> {
 }
 
 /// Sets a terminal raw: bytes pass as they are, at the highest of the usual speeds, which an emulated serial line may
-/// keep to as a real one does (VirtualBox's takes ten seconds for ten kilobytes at 9600). False if it is none.
+/// keep to as a real one does (that of `VirtualBox` takes ten seconds for ten kilobytes at 9600). False if it is none.
 ///
 /// # Errors
 /// The call's.
