@@ -28,10 +28,11 @@ demo: setup ## measures what virtualisation costs on this host (at most 6 minute
 
 # The Python tests wait much and use one core; checkers and fuzzers have the rest of the machine's time meanwhile.
 test: setup-dev test-rust ## every check and every test
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-python checks
+	@$(MAKE) --no-print-directory --jobs=2 test-python checks
 
-checks:
-	@nice -n 19 $(MAKE) --no-print-directory --jobs=1 lint fuzz
+checks: ## checkers and fuzzers; what they say comes at their end, in one piece
+	@mkdir -p build; nice -n 19 $(MAKE) --no-print-directory --jobs=1 lint fuzz >build/checks.log 2>&1; \
+		status=$$?; cat build/checks.log; exit $$status
 
 lint: ## all checkers; each of them votes
 	$(BIN)/ruff check
