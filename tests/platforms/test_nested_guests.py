@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 SECOND_NS = 1_000_000_000
 
 
-def testbeds_of(items: list[pytest.Function]) -> list[nested.TestbedKind]:
+def needed_testbeds(items: list[pytest.Function]) -> list[nested.TestbedKind]:
     """Those that the chosen tests boot, made outside: there is no way to a package mirror from inside."""
     hosts = {NESTED[str(item.callspec.params["live"])].host for item in items}
     return [kind for name, kind in nested.TESTBEDS.items() if f"nested:{name}" in hosts]

@@ -4,8 +4,8 @@ Outside, each test of such a module is replaced by its report from inside: one p
 namespaces that ``virtoll.lab.launch`` makes, with the very mounts that ``virtoll.lab.init`` makes. When the outer
 process dies the kernel ends the inner one and all its guests, as it does with any lab.
 
-The module may also have ``LAB_SECONDS_PER_TEST``, where its tests take longer than others', and ``testbeds_of(items)``,
-the kinds of nested testbeds that the chosen tests need.
+The module may also have ``LAB_SECONDS_PER_TEST``, where its tests take longer than others', and
+``needed_testbeds(items)``, the kinds of nested testbeds that the chosen tests need.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def replay(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     if item.path not in _reports:
         same = [other for other in item.session.items if other.path == item.path]
         module = getattr(item, "module", None)
-        for kind in getattr(module, "testbeds_of", lambda _: ())(same):
+        for kind in getattr(module, "needed_testbeds", lambda _: ())(same):
             prepare_testbed(kind)
         seconds = getattr(module, "LAB_SECONDS_PER_TEST", SECONDS_PER_TEST)
         _reports[item.path] = _run_inside([other.nodeid for other in same], item.config, seconds)
