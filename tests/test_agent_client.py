@@ -122,6 +122,19 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one() -> None:
         assert client.call("facts") == {"which": "right"}
 
 
+def test_an_answer_that_is_on_its_way_at_the_deadline_is_awaited() -> None:
+    with stub("slow-answer") as (client, _):
+        client.wait_ready(READY_SECONDS)
+        assert client.call("clocks", deadline_seconds=0.5) == {"letters": "x" * 40}
+
+
+def test_a_channel_that_sleeps_is_woken_by_an_empty_line() -> None:
+    with stub("asleep") as (client, _):
+        client.wake_seconds = 0.1
+        client.wait_ready(READY_SECONDS)
+        assert client.call("clocks", deadline_seconds=READY_SECONDS) == {"woken": True}
+
+
 def test_an_agent_that_dies_in_a_call() -> None:
     with stub("dies") as (client, _):
         client.wait_ready(READY_SECONDS)

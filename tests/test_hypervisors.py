@@ -23,6 +23,7 @@ DOM0 = {
     "sys/hypervisor/type": "xen", "proc/xen/capabilities": "control_d", "sys/hypervisor/version/major": "4",
     "sys/hypervisor/version/minor": "17", "dev/xen/privcmd": "", "proc/cpuinfo": INTEL.format("fpu"),
 }  # fmt: skip
+LIBVIRT = {"usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so": ""}
 VBOX = {"proc/cpuinfo": AMD.format("svm"), "sys/module/vboxdrv/x": "", "dev/vboxdrv": ""}
 
 
@@ -78,12 +79,8 @@ def finding(of: Machine, name: str) -> Finding:
             "KVM has the CPU", "rmmod kvm_amd",
         ),
         ("VMware ESXi", {}, {}, "pyvmomi is missing", "read-only by API"),
-        ("libvirt", {}, {}, "virsh is missing", "libvirt-clients"),
-        ("libvirt", {}, {"programs": ["virsh"]}, "no daemon runs", "systemctl start libvirtd"),
-        (
-            "libvirt", {"run/libvirt/libvirt-sock": ""}, {"programs": ["virsh"], "is_root": False}, "not yours",
-            "groups libvirt",
-        ),
+        ("libvirt", {}, {}, "virsh is missing", "libvirt-daemon libvirt-daemon-driver-qemu"),
+        ("libvirt", {}, {"programs": ["virsh"]}, "no driver for QEMU or LXC", "no service is needed"),
         ("OpenVZ", {}, {}, "no /proc/vz", "Virtuozzo 7"),
         ("OpenVZ", {"proc/vz/vestat": ""}, {}, "no vzctl", "install vzctl"),
         ("OpenVZ", {"proc/vz/vestat": ""}, {"programs": ["vzctl"], "is_root": False}, "vzctl", "run as root"),
@@ -109,7 +106,17 @@ def test_what_is_lacking_is_said_with_its_remedy(
         ("Xen", DOM0, {"programs": ["xl"]}, "dom0 of Xen 4.17"),
         ("VirtualBox", VBOX, {"programs": ["VBoxManage"]}, "VBoxManage and vboxdrv"),
         ("VMware ESXi", {}, {"python": lambda name: name == "pyVmomi"}, "pyvmomi"),
-        ("libvirt", {"run/libvirt/virtqemud-sock": ""}, {"programs": ["virsh"]}, "virtqemud-sock"),
+        ("libvirt", LIBVIRT, {"programs": ["virsh"]}, "virsh, drivers qemu; no daemon runs"),
+        (
+            "libvirt",
+            {
+                **LIBVIRT,
+                "usr/lib64/libvirt/connection-driver/libvirt_driver_lxc.so": "",
+                "run/libvirt/virtqemud-sock": "",
+            },
+            {"programs": ["virsh"]},
+            "drivers qemu, lxc; daemon at virtqemud-sock",
+        ),
         ("OpenVZ", {"proc/vz/vestat": ""}, {"programs": ["vzctl", "prlctl"]}, "vzctl and prlctl"),
         ("Linux-VServer", {"proc/virtual/info": ""}, {"programs": ["vserver"]}, "util-vserver"),
     ],
@@ -120,6 +127,31 @@ def test_what_is_there_is_good(
     told = finding(machine(tmp_path, files, **facts), name)
     assert told.good, told
     assert found in told.found
+
+
+@pytest.mark.parametrize(
+    ("files", "facts", "told"),
+    [
+        ({}, {}, "all but qemu:///embed need libvirtd (libvirt-daemon); as another machine's"),
+        ({}, {"programs": ["virsh", "libvirtd"]}, "as another machine's hypervisor host it needs 'systemctl start"),
+        (
+            {"run/libvirt/libvirt-sock": ""}, {"programs": ["virsh", "libvirtd"], "is_root": False},
+            "as another machine's hypervisor host: usermod --append --groups libvirt USER",
+        ),
+        (
+            {"run/libvirt/libvirt-sock": ""},
+            {"programs": ["virsh", "libvirtd"], "is_root": False, "groups": ["libvirt"]},
+            "which of its drivers work",
+        ),
+    ],
+)  # fmt: skip
+def test_libvirts_daemon_is_asked_for_only_where_one_is_used(
+    tmp_path: Path, files: dict[str, str], facts: dict[str, Any], told: str
+) -> None:
+    found = finding(machine(tmp_path, {**LIBVIRT, **files}, **{"programs": ["virsh"], **facts}), "libvirt")
+    assert found.good
+    assert found.remedy.startswith(told)
+    assert "libvirt-daemon-system" not in found.remedy
 
 
 @pytest.mark.parametrize(
@@ -144,13 +176,33 @@ def test_the_firmware_switch_is_read_from_the_register(
     assert (found is not None and "switched off in the firmware" in found[0]) == off
 
 
-def test_kvm_and_virtualbox_exclude_each_other_as_the_kernel_says(tmp_path: Path) -> None:
-    files = {"sys/module/kvm_intel/x": ""}
-    assert exclusion(machine(tmp_path, files, programs=["VBoxManage"], release="6.1.0")) is None
-    assert exclusion(machine(tmp_path, files, release="6.12.0")) is None
-    assert exclusion(machine(tmp_path, files, programs=["VBoxManage"], release="6.12.0")) is not None
-    files |= {"sys/module/kvm/parameters/enable_virt_at_load": "N"}
-    assert exclusion(machine(tmp_path, files, programs=["VBoxManage"], release="6.12.0")) is None
+@pytest.mark.parametrize(
+    ("kernel", "product", "held", "words"),
+    [
+        ("6.1.0", "7.0.20", "", None),
+        ("6.12.7", "7.0.20", "Y", "boot with kvm.enable_virt_at_load=0"),
+        ("6.12.7", "7.0.20", "N", None),
+        ("6.12.7", "7.2.14", "Y", "boot with kvm.enable_virt_at_load=0"),
+        ("6.18.2-amd64", "7.2.8", "Y", "boot with kvm.enable_virt_at_load=0"),
+        ("6.18.2-amd64", "7.2.14_Debian r163906 (0x00330005)", "Y", None),
+        ("6.18.2-amd64", "7.2.14_Debian r163906 (0x00330005)", "N", "remove enable_virt_at_load=0"),
+    ],
+)
+def test_kvm_and_virtualbox_exclude_each_other_by_their_versions(
+    tmp_path: Path, kernel: str, product: str, held: str, words: str | None
+) -> None:
+    files = {
+        "sys/module/kvm_intel/x": "",
+        "sys/module/kvm/parameters/enable_virt_at_load": held,
+        "sys/module/vboxdrv/version": product,
+    }
+    found = exclusion(machine(tmp_path, files, programs=["VBoxManage"], release=kernel))
+    assert found is None if words is None else found is not None and words in found
+    assert exclusion(machine(tmp_path, files, release=kernel)) is None
+
+
+def test_without_kvm_virtualbox_is_not_excluded(tmp_path: Path) -> None:
+    assert exclusion(machine(tmp_path, {}, programs=["VBoxManage"], release="6.12.0")) is None
 
 
 def test_an_empty_machine_has_no_hypervisor_but_seven_answers(tmp_path: Path) -> None:

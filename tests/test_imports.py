@@ -47,7 +47,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "hops": "agent errors lab",
         "farpeer": "agent errors hosts lab testbed",
         "footprint": "lab",
-        "platforms": "agent errors experiment farpeer fetched footprint image lab pi",
+        "platforms": "agent errors experiment farpeer fetched footprint hosts image lab pi remote testbed",
         "likeness": "footprint platforms",
         "workloads": "agent errors experiment hops lab pi timekeeper",
         "peer": "agent errors lab platforms",
@@ -68,7 +68,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         # what a person starts
         "unprivileged": "image",
         "hypervisors": "",
-        "cleaning": "errors hosts lab platforms",
+        "cleaning": "errors experiment hosts lab platforms",
         "doctor": "errors experiment fleet ground hypervisors lab platforms probes progress run unprivileged",
         "shell": "agent errors experiment fleet ground lab platforms progress run",
         "held": "errors fleet ground lab nested progress remote testbed",

@@ -52,8 +52,9 @@ PLATFORM_PACKAGES = (
     "docker.io",
     "erofs-utils",  # the image as a read-only disk
     "isolinux",  # the image as a CD-ROM that boots, with xorriso
-    "libvirt-clients",  # virsh; none of these three starts a service
+    "libvirt-clients",  # virsh; none of these four starts a service
     "libvirt-daemon",
+    "libvirt-daemon-driver-lxc",
     "libvirt-daemon-driver-qemu",
     "lxc",
     "podman",

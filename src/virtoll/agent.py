@@ -22,6 +22,7 @@ PROTOCOL = 1
 MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0
+_ARRIVING_SECONDS = 15.0
 _REBUILD = "rebuild agent and image with 'make agent image'"
 
 Answer = dict[str, Any]
@@ -82,7 +83,9 @@ class AgentClient:
     """A session with a real agent. ``who`` names it in messages; ``console`` collects what is not the protocol.
 
     ``window_bytes``: the channel is paced, and at most so much of a request is on the way that was not taken; None: the
-    channel has flow control of its own.
+    channel has flow control of its own. ``wake_seconds``: an answer that does not begin to come in so long is asked for
+    by an empty line, again at twice that and so on, because an emulated serial line may lose an interrupt; None: never.
+    ``patience``: deadlines are so many times longer, for a channel whose speed says nothing of its guest.
     """
 
     reader: int
@@ -97,6 +100,8 @@ class AgentClient:
     _ended: bool = False
     _closed: bool = False
     window_bytes: int | None = None
+    wake_seconds: float | None = None
+    patience: float = 1.0
     _sent_bytes: int = 0
     _taken_bytes: int = 0
     _held: deque[Answer] = field(default_factory=deque)
@@ -116,11 +121,16 @@ class AgentClient:
         return self.call("hello", deadline_seconds=max(1.0, deadline - time.monotonic()), protocol=PROTOCOL)
 
     def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
-        """Ask one operation; ``AgentError`` when it refuses, ``GuestDied`` when no answer comes."""
+        """Ask one operation; ``AgentError`` when it refuses, ``GuestDied`` when no answer begins to come in time."""
         number = self.post(op, **fields)
-        deadline = time.monotonic() + deadline_seconds
+        asked, deadline_seconds = time.monotonic(), deadline_seconds * self.patience
+        deadline, wake_seconds = asked + deadline_seconds, self.wake_seconds
         while True:
-            message = self._next_message(deadline)
+            message = self._next_message(min(deadline, asked + (wake_seconds or deadline_seconds)))
+            if message is None and wake_seconds is not None and time.monotonic() < deadline:
+                self._write_whole(b"\n")
+                wake_seconds *= 2
+                continue
             if message is None:
                 raise GuestDied(f"{self.who} did not answer '{op}' within {deadline_seconds:g} s")
             if self._take_event(message):
@@ -184,7 +194,10 @@ class AgentClient:
         return self._held.popleft() if self._held else self._receive(deadline)
 
     def _receive(self, deadline: float) -> Answer | None:
-        """The next protocol message, or None at the deadline; raises ``GuestDied`` at the stream's end."""
+        """The next protocol message, or None at the deadline; raises ``GuestDied`` at the stream's end.
+
+        A message of which more arrives is not late: a serial line may be as slow as it likes, but must go on.
+        """
         while True:
             line = self._take_line()
             if line is not None:
@@ -206,6 +219,8 @@ class AgentClient:
                 self._ended = True
                 raise GuestDied(f"{self.who} ended while it was needed")
             self._buffer += chunk
+            if self._buffer.startswith(b"{"):
+                deadline = max(deadline, time.monotonic() + _ARRIVING_SECONDS)
 
     def _take_line(self) -> bytes | None:
         end = self._buffer.find(b"\n", self._scanned)

@@ -1,4 +1,4 @@
-"""``virtoll clean --host``: what dead labs left in the products of a host, removed by the products' own commands.
+"""``virtoll clean --host``: what dead labs left in the products of a host, removed by their own commands or API.
 
 Everything that a run makes there is named after its lab (``virtoll-`` and 12 hex digits). A lab lives as long as its
 record is here, or as an agent of it runs there; nothing of a living one, and nothing named otherwise, is touched.
@@ -10,11 +10,13 @@ import importlib
 import inspect
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from virtoll.errors import GuestError, UsageError
+from virtoll.experiment import Experiment, Parameters, PlatformChoice
 from virtoll.hosts.base import Host
 from virtoll.hosts.base import run as run_there
 from virtoll.hosts.ssh import SshHost
@@ -78,6 +80,50 @@ def living_labs(host: CommandHost) -> frozenset[str]:
     return frozenset({*here, *_LAB.findall(processes)})
 
 
+def is_experiment(destination: str) -> bool:
+    """Whether ``--host`` was given an experiment's file, which has what a product's API is reached by."""
+    return Path(destination).suffix in (".yaml", ".yml")
+
+
+def by_api(experiment: Experiment, platforms: Mapping[str, type[Platform]]) -> list[PlatformChoice]:
+    """An entry for each host of the experiment that is cleaned by its product's API; ``UsageError`` without any."""
+    found: dict[tuple[str, str], PlatformChoice] = {}
+    for choice in experiment.platforms:
+        named = choice.parameters.model_fields_set  # without any it is no host yet
+        if named and _api_remover(platforms[choice.platform]) is not None:
+            where = choice.parameters.model_dump_json(include=set(choice.parameters.unlabelled))
+            found.setdefault((choice.platform, where), choice)
+    if not found:
+        raise UsageError(
+            f"{experiment.file}: names no host that is cleaned by its product's API (platform esxi); give 'local' or "
+            "user@host of ssh's for the other products"
+        )
+    return list(found.values())
+
+
+def clean_by_api(choices: Iterable[PlatformChoice], platforms: Mapping[str, type[Platform]]) -> list[str]:
+    """Remove what dead labs left on these hosts; what was removed. A ``UsageError`` where one cannot be asked."""
+    alive, removed = living_labs(CommandHost()), []
+    for choice in choices:
+        remove = _api_remover(platforms[choice.platform])
+        try:
+            found = remove(choice.parameters, alive) if remove is not None else []
+        except GuestError as error:
+            raise UsageError(f"{choice.platform}: {error}") from error
+        removed += [f"{one} by the API of {choice.label}" for one in found]
+    return removed
+
+
+def _api_remover(kind: type[Platform]) -> Callable[[Parameters, frozenset[str]], list[str]] | None:
+    """The function of a platform's package that removes what was left on the host that parameters name."""
+    found = getattr(importlib.import_module(kind.__module__.rpartition(".")[0]), "remove_leftovers", None)
+    return found if found is not None and _first_parameter(found) == "parameters" else None
+
+
+def _first_parameter(function: Callable[..., Any]) -> str | None:
+    return next(iter(inspect.signature(function).parameters), None)
+
+
 def removers(platforms: Mapping[str, type[Platform]]) -> Iterator[tuple[str, Remover]]:
     """Of each platform whose product can hold what a run made: its module's function, once a module."""
     seen = set()
@@ -86,7 +132,7 @@ def removers(platforms: Mapping[str, type[Platform]]) -> Iterator[tuple[str, Rem
             continue
         seen.add(kind.__module__)
         found = getattr(importlib.import_module(kind.__module__), "remove_leftovers", None)
-        if found is not None and next(iter(inspect.signature(found).parameters), None) == "host":
+        if found is not None and _first_parameter(found) == "host":
             yield name, found
 
 

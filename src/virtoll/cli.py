@@ -230,21 +230,27 @@ def clean(
     ] = False,
     host: Annotated[
         list[str] | None,
-        typer.Option("--host", help="Also what they left in the products there: 'local', or user@host of ssh's."),
+        typer.Option(
+            "--host",
+            help="Also what they left in the products there: 'local', user@host of ssh's, or an experiment's file for "
+            "the ESXi hosts that it names.",
+        ),
     ] = None,
 ) -> None:
     """Remove what killed runs left on the host (there should be nothing); finished trials are never touched."""
-    from virtoll.cleaning import clean_host, host_to_clean
+    from virtoll.cleaning import by_api, clean_by_api, clean_host, host_to_clean, is_experiment
     from virtoll.image import default_cache
     from virtoll.platforms import PLATFORMS
 
-    there = [host_to_clean(destination) for destination in host or ()]
+    there = [host_to_clean(one) for one in host or () if not is_experiment(one)]
+    interfaces = [choice for one in host or () if is_experiment(one) for choice in by_api(_load(one), PLATFORMS)]
     removed = [*sweep_dead_labs(), *map(str, default_cache().sweep())]
     for one in there:
         found, silent = clean_host(one, PLATFORMS)
         removed += found
         for told in silent:
             console.print(f"not asked on {one.name}: {told}", highlight=False, markup=False, soft_wrap=True)
+    removed += clean_by_api(interfaces, PLATFORMS)
     if cache:
         default_cache().clear()
         removed.append(str(default_cache().home))
@@ -517,7 +523,9 @@ def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
     """Enter the lab; the agents of a testbed's hosts are started before, because the way to them is outside."""
     from virtoll.hosts.session import open_session
     from virtoll.image.guest import built_agent
+    from virtoll.platforms.ssh_guest import check_before
 
+    check_before([choice.parameters for choice in experiment.platforms], experiment.testbed)
     _prepare_testbeds(experiment)
     with open_session(experiment.testbed, built_agent()) as (variables, descriptors):
         return run_in_lab(arguments, variables, descriptors)

@@ -18,7 +18,7 @@ from virtoll.lab.launch import inside_lab, run_in_lab
 app = typer.Typer(help="Whole hypervisor hosts, emulated: to try a product by hand.", no_args_is_help=True)
 console = Console()
 
-Kind = Annotated[str, typer.Argument(help="xen or kvm.", metavar="KIND")]
+Kind = Annotated[str, typer.Argument(help="xen, xen-hvm, kvm or virtualbox.", metavar="KIND")]
 
 
 @app.command()
@@ -41,7 +41,7 @@ def up(kind: Kind) -> None:
 
 @app.command()
 def down(
-    kind: Annotated[str | None, typer.Argument(help="xen or kvm.", metavar="KIND")] = None,
+    kind: Annotated[str | None, typer.Argument(help="xen, xen-hvm, kvm or virtualbox.", metavar="KIND")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,
 ) -> None:
     """End a testbed with all that is on it."""

@@ -39,6 +39,13 @@ class Parameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     unlabelled: ClassVar[frozenset[str]] = frozenset()
+    found: ClassVar[bool] = False
+    """Whether the guest is one that its user made and Virtoll only finds: its size cannot be asked for."""
+
+    @property
+    def elsewhere(self) -> str | None:
+        """Where the guest is, in words, if the parameters themselves say so."""
+        return None
 
     def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
         """A key that does not go with the rest of the experiment, and what to do, in one sentence; None: all does."""
@@ -111,6 +118,8 @@ class PlatformChoice:
     @property
     def whereabouts(self) -> dict[str, str | None]:
         """``host`` in words and ``brand``, as all records of this platform have them."""
+        if self.parameters.elsewhere is not None:
+            return {"host": self.parameters.elsewhere, "brand": None}
         if self.host is None:
             return {"host": "this machine", "brand": None}
         return {"host": self.host.words, "brand": self.host.brand}
@@ -293,6 +302,7 @@ def _platform_choices(
         name, given = _entry(entry, "platform", where, path, catalogue.platforms)
         label = _label(given.pop("label", None), where, path)
         host = _host(given.pop("host", None), where, path, parsed)
+        _refuse_misplaced(catalogue.platforms[name], host, where, path, parsed)
         for combination in _combinations(given, catalogue.platforms[name], where, path):
             parameters = _validate(catalogue.platforms[name], combination, path, where)
             if (unfit := parameters.unfit(testbed=getattr(parsed, "testbed", None) is not None)) is not None:
@@ -314,10 +324,35 @@ def _host(given: object, where: str, path: Path, parsed: ExperimentFile | Densit
     address = _validate(HostAddress, given, path, f"{where}.host")
     if address.nested is None or testbed is not None or isinstance(parsed, DensityFile):
         raise UsageError(
-            f"{path}: key '{where}.host': allowed: 'local', or 'nested:xen' or 'nested:kvm' in an "
+            f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, xen-hvm, kvm, virtualbox) in an "
             "experiment with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'"
         )
     return address
+
+
+def _refuse_misplaced(
+    model: type[Parameters], host: HostAddress | None, where: str, path: Path, parsed: ExperimentFile | DensityFile
+) -> None:
+    """A guest that is found has no host to choose, no size and no share of a CPU; all others have."""
+    if not model.found:
+        if host is not None and host.guests:
+            raise UsageError(
+                f"{path}: key '{where}': in a 'testbed' without 'hypervisor' every guest must be one that is there "
+                "already (ssh); take this one out, or add 'testbed.hypervisor'"
+            )
+        return
+    if host is not None and not host.guests:
+        raise UsageError(
+            f"{path}: key '{where}': its guest is there already, on no host of Virtoll's; leave out 'host' and "
+            "'testbed.hypervisor'"
+        )
+    if isinstance(parsed, DensityFile) or (host is None and getattr(parsed, "testbed", None) is not None):
+        raise UsageError(
+            f"{path}: key '{where}': its guest is there already: it is in no density series, and in no 'testbed' that "
+            "has guests on this machine; take it out"
+        )
+    if parsed.guest.cpu_quota is not None:
+        raise UsageError(f"{path}: key 'guest.cpu_quota': no quota is set on a guest that is found; leave it out")
 
 
 def _in_words(parameters: Parameters, key: str) -> str:

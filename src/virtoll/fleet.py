@@ -21,7 +21,7 @@ from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.footprint import cpu_around, read_footprint, view_of_host
 from virtoll.hops import HopReader
 from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
-from virtoll.likeness import compare
+from virtoll.likeness import as_found, compare
 from virtoll.plan import Trial
 from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Site, network_request, peer_request
@@ -142,8 +142,7 @@ class Fleet:
                 self._append_footprint(live.guest, live.boot, label, "after-work", live.site)
         finally:
             for live in self._live.values():
-                with contextlib.suppress(GuestError, OSError), awake(live.site):
-                    live.guest.stop()
+                self._end(live.guest, live.site)
             self._live.clear()
 
     def guest(self, label: str) -> LiveGuest | None:
@@ -167,9 +166,16 @@ class Fleet:
             return []
         with awake(live.site):
             paths = self._keep(folder_name, live.guest.evidence())
-            with contextlib.suppress(GuestError, OSError):
-                live.guest.stop()
+            self._end(live.guest, live.site)
         return paths
+
+    def _end(self, guest: Guest, site: Site | None) -> None:
+        """What cannot be removed costs no trial, and is told."""
+        try:
+            with awake(site):
+                guest.stop()
+        except (GuestError, OSError) as error:
+            self.progress.message(f"the end of a guest: {error}")
 
     def _start(self, choice: PlatformChoice) -> None:
         """Start one guest on its host; a host that cannot be had is the guest's failure."""
@@ -210,13 +216,14 @@ class Fleet:
                 spawn_monotonic_ns=guest.spawned_monotonic_ns,
                 ready_monotonic_ns=guest.ready_monotonic_ns,
             )
-            network = request.network
+            network = getattr(guest, "network", request.network)  # one that was found has NICs of its own
+            record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
             if network.attachment == "passthrough":
                 inside = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)["interfaces"]
                 network = with_found_macs(network, [one["mac"] for one in inside])
                 record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
             timekeeper, hops = self._connect(guest, network, site)
-            unlike = self._examine(guest, request, record)
+            unlike = self._examine(guest, request, record, found=choice.parameters.found)
             self._append_footprint(guest, boot, choice.label, "idle", site)
             guest.park()
             self._live[choice.label] = LiveGuest(
@@ -227,21 +234,20 @@ class Fleet:
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
             self._absent[choice.label] = f"its guest could not be started: {error}"
             if guest is not None:
-                with contextlib.suppress(GuestError, OSError):
-                    guest.stop()
+                self._end(guest, site)
         self.folder.append_boot(record)
 
-    def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any]) -> tuple[str, ...]:
+    def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any], *, found: bool) -> tuple[str, ...]:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
         hello = guest.agent.call("hello", protocol=PROTOCOL)
         keys = ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")
         facts = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)
         host = view_of_host(guest.host_processes())
-        found = compare(request, facts, host)
-        grave = tuple(one.text for one in found if one.grave)
+        unlike = as_found(request, facts) if found else compare(request, facts, host)
+        grave = tuple(one.text for one in unlike if one.grave)
         record.update(
             facts=facts,
-            mismatches=[one.text for one in found],
+            mismatches=[one.text for one in unlike],
             grave=list(grave),
             agent_clock={key: hello[key] for key in keys} if all(key in hello for key in keys) else None,
             host_boot_id=host.boot_id,
@@ -268,7 +274,7 @@ class Fleet:
             network = site.far.reach(network)
         if site and site.network:
             network = site.network.reach(network)
-        cpus = self.pinning.guest_cpus
+        cpus = () if choice.parameters.found else self.pinning.guest_cpus
         return GuestRequest(
             boot, self.experiment.vcpus, self.experiment.memory_bytes,
             site.pinned(self.experiment.vcpus, cpus) if site else cpus, network,

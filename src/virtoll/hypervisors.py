@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import grp
 import importlib.util
+import itertools
 import os
 import platform
 import shutil
@@ -16,10 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-_PROGRAMS = ("qemu-system-x86_64", "xl", "VBoxManage", "virsh", "vzctl", "prlctl", "vserver")
+_PROGRAMS = ("qemu-system-x86_64", "xl", "VBoxManage", "virsh", "libvirtd", "vzctl", "prlctl", "vserver")
 _INTEL_FEATURE_CONTROL = 0x3A  # Intel SDM 4, table 2-2: bit 0 lock, bit 2 VMX outside SMX
 _AMD_VM_CR = 0xC001_0114  # AMD APM 2, 15.30.1: bit 4 SVMDIS
 _ENABLED_AT_LOAD = (6, 12)  # since then KVM keeps the CPUs in virtualisation mode from its load on
+_LENT_OUT, _BORROWED = (6, 16), (7, 2, 10)  # the Linux that lends it to other modules, the VirtualBox that asks for it
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Machine:
     @property
     def version(self) -> tuple[int, ...]:
         """The kernel's, as (major, minor)."""
-        return tuple(int(part) for part in self.release.split("-")[0].split(".")[:2] if part.isdigit())
+        return _numbers(self.release.split("-")[0])[:2]
 
 
 def this_machine() -> Machine:
@@ -156,19 +158,37 @@ def _off_in_firmware(machine: Machine, *, intel: bool) -> bool:
 
 
 def exclusion(machine: Machine) -> str | None:
-    """Why KVM and VirtualBox cannot run guests at the same time on this machine, in one sentence; None: they can.
+    """Why the KVM that is loaded keeps VirtualBox from starting guests here, in one sentence; None: it does not.
 
-    The rule is VirtualBox's driver's: ``virtoll.platforms`` knows its versions. Here only what the kernel decides.
+    Since Linux 6.12 KVM holds the CPU's virtualisation from its load on, unless ``enable_virt_at_load`` is off, which
+    VirtualBox needs; from 7.2.10 on, where the kernel (6.16) lends it out, VirtualBox borrows it from KVM and needs the
+    contrary. Sources: VirtualBox's issues 81, 188, 711; void-linux/void-packages 61332. Guests of both at one time are
+    for no version.
     """
     loaded = [name for name in ("kvm_intel", "kvm_amd") if machine.module(name) == "loaded"]
-    if "VBoxManage" not in machine.programs or not loaded:
+    if "VBoxManage" not in machine.programs or not loaded or machine.version < _ENABLED_AT_LOAD:
         return None
-    if machine.version >= _ENABLED_AT_LOAD and machine.text("sys/module/kvm/parameters/enable_virt_at_load") != "N":
+    enabled = machine.text("sys/module/kvm/parameters/enable_virt_at_load") != "N"
+    product = machine.text("sys/module/vboxdrv/version").split("_")[0].split(" ")[0]
+    borrows = machine.version >= _LENT_OUT and _numbers(product) >= _BORROWED
+    if enabled == borrows:
+        return None
+    named = f"VirtualBox {product}".strip()
+    if borrows:
         return (
-            f"{loaded[0]} holds the CPU's virtualisation from its load on (Linux {machine.release}), so VirtualBox "
-            f"starts no guest: 'rmmod {loaded[0]}' before VirtualBox, or boot with kvm.enable_virt_at_load=0"
+            f"{named} takes the CPU's virtualisation from KVM (Linux {machine.release}), which does not hold it: "
+            f"remove enable_virt_at_load=0 (kernel command line, /etc/modprobe.d), or 'rmmod {loaded[0]}'"
         )
-    return None
+    return (
+        f"{loaded[0]} holds the CPU's virtualisation from its load on (Linux {machine.release}), so {named} "
+        f"starts no guest: 'rmmod {loaded[0]}' before VirtualBox, or boot with kvm.enable_virt_at_load=0"
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a version's parts, up to the first that is none."""
+    parts = itertools.takewhile(str.isdigit, version.split("."))
+    return tuple(map(int, parts))
 
 
 def _kvm(machine: Machine) -> Finding:
@@ -251,25 +271,26 @@ def _esxi(machine: Machine) -> Finding:
 
 
 def _libvirt(machine: Machine) -> Finding:
+    """No service: a driver here is in ``virsh`` itself, or in one of the lab's own; elsewhere it is that host's."""
+    packages = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu (containers: -driver-lxc)"
     if "virsh" not in machine.programs:
-        return Finding(
-            "libvirt",
-            "virsh is missing",
-            False,
-            "apt-get install libvirt-clients libvirt-daemon-system",
-        )
+        return Finding("libvirt", "virsh is missing", False, f"{packages}; no service is needed")
+    folders = ("usr/lib/*/libvirt", "usr/lib64/libvirt", "usr/lib/libvirt")
+    files = (path for one in folders for path in machine.root.glob(f"{one}/connection-driver/libvirt_driver_*.so"))
+    known = {path.stem.removeprefix("libvirt_driver_") for path in files}
+    drivers = [name for name in ("qemu", "lxc", "libxl") if name in known]
+    if not drivers:
+        return Finding("libvirt", "virsh, and no driver for QEMU or LXC", False, f"{packages}; no service is needed")
     sockets = [name for name in ("libvirt-sock", "virtqemud-sock") if machine.has(f"run/libvirt/{name}")]
-    if not sockets:
-        return Finding(
-            "libvirt", "installed, no daemon runs", False,
-            "systemctl start libvirtd (or virtqemud); embedded (qemu:///embed) needs none",
-        )  # fmt: skip
-    if not machine.is_root and "libvirt" not in machine.groups:
-        return Finding(
-            "libvirt", f"{sockets[0]}, not yours to use", False,
-            "usermod --append --groups libvirt USER, then log in again",
-        )  # fmt: skip
-    return Finding("libvirt", sockets[0], True, "which of its drivers work is tried by the platform")
+    service = f"daemon at {sockets[0]}" if sockets else "no daemon runs"
+    needs = [] if "libvirtd" in machine.programs else ["all but qemu:///embed need libvirtd (libvirt-daemon)"]
+    needs += [] if sockets else ["as another machine's hypervisor host it needs 'systemctl start libvirtd'"]
+    if sockets and not machine.is_root and "libvirt" not in machine.groups:
+        needs.append("as another machine's hypervisor host: usermod --append --groups libvirt USER, then log in again")
+    return Finding(
+        "libvirt", f"virsh, drivers {', '.join(drivers)}; {service}", True,
+        "; ".join([*needs, "which of its drivers work is tried by the platform"]),
+    )  # fmt: skip
 
 
 def _openvz(machine: Machine) -> Finding:

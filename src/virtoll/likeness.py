@@ -8,7 +8,7 @@ but its trials are what it was asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from virtoll.footprint import HostView
@@ -35,6 +35,16 @@ def mismatches(request: GuestRequest, facts: Mapping[str, Any]) -> list[str]:
 def compare(request: GuestRequest, facts: Mapping[str, Any], host: HostView) -> list[Mismatch]:
     """Every mismatch. What can be seen neither inside nor, for a guest on the host's kernel, from outside is none."""
     return [*_cpus(request, facts), *_memory(request, facts, host), *_quota(request, facts, host)]
+
+
+def as_found(request: GuestRequest, facts: Mapping[str, Any]) -> list[Mismatch]:
+    """The same for a guest that its user made: told, never grave, because nothing there could be made equal."""
+    said = "is as it was found: its CPUs, memory, kernel and files are its user's choice and were not made equal"
+    wanted = replace(request, cpus=tuple(range(request.vcpus)))
+    return [
+        Mismatch(said, grave=False),
+        *(replace(one, grave=False) for one in compare(wanted, facts, HostView())),
+    ]
 
 
 def _cpus(request: GuestRequest, facts: Mapping[str, Any]) -> Iterator[Mismatch]:

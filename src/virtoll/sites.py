@@ -52,7 +52,7 @@ class Sites:
         return self._open[host]
 
     def _make(self, host: HostAddress) -> Site:
-        if host.api is not None:
+        if host.api is not None or host.guests:
             return replace(self.here, network=CabledNetwork(host.words, self._facing(host)), counters=None, far=None)
         return self._over_ssh(host) if host.nested is None else self._nested(host, len(self._open))
 

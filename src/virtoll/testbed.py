@@ -21,22 +21,23 @@ FUNCTIONAL_ONLY = "nested: functional only"
 
 class HostAddress(_Model):
     """A host: ``local`` (this one), ``ssh`` (user@host), ``nested`` (a testbed emulated for the run, of this kind),
-    ``api`` (one that is driven by its product's own API, by its name), or for tests ``netns`` (a name or a process's
-    number).
+    ``api`` (one that is driven by its product's own API, by its name), ``guests`` (each guest has NICs of its own that
+    its user wired), or for tests ``netns`` (a name or a process's number).
     """
 
     local: bool = False
     ssh: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._@%:\[\]][A-Za-z0-9._@%:\[\]-]*$")
     netns: str | int | None = None
     api: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]+(:[0-9]+)?$")
-    nested: Literal["xen", "kvm"] | None = None
+    nested: Literal["xen", "xen-hvm", "kvm", "virtualbox"] | None = None
+    guests: bool = False
 
     @model_validator(mode="before")
     @classmethod
     def _by_name(cls, given: Any) -> Any:
         if isinstance(given, str) and given.startswith(NESTED):
             return {"nested": given.removeprefix(NESTED)}
-        return {"local": True} if given == "local" else given
+        return {given: True} if given in ("local", "guests") else given
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -46,6 +47,7 @@ class HostAddress(_Model):
             self.netns is not None,
             self.nested is not None,
             self.api is not None,
+            self.guests,
         ]
         if given.count(True) != 1:
             raise ValueError(
@@ -55,7 +57,9 @@ class HostAddress(_Model):
 
     @property
     def words(self) -> str:
-        """``local``, ``ssh user@host``, ``nested xen``, the host of an API, or ``netns name``."""
+        """``local``, ``ssh user@host``, ``nested xen``, the host of an API, ``each guest``, or ``netns name``."""
+        if self.guests:
+            return "each guest"
         if self.local or self.nested is not None:
             return "local" if self.local else f"nested {self.nested}"
         if self.api is not None:
@@ -81,6 +85,7 @@ class Testbed(_Model):
     Either the guests are on this machine, and generator and sink elsewhere: then the hypervisor's NICs are moved into
     the lab for the run. Or the guests are on a host over SSH, and generator and sink on this machine, whose NICs are
     moved: then ``timekeeper`` may name one more here, which faces one more of the hypervisor's, for the marks.
+    Without ``hypervisor`` the NICs that face this machine's are each guest's own, which its platform names (``ssh``).
     Physical NICs come back when the run ends.
     """
 
@@ -89,12 +94,29 @@ class Testbed(_Model):
     hypervisor: Role
     timekeeper: Role | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_hypervisor(cls, given: Any) -> Any:
+        """Left out, the NICs that face this machine's are each guest's own: its first, second, ... one."""
+        if not isinstance(given, dict) or "hypervisor" in given:
+            return given
+        roles = [given[key] for key in ("generator", "sink", "timekeeper") if given.get(key) is not None]
+        if not roles or any(not isinstance(role, dict) or role.get("host") != "local" for role in roles):
+            return given
+        count = sum(len(names) for role in roles if isinstance(names := role.get("interfaces"), list))
+        return {**given, "hypervisor": {"host": "guests", "interfaces": [str(number) for number in range(count)]}}
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         here = (self.generator.host.local, self.sink.host.local)
         if self.hypervisor.host.local and any(here):
             raise ValueError("generator and sink: hosts that are not this one; leave 'testbed' out to use this one")
-        there = self.hypervisor.host.ssh is not None or self.hypervisor.host.api is not None
+        address = self.hypervisor.host
+        there = address.ssh is not None or address.api is not None or address.guests
+        if self.generator.host.guests or self.sink.host.guests:
+            raise ValueError("generator and sink: 'guests' is no host of theirs; name it")
+        if address.guests and self.hypervisor.interfaces != [str(number) for number in range(len(self.near))]:
+            raise ValueError("hypervisor: leave it out where each guest names its own 'interfaces'")
         if not self.hypervisor.host.local and not (there and all(here)):
             raise ValueError(
                 "hypervisor: {ssh: user@host} or {api: host} with generator and sink 'local', or 'local' with them "

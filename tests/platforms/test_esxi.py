@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ from pydantic import ValidationError
 from pyVmomi import vim
 from tests.platforms import test_guests as contract
 from tests.support import experiments, guests
-from tests.support.esxi import DATASTORE, PASSWORD, EsxiHost, esxi_host, inventory, session_of
+from tests.support.commands import virtoll
+from tests.support.esxi import DATASTORE, PASSWORD, PASSWORD_VARIABLE, EsxiHost, esxi_host, inventory, session_of
 from tests.support.guests import ADDED, Connected, Kind
 
 from virtoll.errors import GuestDied, GuestError
@@ -31,7 +34,7 @@ from virtoll.platforms.esxi.datastore import Datastore
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.serial import open_line, taken_ports
 from virtoll.platforms.esxi.session import Session, open_session
-from virtoll.platforms.esxi.specs import TAG, _nic
+from virtoll.platforms.esxi.specs import TAG, Line, _nic, machine_spec
 from virtoll.platforms.esxi.switches import network_of, port_groups
 from virtoll.timekeeper import echo_request
 
@@ -39,6 +42,7 @@ INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 SECOND_NS = 1_000_000_000
+ETHERNET = vim.vm.device.VirtualEthernetCard
 VARIANTS: dict[str, dict[str, Any]] = {
     "vmxnet3": {},
     "e1000e": {
@@ -370,6 +374,80 @@ def test_what_dead_labs_left_is_removed_and_nothing_else(host: EsxiHost) -> None
         assert Datastore(session).folders("virtoll-") == [f"{alive}-one", "virtoll-notes"]
         Datastore(session).remove_folder("virtoll-notes")
     assert remove_leftovers(parameters) == [f"machine {alive}-one"]
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_clean_host_with_an_experiments_file_removes_what_is_ours_alone(host: EsxiHost, tmp_path: Path) -> None:
+    """By the command line: the file has the credentials, its entries name one host, which is asked once."""
+    dead, alive = "virtoll-00000000dead", "virtoll-0000000a11fe"
+    with session_of(host) as session:
+        for name, note in ((f"{dead}-one", TAG), (f"{alive}-one", TAG), (f"{dead}-theirs", "a pet"), ("pet", TAG)):
+            bare_machine(session, name, note)
+    entry = {"platform": "esxi", **host.parameters(nic=["vmxnet3", "e1000"])}
+    file = experiments.write(tmp_path, platforms=[entry], baseline="esxi-vmxnet3")
+    variables = {PASSWORD_VARIABLE: PASSWORD, "VIRTOLL_STATE": str(tmp_path / "state"),
+                 "VIRTOLL_CACHE": str(tmp_path / "cache")}  # fmt: skip
+    agent = [sys.executable, "-c", "import sys; print('there', flush=True); sys.stdin.read()", f"/tmp/{alive}/agent"]
+    with subprocess.Popen(agent, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living:
+        assert living.stdout is not None
+        living.stdout.readline()
+        refused = virtoll("clean", "--host", file, changed={**variables, PASSWORD_VARIABLE: "wrong"})
+        finished = virtoll("clean", "--host", file, changed=variables)
+    assert refused.returncode == 2
+    assert "does not let root in: wrong user or password; check 'user' and 'password_from'" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines() == [f"removed machine {dead}-one by the API of esxi-vmxnet3"]
+    with session_of(host) as session:
+        assert {f"{alive}-one", f"{dead}-theirs", "pet"} <= set(session.machines())
+        for name in (f"{alive}-one", f"{dead}-theirs", "pet"):
+            session.finish(known(session, name).Destroy_Task())
+
+
+def test_a_file_without_a_host_to_clean_is_refused(tmp_path: Path) -> None:
+    finished = virtoll("clean", "--host", experiments.write(tmp_path))
+    assert finished.returncode == 2
+    assert "names no host that is cleaned by its product's API (platform esxi); give 'local'" in finished.stderr
+    assert len(finished.stderr.strip().splitlines()) == 1
+
+
+MODELS = {"vmxnet3": "VirtualVmxnet3", "e1000e": "VirtualE1000e", "e1000": "VirtualE1000"}
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize("nic", MODELS)
+def test_each_nic_is_the_device_that_was_asked_for(host: EsxiHost, nic: str) -> None:
+    """As the host then has it: class, address, whether it is connected from the start, its port group."""
+    parameters = EsxiParameters.model_validate(host.parameters(nic=nic))
+    wanted, lab = guests.request("netns"), "virtoll-0123456789ab"
+    links_wanted = wanted.network.links
+    with session_of(host) as session:
+        groups = port_groups(session, lab, links_wanted)
+        networks = {link.name: network_of(session, groups[link.name]) for link in links_wanted}
+        Datastore(session).make_folder(f"{lab}-nic")
+        spec = machine_spec(f"{lab}-nic", wanted, parameters, networks, Line("127.0.0.1", 20000, True), 2000)
+        spec.deviceChange = [one for one in spec.deviceChange if isinstance(one.device, ETHERNET)]
+        made = session.finish(session.centre.vmFolder.CreateVM_Task(config=spec, pool=session.pool))
+        cards: list[Any] = [one for one in made.config.hardware.device if isinstance(one, ETHERNET)]
+        assert [type(one).__name__.rpartition(".")[2] for one in cards] == [MODELS[nic]] * len(links_wanted)
+        assert [one.macAddress for one in cards] == [link.guest_mac for link in links_wanted]
+        assert {one.addressType for one in cards} == {"manual"}
+        assert [one.backing.deviceName for one in cards] == [groups[link.name] for link in links_wanted]
+        assert all(one.connectable.startConnected for one in cards)
+        leftovers.remove_machine(session, f"{lab}-nic")
+
+
+@pytest.mark.nested
+def test_a_machine_with_e1000_forwards(ground: Ground, host: EsxiHost) -> None:
+    """The third model, on the whole way: the other two have all tests."""
+    ADDED["esxi-e1000"] = dataclasses.replace(ADDED["esxi-vmxnet3"], parameters=host.parameters(nic="e1000"))
+    live = guests.start("esxi-e1000", ground)
+    try:
+        (machine,) = host.machines.values()
+        assert sum(word.startswith("e1000,") for word in machine.command) == 3
+        contract.test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live)
+    finally:
+        live.held.stop()
 
 
 @pytest.mark.usefixtures("unchanged")

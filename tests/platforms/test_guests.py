@@ -92,7 +92,7 @@ def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
 
 
 def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
-    data = os.urandom(2**17 if live.kind.slow else 2**20)
+    data = os.urandom(2**12 if live.kind.serial else 2**17 if live.kind.slow else 2**20)
     answer = live.held.agent.call(
         "exec",
         deadline_seconds=120,

@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import socket
 import subprocess
-from dataclasses import replace
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
+from xml.etree import ElementTree as ET
 
 import pytest
 from pydantic import ValidationError
 
 from virtoll.errors import GuestError
+from virtoll.image import GuestImage
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import plan_links
-from virtoll.platforms.base import GuestRequest
-from virtoll.platforms.libvirt_connection import HeldShell, held_shell
-from virtoll.platforms.libvirt_domain import SYSTEM, LibvirtParameters, Places, domain
+from virtoll.platforms.base import GuestHost, GuestRequest, Site
+from virtoll.platforms.libvirt import Libvirt, domains, refuse_taken, remove_ours
+from virtoll.platforms.libvirt_connection import DEBIAN, Commands, HeldShell, held_shell
+from virtoll.platforms.libvirt_domain import (
+    CONTAINERS,
+    EMBEDDED,
+    SYSTEM,
+    TAG,
+    TEST,
+    XEN,
+    LibvirtParameters,
+    Places,
+    domain,
+)
 
 needs_virsh = pytest.mark.skipif(shutil.which("virsh") is None, reason="virsh is not installed")
-PLACES = Places(Path("/a & b/agent"), Path("/a/console"), Path("/k<ernel"), Path("/initramfs"))
+PLACES = Places(Path("/a & b/agent"), Path("/a/console"), Path("/k<ernel"), Path("/initramfs"), Path("/root"))
 REQUEST = GuestRequest("guest/1", 2, 2**28, (0, 1), plan_links(3), cpu_quota=0.5)
 
 
 @needs_virsh
 @pytest.mark.parametrize(
     "given",
-    [{}, {"channel": "serial", "nic": "e1000e"}, {"uri": SYSTEM, "domain_type": "kvm", "machine": "pc"}],
+    [
+        {},
+        {"channel": "serial", "nic": "e1000e"},
+        {"uri": SYSTEM, "domain_type": "kvm", "machine": "pc"},
+        {"uri": CONTAINERS},
+        {"uri": XEN},
+        {"uri": XEN, "machine": "xenpvh"},
+    ],
     ids=str,
 )
 def test_a_domain_is_valid_by_libvirts_schema(given: dict[str, str], tmp_path: Path) -> None:
@@ -33,7 +58,10 @@ def test_a_domain_is_valid_by_libvirts_schema(given: dict[str, str], tmp_path: P
     text = domain("virtoll-x", REQUEST, LibvirtParameters.model_validate(given), PLACES, bridges)
     for link in REQUEST.network.links:
         assert link.guest_mac in text
-    assert ("global_quota" in text) == (given.get("uri") == SYSTEM)
+        assert f'<target dev="{link.port_interface}"' in text
+    told = re.findall(r"<(\w*quota)>50000<", text)
+    assert told == {SYSTEM: ["global_quota"], CONTAINERS: ["quota"]}.get(given.get("uri", ""), [])
+    assert f'<domain type="{LibvirtParameters.model_validate(given).kind}"' in text
     (tmp_path / "domain.xml").write_text(text)
     command = ["virt-xml-validate", str(tmp_path / "domain.xml"), "domain"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -42,7 +70,62 @@ def test_a_domain_is_valid_by_libvirts_schema(given: dict[str, str], tmp_path: P
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("uri", ["esx://box/", "lxc:///system", "qemu+ssh://box/system", "nonsense"])
+def test_a_domain_of_xen_has_its_console_for_a_channel() -> None:
+    bridges = {link.name: link.bridge for link in REQUEST.network.links}
+    for machine, kind in (("xenpv", "linux"), ("xenpvh", "xenpvh")):
+        wanted = LibvirtParameters.model_validate({"uri": XEN, "machine": machine})
+        top = ET.fromstring(domain("x", replace(REQUEST, cpu_quota=None), wanted, PLACES, bridges))
+        assert top.findtext("os/type") == kind
+        assert "virtoll.channel=/dev/hvc0 virtoll.modules=xen_netfront" in (top.findtext("os/cmdline") or "")
+        assert [one.tag for one in top.findall("devices/*")] == ["console", *["interface"] * len(bridges)]
+        assert [one.get("cpuset") for one in top.findall("cputune/*")] == ["0,1", "0,1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"uri": CONTAINERS, "nic": "e1000"}, "'nic' is of machines under QEMU, and lxc:///system has none"),
+        ({"uri": XEN, "domain_type": "kvm"}, "'domain_type' is of machines under QEMU"),
+        ({"uri": XEN, "machine": "q35"}, "machine q35 is not one of xen:///system's: xenpv, xenpvh"),
+        ({"machine": "xenpv"}, "machine xenpv is not one of qemu:///embed's: q35, pc, virt"),
+        ({"uri": CONTAINERS, "machine": "pc"}, "machine pc is not one of lxc:///system's: leave it out"),
+    ],
+)
+def test_parameters_that_do_not_go_together_are_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(said)):
+        LibvirtParameters.model_validate(given)
+
+
+@dataclass
+class Elsewhere:
+    """A host of another kind, as far as a refusal asks."""
+
+    name: str = "ssh root@far"
+    remote: bool = True
+    is_root: bool = True
+    cgroup: str | None = "virtoll-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("uri", "host", "said"),
+    [
+        (TEST, Elsewhere(), "test:///default is libvirt's driver for tests: a host of it carries no real guests"),
+        (EMBEDDED, Elsewhere(), "qemu:///embed is for this machine; use qemu:///system on ssh root@far"),
+        (CONTAINERS, Elsewhere(), "lxc:///system is for this machine; use qemu:///system on ssh root@far"),
+        (XEN, Elsewhere(remote=False), "xen:///system is driven on a dom0 that is named as the platform's 'host'"),
+        (CONTAINERS, Elsewhere(remote=False, cgroup=None), "libvirt makes no container without root and cgroups"),
+        (SYSTEM, Elsewhere(remote=False, is_root=False), "the lab's own daemon needs root; run as root, or use qemu"),
+    ],
+)
+def test_a_host_that_cannot_have_the_driver_is_one_sentence(uri: str, host: Elsewhere, said: str) -> None:
+    site = Site(cast("GuestHost", host), cast("GuestImage", None))
+    found = Libvirt(LibvirtParameters(uri=uri)).probe(site)
+    assert not found.available
+    assert said in (found.reason or "")
+    assert "\n" not in (found.reason or "")
+
+
+@pytest.mark.parametrize("uri", ["esx://box/", "test:////etc/passwd", "qemu+ssh://box/system", "nonsense"])
 def test_what_is_not_driven_is_refused(uri: str) -> None:
     with pytest.raises(ValidationError, match="is not driven; allowed: qemu:///embed"):
         LibvirtParameters(uri=uri)
@@ -72,6 +155,77 @@ def test_a_domain_is_made_parked_and_destroyed_over_a_held_virsh(shell: HeldShel
         shell.close()
     with pytest.raises(GuestError, match="virsh ended"):
         shell.run("list")
+
+
+@needs_virsh
+def test_only_what_a_dead_lab_made_is_destroyed(shell: HeldShell, tmp_path: Path) -> None:
+    """By name and description; a domain that somebody defined stays, whatever it is called."""
+    dead, alive = "virtoll-00000000dead", "virtoll-0000000a11fe"
+    made = {f"{dead}-one": TAG, f"{alive}-one": TAG, f"{dead}-theirs": "a pet", "virtoll-notes": TAG}
+    try:
+        for name, note in made.items():
+            xml = tmp_path / f"{name}.xml"
+            xml.write_text(
+                f"<domain type='test'><name>{name}</name><description>{note}; and more</description>"
+                "<memory>8192</memory><os><type>hvm</type></os></domain>"
+            )
+            shell.run("create", str(xml))
+        before = set(domains(shell))
+        assert set(made) < before, "and the one that the driver for tests has from the start"
+        assert remove_ours(shell, frozenset({alive})) == [f"libvirt domain {dead}-one"]
+        assert set(domains(shell)) == before - {f"{dead}-one"}
+        assert remove_ours(shell, frozenset({alive})) == []
+    finally:
+        shell.close()
+
+
+@needs_virsh
+def test_a_name_that_is_taken_is_refused_and_what_has_it_stays(shell: HeldShell, tmp_path: Path) -> None:
+    host = Lab("virtoll-000000000000", tmp_path)
+    try:
+        with pytest.raises(GuestError, match="has a domain test already, which this run did not make") as raised:
+            refuse_taken(shell, host, "test")
+        assert "\n" not in str(raised.value)
+        assert domains(shell) == ["test"]
+        refuse_taken(shell, host, "another")
+    finally:
+        shell.close()
+
+
+@dataclass
+class AsNobody(Lab):
+    """This machine, asked by a user without rights."""
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", *argv]
+        return super().run(command, role, deadline_seconds, stdin)
+
+
+@needs_virsh
+@pytest.mark.root
+def test_what_is_wrong_with_a_connection_is_one_sentence_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Virsh's own words, each time."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as there, socket.socket(socket.AF_UNIX) as daemon:
+        Path(there).chmod(0o755)
+        closed = f"{there}/closed"
+        daemon.bind(closed)
+        daemon.listen()
+        Path(closed).chmod(0o600)
+        lab = Lab("virtoll-000000000000", Path(there))
+
+        def said(host: Lab, uri: str) -> str:
+            with pytest.raises(GuestError) as raised:
+                Commands(host, uri).run("list")
+            assert "\n" not in str(raised.value)
+            return str(raised.value)
+
+        missing = said(lab, f"qemu:///system?socket={there}/none")
+        assert re.search(r"Failed to connect socket .*No such file.*: start its daemon on this machine", missing)
+        denied = said(AsNobody("virtoll-000000000000", Path(there)), f"qemu:///system?socket={closed}")
+        assert re.search(r"Permission denied: qemu:///system.* needs rights on this machine: log in as root", denied)
+        monkeypatch.setenv("PATH", there)
+        found = Libvirt(LibvirtParameters()).probe(Site(lab, cast("GuestImage", None)))
+        assert (found.reason or "").endswith(f"virsh: not found on this host; install it: {DEBIAN}")
 
 
 def test_the_quota_of_an_embedded_driver_is_not_in_the_domain() -> None:

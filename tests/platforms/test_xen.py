@@ -1,65 +1,60 @@
-"""Xen's driver against what ``xl`` said in the nested testbed: probe, names that are taken, what is left and removed.
+"""Xen's driver against what ``xl`` said in the nested testbed: probe, the domain's configuration, names that are taken.
 
-The guests themselves run in ``test_nested_guests.py``.
+The guests themselves run in ``test_nested_guests.py``; what is asked of dom0 is in ``test_xen_dom0.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.support.dom0 import LAB, Dom0
 
 from virtoll.errors import GuestError
-from virtoll.lab.inside import Lab
-from virtoll.platforms.base import Site
-from virtoll.platforms.xen import Xen, XenParameters, domains, remove_leftovers
+from virtoll.lab.network import GuestNetwork, Link, attached, plan_links
+from virtoll.platforms.base import GuestRequest, Site
+from virtoll.platforms.xen import Xen, XenParameters
 
-LAB = "virtoll-0123456789ab"
-OTHER = "virtoll-ba9876543210"
+MIB = 2**20
 INFO = """host                   : (none)
 release                : 6.1.0-56-amd64
 virt_caps              : pv hvm hap
 xen_version            : 4.17.7
 xen_scheduler          : credit2
 """
-LIST = f"""Name                                        ID   Mem VCPUs\tState\tTime(s)
-Domain-0                                     0  1024     2     r-----      21.2
-{LAB}-xen-1                                  3   256     1     -b----       1.5
-{OTHER}-xen-1                                4   256     1     -b----       1.5
-customer                                     5   512     1     -b----       9.9
-virtoll-like                                 6   512     1     -b----       9.9
-"""
+NOTHING = (
+    "Name                                        ID   Mem VCPUs\tState\tTime(s)\nDomain-0  0  1024  2  r-----  21.2\n"
+)
+IMAGE = SimpleNamespace(
+    kernel=SimpleNamespace(vmlinuz=Path("/i/vmlinuz")), initramfs=Path("/i/small"), disk_initramfs=Path("/i/large")
+)
 
 
-class Dom0(Lab):
-    """A host whose ``xl`` answers from what is written down, and forgets a domain that is destroyed."""
+class Bridges:
+    """A host's network that makes nothing."""
 
-    def __init__(self, said: dict[str, str | GuestError]) -> None:
-        super().__init__(LAB)
-        self.said, self.asked = said, list[list[str]]()
+    def __init__(self) -> None:
+        self.ports: dict[str, str | None] = {}
+        self.removed: list[GuestNetwork] = []
 
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
-        assert role
-        assert deadline_seconds > 0
-        assert stdin is None
-        self.asked.append(list(argv))
-        if argv[:2] == ["xl", "destroy"]:
-            rows = str(self.said["list"]).splitlines(keepends=True)
-            self.said["list"] = "".join(row for row in rows if row.split()[0] != argv[2])
-            return ""
-        answer = self.said[argv[1]]
-        if isinstance(answer, GuestError):
-            raise answer
-        return answer
+    def bridge_port(self, link: Link, port: str | None = None) -> str:
+        assert link.attachment == "bridge"
+        self.ports[link.name] = port
+        return f"virtoll-{link.name}"
+
+    def remove(self, network: GuestNetwork) -> None:
+        self.removed.append(network)
 
 
-def site(**said: str | GuestError) -> Site:
-    return Site(Dom0(said), cast("Any", None))
+def site(host: Dom0, network: Bridges | None = None) -> Site:
+    return Site(host, cast("Any", IMAGE), network=cast("Any", network))
 
 
 def probed(kind: str, **said: str | GuestError) -> str:
-    found = Xen(XenParameters.model_validate({"type": kind})).probe(site(**said))
+    found = Xen(XenParameters.model_validate({"type": kind})).probe(site(Dom0(said)))
     assert not found.available
     assert found.reason is not None
     return found.reason
@@ -87,12 +82,106 @@ def test_a_type_that_the_processor_has_not_is_a_switch_in_the_firmware(kind: str
     assert "firmware" in reason
 
 
-def test_domains_are_named_without_dom0() -> None:
-    assert domains(Dom0({"list": LIST})) == [f"{LAB}-xen-1", f"{OTHER}-xen-1", "customer", "virtoll-like"]
+def asked(
+    tmp_path: Path, sources: int = 1, attachment: Any = "bridge", **given: Any
+) -> tuple[dict[str, Any], Dom0, Bridges]:
+    """The configuration that ``xl create`` was given, by a host on which it then fails."""
+    keys = ("vcpus", "memory", "cpus", "quota")
+    request = {key: given.pop(key) for key in keys if key in given}
+    network, bridges = attached(plan_links(7, sources), attachment), Bridges()
+    host = Dom0({"list": NOTHING, "create": GuestError("'xl create' ended with 1: no room")}, tmp_path)
+    wanted = GuestRequest(
+        "xen/3", request.get("vcpus", 1), request.get("memory", 256) * MIB, request.get("cpus", ()), network,
+        cpu_quota=request.get("quota"),
+    )  # fmt: skip
+    with pytest.raises(GuestError, match="no room"):
+        Xen(XenParameters.model_validate(given)).start(wanted, site(host, bridges))
+    (create,) = (argv for argv in host.asked if argv[:2] == ["xl", "create"])
+    assert create[2] == "-p", "it must not say a word before its console is held"
+    assert create[3].endswith("/domain.cfg")
+    lines = host.written["domain.cfg"].splitlines()
+    return {key: json.loads(value) for key, _, value in (line.partition(" = ") for line in lines)}, host, bridges
 
 
-def test_only_domains_of_dead_labs_are_removed() -> None:
-    host = Dom0({"list": LIST})
-    assert remove_leftovers(host, frozenset({LAB})) == [f"Xen domain {OTHER}-xen-1"]
-    assert [argv for argv in host.asked if argv[1] == "destroy"] == [["xl", "destroy", f"{OTHER}-xen-1"]]
-    assert "customer" in domains(host)
+def nics(configuration: dict[str, Any]) -> list[dict[str, str]]:
+    return [dict(word.split("=", 1) for word in vif.split(",")) for vif in configuration["vif"]]
+
+
+@pytest.mark.parametrize("kind", ["pv", "pvh", "hvm"])
+def test_each_type_is_booted_from_the_kernel_with_the_agent_on_its_console(tmp_path: Path, kind: str) -> None:
+    found, _, _ = asked(tmp_path, type=kind)
+    assert (found["type"], found["name"]) == (kind, f"{LAB}-xen-3")
+    assert (found["kernel"], found["ramdisk"]) == ("/i/vmlinuz", "/i/large")
+    words = found["extra"].split()
+    assert {"console=hvc0", "virtoll.channel=/dev/hvc0", "virtoll.modules=xen_netfront"} <= set(words)
+    assert "xen_emul_unplug=never" not in words
+    assert ("vnc" in found) == (kind == "hvm"), "no device model, no screen to switch off"
+    assert {found[f"on_{what}"] for what in ("poweroff", "reboot", "crash", "watchdog")} == {"destroy"}
+
+
+@pytest.mark.parametrize(("vcpus", "memory", "cpus", "text"), [(1, 256, (), None), (3, 512, (0, 2, 5), "0,2,5")])
+def test_size_and_pinning_are_as_asked(
+    tmp_path: Path, vcpus: int, memory: int, cpus: tuple[int, ...], text: str | None
+) -> None:
+    found, _, _ = asked(tmp_path, vcpus=vcpus, memory=memory, cpus=cpus)
+    assert (found["vcpus"], found["memory"], found.get("cpus")) == (vcpus, memory, text)
+
+
+@pytest.mark.parametrize(
+    ("given", "weight", "cap"),
+    [
+        ({}, 256, 0),
+        ({"weight": 512, "cap": 40}, 512, 40),
+        ({"quota": 0.2}, 256, 20),
+        ({"quota": 1.5, "cap": 40}, 256, 150),
+        ({"quota": 0.001}, 256, 1),  # 0 would be no cap at all
+    ],
+)
+def test_the_schedulers_weight_and_cap(tmp_path: Path, given: dict[str, Any], weight: int, cap: int) -> None:
+    found, _, _ = asked(tmp_path, **given)
+    assert (found["cpu_weight"], found["cap"]) == (weight, cap)
+
+
+@pytest.mark.parametrize("sources", [1, 3])
+@pytest.mark.parametrize("attachment", ["bridge", "routed"])
+def test_each_link_has_a_vif_in_its_bridge(tmp_path: Path, sources: int, attachment: str) -> None:
+    found, _, bridges = asked(tmp_path, sources, attachment)
+    links = plan_links(7, sources).links
+    assert [nic["mac"] for nic in nics(found)] == [link.guest_mac for link in links]
+    assert [nic["bridge"] for nic in nics(found)] == [f"virtoll-{link.name}" for link in links]
+    assert [nic["vifname"] for nic in nics(found)] == [bridges.ports[link.name] for link in links]
+    assert {(nic["type"], nic.get("model")) for nic in nics(found)} == {("vif", None)}
+
+
+@pytest.mark.parametrize("model", ["e1000", "rtl8139"])
+def test_an_emulated_nic_is_counted_at_the_device_models_tap(tmp_path: Path, model: str) -> None:
+    found, _, bridges = asked(tmp_path, type="hvm", nic=model)
+    assert {(nic["type"], nic["model"]) for nic in nics(found)} == {("ioemu", model)}
+    assert [f"{nic['vifname']}-emu" for nic in nics(found)] == list(bridges.ports.values())
+    assert all(len(port or "") <= 15 for port in bridges.ports.values())
+    assert "xen_emul_unplug=never" in found["extra"].split()
+    assert "xen_netfront" not in found["extra"]
+    assert found["ramdisk"] == "/i/small"
+
+
+@pytest.mark.parametrize("kind", ["pv", "pvh"])
+def test_only_hvm_has_emulated_nics(kind: str) -> None:
+    wanted = {"type": kind, "nic": "e1000"}
+    key, said = XenParameters.model_validate(wanted).unfit(testbed=False) or ("", "")
+    assert (key, "type: hvm" in said) == ("nic", True)
+    assert XenParameters.model_validate({**wanted, "type": "hvm"}).unfit(testbed=False) is None
+
+
+def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    _, host, bridges = asked(tmp_path, dom0_cpus=(0,))
+    assert len(bridges.removed) == 1
+    assert host.promised == []
+    assert ["rm", "-f", f"/var/log/xen/qemu-dm-{LAB}-xen-3.log", f"/var/log/xen/xl-{LAB}-xen-3.log"] in host.asked
+    assert not any("vcpu-pin" in argv for argv in host.asked), "dom0 was not pinned yet"
+
+
+def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
+    host = Dom0({"list": f"{NOTHING}{LAB}-xen-3   3   256   1   -b----   1.5\n"}, tmp_path)
+    with pytest.raises(GuestError, match=f"has a domain {LAB}-xen-3 already"):
+        Xen(XenParameters()).start(GuestRequest("xen/3", 1, MIB, (), GuestNetwork(())), site(host))
+    assert [argv[1] for argv in host.asked] == ["list"]

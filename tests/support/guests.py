@@ -22,7 +22,8 @@ from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
 from virtoll.platforms.libvirt import LibvirtGuest
 from virtoll.platforms.managed import ManagedMachine
-from virtoll.platforms.xen import domains
+from virtoll.platforms.virtualbox import machines
+from virtoll.platforms.xen_dom0 import domains
 from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
 from virtoll.testbed import HostAddress
@@ -39,7 +40,9 @@ class Kind:
     ``root``: the file system of its root, where that is on a disk.
     ``ipv6`` and ``vlans``: whether it can be configured so; None: as the host's kernel can.
     ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
+    ``serial``: its channel is a UART that is emulated twice and carries a kilobyte a second.
     ``host``: where it is, as an experiment names it; None: this machine.
+    ``ready_seconds``: how long its start is waited for.
     """
 
     platform: str
@@ -53,7 +56,9 @@ class Kind:
     vlans: bool | None = None
     variant: bool = False
     root: str | None = None
+    serial: bool = False
     host: str | None = None
+    ready_seconds: float = 120.0
 
 
 KINDS: dict[str, Kind] = {
@@ -107,9 +112,16 @@ KINDS: dict[str, Kind] = {
     ),
     "qemu-tcg-serial": Kind("qemu-tcg", {"channel": "serial"}, kernel="image", vlans=True, slow=True, variant=True),
     "libvirt": Kind("libvirt", kernel="image", vlans=True, slow=True),
-    "libvirt-serial": Kind(
-        "libvirt", {"channel": "serial", "nic": "e1000"}, kernel="image", vlans=True, slow=True, variant=True
+    "libvirt-system": Kind(
+        "libvirt",
+        {"uri": "qemu:///system", "channel": "serial", "nic": "e1000"},
+        kernel="image",
+        vlans=True,
+        slow=True,
+        grouped=True,
+        variant=True,
     ),
+    "libvirt-lxc": Kind("libvirt", {"uri": "lxc:///system"}, grouped=True),
 }
 # The same guests by another attachment: only what goes over their links is tried again.
 ATTACHED: dict[str, Kind] = {
@@ -148,7 +160,24 @@ NESTED: dict[str, Kind] = {
         slow=True,
         variant=True,
     ),
+    "nested-virtualbox": Kind(
+        "virtualbox", host="nested:virtualbox", kernel="image", vlans=True, slow=True, serial=True
+    ),
     "nested-xen-pvh": Kind("xen", {"type": "pvh"}, host="nested:xen", kernel="image", vlans=True, slow=True),
+    # Its firmware reads kernel and initramfs byte by byte from the device model, which is emulated as well.
+    **{
+        f"nested-xen-hvm{suffix}": Kind(
+            "xen",
+            {"type": "hvm", "nic": nic},
+            host="nested:xen-hvm",
+            kernel="image",
+            vlans=True,
+            slow=True,
+            variant=bool(suffix),
+            ready_seconds=240.0,
+        )
+        for suffix, nic in (("", "netfront"), ("-e1000", "e1000"), ("-rtl8139", "rtl8139"))
+    },
 }
 NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
@@ -229,8 +258,10 @@ def driver(kind: str) -> Platform:
     return make_platform(choice(kind))
 
 
-def request(kind: str, deadline_seconds: float = 120.0, cpu_quota: float | None = None) -> GuestRequest:
+def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float | None = None) -> GuestRequest:
     """What a guest is given; each has links of its own."""
+    if deadline_seconds is None:
+        deadline_seconds = known_kinds().get(kind, Kind(kind)).ready_seconds
     number = next(_numbers)
     network = attach(plan_links(number % _GUESTS), choice(kind).parameters)
     return GuestRequest(
@@ -273,6 +304,9 @@ def kill(live: Connected) -> None:
     if name.startswith("qemu"):
         running = [line for line in site.run(["ps"], "look").splitlines() if live.bench.network.sink.guest_mac in line]
         site.run(["kill", "-KILL", *(line.split()[0] for line in running if "{" not in line)], "kill")
+    elif name == "virtualbox":
+        running = [pid for pid, machine_name in machines(site) if machine_name == domain_of(live)]
+        site.run(["kill", "-KILL", *running], "kill")
     elif name == "xen":
         site.run(["xl", "destroy", domain_of(live)], "kill")
     else:
@@ -284,6 +318,8 @@ def left_of(live: Connected) -> list[str]:
     if live.kind.platform.startswith("qemu"):
         processes = live.site.lab.run(["ps"], "look").splitlines()
         return [line for line in processes if any(link.guest_mac in line for link in live.bench.network.links)]
+    if live.kind.platform == "virtualbox":
+        return [name for _, name in machines(live.site.lab) if name == domain_of(live)]
     if live.kind.platform == "xen":
         return [name for name in domains(live.site.lab) if name == domain_of(live)]
     raise NotImplementedError(f"what {live.kind.platform} has left")

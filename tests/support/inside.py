@@ -3,6 +3,9 @@
 Outside, each test of such a module is replaced by its report from inside: one pytest for the module, in the very
 namespaces that ``virtoll.lab.launch`` makes, with the very mounts that ``virtoll.lab.init`` makes. When the outer
 process dies the kernel ends the inner one and all its guests, as it does with any lab.
+
+The module may also have ``LAB_SECONDS_PER_TEST``, where its tests take longer than others', and
+``needed_testbeds(items)``, the kinds of nested testbeds that the chosen tests need.
 """
 
 from __future__ import annotations
@@ -48,9 +51,11 @@ def replay(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         return False
     if item.path not in _reports:
         same = [other for other in item.session.items if other.path == item.path]
-        for kind in getattr(getattr(item, "module", None), "TESTBEDS", ()):
+        module = getattr(item, "module", None)
+        for kind in getattr(module, "needed_testbeds", lambda _: ())(same):
             prepare_testbed(kind)
-        _reports[item.path] = _run_inside([other.nodeid for other in same], item.config)
+        seconds = getattr(module, "LAB_SECONDS_PER_TEST", SECONDS_PER_TEST)
+        _reports[item.path] = _run_inside([other.nodeid for other in same], item.config, seconds)
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for stored in _reports[item.path].get(item.nodeid, [_lost(item)]):
         report = item.config.hook.pytest_report_from_serializable(config=item.config, data=stored)
@@ -68,7 +73,7 @@ def keep(report: pytest.TestReport, config: pytest.Config) -> None:
             stream.write(json.dumps(stored) + "\n")
 
 
-def _run_inside(nodeids: list[str], config: pytest.Config) -> dict[str, list[dict[str, Any]]]:
+def _run_inside(nodeids: list[str], config: pytest.Config, seconds_per_test: float) -> dict[str, list[dict[str, Any]]]:
     reason = probe_namespaces()
     if reason is not None:
         pytest.skip(reason)
@@ -81,7 +86,7 @@ def _run_inside(nodeids: list[str], config: pytest.Config) -> dict[str, list[dic
         command = [*_namespace_command(), *runner, "-q", "-m", "nested or not nested", *nodeids]  # chosen outside
         if durations := config.getoption("durations", None):
             command.append(f"--durations={durations}")
-        deadline = DEADLINE_SECONDS + SECONDS_PER_TEST * len(nodeids)
+        deadline = DEADLINE_SECONDS + seconds_per_test * len(nodeids)
         try:
             said = subprocess.run(
                 command, env=variables, cwd=REPOSITORY, timeout=deadline, check=False,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 READY = {"event": "ready", "protocol": 1, "version": "0.1.0", "build": "stub", "seat": "guest", "pid": 1}
@@ -24,12 +25,17 @@ def say_raw(data: bytes) -> None:
 
 
 def hear() -> dict[str, Any]:
-    """The next request; the program ends when there is none."""
+    """The next request."""
+    request: dict[str, Any] = json.loads(hear_line())
+    return request
+
+
+def hear_line() -> bytes:
+    """The next line; the program ends when there is none."""
     line = sys.stdin.buffer.readline()
     if not line:
         sys.exit(0)
-    request: dict[str, Any] = json.loads(line)
-    return request
+    return line
 
 
 def serve() -> dict[str, Any]:
@@ -56,24 +62,35 @@ def main(behaviour: str) -> None:
         number = hear()["id"]
         say_raw(b"[    1.5] a line between request and answer\n[    1.6] and a torn one: ")
         say({"id": number, "ok": {"monotonic_ns": 7}})
-    elif behaviour == "late-answer":
-        number = serve()["id"]
+    elif behaviour != "never":
+        answer(behaviour, serve()["id"])
+    while True:
+        hear()
+
+
+def answer(behaviour: str, number: int) -> None:
+    """To the first request after all was agreed on."""
+    if behaviour == "late-answer":
         following = hear()
         say({"id": number, "ok": {"which": "late"}})
         say({"id": following["id"], "ok": {"which": "right"}})
+    elif behaviour == "slow-answer":
+        for letter in json.dumps({"id": number, "ok": {"letters": "x" * 40}}) + "\n":
+            say_raw(letter.encode())
+            time.sleep(0.02)
+    elif behaviour == "asleep":
+        while hear_line() != b"\n":
+            pass
+        say({"id": number, "ok": {"woken": True}})
     elif behaviour == "dies":
-        serve()
         sys.exit(3)
     elif behaviour == "long-line":
-        serve()
         for _ in range(9):
             say_raw(b"x" * 2**20)
     elif behaviour == "neither":
-        say({"id": serve()["id"]})
-    elif behaviour == "silent":
-        serve()
-    while True:
-        hear()
+        say({"id": number})
+    elif behaviour != "silent":
+        raise ValueError(behaviour)
 
 
 if __name__ == "__main__":

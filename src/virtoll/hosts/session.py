@@ -56,7 +56,7 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
     if os.geteuid() != 0:
         raise UsageError("testbed: this needs root, to move this machine's interfaces into the lab; run as root")
     _require("this machine", testbed.near, [name for _, name in socket.if_nameindex()])
-    if not testbed.hypervisor.host.local and testbed.hypervisor.host.api is None:
+    if testbed.hypervisor.host.ssh is not None or testbed.hypervisor.host.netns is not None:
         host = open_host(testbed.hypervisor.host)
         _require(
             host.name,

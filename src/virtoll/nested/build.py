@@ -16,12 +16,11 @@ from pathlib import Path
 from virtoll.errors import ImageError
 from virtoll.image import debian, initramfs
 from virtoll.image.cache import Cache, Progress, default_cache
-from virtoll.image.kernel import prepare_kernel, unpacked_modules
-from virtoll.image.unpacking import decompress
+from virtoll.image.kernel import module_name, prepare_kernel, unpacked_modules
+from virtoll.image.unpacking import decompress, extract_vmlinux
 from virtoll.nested.kinds import TestbedKind
 
 _RECIPE = 2  # raise it when what is made from the same packages changes
-_MAYBE_BUILT_IN = ("virtio_pci", "ipv6", "virtio_rng")
 _MERGED = ("bin", "sbin", "lib", "lib64")
 _FOLDERS = ("dev", "proc", "run", "sys", "tmp", "root", "var", "usr", "etc")
 
@@ -61,35 +60,43 @@ def prepare_testbed(
         found = cache.build(
             reference, lambda folder: _fill(folder, kind, package, kernel.release, say), say
         )  # fmt: skip
-    hypervisor = found / "hypervisor"
+    hypervisor, own = found / "hypervisor", found / "kernel"
+    plain = own if own.exists() else kernel.vmlinux or kernel.vmlinuz
     return TestbedImage(
-        kind, kernel.vmlinuz if kind.hypervisor else kernel.vmlinux or kernel.vmlinuz, found / "root.cpio",
+        kind, kernel.vmlinuz if kind.hypervisor else plain, found / "root.cpio",
         hypervisor if hypervisor.exists() else None, json.loads((found / "testbed.json").read_text(encoding="utf-8")),
     )  # fmt: skip
 
 
 def _fill(folder: Path, kind: TestbedKind, kernel: debian.Package, release: str, progress: Progress) -> None:
-    """Fills an object with root.cpio, testbed.json, and hypervisor where there is one."""
-    debs, tree = folder.parent / "debs", folder.parent / "tree"
-    debs.mkdir()
-    versions = debian.fetch_closure(debs, kind.packages, progress)
-    progress(f"building the testbed {kind.name}")
-    tree.mkdir()
-    for deb in sorted(debs.glob("*.deb")):
-        debian.run(["dpkg-deb", "--extract", deb, tree])
-    _merge(tree)
-    modules = folder.parent / "kernel"
-    debian.unpack(kernel, modules)
+    """Fills an object with root.cpio, testbed.json, and hypervisor or kernel where it brings its own."""
+    tree, modules = folder.parent / "tree", folder.parent / "kernel"
+    if kind.suite is None:
+        debs = folder.parent / "debs"
+        debs.mkdir()
+        versions = {kernel.name: kernel.version, **debian.fetch_closure(debs, kind.packages, progress)}
+        progress(f"building the testbed {kind.name}")
+        tree.mkdir()
+        for deb in sorted(debs.glob("*.deb")):
+            debian.run(["dpkg-deb", "--extract", deb, tree])
+        debian.unpack(kernel, modules)
+    else:
+        versions = debian.install(tree, kind.suite, kind.packages, progress)
+        modules = tree
+        (image,) = (tree / "boot").glob("vmlinuz-*")
+        release = image.name.removeprefix("vmlinuz-")
+        (folder / "kernel").write_bytes(extract_vmlinux(image.read_bytes()) or image.read_bytes())
     found = unpacked_modules(modules, release, kind.modules)
-    missing = [name for name in kind.modules if f"{name}.ko" not in found and name not in _MAYBE_BUILT_IN]
+    _merge(tree)
+    built_in = next(modules.glob(f"**/lib/modules/{release}/modules.builtin")).read_text(encoding="utf-8").split()
+    there = {*found, *(f"{module_name(line)}.ko" for line in built_in)}
+    missing = [name for name in kind.modules if f"{name}.ko" not in there]
     if missing:
         raise ImageError(f"Debian's kernel {release} has no module {', '.join(missing)}, which the testbed needs.")
     (folder / "root.cpio").write_bytes(initramfs.write_archive(_entries(tree, kind, found)))
     if kind.hypervisor is not None:
         (folder / "hypervisor").write_bytes(decompress((tree / kind.hypervisor).read_bytes()))
-    (folder / "testbed.json").write_text(
-        json.dumps({**versions, kernel.name: kernel.version}, indent=1, sort_keys=True), encoding="utf-8"
-    )
+    (folder / "testbed.json").write_text(json.dumps(versions, indent=1, sort_keys=True), encoding="utf-8")
 
 
 def _merge(tree: Path) -> None:
@@ -166,7 +173,8 @@ def _with_libraries(tree: Path, programs: Sequence[str]) -> list[Path]:
     while linker.is_symlink():
         to = linker.readlink()
         linker = tree / str(to).lstrip("/") if to.is_absolute() else linker.parent / to
-    places = ":".join(str(tree / place) for place in ("usr/lib/x86_64-linux-gnu", "usr/lib", "usr/lib/xen-4.17/lib"))
+    folders = ("usr/lib/x86_64-linux-gnu", "usr/lib", "usr/lib/xen-4.17/lib", "usr/lib/virtualbox")
+    places = ":".join(str(tree / place) for place in folders)
     found = {tree / "usr/lib64/ld-linux-x86-64.so.2": None, tree / "usr/lib/x86_64-linux-gnu/libgcc_s.so.1": None}
     for name in programs:
         program = tree / name

@@ -93,9 +93,10 @@ def nested_machine(
 
 def _command(image: TestbedImage, folder: Path, taps: Sequence[tuple[str, str]], monitor: int) -> list[str]:
     kind = image.kind
-    words = f"console={kind.console} quiet net.ifnames=0 cryptomgr.notests"
+    words = f"console={kind.console} quiet net.ifnames=0 cryptomgr.notests {kind.kernel_arguments}".rstrip()
     argv = [
-        _BINARY, "-accel", "tcg,thread=multi", "-cpu", kind.cpu, "-smp", "2", "-m", f"{kind.memory_mib}M", "-M", "q35",
+        _BINARY, "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", kind.cpu, "-smp", "2",
+        "-m", f"{kind.memory_mib}M",
         "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-chardev", f"file,id=console,path={folder / 'console.txt'}", "-serial", "chardev:console",
         "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control",

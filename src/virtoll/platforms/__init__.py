@@ -20,7 +20,9 @@ from virtoll.platforms.oci import AnyRuntime, Crun, Runc
 from virtoll.platforms.openvz import OpenVz
 from virtoll.platforms.podman import Podman
 from virtoll.platforms.qemu import QemuKvm, QemuTcg
+from virtoll.platforms.ssh_guest import SshGuestPlatform
 from virtoll.platforms.uml import UserModeLinux
+from virtoll.platforms.virtualbox import VirtualBox
 from virtoll.platforms.vserver import Vserver
 from virtoll.platforms.xen import Xen
 
@@ -41,11 +43,13 @@ PLATFORMS: dict[str, type[Platform]] = {
     "qemu-kvm": QemuKvm,
     "libvirt": Libvirt,
     "xen": Xen,
+    "virtualbox": VirtualBox,
     "firecracker": Firecracker,
     "cloud-hypervisor": CloudHypervisor,
     "esxi": Esxi,
     "openvz": OpenVz,
     "vserver": Vserver,
     "kqemu": Kqemu,
+    "ssh": SshGuestPlatform,
     "fake": Fake,
 }

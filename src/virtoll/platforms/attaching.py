@@ -63,8 +63,19 @@ class AttachedMachine(Attached):
         return dict(zip(traffic, self.vfio, strict=False))
 
 
+class Unattached(Parameters):
+    """Of a guest that has no links of the lab's; ``wired``: it has NICs that lead to the testbed's."""
+
+    @property
+    def wired(self) -> bool:
+        """Whether it has links at all."""
+        return False
+
+
 def attach(network: GuestNetwork, parameters: Parameters) -> GuestNetwork:
     """The links as a platform's parameters want them."""
+    if isinstance(parameters, Unattached) and not parameters.wired:
+        return GuestNetwork(())
     return attached(network, parameters.attachment) if isinstance(parameters, Attached) else network
 
 

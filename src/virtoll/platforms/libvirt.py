@@ -1,8 +1,8 @@
-"""libvirt: machines under QEMU or KVM by ``virsh``: on this machine without a daemon, elsewhere by the host's own.
+"""libvirt by ``virsh``: machines and containers here, without a daemon or by one of the lab's own; elsewhere by theirs.
 
 A domain is transient (``virsh create``): nothing is defined, so that nothing stays defined. Without a daemon
-(``qemu:///embed``) each guest has a ``virsh`` of its own that holds its domain and ends with the lab. With one the
-domain is named after the lab and guarded, and ``remove_leftovers`` finds it.
+(``qemu:///embed``) each guest has a ``virsh`` of its own that holds its domain and ends with the lab, as a daemon of
+the lab's own does (``libvirt_daemon``). On another host the domain is guarded, and ``remove_leftovers`` finds it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -20,10 +21,21 @@ from virtoll.agent import AgentClient
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.footprint import GuestProcesses
+from virtoll.lab.inside import signal_tree
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, GuestStartError, Probe, Site, require_site
-from virtoll.platforms.libvirt_connection import Commands, HeldShell, Virsh, embedded_shell
-from virtoll.platforms.libvirt_domain import SYSTEM, LibvirtParameters, Places, domain
+from virtoll.platforms.libvirt_connection import DEBIAN, Commands, HeldShell, Virsh, embedded_shell
+from virtoll.platforms.libvirt_daemon import Daemon, lab_daemon
+from virtoll.platforms.libvirt_domain import (
+    EMBEDDED,
+    SYSTEM,
+    TAG,
+    TEST,
+    XEN,
+    LibvirtParameters,
+    Places,
+    domain,
+)
 from virtoll.platforms.managed import ManagedMachine
 
 _MIB = 2**20
@@ -39,7 +51,7 @@ class LibvirtGuest(ManagedMachine):
     processes: GuestProcesses | None = None
 
     def host_processes(self) -> GuestProcesses | None:
-        """The ``virsh`` that holds it, and its machine."""
+        """The domain's own, the ``virsh`` that holds it, and the lab's daemon."""
         return self.processes
 
 
@@ -50,7 +62,7 @@ class Libvirt:
     on_other_hosts: ClassVar[bool] = True
     evidence: ClassVar[Evidence] = "real"
     family: ClassVar[str] = "emulated"
-    title: ClassVar[str] = "machine by libvirt (QEMU, KVM)"
+    title: ClassVar[str] = "machine or container by libvirt (QEMU, KVM, LXC, Xen)"
     parameter_model: ClassVar[type[Parameters]] = LibvirtParameters
     boot_seconds: ClassVar[float] = 9.0
     slowdown: ClassVar[float] = 20.0
@@ -79,9 +91,7 @@ class Libvirt:
             request = GuestRequest("probe", 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
             self._start(request, place).stop()
         except GuestError as error:
-            return Probe(
-                False, version, f"no domain of type {self.parameters.domain_type} starts by {self._uri}: {error}"
-            )
+            return Probe(False, version, f"no domain of type {self.parameters.kind} starts by {self._uri}: {error}")
         return Probe(True, version, None)
 
     @property
@@ -93,19 +103,22 @@ class Libvirt:
         try:
             return f"libvirt {site.lab.run(['virsh', '--version'], 'probe').strip()}"
         except GuestError as error:
-            packages = "apt-get install libvirt-clients libvirt-daemon-driver-qemu"
-            raise GuestError(f"{error}: {packages}" if "not found" in str(error) else str(error)) from error
+            raise GuestError(f"{error}: {DEBIAN}" if "not found" in str(error) else str(error)) from error
 
     def _refusal(self, host: GuestHost) -> str | None:
         """Why these parameters cannot work on this host, whatever is installed."""
-        if self.parameters.embedded and host.remote:
-            return f"{self._uri} is for this machine; use qemu:///system on {host.name}"
-        if not self.parameters.embedded and not host.remote:
-            return (
-                f"{self._uri}: this machine's daemon is outside the lab, where no link of a guest leads: use "
-                "qemu:///embed, or give the host that has the daemon as the platform's 'host'"
-            )
-        if not host.remote and not taps_allowed():
+        wanted = self.parameters
+        if wanted.uri == TEST:
+            return f"{TEST} is libvirt's driver for tests: a host of it carries no real guests; use {EMBEDDED}"
+        if (wanted.embedded or wanted.container) and host.remote:
+            return f"{self._uri} is for this machine; use {SYSTEM} on {host.name}"
+        if wanted.uri == XEN and not host.remote:
+            return f"{XEN} is driven on a dom0 that is named as the platform's 'host'; on this machine use platform xen"
+        if wanted.container and host.cgroup is None:
+            return f"{self._uri}: libvirt makes no container without root and cgroups; run as root"
+        if wanted.uri == SYSTEM and not host.remote and not host.is_root:
+            return f"{SYSTEM}: the lab's own daemon needs root; run as root, or use {EMBEDDED}"
+        if not host.remote and not wanted.container and not taps_allowed():
             return "its NICs need taps, and this user may not open /dev/net/tun; chmod 0666 it, or run as root"
         return None
 
@@ -117,41 +130,48 @@ class Libvirt:
         host, wanted = site.lab, self.parameters
         if (refusal := self._refusal(host)) is not None:
             raise GuestError(refusal)
+        if wanted.uri == XEN and request.cpu_quota is not None:
+            raise GuestError(f"{request.name}: libvirt's driver for Xen takes no CPU quota; use the platform xen")
         name = f"{host.lab_id}-{request.name.replace('/', '-')}"
         # A short one: the driver's sockets are below it, and a socket's path has 107 characters at most.
         folder = host.guest_folder("lv")
-        places = Places(
-            folder / "agent", folder / "console.txt", host.put(site.image.kernel.vmlinux or site.image.kernel.vmlinuz),
-            host.put(site.image.initramfs),
-        )  # fmt: skip
         with contextlib.ExitStack() as undo:
             network = site.require_network() if request.network.links else None
             if network is not None:
                 undo.callback(network.remove, request.network)
-            virsh = self._virsh(request, host, folder, undo)
+            daemon = self._daemon(site, name, undo)
+            virsh = self._virsh(request, host, folder, daemon, undo)
+            places = self._places(site, folder, daemon)
             bridges = {
                 link.name: network.bridge_port(link, link.port_interface)
                 for link in request.network.links if network is not None
             }  # fmt: skip
             host.write(folder / "domain.xml", domain(name, request, wanted, places, bridges).encode())
             if isinstance(virsh, Commands):
-                _refuse_taken(virsh, name)
-                undo.callback(host.guard(virsh.argv("destroy", name)))
+                refuse_taken(virsh, host, name)
+                if daemon is None:
+                    undo.callback(host.guard(virsh.argv("destroy", name)))
             undo.callback(_destroy, virsh, name)
             spawned = time.monotonic_ns()
-            virsh.run("create", "--paused", str(folder / "domain.xml"), deadline_seconds=_CREATE_SECONDS)
-            processes = _processes(virsh, name, undo) if isinstance(virsh, HeldShell) else None
-            channel = host.connect(places.agent, request.name).detach()
+            paused = () if wanted.container else ("--paused",)
+            virsh.run("create", *paused, str(folder / "domain.xml"), deadline_seconds=_CREATE_SECONDS)
+            processes = self._processes(virsh, daemon, name, folder, undo)
+            # A container and a domain of Xen speak by their consoles, which are terminals of the host's.
+            place = places.agent if wanted.emulated else Path(virsh.run("ttyconsole", name).strip())
+            channel = host.connect(place, request.name).detach()
             agent = AgentClient(channel, channel, request.name)
             kept = undo.pop_all()
+        pause, unpause = self._parking(virsh, name, processes)
+        logs = {"libvirt.txt": daemon.domain_log(self._driver, name)} if daemon is not None else {}
         guest = LibvirtGuest(
             agent=agent, peer=site.peer or agent, host=host, attachment=request.network.attachment,
-            spawned_monotonic_ns=spawned, pause=lambda: virsh.run("suspend", name),
-            unpause=lambda: virsh.run("resume", name), destroy=lambda: None,
-            consoles={"console.txt": places.console}, cleanup=[kept.close], processes=processes,
+            spawned_monotonic_ns=spawned, pause=pause, unpause=unpause, destroy=lambda: None,
+            consoles={**({"console.txt": places.console} if wanted.emulated else {}), **logs},
+            cleanup=[kept.close], processes=processes,
         )  # fmt: skip
         try:
-            virsh.run("resume", name)
+            if paused:
+                virsh.run("resume", name)
         except GuestError as error:
             evidence = guest.evidence()
             guest.stop()
@@ -159,10 +179,27 @@ class Libvirt:
         guest.wait_ready(request.deadline_seconds)
         return guest
 
-    def _virsh(self, request: GuestRequest, host: GuestHost, folder: Path, undo: contextlib.ExitStack) -> Virsh:
+    @property
+    def _driver(self) -> str:
+        """What libvirt calls the driver in its folders' names."""
+        return "lxc" if self.parameters.container else "qemu"
+
+    def _daemon(self, site: Site, name: str, undo: contextlib.ExitStack) -> Daemon | None:
+        """The lab's own, where a driver on this machine needs one."""
+        if site.lab.remote or self.parameters.embedded:
+            return None
+        daemon = lab_daemon(site, name)
+        undo.callback(daemon.release, name)
+        return daemon
+
+    def _virsh(
+        self, request: GuestRequest, host: GuestHost, folder: Path, daemon: Daemon | None, undo: contextlib.ExitStack
+    ) -> Virsh:
         """The way to the driver; one of the guest's own is in its cgroup, as the machine that it starts then is."""
+        if daemon is not None:
+            return Commands(host, daemon.uri(self._uri))
         if not self.parameters.embedded:
-            return Commands(host, self.parameters.uri)
+            return Commands(host, self._uri)
         group = host.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
         if group is not None:
             undo.callback(group.remove)
@@ -170,10 +207,45 @@ class Libvirt:
         undo.callback(shell.close)
         return shell
 
+    def _places(self, site: Site, folder: Path, daemon: Daemon | None) -> Places:
+        """The guest's files as the driver finds them."""
+        agent, console, host, image = folder / "agent", folder / "console.txt", site.lab, site.image
+        if daemon is not None:
+            return Places(agent, console, daemon.kernel, daemon.initramfs, daemon.root)
+        if self.parameters.uri == XEN:  # its initramfs has modules, of which the guest loads one
+            return Places(agent, console, host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs))
+        kernel = host.put(image.kernel.vmlinux or image.kernel.vmlinuz)
+        return Places(agent, console, kernel, host.put(image.initramfs))
 
-def _processes(shell: HeldShell, name: str, undo: contextlib.ExitStack) -> GuestProcesses:
-    """The machine is nobody's child, and must not outlive the ``virsh`` that holds it."""
-    machine = int((shell.folder / f"run/qemu/{name}.pid").read_text(encoding="ascii"))
+    def _processes(
+        self, virsh: Virsh, daemon: Daemon | None, name: str, folder: Path, undo: contextlib.ExitStack
+    ) -> GuestProcesses | None:
+        """None on another host. A machine is nobody's child, and must not outlive what holds it."""
+        if isinstance(virsh, HeldShell):
+            machine = int((virsh.folder / f"run/qemu/{name}.pid").read_text(encoding="ascii"))
+            _killed_at_the_end(machine, undo)
+            return GuestProcesses(virsh.process.pid, machine, folder=virsh.folder)
+        if daemon is None:
+            return None
+        first = daemon.domain_pid(self._driver, name)
+        if not self.parameters.container:
+            _killed_at_the_end(first, undo)
+        return GuestProcesses(first, shared=daemon.processes(), folder=folder)
+
+    def _parking(
+        self, virsh: Virsh, name: str, processes: GuestProcesses | None
+    ) -> tuple[Callable[[], object], Callable[[], object]]:
+        """By libvirt; a container's processes by signals.
+
+        libvirt would freeze them, and what cgroup v1 holds frozen cannot be killed: it would outlive the lab.
+        """
+        if self.parameters.container and processes is not None:
+            first = [processes.started]
+            return lambda: signal_tree(first, signal.SIGSTOP), lambda: signal_tree(first, signal.SIGCONT)
+        return lambda: virsh.run("suspend", name), lambda: virsh.run("resume", name)
+
+
+def _killed_at_the_end(machine: int, undo: contextlib.ExitStack) -> None:
     descriptor = os.pidfd_open(machine)
 
     def kill() -> None:
@@ -182,7 +254,6 @@ def _processes(shell: HeldShell, name: str, undo: contextlib.ExitStack) -> Guest
         os.close(descriptor)
 
     undo.callback(kill)
-    return GuestProcesses(shell.process.pid, machine, folder=shell.folder)
 
 
 def _destroy(virsh: Virsh, name: str) -> None:
@@ -196,20 +267,23 @@ def domains(virsh: Virsh) -> list[str]:
     return [line.strip() for line in virsh.run("list", "--all", "--name").splitlines() if line.strip()]
 
 
-def _refuse_taken(virsh: Commands, name: str) -> None:
+def refuse_taken(virsh: Virsh, host: GuestHost, name: str) -> None:
+    """A ``GuestError`` where the driver has a domain of that name."""
     if name in domains(virsh):
-        raise GuestError(
-            f"{virsh.host.name} has a domain {name} already, which this run did not make: virsh destroy it"
-        )
+        raise GuestError(f"{host.name} has a domain {name} already, which this run did not make: virsh destroy it")
 
 
 def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset(), uri: str = SYSTEM) -> list[str]:
     """Destroy domains that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
-    virsh = Commands(host, uri)
+    return remove_ours(Commands(host, uri), alive)
+
+
+def remove_ours(virsh: Virsh, alive: frozenset[str]) -> list[str]:
+    """The same by any ``virsh``: by a domain's name and its description together."""
     removed = []
     for name in domains(virsh):
         made = _OURS.match(name)
-        if made is not None and made[1] not in alive:
+        if made is not None and made[1] not in alive and virsh.run("desc", name).startswith(TAG):
             virsh.run("destroy", name)
             removed.append(f"libvirt domain {name}")
     return removed

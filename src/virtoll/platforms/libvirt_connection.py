@@ -14,7 +14,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,9 +26,9 @@ from virtoll.lab.inside import end_process
 from virtoll.platforms.base import GuestHost
 
 _PLACED = Path(cgroups.__file__).with_name("placed.py")
-_DEBIAN = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu"
+DEBIAN = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu"
 _CHUNK_BYTES = 65536
-# An embedded driver makes no cgroups, changes no owners, and gives no process rights of another user.
+# A driver of the lab's own changes no owners, and gives no process rights of another user.
 _QEMU_CONF = """\
 stdio_handler = "file"
 user = "root"
@@ -37,7 +37,6 @@ dynamic_ownership = 0
 remember_owner = 0
 security_driver = "none"
 namespaces = []
-cgroup_controllers = []
 """
 _DRIVERS_USER = "libvirt-qemu"  # that the driver looks for before it reads its configuration
 
@@ -134,7 +133,7 @@ def held_shell(host: GuestHost, uri: str, who: str, folder: Path, group: Group |
     settings = [f"XDG_{kind}_HOME={folder}" for kind in ("CACHE", "CONFIG", "DATA")]
     command = ["env", *settings, "virsh", "--quiet", "--connect", uri]
     if uri.startswith("qemu:"):
-        command = [*_with_drivers_user(folder), *command]
+        command = [*placed(drivers_user(folder)), *command]
     process = host.spawn(
         command, f"libvirt of {who}", group=group, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -151,19 +150,32 @@ def held_shell(host: GuestHost, uri: str, who: str, folder: Path, group: Group |
 def embedded_shell(host: GuestHost, who: str, folder: Path, group: Group | None = None) -> HeldShell:
     """libvirt's driver for QEMU in a ``virsh`` of the guest's own, with all its files below ``folder``."""
     (folder / "etc").mkdir()
-    host.write(folder / "etc/qemu.conf", _QEMU_CONF.encode())
+    host.write(folder / "etc/qemu.conf", private_driver(cgroups=False).encode())
     return held_shell(host, f"qemu:///embed?root={folder}", who, folder, group)
 
 
-def _with_drivers_user(folder: Path) -> list[str]:
-    """The driver does not start where its user is unknown; that user is added for it alone, and nothing runs as it."""
-    placed: list[str] = []
+def private_driver(*, cgroups: bool) -> str:
+    """The settings of a driver for QEMU that is the lab's own; ``cgroups``: whether it makes some for a domain."""
+    return _QEMU_CONF if cgroups else f"{_QEMU_CONF}cgroup_controllers = []\n"
+
+
+def drivers_user(folder: Path) -> list[str]:
+    """Sources and targets for ``placed``: the driver does not start where its user is unknown.
+
+    That user is added for it alone, and nothing runs as it.
+    """
+    places: list[str] = []
     for name, line in (("passwd", f"{_DRIVERS_USER}:x:0:0::/:/bin/false"), ("group", f"{_DRIVERS_USER}:x:0:")):
         known = Path("/etc") / name
         lines = [one for one in known.read_text(encoding="utf-8").splitlines() if not one.startswith(_DRIVERS_USER)]
         (folder / name).write_text("\n".join([*lines, line, ""]), encoding="utf-8")
-        placed += [str(folder / name), str(known)]
-    return ["unshare", "--mount", "--propagation", "private", "--", sys.executable, "-I", str(_PLACED), *placed, "--"]
+        places += [str(folder / name), str(known)]
+    return places
+
+
+def placed(places: Sequence[str]) -> list[str]:
+    """What is put before an argument list, so that the program finds sources at targets (``lab/placed.py``)."""
+    return ["unshare", "--mount", "--propagation", "private", "--", sys.executable, "-I", str(_PLACED), *places, "--"]
 
 
 def _last_line(said: bytes) -> str:
@@ -174,21 +186,22 @@ def _last_line(said: bytes) -> str:
 def explained(complaint: str, uri: str, host: GuestHost) -> str:
     """libvirt's complaint, and for those that have a remedy what to do."""
     remedies = (
-        ("virsh: not found", _DEBIAN),
-        ("virsh': No such file", _DEBIAN),
+        ("virsh: not found", DEBIAN),
+        ("virsh': No such file", DEBIAN),
+        ("authentication unavailable", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
+        ("Permission denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
+        ("access denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
         (
             "Failed to connect socket",
             f"start its daemon on {host.name} (systemctl start libvirtd) or use qemu:///embed",
         ),
-        ("authentication unavailable", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
-        ("Permission denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
-        ("access denied", f"{uri} needs rights on {host.name}: log in as root, or join the group libvirt"),
         ("already exists with uuid", "this run did not make that domain; 'virsh list --all' shows it"),
         ("already active", "this run did not make that domain; 'virsh list --all' shows it"),
-        ("could not get preferred machine", f"the domain type is not there: {_DEBIAN} qemu-system-x86"),
+        ("could not get preferred machine", f"the domain type is not there: {DEBIAN} qemu-system-x86"),
         ("could not find capabilities", "the domain type is not there; choose another 'domain_type'"),
         ("Cannot get interface MTU", "the bridge is not on the host that the daemon runs on"),
-        ("no connection driver available", f"the driver is not installed: {_DEBIAN}"),
+        ("no connection driver available for lxc", "apt-get install libvirt-daemon-driver-lxc"),
+        ("no connection driver available", f"the driver is not installed: {DEBIAN}"),
         ("Network not found", "the network is missing there"),
     )
     found = next((remedy for text, remedy in remedies if text.lower() in complaint.lower()), None)

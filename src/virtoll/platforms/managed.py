@@ -17,6 +17,10 @@ from virtoll.footprint import GuestProcesses
 from virtoll.platforms.base import GuestHost, GuestStartError
 
 
+class GuestRemains(GuestError):
+    """Something that a guest had on its host is still there after its end: what it is, and how to remove it."""
+
+
 @dataclass
 class ManagedMachine:
     """``pause``, ``unpause`` and ``destroy`` are the product's; ``cleanup`` runs after them, in reverse order.
@@ -43,9 +47,12 @@ class ManagedMachine:
         try:
             self.agent.wait_ready(deadline_seconds)
         except GuestError as error:
-            evidence = self.evidence()
-            self.stop()
-            raise GuestStartError(str(error), evidence) from error
+            evidence, said = self.evidence(), str(error)
+            try:
+                self.stop()
+            except GuestRemains as remains:
+                said = f"{said}; {remains}"
+            raise GuestStartError(said, evidence) from error
         self.ready_monotonic_ns = time.monotonic_ns()
 
     def park(self) -> None:
@@ -61,7 +68,10 @@ class ManagedMachine:
             self._paused = False
 
     def stop(self) -> None:
-        """Ask the agent to leave, then have the product destroy the machine, then undo what the start did."""
+        """Ask the agent to leave, then have the product destroy the machine, then undo what the start did.
+
+        ``GuestRemains``, when all is done, if a step of the undoing left something there.
+        """
         if not self._destroyed:
             with contextlib.suppress(GuestError):
                 self.resume()
@@ -72,9 +82,16 @@ class ManagedMachine:
             self._destroyed = True
             with contextlib.suppress(GuestError):  # it may have gone by itself
                 self.destroy()
+        remains: list[str] = []
         while self.cleanup:
-            with contextlib.suppress(GuestError, OSError):
+            try:
                 self.cleanup.pop()()
+            except GuestRemains as error:
+                remains.append(str(error))
+            except (GuestError, OSError):
+                pass  # what was to be undone may have gone by itself
+        if remains:
+            raise GuestRemains("; ".join(remains))
 
     def evidence(self) -> dict[str, bytes]:
         """The consoles, and what came over the agent's channel that was not the protocol."""

@@ -226,6 +226,11 @@ def _testbed(testbed: Mapping[str, Any] | None) -> str:
     if testbed is None:
         return ""
     ends = {role: ", ".join(part["interfaces"]) for role, part in testbed.items() if part is not None}
+    if testbed["hypervisor"]["host"].get("guests"):
+        return (
+            f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on this machine; their NICs face the "
+            "guests' own, which the guests' user wired."
+        )
     if not testbed["hypervisor"]["host"]["local"]:
         return (
             f"Generator ({ends['generator']}) and sink ({ends['sink']}) were on this machine, the guests on "

@@ -24,6 +24,8 @@ def routing(bench: Bench, wanted: FrameParameters) -> Iterator[None]:
 
     A guest that fails within is lost and started anew, so nothing is undone then.
     """
+    if not bench.network.sources:
+        raise AgentError("unsupported", "it has no NIC for traffic; name its NICs, and this machine's that face them")
     request = router_request(bench.network, wanted.ip_version, wanted.vlan)
     if request is not None:
         if bench.network.attachment == "routed":

@@ -1,0 +1,253 @@
+"""VirtualBox by ``VBoxManage``: a machine that boots the image from a CD-ROM, on a host that has the product.
+
+The agent's channel is the machine's first UART, which VirtualBox offers as a Unix socket. Everything it registers is in
+a settings folder of the guest's own (VBOX_USER_HOME), so the user's own machines are never seen. Its NICs are bridged
+to one end of a veth pair, whose other end is a port of the link's bridge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator
+
+from virtoll.agent import AgentClient
+from virtoll.errors import GuestError, ImageError
+from virtoll.experiment import Parameters
+from virtoll.image.bootdisk import boot_disk
+from virtoll.lab.network import GuestNetwork, Link
+from virtoll.platforms.attaching import Attached
+from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, HostNetwork, Probe, Site, require_site
+from virtoll.platforms.managed import ManagedMachine
+
+_MIB = 2**20
+_STEP_SECONDS = 120.0
+_PROBE_SECONDS = 240.0
+_WINDOW_BYTES = 512  # the UART's far end takes what it can, and its queue is short
+_LINE = (
+    "console=ttyS0,115200 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests no5lvl virtoll.channel=/dev/ttyS0 "
+    "virtoll.paced"
+)
+_TAKEN = re.compile(r"VERR_(VMX_IN_VMX_ROOT_MODE|SVM_IN_USE|SVM_HOST_SVME_NOT_ENABLED)")
+_MACHINE = re.compile(r"VBoxHeadless --comment (\S+) ")
+_OURS = re.compile(r"(virtoll-[0-9a-f]{12})-")
+_OFFLOADS = ("rx", "tx", "tso", "gso", "gro")
+
+
+def _switch(value: Any) -> Any:
+    """``on`` and ``off`` without quotes are truth values in YAML."""
+    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+
+
+class VirtualBoxParameters(Attached):
+    """``nic`` of every link; ``nested_paging`` and ``paravirt_provider`` as VBoxManage has them."""
+
+    nic: Literal["virtio", "82540EM"] = "virtio"
+    nested_paging: Annotated[Literal["on", "off"], BeforeValidator(_switch)] = "on"
+    paravirt_provider: Literal["default", "none", "legacy", "minimal", "hyperv", "kvm"] = "default"
+
+    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+        """Bridged adapters alone."""
+        if self.attachment != "bridge":
+            return "attachment", f"{self.attachment} is not a way of VirtualBox's adapters; allowed: bridge"
+        return super().unfit(testbed=testbed)
+
+
+class VirtualBox:
+    """The driver, through ``GuestHost`` alone."""
+
+    name: ClassVar[str] = "virtualbox"
+    on_other_hosts: ClassVar[bool] = True
+    family: ClassVar[str] = "hardware-assisted"
+    evidence: ClassVar[Evidence] = "nested: functional only"
+    title: ClassVar[str] = "Oracle VirtualBox (VBoxManage)"
+    parameter_model: ClassVar[type[Parameters]] = VirtualBoxParameters
+    boot_seconds: ClassVar[float] = 12.0
+    slowdown: ClassVar[float] = 1.3
+    control_of: ClassVar[str | None] = None
+    needs_lab: ClassVar[bool] = True
+
+    def __init__(self, parameters: Parameters) -> None:
+        """``parameters`` is a ``VirtualBoxParameters``."""
+        if not isinstance(parameters, VirtualBoxParameters):
+            raise TypeError("VirtualBoxParameters expected")
+        self.parameters = parameters
+
+    def depends_on(self) -> None:
+        """Always tried: its module and its version are not this kernel's."""
+        return
+
+    def probe(self, site: Site | None) -> Probe:
+        """Ask for its version and its device, then boot a guest without network and wait for its agent."""
+        place = require_site(site)
+        try:
+            version = f"VirtualBox {place.lab.run(['VBoxManage', '--version'], 'probe').splitlines()[-1].strip()}"
+        except GuestError as error:
+            return Probe(False, None, f"{error}: VirtualBox with its kernel module")
+        try:
+            place.lab.run(["test", "-r", "/dev/vboxdrv", "-a", "-w", "/dev/vboxdrv"], "probe")
+        except GuestError:
+            remedy = "modprobe vboxdrv (with Secure Boot its key must be enrolled), and join the group vboxusers"
+            return Probe(False, version, f"/dev/vboxdrv cannot be opened on {place.lab.name}: {remedy}")
+        request = GuestRequest("probe-virtualbox", 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
+        try:
+            self._start(request, place).stop()
+        except GuestError as error:
+            taken = "; 'virtoll doctor' says why KVM keeps the CPU from it" if _TAKEN.search(str(error)) else ""
+            return Probe(False, version, f"no guest boots: {error}{taken}")
+        return Probe(True, version, None)
+
+    def start(self, request: GuestRequest, site: Site | None) -> ManagedMachine:
+        """Register a machine with one NIC a link, hold its UART, start it, wait for its agent."""
+        return self._start(request, require_site(site))
+
+    def _start(self, request: GuestRequest, site: Site) -> ManagedMachine:
+        host, name = site.lab, f"{site.lab.lab_id}-{request.name.replace('/', '-')}"
+        folder = host.guest_folder(request.name.replace("/", "-"))
+        manage = ["env", f"VBOX_USER_HOME={folder / 'settings'}", "VBoxManage", "-q"]
+        try:
+            disk = host.put(boot_disk(site.image, _LINE))
+        except ImageError as error:
+            raise GuestError(str(error)) from error
+
+        def do(*words: str, role: str = f"guest {request.name}") -> str:
+            return host.run([*manage, *words], role, _STEP_SECONDS)
+
+        base = folder / "machines"
+        with contextlib.ExitStack() as undo:
+            network = site.require_network() if request.network.links else None
+            adapters = undo.enter_context(_adapters(host, network, request.network))
+            undo.callback(host.guard([*manage, "unregistervm", name, "--delete"]))
+            undo.callback(host.guard([*manage, "controlvm", name, "poweroff"]))
+            spawned = time.monotonic_ns()
+            do("createvm", "--name", name, "--ostype", "Linux_64", "--register", "--basefolder", str(base))
+            undo.callback(_quietly, lambda: _unregister(do, name))
+            do("modifyvm", name, *self._settings(request, adapters, folder / "uart"))
+            do("storagectl", name, "--name", "cd", "--add", "ide")
+            do("storageattach", name, "--storagectl", "cd", "--port", "0", "--device", "0", "--type", "dvddrive",
+               "--medium", str(disk))  # fmt: skip
+            undo.callback(_quietly, lambda: do("controlvm", name, "poweroff"))
+            do("startvm", name, "--type", "headless")
+            console = host.connect(folder / "uart", request.name, 60.0).detach()
+            agent = AgentClient(
+                console, console, request.name, window_bytes=_WINDOW_BYTES, wake_seconds=2.0, patience=2.0
+            )
+            if request.cpus:
+                _pin(host, name, request.cpus)
+            kept = undo.pop_all()
+        guest = ManagedMachine(
+            agent=agent, peer=site.peer or agent, host=host, attachment=request.network.attachment,
+            spawned_monotonic_ns=spawned,
+            pause=lambda: do("controlvm", name, "pause"), unpause=lambda: do("controlvm", name, "resume"),
+            destroy=lambda: None, cleanup=[kept.close],
+            consoles={"virtualbox.txt": base / name / "Logs" / "VBox.log"},
+        )  # fmt: skip
+        guest.wait_ready(request.deadline_seconds)
+        return guest
+
+    def _settings(self, request: GuestRequest, adapters: dict[str, str], uart: Path) -> list[str]:
+        """``modifyvm``'s words: size, processor, UART, one adapter a link."""
+        wanted = self.parameters
+        words = [
+            "--memory", str(request.memory_bytes // _MIB), "--cpus", str(request.vcpus), "--ioapic", "on",
+            "--hwvirtex", "on", "--nested-paging", wanted.nested_paging,
+            "--paravirt-provider", wanted.paravirt_provider,
+            "--graphicscontroller", "vboxvga", "--vram", "8", "--audio-driver", "none", "--usb-ohci", "off",
+            "--boot1", "dvd", "--boot2", "none", "--uart1", "0x3F8", "4", "--uart-mode1", "server", str(uart),
+        ]  # fmt: skip
+        if request.cpu_quota is not None:
+            words += ["--cpu-execution-cap", str(max(1, min(100, round(100 * request.cpu_quota / request.vcpus))))]
+        if not adapters:
+            words += ["--nic1", "none"]
+        for number, link in enumerate(request.network.links, 1):
+            words += [
+                f"--nic{number}", "bridged", f"--bridge-adapter{number}", adapters[link.name],
+                f"--nic-type{number}", wanted.nic, f"--mac-address{number}", link.guest_mac.replace(":", ""),
+                f"--nic-promisc{number}", "allow-all", f"--cable-connected{number}", "on",
+            ]  # fmt: skip
+        return words
+
+
+@contextlib.contextmanager
+def _adapters(host: GuestHost, network: HostNetwork | None, wanted: GuestNetwork) -> Iterator[dict[str, str]]:
+    """By link's name, what its NIC is bridged to: one end of a veth pair, without offloads, which it would pass on."""
+    made: dict[str, str] = {}
+    with contextlib.ExitStack() as undo:
+        if network is not None:
+            undo.callback(network.remove, wanted)
+            for link in wanted.links:
+                made[link.name] = undo.enter_context(_adapter(host, network, link))
+        yield made
+
+
+@contextlib.contextmanager
+def _adapter(host: GuestHost, network: HostNetwork, link: Link) -> Iterator[str]:
+    inner, outer = f"vtb{link.owner}{link.name}", link.port_interface
+    bridge = network.bridge_port(link, outer)
+    withdraw = host.guard(["ip", "link", "del", inner])
+    try:
+        host.run(["ip", "-batch", "-"], "adapter", stdin="".join(f"{line}\n" for line in (
+            f"link add {inner} mtu {link.mtu_bytes} type veth peer name {outer} mtu {link.mtu_bytes}",
+            f"link set {outer} master {bridge} up",
+            f"link set {inner} up",
+        )).encode())  # fmt: skip
+        for name in (inner, outer):
+            host.run(["ethtool", "-K", name, *(word for one in _OFFLOADS for word in (one, "off"))], "adapter")
+        yield inner
+    finally:
+        with contextlib.suppress(GuestError):
+            host.run(["ip", "link", "del", inner], "adapter")
+        with contextlib.suppress(GuestError):
+            withdraw()
+
+
+def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset()) -> list[str]:
+    """End machines of runs which are not among ``alive`` (labs' ids); what was ended. Nothing else.
+
+    A machine is registered with its run's own settings folder alone, so with its process all of it is gone that the
+    product holds.
+    """
+    removed = []
+    for pid, name in machines(host):
+        made = _OURS.match(name)
+        if made is not None and made[1] not in alive:
+            host.run(["kill", "-KILL", pid], "leftovers")
+            removed.append(f"VirtualBox machine {name}")
+    return removed
+
+
+def machines(host: GuestHost) -> list[tuple[str, str]]:
+    """The machines that run there, of whatever user and settings folder: process and name."""
+    lines = host.run(["ps", "axww"], "machines").splitlines()
+    return [(line.split()[0], found[1]) for line in lines if (found := _MACHINE.search(line)) is not None]
+
+
+def _unregister(do: Any, name: str) -> None:
+    """Until its session is unlocked, which takes a moment after the machine has gone off."""
+    deadline = time.monotonic() + 30.0
+    while True:
+        try:
+            do("unregistervm", name, "--delete")
+        except GuestError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+        else:
+            return
+
+
+def _pin(host: GuestHost, name: str, cpus: tuple[int, ...]) -> None:
+    """Every thread of the machine's process: VirtualBox itself pins nothing."""
+    for pid, running in machines(host):
+        if running == name:
+            host.run(["taskset", "-acp", ",".join(map(str, cpus)), pid], "pinning")
+
+
+def _quietly(action: Any) -> None:
+    with contextlib.suppress(GuestError):
+        action()

@@ -1,0 +1,273 @@
+"""The platform ``ssh``: a machine that somebody else made is the guest, by the real SSH, and left as it was found."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.lab.test_far_hypervisor import left_there as programs_and_files
+from tests.support import experiments
+from tests.support.ssh_hosts import SshHosts, ip, ssh_hosts
+
+from virtoll.errors import GuestError, LabError, UsageError
+from virtoll.experiment import load_experiment
+from virtoll.lab.inside import wait_until
+from virtoll.lab.network import plan_links
+from virtoll.platforms.ssh_guest import SshParameters, check_before
+from virtoll.platforms.ssh_nics import Run, find_nics
+from virtoll.report import build_report
+from virtoll.run import catalogue
+from virtoll.samples import RunFolder
+
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
+NEAR, FAR = ["sgnear0", "sgnear1", "sgnear2"], ["sgfar0", "sgfar1", "sgfar2"]
+TESTBED: dict[str, Any] = {
+    "generator": {"host": "local", "interfaces": NEAR[:1]},
+    "sink": {"host": "local", "interfaces": NEAR[1:2]},
+    "timekeeper": {"host": "local", "interfaces": NEAR[2:]},
+}
+MAC = "02:00:00:00:07:07"
+FORWARDING = "/proc/sys/net/ipv4/conf"
+FORWARD = {"workload": "forward", "frame_size_bytes": 500, "rate_factor": 8, "first_rate_frames_per_second": 1000,
+           "point_milliseconds": 50}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
+    with ssh_hosts(tmp_path_factory.mktemp("guests"), ("box",)) as made:
+        yield made
+
+
+@pytest.fixture
+def wired(hosts: SshHosts) -> Iterator[SshHosts]:
+    """The guest's NICs, each at a switch with one of this machine's: so the guest's stay when a run's are gone."""
+    hosts.wire([(f"sgport{number}", "box", far) for number, far in enumerate(FAR)])
+    for number, near in enumerate(NEAR):
+        ip(hosts.launcher, "link", "add", f"sgswitch{number}", "type", "bridge")
+        ip(hosts.launcher, "link", "add", near, "type", "veth", "peer", "name", f"sgwire{number}")
+        for port in (f"sgport{number}", f"sgwire{number}"):
+            ip(hosts.launcher, "link", "set", port, "master", f"sgswitch{number}", "up")
+        ip(hosts.launcher, "link", "set", f"sgswitch{number}", "up")
+    ip(hosts.hosts["box"], "link", "set", FAR[1], "mtu", "1400", "up")
+    inside(hosts, "sh", "-c", f"echo 0 > {FORWARDING}/all/forwarding; echo 0 > {FORWARDING}/{FAR[0]}/forwarding")
+    yield hosts
+    for number in range(len(NEAR)):
+        for link in (f"sgport{number}", f"sgwire{number}", f"sgswitch{number}"):
+            with contextlib.suppress(subprocess.CalledProcessError):  # a run's wire is gone with its lab
+                ip(hosts.launcher, "link", "del", link)
+
+
+def experiment(folder: Path, **changed: Any) -> Path:
+    """The guest as router and as computer; ``destination``, ``interfaces`` and all else may be replaced."""
+    entry: dict[str, Any] = {
+        "platform": "ssh", "label": "vm",
+        "destination": changed.pop("destination", "box"), "interfaces": changed.pop("interfaces", FAR),
+    }  # fmt: skip
+    right = {
+        "platforms": [{key: value for key, value in entry.items() if value is not None}], "baseline": "vm",
+        "blocks": 1, "testbed": TESTBED, "workloads": [FORWARD, {"workload": "superpi", "digits": 2000}],
+    }  # fmt: skip
+    return experiments.write(folder, **{**right, **changed})
+
+
+def inside(hosts: SshHosts, *argv: str) -> str:
+    """What a program says in the guest's network."""
+    enter = ["nsenter", f"--target={hosts.hosts['box']}", "--net", "--", *argv]
+    return subprocess.run(enter, capture_output=True, text=True, check=True).stdout
+
+
+def state(hosts: SshHosts) -> dict[str, Any]:
+    """All that a run could have changed on the guest: settings of each NIC, switches, routes, programs, files."""
+    links = [
+        (one["ifname"], one["mtu"], "UP" in one["flags"], [o["local"] for o in one["addr_info"] if "." in o["local"]])
+        for one in json.loads(inside(hosts, "ip", "-json", "address"))
+    ]  # fmt: skip
+    return {
+        "links": links,
+        "switches": inside(hosts, "sh", "-c", "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding"),
+        "routes": inside(hosts, "ip", "route"),
+        "neighbours": inside(hosts, "ip", "neighbour", "show", "nud", "permanent"),
+        "left": programs_and_files(hosts),
+    }
+
+
+def assert_as_before(hosts: SshHosts, before: dict[str, Any]) -> None:
+    """The connection's end is noticed over there, and all is put back."""
+    with contextlib.suppress(AssertionError, LabError, GuestError):
+        wait_until(lambda: state(hosts) == before, 30, "the end of what was there")
+    assert state(hosts) == before
+
+
+def test_a_found_guest_forwards_and_computes_and_is_left_as_it_was(wired: SshHosts, tmp_path: Path) -> None:
+    before = state(wired)
+    assert (FAR[1], 1400, True, []) in before["links"]
+    assert (FAR[0], 1500, False, []) in before["links"]
+    code, complaint = wired.virtoll("run", experiment(tmp_path), "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 0, complaint
+    folder = RunFolder.open(tmp_path / "run")
+    trials = folder.trials()
+    assert [(one.workload, one.status, one.reason) for one in trials] == [
+        ("forward", "ok", None), ("superpi", "ok", None),
+    ]  # fmt: skip
+    assert trials[0].points
+    first = trials[0].points[0]
+    assert first.sink.per_source[0].forwarded_frames > 0
+    guests = {hop.role: hop for hop in first.hops or () if hop.where == "guest"}
+    assert (guests["guest-in"].interface, guests["exit"].interface) == (FAR[0], FAR[1])
+    entered = guests["guest-in"]
+    assert entered.before
+    assert entered.after
+    assert entered.after["rx_packets"] - entered.before["rx_packets"] >= first.sink.per_source[0].forwarded_frames
+    assert trials[1].clock is not None
+    assert trials[1].clock.method == "icmp"
+    (boot,) = folder.boots()
+    assert boot.grave == ()
+    assert any("as it was found" in text for text in boot.mismatches)
+    assert any(text.startswith("memory: asked 256 MiB") for text in boot.mismatches)
+    (entry,) = folder.manifest.platforms
+    assert (entry.host, entry.brand) == ("ssh box", None)
+    text = build_report(folder.path).path.read_text(encoding="utf-8")
+    assert "as it was found" in text
+    assert "their NICs face the guests&#39; own" in text or "their NICs face the guests' own" in text
+    assert_as_before(wired, before)
+
+
+def test_a_killed_run_leaves_nothing_in_the_guest(wired: SshHosts, tmp_path: Path) -> None:
+    before, into = state(wired), tmp_path / "run"
+    file = experiment(tmp_path, blocks=30, workloads=[{"workload": "superpi", "digits": 2000}])
+    process = wired.start("run", file, "--into", into, variables={"VIRTOLL_RUNS": str(tmp_path)})
+    try:
+        trials = into / "trials.jsonl"
+        wait_until(lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > 0), 90, "a trial")
+        assert process.poll() is None, process.communicate()
+        wait_until(lambda: "10.64.4.0/24" in inside(wired, "ip", "route"), 30, "a guest that is up")
+        switches = [inside(wired, "cat", f"{FORWARDING}/{name}/forwarding").strip() for name in (FAR[0], FAR[1], "all")]
+        assert switches == ["1", "0", "0"]
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.kill()
+        process.communicate()
+    assert_as_before(wired, before)
+
+
+def test_without_nics_it_computes_and_says_what_it_cannot(hosts: SshHosts, tmp_path: Path) -> None:
+    before = state(hosts)
+    file = experiment(
+        tmp_path, interfaces=None, testbed=None,
+        workloads=[FORWARD, {"workload": "superpi", "digits": 2000}, {"workload": "forkwait", "processes": 20}],
+    )  # fmt: skip
+    code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 0, complaint
+    trials = {one.workload: one for one in RunFolder.open(tmp_path / "run").trials()}
+    assert trials["forward"].status == "skipped"
+    assert "no NIC for traffic" in str(trials["forward"].reason)
+    for name in ("superpi", "forkwait"):
+        clock = trials[name].clock
+        assert (trials[name].status, trials[name].reason) == ("ok", None)
+        assert clock is not None
+        assert (clock.method, clock.marks is not None) == ("channel", True)
+    assert_as_before(hosts, before)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"destination": "box-closed"}, "ssh box-closed cannot be reached: .*Connection refused"),
+        ({"destination": "box-stranger"}, "ssh box-stranger cannot be reached: .*Permission denied"),
+        ({"interfaces": [*FAR[:2], "eth9"]}, "interfaces: ssh box has no interface eth9; it has: .*sgfar0"),
+        ({"interfaces": FAR[:2]}, "interfaces: 2 of ssh box named and 3 needed"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_starts_nothing(
+    wired: SshHosts, tmp_path: Path, changed: dict[str, Any], words: str
+) -> None:
+    before = state(wired)
+    file = experiment(tmp_path, **changed)
+    code, complaint = wired.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
+    assert code == 2, complaint
+    assert len(complaint.strip().splitlines()) == 1
+    assert re.search(words, complaint), complaint
+    assert not (tmp_path / "run").exists()
+    assert state(wired) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted", "words"),
+    [
+        ([], ["way"], "way of the guest carries the SSH connection"),
+        ([], ["lo"], "lo of the guest is no Ethernet interface"),
+        ([], [FAR[0], FAR[0]], "sgfar0 of the guest is there twice"),
+        ([], ["02:00:00:00:00:99"], "the guest has no interface 02:00:00:00:00:99"),
+        ([f"link set {FAR[0]} up", f"route add default dev {FAR[0]}"], [FAR[0]], "sgfar0 .* the guest's default route"),
+        ([f"address add 10.64.0.77/16 dev {FAR[1]}"], [FAR[0]], "a route to 10.64.0.0/16 by sgfar1"),
+        (
+            [f"link set {FAR[2]} address {MAC}", f"link add sgbridge address {MAC} type bridge"],
+            [FAR[2]],
+            "have one MAC",
+        ),
+        (["link add sgbridge type bridge", f"link set {FAR[2]} master sgbridge"], [FAR[2]], "is a port of sgbridge"),
+    ],
+)
+def test_nics_that_are_not_for_us_are_refused(
+    wired: SshHosts, settings: list[str], wanted: list[str], words: str
+) -> None:
+    for line in settings:
+        ip(wired.hosts["box"], *line.split())
+    try:
+        with pytest.raises(GuestError, match=words):
+            find_nics(in_the_guest(wired), "the guest", wanted, plan_links(0))
+    finally:
+        with contextlib.suppress(subprocess.CalledProcessError):
+            ip(wired.hosts["box"], "link", "del", "sgbridge")
+
+
+def test_nics_are_found_by_name_and_by_address_and_only_by_root(wired: SshHosts) -> None:
+    run = in_the_guest(wired)
+    (by_name,) = find_nics(run, "the guest", FAR[1:2], plan_links(0))
+    (by_address,) = find_nics(run, "the guest", [by_name.mac.upper()], plan_links(0))
+    assert by_name == by_address
+    assert (by_name.name, by_name.mtu_bytes, by_name.up) == (FAR[1], 1400, True)
+    with pytest.raises(GuestError, match=r"interfaces: root is needed on the guest .*log in as root there"):
+        find_nics(lambda argv: "1000\n" if argv[0] == "id" else run(argv), "the guest", FAR[1:2], plan_links(0))
+
+
+def in_the_guest(hosts: SshHosts) -> Run:
+    """Runs as a session of the guest's SSH server does."""
+    session = "10.99.0.1 40000 10.99.0.2 22"
+    return lambda argv: session if argv[0] == "printenv" else inside(hosts, *argv)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"destination": None}, r"platforms\[0\].destination': is missing"),
+        ({"destination": "-oProxyCommand=x"}, r"platforms\[0\].destination"),
+        ({"testbed": None}, "interfaces': need NICs of this machine"),
+        ({"guest": {"cpu_quota": 0.5}}, "guest.cpu_quota': no quota is set on a guest that is found"),
+        ({"platforms": ["native"], "baseline": "native"}, "every guest must be one that is there already"),
+        (
+            {"testbed": {**TESTBED, "hypervisor": {"host": {"ssh": "other"}, "interfaces": FAR}}},
+            "on no host of Virtoll",
+        ),
+        ({"testbed": {**TESTBED, "hypervisor": {"host": "guests", "interfaces": FAR}}}, "hypervisor: leave it out"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_when_it_is_read(
+    tmp_path: Path, changed: dict[str, Any], words: str
+) -> None:
+    file = experiment(tmp_path, **changed)
+    with pytest.raises(UsageError, match=words):
+        load_experiment(file, catalogue())
+
+
+def test_a_guest_is_one_entry() -> None:
+    """Found out before anything is reached: the second would share the first one's NICs and memory."""
+    with pytest.raises(UsageError, match="no-such-guest is there twice"):
+        check_before([SshParameters(destination="no-such-guest")] * 2, None)

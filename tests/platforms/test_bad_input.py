@@ -1,0 +1,158 @@
+"""Bad input over platforms: one sentence each, and nothing is other than before that Virtoll did not make.
+
+What stands elsewhere is not repeated: ESXi's credentials, certificates, reach, datastore and names (``test_esxi``),
+libvirt's sockets, rights and names of containers (``test_libvirt``, ``test_libvirt_daemon``), OpenVZ's and VServer's
+numbers and names (``test_command_standins``), hosts that SSH does not reach (``test_far_hypervisor``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.support import guests
+
+from virtoll.errors import GuestError
+from virtoll.ground import Ground
+from virtoll.lab import residue
+from virtoll.lab.inside import Lab
+from virtoll.lab.network import GuestNetwork
+from virtoll.platforms.base import GuestRequest, Platform, Site
+from virtoll.platforms.libvirt_connection import Commands
+from virtoll.platforms.libvirt_daemon import lab_daemon
+from virtoll.platforms.libvirt_domain import SYSTEM
+from virtoll.platforms.xen import Xen, XenParameters
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+TOO_MUCH = 2**46  # bytes: more than any host of these days has, and less than a machine's address may be
+THEIRS = """<domain type="qemu"><name>{name}</name><description>a pet</description><memory>65536</memory>
+<os><type>hvm</type></os></domain>"""
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with guests.ground() as made:
+        yield made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A lab's record, where what is to be undone after a kill -9 is noted."""
+    folder = tmp_path_factory.mktemp("record")
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    os.environ[residue.RECORD_VARIABLE] = str(descriptor)
+    yield folder
+    del os.environ[residue.RECORD_VARIABLE]
+    os.close(descriptor)
+
+
+@dataclass
+class Dom0(Lab):
+    """A dom0 by what its ``xl`` says: domains by name, and why it makes none."""
+
+    domains: list[str] = field(default_factory=list)
+    refusal: str = ""
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+        if argv[0] != "xl":
+            return super().run(argv, role, deadline_seconds, stdin)
+        if argv[1] == "list":
+            return "Name ID Mem VCPUs State Time(s)\nDomain-0 0 1 1 r 1\n" + "".join(f"{one}\n" for one in self.domains)
+        if argv[1] == "destroy":
+            self.domains.remove(argv[2])
+            return ""
+        raise GuestError(f"'{' '.join(argv[:2])}' ended with 1: {self.refusal}")
+
+
+@dataclass
+class Case:
+    """A start that must be refused; ``seen`` tells what others have, before and after."""
+
+    platform: Platform
+    site: Site
+    request: GuestRequest
+    seen: Callable[[], object]
+
+
+def name_of(site: Site, request: GuestRequest) -> str:
+    return f"{site.lab.lab_id}-{request.name.replace('/', '-')}"
+
+
+def on_dom0(site: Site, refusal: str, *, taken: bool) -> Case:
+    wanted = dataclasses.replace(guests.request("xen"), network=GuestNetwork(()))
+    dom0 = Dom0(site.lab.lab_id, site.lab.scratch, domains=["customer"], refusal=refusal)
+    if taken:
+        dom0.domains.append(name_of(site, wanted))
+    elsewhere = dataclasses.replace(site, lab=dom0)
+    return Case(Xen(XenParameters()), elsewhere, wanted, lambda: list(dom0.domains))
+
+
+def xen_taken(site: Site, _undo: ExitStack, _folder: Path) -> Case:
+    return on_dom0(site, "must not be asked", taken=True)
+
+
+def xen_without_room(site: Site, _undo: ExitStack, _folder: Path) -> Case:
+    return on_dom0(site, "libxl: error: not enough free memory for the domain", taken=False)
+
+
+def libvirt_without_room(site: Site, _undo: ExitStack, _folder: Path) -> Case:
+    wanted = dataclasses.replace(guests.request("libvirt"), memory_bytes=TOO_MUCH)
+    return Case(guests.driver("libvirt"), site, wanted, lambda: None)
+
+
+def by_daemon(site: Site, undo: ExitStack, folder: Path, wanted: GuestRequest, name: str) -> Case:
+    """In the lab's daemon somebody has a machine."""
+    daemon = lab_daemon(site, "the test")
+    undo.callback(daemon.release, "the test")
+    virsh = Commands(site.lab, daemon.uri(SYSTEM))
+    (folder / "theirs.xml").write_text(THEIRS.format(name=name))
+    virsh.run("define", str(folder / "theirs.xml"))
+    undo.callback(virsh.run, "undefine", name)
+    return Case(guests.driver("libvirt-system"), site, wanted, lambda: virsh.run("dumpxml", name))
+
+
+def libvirt_system_taken(site: Site, undo: ExitStack, folder: Path) -> Case:
+    wanted = guests.request("libvirt-system")
+    return by_daemon(site, undo, folder, wanted, name_of(site, wanted))
+
+
+def libvirt_system_without_room(site: Site, undo: ExitStack, folder: Path) -> Case:
+    wanted = dataclasses.replace(guests.request("libvirt-system"), memory_bytes=TOO_MUCH)
+    return by_daemon(site, undo, folder, wanted, "customer")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "said"),
+    [
+        (xen_taken, r"has a domain \S+ already, which this run did not make: 'xl destroy \S+'"),
+        (xen_without_room, r"'xl create' ended with 1: libxl: error: not enough free memory"),
+        (libvirt_without_room, r"(?i)cannot (allocate|set up guest) memory"),
+        (libvirt_system_taken, r"has a domain \S+ already, which this run did not make: virsh destroy it"),
+        (libvirt_system_without_room, r"(?i)cannot (allocate|set up guest) memory"),
+    ],
+)
+def test_it_is_one_sentence_and_nothing_of_others_is_touched(
+    ground: Ground, record: Path, tmp_path: Path, prepare: Callable[[Site, ExitStack, Path], Case], said: str
+) -> None:
+    assert ground.site is not None
+    with ExitStack() as undo:
+        case = prepare(ground.site, undo, tmp_path)
+        before = case.seen(), links(), residue.noted_commands(record)
+        with pytest.raises(GuestError) as raised:
+            case.platform.start(case.request, case.site)
+        assert re.search(said, str(raised.value))
+        assert "\n" not in str(raised.value)
+        assert (case.seen(), links(), residue.noted_commands(record)) == before
+
+
+def links() -> list[str]:
+    """The lab's own interfaces."""
+    return sorted(path.name for path in Path("/sys/class/net").iterdir())

@@ -1,0 +1,116 @@
+"""The lab's own libvirtd: what it refuses, another's domain in it, and that it is gone with the last that needed it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support import guests
+
+from virtoll.errors import GuestError
+from virtoll.ground import Ground
+from virtoll.lab import residue
+from virtoll.lab.inside import Lab
+from virtoll.platforms.base import Site
+from virtoll.platforms.libvirt import Libvirt, domains, remove_leftovers
+from virtoll.platforms.libvirt_connection import DEBIAN, Commands
+from virtoll.platforms.libvirt_daemon import Daemon, lab_daemon
+from virtoll.platforms.libvirt_domain import CONTAINERS, SYSTEM, TAG, LibvirtParameters
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+THEIRS = """<domain type="lxc"><name>{name}</name><description>{note}</description><memory>8192</memory>
+<os><type>exe</type><init>/init</init></os></domain>"""
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with guests.ground() as made:
+        yield made
+
+
+@pytest.fixture
+def site(ground: Ground) -> Site:
+    assert ground.site is not None
+    return ground.site
+
+
+@pytest.fixture
+def daemon(site: Site) -> Iterator[Daemon]:
+    held = lab_daemon(site, "the test")
+    yield held
+    held.release("the test")
+
+
+def define(daemon: Daemon, folder: Path, name: str, note: str) -> None:
+    """A domain that somebody else has, not running."""
+    (folder / "theirs.xml").write_text(THEIRS.format(name=name, note=note))
+    Commands(daemon.lab, daemon.uri(CONTAINERS)).run("define", str(folder / "theirs.xml"))
+
+
+def test_a_driver_that_is_not_installed_is_named(site: Site, daemon: Daemon) -> None:
+    with pytest.raises(GuestError) as raised:
+        Commands(site.lab, daemon.uri("nosuch:///system")).run("list")
+    assert re.search(r"no connection driver available for nosuch:///system: the driver is not", str(raised.value))
+
+
+def test_a_name_that_is_taken_is_refused_and_what_has_it_stays(site: Site, daemon: Daemon, tmp_path: Path) -> None:
+    wanted = guests.request("libvirt-lxc")
+    assert isinstance(site.lab, Lab)
+    name = f"{site.lab.lab_id}-{wanted.name.replace('/', '-')}"
+    define(daemon, tmp_path, name, "a pet")
+    virsh = Commands(site.lab, daemon.uri(CONTAINERS))
+    before = virsh.run("dumpxml", name)
+    with pytest.raises(GuestError, match=f"has a domain {name} already, which this run did not make") as raised:
+        guests.driver("libvirt-lxc").start(wanted, site)
+    assert "\n" not in str(raised.value)
+    assert virsh.run("dumpxml", name) == before
+    assert not any(link.port_interface in Path("/proc/net/dev").read_text() for link in wanted.network.links)
+    virsh.run("undefine", name)
+
+
+def test_leftovers_are_told_from_what_another_has(site: Site, daemon: Daemon, tmp_path: Path) -> None:
+    define(daemon, tmp_path, "virtoll-00000000dead-theirs", "a pet")
+    define(daemon, tmp_path, "pet", TAG)
+    assert remove_leftovers(site.lab, uri=daemon.uri(CONTAINERS)) == []
+    virsh = Commands(site.lab, daemon.uri(CONTAINERS))
+    assert set(domains(virsh)) == {"pet", "virtoll-00000000dead-theirs"}
+    for name in domains(virsh):
+        virsh.run("undefine", name)
+
+
+def test_a_root_that_cannot_be_used_is_one_sentence_and_leaves_nothing(site: Site, daemon: Daemon) -> None:
+    (daemon.root / "init").rename(daemon.root / "elsewhere")
+    try:
+        with pytest.raises(GuestError) as raised:
+            guests.driver("libvirt-lxc").start(guests.request("libvirt-lxc"), site)
+    finally:
+        (daemon.root / "elsewhere").rename(daemon.root / "init")
+    assert "\n" not in str(raised.value)
+    assert domains(Commands(site.lab, daemon.uri(CONTAINERS))) == []
+
+
+def test_it_ends_with_the_last_that_needs_it(site: Site) -> None:
+    first, second = lab_daemon(site, "one"), lab_daemon(site, "two")
+    assert first is second
+    assert first.group is not None
+    first.release("one")
+    assert first.process.poll() is None
+    second.release("two")
+    assert first.process.poll() is not None
+    assert not any(below.is_dir() for top in residue.cgroup_folders(first.lab.lab_id) for below in top.glob("*/"))
+    with pytest.raises(GuestError, match="Failed to connect socket"):
+        Commands(site.lab, first.uri(SYSTEM)).run("list")
+
+
+def test_without_libvirtd_it_says_what_to_install(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "virsh"
+    program.symlink_to("/usr/bin/virsh")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = Libvirt(LibvirtParameters(uri=CONTAINERS)).probe(site)
+    assert found.reason == (
+        f"no domain of type lxc starts by {CONTAINERS}: libvirtd: not found on this host; install it: {DEBIAN}"
+    )

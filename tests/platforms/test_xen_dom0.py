@@ -1,0 +1,183 @@
+"""What Xen's driver does to dom0 is undone, touches nothing of others, and what is left is told."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from tests.support.dom0 import LAB, Dom0
+
+from virtoll.errors import GuestError
+from virtoll.lab.network import plan_links
+from virtoll.platforms.managed import GuestRemains, ManagedMachine
+from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link
+
+OTHER = "virtoll-ba9876543210"
+OTHERS_OWN = (
+    "customer", "virtoll-like", "virtoll", LAB, OTHER, f"{OTHER}0-xen-1", f"my{OTHER}-xen-1", f"{OTHER.upper()}-xen-1",
+    "virtoll-ba987654321g-xen-1", f"copy-of-{OTHER}-xen-1",
+)  # fmt: skip
+
+
+def listed(*names: str) -> str:
+    rows = [f"{name:<40} {number:>5}   256     1     -b----       1.5\n" for number, name in enumerate(names, 3)]
+    head = "Name                                        ID   Mem VCPUs\tState\tTime(s)\n"
+    return head + "Domain-0                                     0  1024     2     r-----      21.2\n" + "".join(rows)
+
+
+def test_domains_are_named_without_dom0() -> None:
+    assert domains(Dom0({"list": listed("customer", f"{LAB}-xen-1")})) == ["customer", f"{LAB}-xen-1"]
+
+
+def test_only_domains_of_dead_labs_are_removed() -> None:
+    dead = [f"{OTHER}-xen-1", f"{OTHER}-probe-xen"]
+    host = Dom0({"list": listed(f"{LAB}-xen-1", *dead, *OTHERS_OWN)})
+    assert remove_leftovers(host, frozenset({LAB})) == [f"Xen domain {name}" for name in dead]
+    assert [argv[2] for argv in host.asked if argv[1] == "destroy"] == dead
+    assert domains(host) == [f"{LAB}-xen-1", *OTHERS_OWN]
+
+
+def test_a_domain_that_does_not_go_is_told() -> None:
+    name = f"{LAB}-xen-1"
+    host = Dom0({"list": listed(name)})
+    host.undying = {name}
+    with pytest.raises(GuestRemains, match=rf"this machine still has domain {name} after 0 s \(.*does not go"):
+        destroy(host, name, patience_seconds=0.0)
+
+
+def test_the_end_of_a_machine_tells_what_is_left_after_all_else_is_undone() -> None:
+    undone: list[str] = []
+
+    def left() -> None:
+        raise GuestRemains("domain d is still there")
+
+    def gone() -> None:
+        raise GuestError("no such link")
+
+    class Silent:
+        ended = True
+
+        def close(self) -> None:
+            undone.append("agent")
+
+    machine = ManagedMachine(
+        cast("Any", Silent()), cast("Any", Silent()), Dom0({}), "bridge", 0, pause=lambda: None, unpause=lambda: None,
+        destroy=lambda: None, cleanup=[lambda: undone.append("network"), left, gone],
+    )  # fmt: skip
+    with pytest.raises(GuestRemains, match="domain d is still there"):
+        machine.stop()
+    assert undone == ["agent", "network"]
+    machine.stop()
+
+
+def pinned(**affinity: tuple[str, str]) -> Dom0:
+    """A dom0 whose vCPUs may run there; one of its own for each test, because pins are kept by host."""
+    host = Dom0({}, lab_id=f"virtoll-{len(_HOSTS):012x}")
+    _HOSTS.append(host)
+    host.affinity = {number.removeprefix("v"): where for number, where in affinity.items()}
+    return host
+
+
+_HOSTS: list[Dom0] = []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        {"v0": ("all", "all"), "v1": ("all", "all")},
+        {"v0": ("0-1", "all"), "v1": ("0-1", "all")},
+        {"v0": ("0", "all"), "v1": ("1", "2-3"), "v2": ("0,3", "all")},
+    ],
+)
+def test_dom0_goes_back_where_it_was(before: dict[str, tuple[str, str]]) -> None:
+    host = pinned(**before)
+    found, pin = dict(host.affinity), Dom0Pin(host, (2, 3))
+    pin.take()
+    assert {hard for hard, _ in host.affinity.values()} == {"2,3"}
+    promised = list(host.promised)
+    pin.give_back()
+    assert host.affinity == found
+    assert host.promised == []
+    pin.take()
+    for argv in promised:  # as when the controller dies now
+        host.run(argv, "undo")
+    assert host.affinity == found
+
+
+def test_a_guest_that_pins_nothing_asks_nothing() -> None:
+    host = pinned(v0=("all", "all"))
+    pin = Dom0Pin(host, ())
+    pin.take()
+    pin.give_back()
+    assert host.asked == []
+
+
+def test_the_last_of_two_guests_puts_dom0_back() -> None:
+    host = pinned(v0=("all", "all"), v1=("1", "all"))
+    found, one, other = dict(host.affinity), Dom0Pin(host, (0,)), Dom0Pin(host, (1,))
+    one.take()
+    one.take()
+    other.take()
+    one.give_back()
+    one.give_back()
+    assert {hard for hard, _ in host.affinity.values()} == {"1"}
+    assert host.promised
+    other.give_back()
+    assert host.affinity == found
+    assert host.promised == []
+
+
+def test_dom0_that_cannot_be_put_back_is_told_and_tried_again_at_the_end() -> None:
+    host = pinned(v0=("all", "all"))
+    pin = Dom0Pin(host, (0,))
+    pin.take()
+    host.said["vcpu-pin"] = GuestError("'xl vcpu-pin' ended with 1: busy")
+    with pytest.raises(GuestRemains, match=r"not back where they were: .*busy"):
+        pin.give_back()
+    assert host.promised == [["xl", "vcpu-pin", "Domain-0", "all", "all", "all"]]
+
+
+@pytest.mark.parametrize("said", ["Name ID VCPU\n", "Name ID VCPU\nDomain-0 0 0 1 r-- 20.0 any cpu\n"])
+def test_where_dom0_runs_must_be_known_before_it_is_changed(said: str) -> None:
+    host = pinned()
+    host.said["vcpu-list"] = said
+    with pytest.raises(GuestError, match="vcpu-list"):
+        Dom0Pin(host, (0,)).take()
+    assert [argv[1] for argv in host.asked] == ["vcpu-list"]
+
+
+def test_a_routed_link_is_promised_before_it_is_made_and_gone_afterwards() -> None:
+    host, link = Dom0({}), replace(plan_links(5).links[0], attachment="routed", bridge="virtoll-in0")
+    with routed_link(host, link, "vifname"):
+        made = host.asked[-1][-1].splitlines()
+        down, address = "link set vifname nomaster down", f"link set vifname address {link.router_macs[1]}"
+        assert made.index(down) < made.index(address), "its MAC address changes only while it is down"
+        tables = [line.split()[-1] for line in made if line.startswith("rule add")]
+        assert len(set(tables)) == 2
+        undo = list(host.promised)
+        assert [argv[-1] for argv in undo] == [f"vtr5{link.name}", *tables]
+        assert set(host.written) == {"forwarding", "rp_filter"}
+    assert host.promised == []
+    assert host.asked[-len(undo) :] == undo
+
+
+@pytest.mark.parametrize("value", ["1", "2"])
+def test_a_host_that_filters_by_the_way_back_is_refused_and_left_as_it_is(value: str) -> None:
+    host, link = Dom0({}), plan_links(5).links[0]
+    host.files = {"/proc/sys/net/ipv4/conf/all/rp_filter": f"{value}\n"}
+    with contextlib.ExitStack() as stack, pytest.raises(GuestError, match=f"rp_filter is {value}.*set it to 0"):
+        stack.enter_context(routed_link(host, link, "vifname"))
+    assert (host.asked, host.written, host.promised) == ([], {}, [])
+
+
+def test_two_guests_links_have_tables_of_their_own() -> None:
+    host = Dom0({})
+    for owner in (0, 1, 100):
+        for link in plan_links(owner, 3).links:
+            with routed_link(host, link, "v"):
+                pass
+    made = [argv[-1] for argv in host.asked if "-batch" in argv]
+    tables = [line.split()[-1] for text in made for line in text.splitlines() if line.startswith("rule add")]
+    assert len(tables) == len(set(tables)) == 2 * 5 * 3
