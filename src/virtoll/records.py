@@ -35,13 +35,17 @@ class PlatformEntry:
 
 @dataclass(frozen=True)
 class Metric:
-    """How the value of a workload's trial is read: `marks` = duration in ns, `points` = maximum rate in frames/s."""
+    """How the value of a workload's trial is read.
+
+    `marks`: the duration in ns; `points`: the maximum rate in frames/s; `figures`: the number of the metric's name in
+    the result's `figures`, in the metric's own unit.
+    """
 
     workload: str
     name: str
     unit: str
     better: Literal["lower", "higher"]
-    source: Literal["marks", "points"]
+    source: Literal["marks", "points", "figures"]
     title: str
     resource: str
 

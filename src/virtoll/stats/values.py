@@ -5,6 +5,7 @@ with status `ok` give values; a trial that is `ok` and yet holds no value is a `
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -154,6 +155,11 @@ def _value(metric: Metric, trial: TrialRecord) -> tuple[float | None, str]:
         if rate is None or rate <= 0:
             return None, "nothing was forwarded at any point of the sweep: there is no rate"
         return rate, ""
+    if metric.source == "figures":
+        figure = ((trial.result or {}).get("figures") or {}).get(metric.name)
+        if not isinstance(figure, int | float) or isinstance(figure, bool) or not math.isfinite(figure) or figure <= 0:
+            return None, f"there is no figure {metric.name!r} above zero in the result"
+        return float(figure), ""
     duration = duration_ns(trial.clock) if trial.clock else None
     if duration is None:
         return None, "there are no marks of start and end: the duration is not known"

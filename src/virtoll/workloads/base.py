@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 from virtoll.agent import Caller, Ends
 from virtoll.experiment import Parameters
@@ -21,7 +21,11 @@ from virtoll.timekeeper import Timekeeper
 
 @dataclass(frozen=True)
 class Metric:
-    """One value of a workload: ``source`` says where the run folder holds it (marks: a duration; points: a rate)."""
+    """One value of a workload: ``source`` says where the run folder holds it.
+
+    ``marks``: the duration by the outside clock; ``points``: a rate; ``figures``: the number of this name in the
+    result's figures, read from what the guest said of itself, by its own clock where it is a time.
+    """
 
     name: str
     unit: str
@@ -36,6 +40,40 @@ DURATION = Metric("duration", "ns", "lower", "marks")
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What a guest must have for a workload: without it the trial is skipped, with the reason.
+
+    ``memory_bytes``: of the guest's, all in all; ``data_bytes``: room in the data directory, on a disk; ``features``:
+    names of ``FEATURES``.
+    """
+
+    memory_bytes: int = 0
+    vcpus: int = 1
+    data_bytes: int = 0
+    features: frozenset[str] = frozenset()
+
+
+# What some platforms lack and some workloads need, in words for the reason of a skipped trial.
+FEATURES: Final[dict[str, str]] = {
+    "io-uring": "asynchronous input and output by io_uring",
+    "direct-io": "files opened with O_DIRECT, past the guest's page cache",
+    "address-space": "more than a few GiB of address space for a process",
+}
+
+
+@dataclass(frozen=True)
+class DataDirectory:
+    """The guest's folder for files that a workload makes; empty at each trial's start.
+
+    ``file_system``: as the guest names it; ``reach``: how far a write that was synced gets, in words.
+    """
+
+    path: str = "/tmp"  # noqa: S108 - in the guest, where nobody else is
+    file_system: str = "tmpfs"
+    reach: str = "the guest's memory"
+
+
+@dataclass(frozen=True)
 class Bench:
     """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned."""
 
@@ -47,6 +85,7 @@ class Bench:
     sink_cpu: int | None
     tags: Iterator[int]
     hops: HopReader
+    data: DataDirectory = DataDirectory()
 
     def next_tag(self) -> int:
         """A 16-bit number that tells this traffic trial's frames from any earlier one's."""
@@ -74,6 +113,10 @@ class Workload(Protocol):
     metrics: ClassVar[tuple[Metric, ...]]
     image: ClassVar[Image]
 
+    def needs(self, parameters: Parameters) -> Needs:
+        """What a guest must have for it."""
+        ...
+
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """How long one trial takes, in seconds, where the CPU is ``slowdown`` times slower than a bare host."""
         ...
@@ -93,6 +136,11 @@ class TimedJobWorkload:
     def native_seconds(self, parameters: Parameters) -> float:
         """About how long the job takes on a bare host, in seconds: for estimates and deadlines only."""
         raise NotImplementedError
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """Nothing but the agent."""
+        del parameters
+        return Needs()
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """The check value that a right answer has, or None where it is not known beforehand."""

@@ -12,6 +12,7 @@ from pydantic import ByteSize, Field
 
 from virtoll.agent import Caller
 from virtoll.experiment import Parameters
+from virtoll.workloads.base import Bench
 from virtoll.workloads.programs import ProgramWorkload, Said, run
 
 _SOURCE = "/usr/src/linux-source-6.1.tar.xz"
@@ -41,13 +42,14 @@ class Bzip2(ProgramWorkload):
         """About 8 MB/s."""
         return _size(parameters) / _NATIVE_BYTES_PER_SECOND
 
-    def command(self, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """``--keep``: unlinking the file is not part of the work; it says on standard error how small it became."""
-        del parameters
+        del bench, parameters
         return ["bzip2", "-9", "--keep", "--verbose", _FILE]
 
-    def prepare(self, guest: Caller, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """A fresh copy of the file, in memory, read once for its hash."""
+        guest = bench.guest
         run(guest, ["rm", "-f", _FILE, f"{_FILE}.bz2"])
         blocks = _size(parameters) // _BLOCK_BYTES
         seconds = self.deadline_seconds(parameters)
@@ -62,9 +64,10 @@ class Bzip2(ProgramWorkload):
         """Bytes in and out."""
         return parse(said.complaints)
 
-    def check(self, guest: Caller, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
         """Unpack it and hash what comes out."""
         del figures
+        guest = bench.guest
         seconds = self.deadline_seconds(parameters)
         run(guest, ["rm", _FILE])
         run(guest, ["bzip2", "--decompress", f"{_FILE}.bz2"], seconds)

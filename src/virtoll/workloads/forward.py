@@ -15,7 +15,7 @@ from pydantic import Field
 
 from virtoll.experiment import Parameters
 from virtoll.hops import surroundings
-from virtoll.workloads.base import Bench, Image, Measurement, Metric
+from virtoll.workloads.base import Bench, Image, Measurement, Metric, Needs
 from virtoll.workloads.router import routing
 from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
 
@@ -42,6 +42,11 @@ class Forward:
     parameter_model: ClassVar[type[Parameters]] = ForwardParameters
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("maximum_forwarded_rate", "frames/s", "higher", "points"),)
     image: ClassVar[Image] = "tiny"
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """Nothing but the agent."""
+        del parameters
+        return Needs()
 
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """One point a step up to a rate that such a platform may forward, the first one, and one flat out."""

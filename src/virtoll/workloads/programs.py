@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from virtoll.agent import Answer, Caller
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
-from virtoll.workloads.base import DURATION, Bench, Image, Measurement, Metric
+from virtoll.workloads.base import DURATION, Bench, Image, Measurement, Metric, Needs
 
 _HOME = "/tmp"  # noqa: S108 - in the guest, where nobody else is
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": _HOME, "LC_ALL": "C"}
@@ -43,11 +43,16 @@ class ProgramWorkload:
         """About how long the program takes on a bare host, in seconds: for estimates and deadlines only."""
         raise NotImplementedError
 
-    def command(self, parameters: Parameters) -> list[str]:
+    def needs(self, parameters: Parameters) -> Needs:
+        """Nothing but the image."""
+        del parameters
+        return Needs()
+
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """The argument list that is timed."""
         raise NotImplementedError
 
-    def prepare(self, guest: Caller, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """Make the same state before each trial; returns the check value that is right, where it is known only here."""
         raise NotImplementedError
 
@@ -55,7 +60,7 @@ class ProgramWorkload:
         """The tool's own figures, read from what it printed; ValueError where they are not there."""
         raise NotImplementedError
 
-    def check(self, guest: Caller, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
         """What was done, found out after the end mark."""
         raise NotImplementedError
 
@@ -69,8 +74,8 @@ class ProgramWorkload:
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """Make ready, time the program, read what it printed, check what it did."""
-        prepared = self.prepare(bench.guest, parameters)
-        argv = self.command(parameters)
+        prepared = self.prepare(bench, parameters)
+        argv = self.command(bench, parameters)
         seconds = self.deadline_seconds(parameters)
         timed = bench.timekeeper.time_job("program", _request(argv, seconds), seconds + _ANSWER_SECONDS)
         said = _said(timed.result)
@@ -85,7 +90,7 @@ class ProgramWorkload:
         except ValueError as error:
             return Measurement(timed.clock, result, None, None, f"what {argv[0]} printed cannot be read: {error}")
         expected = self.expected_check(parameters) or prepared
-        value = self.check(bench.guest, parameters, figures)
+        value = self.check(bench, parameters, figures)
         right = value == expected
         problem = timed.problem
         if not right:

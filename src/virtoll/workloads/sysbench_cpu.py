@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.agent import Caller
 from virtoll.experiment import Parameters
+from virtoll.workloads.base import Bench
 from virtoll.workloads.programs import ProgramWorkload, Said, run
 
 _FIGURES = {
@@ -46,27 +46,28 @@ class SysbenchCpu(ProgramWorkload):
         wanted = _checked(parameters)
         return 0.1 + 0.4e-3 * wanted.events * math.pow(wanted.maximum_prime / 10_000, 1.5)
 
-    def command(self, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """A given number of events, without a limit of time."""
+        del bench
         wanted = _checked(parameters)
         return [
             "sysbench", "cpu", f"--threads={wanted.threads}", f"--events={wanted.events}", "--time=0",
             f"--cpu-max-prime={wanted.maximum_prime}", "run",
         ]  # fmt: skip
 
-    def prepare(self, guest: Caller, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """Have the program and its libraries in the guest's page cache: reading them from a disk is not the work."""
         del parameters
-        run(guest, ["sysbench", "--version"], 600.0)
+        run(bench.guest, ["sysbench", "--version"], 600.0)
         return None
 
     def figures(self, said: Said) -> dict[str, Any]:
         """The tool's own rate, time and latencies, by the guest's clock."""
         return parse(said.output)
 
-    def check(self, guest: Caller, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
         """What the tool counted."""
-        del guest, parameters
+        del bench, parameters
         return str(figures["events"])
 
     def expected_check(self, parameters: Parameters) -> str | None:
