@@ -9,7 +9,7 @@ BIN := .venv/bin
 CARGO_FLAGS := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools demo test checks lint format test-rust test-python test-nested agent image fuzz sanitize miri bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools demo test test-beside lint format test-rust test-python test-labs test-plain test-nested agent image fuzz sanitize miri bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,13 +29,15 @@ tools: ## builds the image with the workloads' tools too (a minute, 850 MB)
 demo: setup ## measures what virtualisation costs on this host (at most 6 minutes)
 	@$(BIN)/virtoll run quick
 
-# The Python tests wait much and use one core; checkers and fuzzers have the rest of the machine's time meanwhile.
-test: setup-dev test-rust ## every check and every test
-	@$(MAKE) --no-print-directory --jobs=2 test-python checks
+# Tests in labs wait much and use less than one core; all else has the rest of the machine's time meanwhile.
+test: setup-dev ## every check and every test
+	@$(MAKE) --no-print-directory --jobs=2 test-labs test-beside
 
-checks: ## checkers and fuzzers; what they say comes at their end, in one piece
-	@mkdir -p build; nice -n 19 $(MAKE) --no-print-directory --jobs=1 lint fuzz >build/checks.log 2>&1; \
-		status=$$?; cat build/checks.log; exit $$status
+test-beside: ## tests without labs, checkers and fuzzers; what they say comes at their end, in one piece
+	@mkdir -p build; { nice -n 19 cargo test $(CARGO_FLAGS) --workspace --no-run && \
+		$(MAKE) --no-print-directory --jobs=1 test-rust test-plain && \
+		nice -n 19 $(MAKE) --no-print-directory --jobs=1 lint fuzz; } >build/beside.log 2>&1; \
+		status=$$?; cat build/beside.log; exit $$status
 
 lint: ## all checkers; each of them votes
 	$(BIN)/ruff check
@@ -52,8 +54,14 @@ format: ## formats Python and Rust
 test-rust:
 	cargo test $(CARGO_FLAGS) --workspace
 
-test-python:
+test-python: ## the Python tests alone
 	$(BIN)/pytest
+
+test-labs:
+	$(BIN)/pytest -m "lab and not nested"
+
+test-plain:
+	$(BIN)/pytest -m "not lab and not nested"
 
 test-nested: setup-dev ## contract tests of every platform in the nested testbeds (slow; CI runs Xen PV and KVM of them)
 	$(BIN)/pytest -m "nested or not nested" tests/platforms/test_nested_guests.py tests/platforms/test_esxi.py::test_a_machine_with_e1000_forwards

@@ -53,7 +53,7 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("a cache of no disk", {"platforms": ["native", QEMU | {"cache": "none"}]}, "platforms[1].cache",
      ["there is no disk", "leave 'cache' out"]),
     ("a host that there is not", {"platforms": ["native", QEMU | {"host": "nested:hyper-v"}]},
-     "platforms[1].host.nested", ["'xen', 'xen-hvm' or 'kvm'", "'hyper-v'"]),
+     "platforms[1].host.nested", ["'xen', 'xen-hvm', 'kvm' or 'virtualbox'", "'hyper-v'"]),
     ("a host over SSH without a testbed", {"platforms": ["native", QEMU | {"host": {"ssh": "box"}}]},
      "platforms[1].host", ["a host over SSH is named in 'testbed.hypervisor'"]),
     ("a nested host beside a testbed", {"platforms": ["native", QEMU | {"host": "nested:kvm"}], "testbed": TESTBED},

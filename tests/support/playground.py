@@ -144,7 +144,8 @@ class Playground:
         script = " && ".join([*mounts, 'exec "$@"'])
         settings = [f"{key}={value}" for key, value in variables.items()]
         private = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh"]
-        return [*private, *somebody, "env", "--ignore-environment", *settings, *argv]
+        # Whoever runs the tests in the background may have Ctrl-C ignored, and children inherit that.
+        return [*private, *somebody, "env", "--default-signal=INT", "--ignore-environment", *settings, *argv]
 
     def new_on_host(self, of: machine.Family) -> list[str]:
         """Mounts, cgroup folders and a family's interfaces that were not there when the playground was made.

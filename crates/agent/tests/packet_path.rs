@@ -306,3 +306,34 @@ fn what_is_too_late_is_unsent_and_the_pace_is_told() {
         number(&told["delay_ns"]["maximum"]) - number(&told["delay_ns"]["minimum"])
     );
 }
+
+/// A link that has just come up sends frames of its own: they must not pass for those by which live frames are tried.
+#[test]
+fn anothers_frames_do_not_make_an_interface_take_redirected_ones() {
+    let Some(mut agent) = Agent::as_root("peer") else { return };
+    pair(&agent, 0);
+    let chatter = "import socket, time
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('g0', 0x88b5))
+while True:
+    out.send(bytes.fromhex('020000000200' + '020000000100' + '88b5') + bytes(46))
+    time.sleep(0.02)";
+    let mut other = agent
+        .inside("python3")
+        .args(["-c", chatter])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("python3");
+    let mut request = trial(1, 64, 100, &[source(0, Some(1_000.0))], &["s0"]);
+    request["sink"]["backend"] = json!("tpacket");
+    let answers: Vec<Value> = (0..5).map(|_| agent.call("traffic", request.clone())).collect();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    for answer in answers {
+        assert_ne!(answer["backend"], json!("live-frames"), "{answer}");
+        let reason = answer["backend_reason"].as_str().unwrap_or_default();
+        assert!(reason.contains("takes no redirected frames"), "{answer}");
+        let (intended, offered, forwarded) = books(&answer)[0];
+        assert_eq!((intended, offered), (forwarded, forwarded), "{answer}");
+    }
+}

@@ -2,7 +2,7 @@
 //! was sent. `trial` puts both together; the command line and two hosts use one each.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -71,15 +71,23 @@ pub struct Receiving {
 }
 
 impl Receiving {
-    /// Starts the thread, on a core.
+    /// Starts the thread, on a core, and waits until it runs: on a busy machine that may take longer than the sources
+    /// wait before their first frame.
     ///
     /// # Errors
     /// No thread can be had.
     pub fn start(sink: Box<dyn Collect>, cpu: Option<u32>) -> io::Result<Self> {
         let stop = Arc::new(Stop::default());
         let seen = Arc::clone(&stop);
-        let collect = move || on_core(cpu, || sink.collect(&Start::new(1), &seen));
+        let (running, runs) = mpsc::channel::<()>();
+        let collect = move || {
+            on_core(cpu, || {
+                drop(running);
+                sink.collect(&Start::new(1), &seen)
+            })
+        };
         let thread = thread::Builder::new().name("sink".to_owned()).spawn(collect)?;
+        let _ = runs.recv(); // nothing is sent: it ends when the other side is dropped, by a panic too
         Ok(Self { stop, thread: Some(thread) })
     }
 

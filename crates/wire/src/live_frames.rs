@@ -39,7 +39,11 @@ pub const LARGEST_BATCH: u32 = 256;
 const TURNS: u32 = 4_000_000_000;
 const POLL: Duration = Duration::from_millis(1);
 const PROBE_WAIT: Duration = Duration::from_millis(1);
-const PROBE_TRIES: u32 = 50;
+const PROBE_LIMIT_NS: u64 = 50_000_000;
+const PROBE_TRIES: u32 = 5;
+/// More than an idle link sends of its own accord in that time (neighbours, multicast reports); they pass the way before
+/// the trial's own frames and are counted there, so there are few.
+const PROBE_FRAMES: u32 = 6;
 
 const GENERATOR: &Object = &bpf::GENERATOR;
 
@@ -228,28 +232,40 @@ fn statistics(interface: u32) -> io::Result<LinkStatistics> {
     Ok(Netlink::open()?.link(interface)?.statistics)
 }
 
-/// Sends one frame that no sink counts, and looks whether the interface counts it.
+/// Sends frames that no sink counts, and looks whether the interface counts them all: one alone may be another's, as a
+/// link that has just come up sends a few of its own.
 fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<()> {
     let mut frame = [0; 60];
     frame[..6].copy_from_slice(&plan.frame.destination_mac.0);
     frame[6..12].copy_from_slice(&plan.frame.source_mac.0);
     frame[12..14].copy_from_slice(&ETHERTYPE_PROBE.to_be_bytes());
     let seen = |statistics: LinkStatistics| statistics.tx_packets + statistics.tx_dropped;
-    let before = seen(statistics(interface)?);
-    run_live(plain.as_fd(), &frame, 1, 1)?;
     for _ in 0..PROBE_TRIES {
-        if seen(statistics(interface)?) != before {
-            return Ok(());
+        let started_ns = monotonic_ns();
+        let before = seen(statistics(interface)?);
+        run_live(plain.as_fd(), &frame, PROBE_FRAMES, PROBE_FRAMES)?;
+        loop {
+            let grown = seen(statistics(interface)?).saturating_sub(before);
+            let in_time = monotonic_ns() - started_ns < PROBE_LIMIT_NS;
+            match (grown >= u64::from(PROBE_FRAMES), in_time) {
+                (true, true) => return Ok(()),
+                (false, true) => thread::sleep(PROBE_WAIT),
+                (true, false) => break, // we were kept from looking for so long that others' frames may be enough
+                (false, false) => return Err(no_redirect(plan)),
+            }
         }
-        thread::sleep(PROBE_WAIT);
     }
-    Err(io::Error::new(
+    Err(no_redirect(plan))
+}
+
+fn no_redirect(plan: &SourcePlan) -> io::Error {
+    io::Error::new(
         io::ErrorKind::Unsupported,
         format!(
             "{} takes no redirected frames: give the other end of the pair GRO (ethtool -K PEER gro on) or an XDP program",
             plan.interface
         ),
-    ))
+    )
 }
 
 /// The first `count` frames as the program writes them, without sending them: for inspection and tests.
