@@ -1,0 +1,94 @@
+"""POV-Ray's standard benchmark scene (Suresh and Kannan 2014, 4.5.3: ``povray -benchmark``). Floating point, caches.
+
+The scene and its options are those of Debian's package povray-examples, which are those that the program itself has
+for ``-benchmark``; from a file the picture can be made smaller, and is written, so that it can be checked.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import Bench, Needs
+from virtoll.workloads.programs import ProgramWorkload, Said, run
+
+_SCENE = "/usr/share/doc/povray/examples/advanced/benchmark/benchmark"
+_PICTURE = "/tmp/virtoll-povray.ppm"  # noqa: S108 - in the guest, where nobody else is
+_STANDARD_PIXELS = 512
+_FIGURES = {
+    "trace_seconds": (r"^\s*Trace Time:.*\(([0-9.]+) seconds\)", float),
+    "photon_seconds": (r"^\s*Photon Time:.*\(([0-9.]+) seconds\)", float),
+    "pixels": (r"^Pixels:\s+([0-9]+)", int),
+    "rays": (r"^Rays:\s+([0-9]+)", int),
+}
+
+
+class PovRayParameters(Parameters):
+    """``pixels``: of the picture's side; quick 48, the standard's and the paper's 512. ``threads`` that trace it."""
+
+    pixels: int = Field(default=48, ge=16, le=4096)
+    threads: int = Field(default=1, ge=1, le=512)
+
+
+class PovRay(ProgramWorkload):
+    """Ray tracing; the check value is the picture's mean colour, which must be the scene's."""
+
+    name: ClassVar[str] = "povray"
+    title: ClassVar[str] = "POV-Ray benchmark"
+    resource: ClassVar[str] = "CPU"
+    parameter_model: ClassVar[type[Parameters]] = PovRayParameters
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 0.4 ms a pixel, and photons before the first one."""
+        wanted = _checked(parameters)
+        return 1.0 + 0.4e-3 * wanted.pixels**2 / wanted.threads
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """A CPU for each thread, and the scene's memory."""
+        wanted = _checked(parameters)
+        return Needs(_MEMORY_BYTES + 3 * wanted.pixels**2, wanted.threads)
+
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+        """The benchmark's own options, but for the size; no display, no pause; the picture as bytes (PPM)."""
+        del bench
+        wanted = _checked(parameters)
+        return [
+            "povray", f"{_SCENE}.ini", f"+I{_SCENE}.pov", f"+W{wanted.pixels}", f"+H{wanted.pixels}", "-D", "-P", "+F",
+            "+FP8", f"+O{_PICTURE}", f"+WT{wanted.threads}",
+        ]  # fmt: skip
+
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+        """No picture; the program, its libraries and the scene in the guest's page cache."""
+        del parameters
+        run(bench.guest, ["rm", "-f", _PICTURE])
+        run(bench.guest, ["povray", "--version"], 600.0)
+        run(bench.guest, ["sha256sum", f"{_SCENE}.ini", f"{_SCENE}.pov"])
+        return None
+
+    def figures(self, said: Said) -> dict[str, Any]:
+        """The tool's own times by the guest's clock, and what it counted."""
+        return parse(said.complaints)
+
+
+def parse(complaints: str) -> dict[str, Any]:
+    """Times (s, by the guest's clock) and counts of POV-Ray 3.7's closing statistics; ValueError where one is missing.
+
+    What a scene has no photons for has no time for them: it is left out.
+    """
+    found: dict[str, Any] = {}
+    for name, (pattern, kind) in _FIGURES.items():
+        match = re.search(pattern, complaints, re.MULTILINE)
+        if match is not None:
+            found[name] = kind(match[1])
+        elif name != "photon_seconds":
+            raise ValueError(f"no {name.replace('_', ' ')} in it")
+    return found
+
+
+def _checked(parameters: Parameters) -> PovRayParameters:
+    if not isinstance(parameters, PovRayParameters):
+        raise TypeError("PovRayParameters expected")
+    return parameters
