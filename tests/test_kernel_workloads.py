@@ -1,4 +1,4 @@
-"""Kernel operations, context switches, STREAM: what is asked of the agent, what is read from its answer, what is refused.
+"""Kernel operations, context switches, STREAM: what is asked of the agent, what is read, what is refused.
 
 The answers are those of a real agent (Debian 12, two cores), shortened to one histogram bucket.
 """

@@ -86,7 +86,7 @@ def parts_per_million(relative: float) -> str:
 
 
 def value(number: float, unit: str) -> str:
-    """A metric's value in its own unit: ns, frames/s and bytes/s get prefixes, every other unit is printed after the number."""
+    """A metric's value in its own unit: ns, frames/s and bytes/s get prefixes, others stand after it."""
     if unit == "ns":
         return nanoseconds(number)
     if unit == "frames/s":

@@ -49,7 +49,7 @@ KINDS: Final[dict[str, Kind]] = {
 
 
 class KernelOperationsParameters(Parameters):
-    """``operations``: how many, 0 for the quick number of that kind (200 to 400 000), 10 times that for lmbench's times.
+    """``operations``: how many, 0 for the quick number of that kind (200 to 400 000).
 
     ``batch_operations``: so many are timed together, 0 for what suits the kind (100, or 1 from the pipe on).
     """

@@ -17,7 +17,7 @@ from virtoll.workloads.programs import ProgramWorkload, Said, run
 
 _SCENE = "/usr/share/doc/povray/examples/advanced/benchmark/benchmark"
 _PICTURE = "/tmp/virtoll-povray.ppm"  # noqa: S108 - in the guest, where nobody else is
-_STANDARD_PIXELS = 512
+_MEMORY_BYTES = 160 * 2**20
 _FIGURES = {
     "trace_seconds": (r"^\s*Trace Time:.*\(([0-9.]+) seconds\)", float),
     "photon_seconds": (r"^\s*Photon Time:.*\(([0-9.]+) seconds\)", float),
