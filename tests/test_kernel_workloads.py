@@ -140,4 +140,6 @@ def test_the_papers_sizes_are_allowed_and_their_memory_is_asked_for(
 
 
 def test_the_papers_number_of_processes_is_allowed() -> None:
-    assert WORKLOADS["forkwait"].parameter_model.model_validate({"processes": 40_000})
+    given = parameters("forkwait", processes=40_000)
+    assert workload("forkwait").job_parameters(given) == {"processes": 40_000}
+    assert workload("forkwait").expected_check(given) == "40000"

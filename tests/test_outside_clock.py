@@ -12,8 +12,9 @@ import pytest
 from tests.support import experiments
 
 from virtoll.progress import SilentProgress
+from virtoll.report.build import load
 from virtoll.run import measure
-from virtoll.stats.analysis import Analysis, analyse, load
+from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
 
 JOBS = ["superpi", "masr", "forkwait", "sysbench-cpu", "stream", "context-switch", "kernel-operations"]
@@ -79,9 +80,9 @@ def test_the_tools_own_figure_stands_beside_and_follows_it(analysis: Analysis, j
     def median(platform: str) -> float:
         own = [t for t in analysis.data.trials if (t.platform, t.workload) == (platform, job)]
         parameters = own[0].parameters
-        values = [t.result["figures"][figure] for t in own if t.result and t.parameters == parameters]
+        values: list[float] = [t.result["figures"][figure] for t in own if t.result and t.parameters == parameters]
         assert len(values) == 6
-        return statistics.median(values)
+        return float(statistics.median(values))
 
     ratio = median("fast") / median("right")
     assert ratio == pytest.approx(1 / (1 + WRONG) if figure.endswith("rate") else 1 + WRONG, abs=0.006)
