@@ -106,7 +106,6 @@ fn a_token_is_counted_by_every_process_that_it_passes() {
         assert_eq!(number(&result["processes"]), processes);
         assert_adds_up(&result["laps"], laps);
         assert_adds_up(&result["pipes"], laps);
-        assert!(number(&result["laps"]["sum_ns"]) > number(&result["pipes"]["sum_ns"]) / 2);
         assert!(result.get("pinned_cpu").is_some());
     }
 }

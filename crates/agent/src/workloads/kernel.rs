@@ -60,7 +60,7 @@ impl Kernel {
     /// # Errors
     /// `bad-request` for numbers that do not fit, `limit` for too many batches, `unsupported` where there is no shell,
     /// `system` for what cannot be made.
-    pub fn ready<'a>(self) -> Result<Box<dyn Workload + 'a>, Error> {
+    pub fn ready(self) -> Result<Ready, Error> {
         if self.batch_operations == 0 || !self.operations.is_multiple_of(self.batch_operations) {
             return Err(Error::bad_request(
                 "kernel: operations must be a multiple of batch_operations, which must be at least 1",
@@ -74,11 +74,12 @@ impl Kernel {
                 "fork-sh starts {SHELL}, which is not in this guest: it is in the image full"
             )));
         }
-        Ok(Box::new(Ready { wanted: self, ground, batches: RefCell::new(Some(batches)) }))
+        Ok(Ready { wanted: self, ground, batches: RefCell::new(Some(batches)) })
     }
 }
 
-struct Ready {
+/// What the operation needs, made.
+pub struct Ready {
     wanted: Kernel,
     ground: Ground,
     batches: RefCell<Option<Durations>>,
@@ -265,7 +266,7 @@ impl Echo {
         let (unwanted, ends) =
             ([there.as_raw_fd(), back.as_raw_fd()], [input.as_raw_fd(), output.as_raw_fd()]);
         let pid = fork(|| {
-            unwanted.map(close_inherited);
+            unwanted.into_iter().for_each(close_inherited);
             echo(ends)
         })?;
         let started = Self { pid, there, back };

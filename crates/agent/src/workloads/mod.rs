@@ -54,7 +54,7 @@ pub fn parse<'a>(
         "masr" => Box::new(read::<masr::Masr>(name, parameters)?.checked()?),
         "forkwait" => Box::new(read::<forkwait::ForkWait>(name, parameters)?),
         "idle" => Box::new(read::<idle::Idle>(name, parameters)?),
-        "kernel" => read::<kernel::Kernel>(name, parameters)?.ready()?,
+        "kernel" => Box::new(read::<kernel::Kernel>(name, parameters)?.ready()?),
         "context-switch" => {
             Box::new(read::<context_switch::ContextSwitch>(name, parameters)?.ready()?)
         }
