@@ -56,7 +56,7 @@ def test_numbers_that_are_given_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"workload": "kernel-operations", "operation": "dance"}, "'null', 'read', 'write'"),
+        ({"workload": "kernel-operations", "operation": "dance"}, "'null-call', 'read', 'write'"),
         ({"workload": "kernel-operations", "operations": 150}, "150 operations are not whole batches of 100"),
         ({"workload": "kernel-operations", "operations": 10**9, "batch_operations": 100}, "more than 4194304 batches"),
         ({"workload": "context-switch", "processes": 1}, "greater than or equal to 2"),

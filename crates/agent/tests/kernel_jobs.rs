@@ -32,7 +32,7 @@ fn assert_adds_up(series: &Value, count: u64) {
 fn every_operation_of_the_kernel_was_done_as_often_as_asked_for() {
     let mut agent = Agent::start("guest");
     for operation in [
-        "null",
+        "null-call",
         "read",
         "write",
         "stat",
@@ -134,10 +134,10 @@ fn what_does_not_fit_is_refused_before_anything_is_done() {
     let stream = |elements: u64, rounds: u64, threads: u64| json!({"elements": elements, "rounds": rounds, "threads": threads});
     let cases = [
         ("kernel", kernel("dance", 1, 1), "bad-request"),
-        ("kernel", kernel("null", 0, 1), "bad-request"),
-        ("kernel", kernel("null", 1, 0), "bad-request"),
-        ("kernel", kernel("null", 10, 3), "bad-request"),
-        ("kernel", kernel("null", 1 << 40, 1), "limit"),
+        ("kernel", kernel("null-call", 0, 1), "bad-request"),
+        ("kernel", kernel("null-call", 1, 0), "bad-request"),
+        ("kernel", kernel("null-call", 10, 3), "bad-request"),
+        ("kernel", kernel("null-call", 1 << 40, 1), "limit"),
         ("context-switch", ring(1, 0, 1), "bad-request"),
         ("context-switch", ring(2, 7, 1), "bad-request"),
         ("context-switch", ring(2, 0, 0), "bad-request"),

@@ -16,7 +16,7 @@ from virtoll.experiment import Parameters
 from virtoll.workloads.base import DURATION, Metric, TimedJobWorkload
 
 Operation = Literal[
-    "null", "read", "write", "stat", "fstat", "open-close", "signal-install", "signal-handle", "pipe", "fork-exit",
+    "null-call", "read", "write", "stat", "fstat", "open-close", "signal-install", "signal-handle", "pipe", "fork-exit",
     "fork-exec", "fork-sh",
 ]  # fmt: skip
 _MOST_BATCHES = 1 << 22
@@ -33,7 +33,7 @@ class Kind:
 
 # A batch is long beside a reading of the clock, and short enough to show what interrupts it.
 KINDS: Final[dict[str, Kind]] = {
-    "null": Kind(0.1e-6, 400_000, 100),
+    "null-call": Kind(0.1e-6, 400_000, 100),
     "read": Kind(0.2e-6, 400_000, 100),
     "write": Kind(0.15e-6, 400_000, 100),
     "stat": Kind(0.6e-6, 200_000, 100),
@@ -54,7 +54,7 @@ class KernelOperationsParameters(Parameters):
     ``batch_operations``: so many are timed together, 0 for what suits the kind (100, or 1 from the pipe on).
     """
 
-    operation: Operation = "null"
+    operation: Operation = "null-call"
     operations: int = Field(default=0, ge=0, le=10**10, description="0 for the kind's quick number")
     batch_operations: int = Field(default=0, ge=0, le=10**6, description="0 for what suits the kind")
 

@@ -29,7 +29,7 @@ const SHELL: &str = "/bin/sh";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Operation {
-    Null,
+    NullCall,
     Read,
     Write,
     Stat,
@@ -167,7 +167,7 @@ impl Ground {
         let own = std::process::id() as libc::pid_t;
         let system = |cause: io::Error| Error::system(format!("kernel: {kind:?}"), &cause);
         Ok(match kind {
-            Operation::Null => {
+            Operation::NullCall => {
                 let parent = sys::parent();
                 batched(each, batches, |_| u64::from(sys::parent() == parent))
             }
