@@ -18,6 +18,8 @@ from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import TimedJobWorkload
 from virtoll.workloads.kernel import KINDS
 
+NO_BENCH: Any = None
+
 
 def workload(name: str) -> TimedJobWorkload:
     found = WORKLOADS[name]
@@ -40,9 +42,12 @@ CLOCK = {"batch_readings": 50, "batches": series(1350)}
 @pytest.mark.parametrize("operation", KINDS)
 def test_every_operation_has_numbers_that_fit(operation: str) -> None:
     own = workload("kernel-operations")
-    asked = own.job_parameters(parameters("kernel-operations", operation=operation))
+    asked = own.job_parameters(NO_BENCH, parameters("kernel-operations", operation=operation))
     assert asked["operation"] == operation
-    assert asked["operations"] % asked["batch_operations"] == 0
+    operations, batch = (asked[key] for key in ("operations", "batch_operations"))
+    assert isinstance(operations, int)
+    assert isinstance(batch, int)
+    assert operations % batch == 0
     assert own.expected_check(parameters("kernel-operations", operation=operation)) == str(asked["operations"])
     assert 0.01 < own.native_seconds(parameters("kernel-operations", operation=operation)) < 1
 
@@ -50,7 +55,7 @@ def test_every_operation_has_numbers_that_fit(operation: str) -> None:
 def test_numbers_that_are_given_are_asked_for() -> None:
     given = parameters("kernel-operations", operation="pipe", operations=46, batch_operations=23)
     own = workload("kernel-operations")
-    assert own.job_parameters(given) == {"operation": "pipe", "operations": 46, "batch_operations": 23}
+    assert own.job_parameters(NO_BENCH, given) == {"operation": "pipe", "operations": 46, "batch_operations": 23}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +99,8 @@ def test_a_switch_is_a_hop_without_its_pipe() -> None:
 def test_switches_are_whole_laps(processes: int, switches: int) -> None:
     given = parameters("context-switch", processes=processes, switches=switches)
     own = workload("context-switch")
-    laps = own.job_parameters(given)["laps"]
+    laps = own.job_parameters(NO_BENCH, given)["laps"]
+    assert isinstance(laps, int)
     assert switches <= laps * processes < switches + processes
     assert own.expected_check(given) == str(laps * processes)
 
@@ -141,5 +147,5 @@ def test_the_papers_sizes_are_allowed_and_their_memory_is_asked_for(
 
 def test_the_papers_number_of_processes_is_allowed() -> None:
     given = parameters("forkwait", processes=40_000)
-    assert workload("forkwait").job_parameters(given) == {"processes": 40_000}
+    assert workload("forkwait").job_parameters(NO_BENCH, given) == {"processes": 40_000}
     assert workload("forkwait").expected_check(given) == "40000"

@@ -57,12 +57,6 @@ def frame_rate(value: float) -> str:
     return f"{text}frames/s" if text[-1:].isalpha() else f"{text} frames/s"
 
 
-def byte_rate(value: float) -> str:
-    """A rate given in bytes/s: '412 kB/s', '1.20 GB/s'; prefixes are decimal, as STREAM's and disks' are."""
-    text = count(value)
-    return f"{text}B/s" if text[-1:].isalpha() else f"{text} B/s"
-
-
 def percent(share: float) -> str:
     """A share (1.0 = all) as a percentage with three digits: '4.12 %', '98.7 %', '104 %'."""
     value = share * 100
@@ -86,13 +80,11 @@ def parts_per_million(relative: float) -> str:
 
 
 def value(number: float, unit: str) -> str:
-    """A metric's value in its own unit: ns, frames/s and bytes/s get prefixes, others stand after it."""
+    """A metric's value in its own unit: ns and frames/s get prefixes, every other unit is printed after the number."""
     if unit == "ns":
         return nanoseconds(number)
     if unit == "frames/s":
         return frame_rate(number)
-    if unit == "bytes/s":
-        return byte_rate(number)
     return f"{significant(number)} {unit}"
 
 

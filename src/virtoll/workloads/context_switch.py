@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import ByteSize, Field
 
 from virtoll.experiment import Parameters
-from virtoll.workloads.base import DURATION, Metric, Needs, TimedJobWorkload
+from virtoll.workloads.base import DURATION, Bench, Metric, Needs, TimedJobWorkload
 from virtoll.workloads.kernel import clock_reading_ns
 
 _SLACK_BYTES, _PROCESS_BYTES = 64 * 2**20, 512 * 1024
@@ -54,8 +54,9 @@ class ContextSwitch(TimedJobWorkload):
         wanted = _checked(parameters)
         return Needs(_SLACK_BYTES + wanted.processes * (int(wanted.working_set_bytes) + _PROCESS_BYTES))
 
-    def job_parameters(self, parameters: Parameters) -> dict[str, Any]:
+    def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
         """In laps."""
+        del bench
         wanted = _checked(parameters)
         size = int(wanted.working_set_bytes)
         return {"processes": wanted.processes, "working_set_bytes": size, "laps": wanted.laps}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from virtoll.experiment import Parameters
-from virtoll.workloads.base import DURATION, Metric, TimedJobWorkload
+from virtoll.workloads.base import DURATION, Bench, Metric, TimedJobWorkload
 
 Operation = Literal[
     "null-call", "read", "write", "stat", "fstat", "open-close", "signal-install", "signal-handle", "pipe", "fork-exit",
@@ -90,8 +90,9 @@ class KernelOperations(TimedJobWorkload):
         wanted = _checked(parameters)
         return KINDS[wanted.operation].native_seconds * wanted.numbers[0]
 
-    def job_parameters(self, parameters: Parameters) -> dict[str, Any]:
+    def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
         """With the numbers that suit the kind."""
+        del bench
         wanted = _checked(parameters)
         operations, batch = wanted.numbers
         return {"operation": wanted.operation, "operations": operations, "batch_operations": batch}
