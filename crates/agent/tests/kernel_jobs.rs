@@ -141,7 +141,7 @@ fn what_does_not_fit_is_refused_before_anything_is_done() {
         ("context-switch", ring(1, 0, 1), "bad-request"),
         ("context-switch", ring(2, 7, 1), "bad-request"),
         ("context-switch", ring(2, 0, 0), "bad-request"),
-        ("context-switch", ring(1024, 1 << 50, 1), "limit"),
+        ("context-switch", ring(256, 1 << 52, 1), "limit"),
         ("stream", stream(10, 1, 1), "bad-request"),
         ("stream", stream(10, 2, 11), "bad-request"),
         ("stream", stream(1 << 50, 2, 1), "limit"),

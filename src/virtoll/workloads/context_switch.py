@@ -24,7 +24,7 @@ class ContextSwitchParameters(Parameters):
     ``switches``: how many in all, rounded up to whole laps of the ring; at most 4 194 304 laps.
     """
 
-    processes: int = Field(default=2, ge=2, le=1024)
+    processes: int = Field(default=2, ge=2, le=256)
     working_set_bytes: ByteSize = Field(default=ByteSize(0), ge=0, le=2**30, multiple_of=8)
     switches: int = Field(default=10_000, ge=1, le=8_000_000)
 

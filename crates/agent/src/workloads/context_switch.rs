@@ -21,7 +21,8 @@ use super::sys::{
 use super::{Done, Outcome, Workload};
 use crate::sys::pin;
 
-const MOST_PROCESSES: usize = 1024;
+/// Each has a pipe, and 1024 open files are what a process usually may have.
+const MOST_PROCESSES: usize = 256;
 const WORD_BYTES: u64 = 8;
 /// The token counts its hops in four bytes.
 const MOST_HOPS: u64 = 1 << 31;
