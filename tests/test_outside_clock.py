@@ -16,7 +16,6 @@ from virtoll.report.build import load
 from virtoll.run import measure
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
-from virtoll.workloads import WORKLOADS
 
 JOBS = ["superpi", "masr", "forkwait", "sysbench-cpu", "stream", "context-switch", "kernel-operations"]
 FIGURES = {"sysbench-cpu": "total_seconds", "stream": "copy_rate", "context-switch": "switch_time",
@@ -40,10 +39,6 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     )
     measure(asked, into, ["virtoll"], SilentProgress())
     return analyse(load(into))
-
-
-def test_every_workloads_first_metric_is_by_the_outside_clock() -> None:
-    assert {name: one.metrics[0].source for name, one in WORKLOADS.items() if one.metrics[0].source == "figures"} == {}
 
 
 def test_every_trial_is_right_whatever_its_clock(analysis: Analysis) -> None:
