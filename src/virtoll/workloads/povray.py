@@ -25,7 +25,8 @@ _TOLERANCE = 2.0
 # Width, height and the sum of each colour of a PPM file, which is too large to be brought out of the guest.
 _SUMS = (
     'local $/; open F, "<:raw", $ARGV[0] or die "$!\\n"; my $bytes = <F>; '
-    '$bytes =~ s/^P6\\s+(?:#[^\\n]*\\n)*(\\d+)\\s+(\\d+)\\s+255\\s// or die "no PPM\\n"; my ($width, $height, $place) = ($1, $2, 0); '
+    '$bytes =~ s/^P6\\s+(?:#[^\\n]*\\n)*(\\d+)\\s+(\\d+)\\s+255\\s// or die "no PPM\\n"; '
+    "my ($width, $height, $place) = ($1, $2, 0); "
     'length($bytes) == 3 * $width * $height or die "cut short\\n"; my @sums = (0, 0, 0); '
     '$sums[$place++ % 3] += $_ for unpack "C*", $bytes; print "$width $height @sums\\n";'
 )
