@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -29,7 +30,7 @@ from virtoll.platforms.qemu import QemuGuest
 from virtoll.points import Point
 from virtoll.stats.hops import CHATTER_FRAMES, Owner, locate
 from virtoll.timekeeper import Timekeeper
-from virtoll.workloads import WORKLOADS
+from virtoll.workloads import WORKLOADS, kernel
 from virtoll.workloads.forward import Forward, ForwardParameters, _stream
 from virtoll.workloads.router import routing
 from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
@@ -277,15 +278,32 @@ def test_a_job_is_timed_over_the_channel(live: Connected) -> None:
     assert timed.clock["error_bound_ns"] > 0
 
 
-@pytest.mark.parametrize("name", ["superpi", "masr", "forkwait"])
+@pytest.mark.parametrize("name", ["superpi", "masr", "forkwait", "stream", "context-switch", "kernel-operations"])
 def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
     skip_variant(live)
-    sizes = {"superpi": {"digits": 2000}, "masr": {"size_bytes": 2**20}, "forkwait": {"processes": 23}}
-    model = WORKLOADS[name].parameter_model.model_validate(sizes[name])
-    measured = WORKLOADS[name].measure(live.bench, model)
-    assert measured.problem is None
-    assert measured.check is not None
-    assert measured.check["ok"]
+    sizes: dict[str, list[dict[str, Any]]] = {
+        "superpi": [{"digits": 2000}],
+        "masr": [{"size_bytes": 2**20}],
+        "forkwait": [{"processes": 23}],
+        "stream": [{"elements": 10_000, "rounds": 3}],
+        "context-switch": [{"processes": 3, "working_set_bytes": 4096, "switches": 23}],
+        "kernel-operations": [
+            {"operation": one, "operations": 23, "batch_operations": 1} for one in kernel.KINDS if one != "fork-sh"
+        ],
+    }
+    for given in sizes[name]:
+        measured = WORKLOADS[name].measure(live.bench, WORKLOADS[name].parameter_model.model_validate(given))
+        assert measured.problem is None, given
+        assert measured.check is not None
+        assert measured.check["ok"], given
+
+
+def test_without_a_shell_none_is_started(live: Connected) -> None:
+    skip_variant(live)
+    own = WORKLOADS["kernel-operations"]
+    with pytest.raises(AgentError, match="/bin/sh, which is not in this guest: it is in the image full") as refused:
+        own.measure(live.bench, own.parameter_model.model_validate({"operation": "fork-sh"}))
+    assert refused.value.kind == "unsupported"
 
 
 def test_parked_it_uses_no_cpu_and_then_goes_on(live: Connected) -> None:

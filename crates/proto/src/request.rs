@@ -77,7 +77,7 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// `superpi`, `masr`, `forkwait`, `idle` or `program`.
+    /// `superpi`, `masr`, `stream`, `forkwait`, `kernel`, `context-switch`, `idle` or `program`.
     pub job: String,
     /// The job's parameters.
     #[serde(default)]

@@ -20,12 +20,9 @@ from pydantic import Field
 from virtoll.agent import Answer, ChannelMark
 from virtoll.errors import AgentError, GuestDied, GuestNotReady
 from virtoll.experiment import Parameters
-from virtoll.pi import pi_sha256
+from virtoll.platforms import fake_jobs
 from virtoll.platforms.base import Evidence, GuestRequest, GuestStartError, Probe, Site
 from virtoll.platforms.fake_traffic import LINK_DELAY_NS, FakeWire, LostAt
-
-_JOB_NANOSECONDS = {"superpi": 9_000.0, "masr": 0.6, "forkwait": 120_000.0, "idle": 1.0}
-_JOB_SIZE_KEY = {"superpi": "digits", "masr": "size_bytes", "forkwait": "processes", "idle": "duration_ns"}
 
 
 class FakeParameters(Parameters):
@@ -87,6 +84,8 @@ class FakeAgent:
         """One operation; ``AgentError`` for what the model has not."""
         if op == "run":
             return self._run(fields)
+        if op == "exec":
+            return fake_jobs.run_program(fields["argv"])
         if op == "facts":
             return _facts(self.world.parameters)
         if op == "counters" and self.world.parameters.lost_at != "unlocated":
@@ -111,8 +110,8 @@ class FakeAgent:
         if model.failure == "dies" and world.jobs >= model.dies_at_job:
             raise GuestDied("the fake guest died, as its model was told to")
         job, parameters = fields["job"], fields["parameters"]
-        size = parameters[_JOB_SIZE_KEY[job]]
-        duration = int(size * _JOB_NANOSECONDS[job] * (model.cost if job != "idle" else 1.0) * world.spread())
+        cost = model.cost if job != "idle" else 1.0
+        duration = int(fake_jobs.native_ns(job, parameters) * cost * world.spread())
         start, end = world.now_ns, world.now_ns + duration
         world.now_ns = end + 1_000_000
         marks = fields["marks"]
@@ -124,18 +123,17 @@ class FakeAgent:
                 world.marks.append(
                     {"identifier": marks["identifier"], "sequence": marks["first_sequence"] + sequence, "at": arrival}
                 )
-        guest_end = start + int(duration * (1 + model.clock_error))
+        guest_ns = int(duration * (1 + model.clock_error))
+        guest_end = start + guest_ns
         clock = {
             "start_monotonic_ns": start,
             "end_monotonic_ns": guest_end,
             "start_realtime_ns": start,
             "end_realtime_ns": guest_end,
         }
-        return {
-            "guest": {**clock, "user_cpu_ns": duration, "system_cpu_ns": 0},
-            "result": dict(parameters),
-            "check": "wrong" if model.failure == "wrong-check" else _right_answer(job, size),
-        }
+        right = fake_jobs.answer(job, parameters, guest_ns)
+        wrong = {"check": "wrong"} if model.failure == "wrong-check" else {}
+        return {"guest": {**clock, "user_cpu_ns": duration, "system_cpu_ns": 0}, **right, **wrong}
 
 
 @dataclass
@@ -242,15 +240,6 @@ class Fake:
         world = FakeWorld(self.parameters, random.Random(f"{self.parameters.seed}/{request.name}"))
         now = time.monotonic_ns()
         return FakeGuest(world, FakeAgent(world), FakePeer(world), now, now)
-
-
-def _right_answer(job: str, size: int) -> str:
-    """What a guest that works would answer (docs/protocol.md)."""
-    if job == "superpi":
-        return pi_sha256(size)
-    if job == "masr":
-        return str(size // 8 * 0x5654_6D61_7372_5654 % 2**64)
-    return str(size) if job == "forkwait" else "idle"
 
 
 def _facts(model: FakeParameters) -> Answer:

@@ -142,7 +142,11 @@ def cpu_uses(
     baseline: str | None,
     brands: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[CpuUse, ...]:
-    """Every cell whose `ok` trials were read before and after, by task and platform; no ratio where one is branded."""
+    """Every cell whose `ok` trials were read before and after, by task and platform; no ratio where one is branded.
+
+    A workload's figures are of the same trials as its duration, whose CPU time is told once.
+    """
+    tasks = [task for task in tasks if task.metric.source != "figures"]
     cells: dict[tuple[str, Task], dict[int, list[float]]] = {}
     for trial in trials:
         used = used_ns(trial)

@@ -5,11 +5,18 @@ A new workload is one file here and one line below (``CONTRIBUTING.md`` has the 
 
 from virtoll.workloads.base import Workload
 from virtoll.workloads.bzip2 import Bzip2
+from virtoll.workloads.context_switch import ContextSwitch
 from virtoll.workloads.forkwait import ForkWait
 from virtoll.workloads.forward import Forward
+from virtoll.workloads.kernel import KernelOperations
 from virtoll.workloads.masr import Masr
+from virtoll.workloads.povray import PovRay
+from virtoll.workloads.stream import Stream
 from virtoll.workloads.superpi import SuperPi
 from virtoll.workloads.sysbench_cpu import SysbenchCpu
 
-_ALL: tuple[Workload, ...] = (Forward(), SuperPi(), Bzip2(), SysbenchCpu(), Masr(), ForkWait())
+_ALL: tuple[Workload, ...] = (
+    Forward(), SuperPi(), Bzip2(), PovRay(), SysbenchCpu(), Masr(), Stream(), ForkWait(), KernelOperations(),
+    ContextSwitch(),
+)  # fmt: skip
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

@@ -146,6 +146,16 @@ class TimedJobWorkload:
         """The check value that a right answer has, or None where it is not known beforehand."""
         raise NotImplementedError
 
+    def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
+        """The job's own parameters, as docs/protocol.md has them."""
+        del bench
+        return dict(parameters.model_dump(mode="json"))
+
+    def figures(self, result: dict[str, Any]) -> dict[str, Any] | None:
+        """What is read from the job's own result, by the guest's clock; None where the duration is all."""
+        del result
+        return None
+
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """Native cost times the platform's slowdown, and the path's delay measured twice."""
         return 0.1 + self.native_seconds(parameters) * slowdown
@@ -153,12 +163,14 @@ class TimedJobWorkload:
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """Run the job between two marks and compare its check value."""
         deadline = 60.0 + 1000.0 * self.native_seconds(parameters)
-        timed = bench.timekeeper.time_job(self.job, parameters.model_dump(mode="json"), deadline)
+        timed = bench.timekeeper.time_job(self.job, self.job_parameters(bench, parameters), deadline)
         expected = self.expected_check(parameters)
         right = expected is None or timed.check == expected
         problem = timed.problem
         if not right:
             problem = f"the check value is wrong: {timed.check[:40]!r} instead of {str(expected)[:40]!r}"
+        figures = self.figures(timed.result)
+        result = timed.result if figures is None else {**timed.result, "figures": figures}
         return Measurement(
-            timed.clock, timed.result, {"value": timed.check, "expected": expected, "ok": right}, None, problem
+            timed.clock, result, {"value": timed.check, "expected": expected, "ok": right}, None, problem
         )

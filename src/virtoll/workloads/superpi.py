@@ -9,7 +9,7 @@ from pydantic import Field
 
 from virtoll.experiment import Parameters
 from virtoll.pi import pi_sha256
-from virtoll.workloads.base import TimedJobWorkload
+from virtoll.workloads.base import Needs, TimedJobWorkload
 
 # Made with mpmath 1.3 and GMP, for sizes where our own second way would take long.
 _KNOWN = {
@@ -17,6 +17,7 @@ _KNOWN = {
     2**22: "99780ac4a5de42dc80c073a4d03f94514e8f718e90eca0d3ac41c544023611a1",
 }
 _COMPUTED_UP_TO = 200_000
+_SLACK_BYTES, _BYTES_PER_DIGIT = 64 * 2**20, 32
 
 
 class SuperPiParameters(Parameters):
@@ -38,6 +39,10 @@ class SuperPi(TimedJobWorkload):
         """Roughly n log^2 n: 0.03 s for 2^16 digits."""
         digits = _digits(parameters)
         return 1.8e-9 * digits * math.log2(digits) ** 2
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """The numbers and what multiplies them."""
+        return Needs(_SLACK_BYTES + _BYTES_PER_DIGIT * _digits(parameters))
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """Computed by another formula, or known; None for a size that is neither."""

@@ -5,7 +5,7 @@ use serde_json::json;
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::{Error, ErrorKind};
 
-use super::sys::Memory;
+use super::sys::{Memory, available_bytes};
 use super::{Done, Outcome, Workload};
 
 /// What every word is set to.
@@ -82,11 +82,4 @@ impl Done for Figures {
             check: self.sum.to_string(),
         }
     }
-}
-
-/// `MemAvailable`; none where the kernel does not say.
-fn available_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -1,9 +1,13 @@
 //! The built-in workloads. Each parses its own parameters before the start mark and has a check value.
 
+mod context_switch;
 mod forkwait;
 mod idle;
+mod kernel;
 mod masr;
 mod program;
+mod series;
+mod stream;
 mod superpi;
 mod sys;
 
@@ -50,10 +54,15 @@ pub fn parse<'a>(
         "masr" => Box::new(read::<masr::Masr>(name, parameters)?.checked()?),
         "forkwait" => Box::new(read::<forkwait::ForkWait>(name, parameters)?),
         "idle" => Box::new(read::<idle::Idle>(name, parameters)?),
+        "kernel" => Box::new(read::<kernel::Kernel>(name, parameters)?.ready()?),
+        "context-switch" => {
+            Box::new(read::<context_switch::ContextSwitch>(name, parameters)?.ready()?)
+        }
+        "stream" => Box::new(read::<stream::Stream>(name, parameters)?.ready()?),
         "program" => Box::new(program::Program::checked(read(name, parameters)?, signals)?),
         _ => {
             return Err(Error::bad_request(format!(
-                "no job {name:?}; there are superpi, masr, forkwait, idle and program"
+                "no job {name:?}; there are superpi, masr, stream, forkwait, kernel, context-switch, idle and program"
             )));
         }
     })

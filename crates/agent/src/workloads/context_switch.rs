@@ -1,0 +1,261 @@
+//! Context switches: a token goes round a ring of processes through pipes, and each sums its working set before it passes
+//! it on (lmbench's `lat_ctx`; `McVoy` and Staelin 1996).
+//!
+//! The processes are there, and have touched their memory, before the start mark. All are on one CPU: on two it would be
+//! a wake-up over there that is measured. What passing the token costs without a switch, that is with all pipes in one
+//! process and one working set, is measured after the end mark and stored beside; nothing is subtracted here.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use serde::Deserialize;
+use serde_json::json;
+use virtoll_clock::monotonic_ns;
+use virtoll_proto::{Error, ErrorKind};
+
+use super::series::{Durations, clock_cost};
+use super::sys::{
+    Memory, allowed_cpus, available_bytes, close_inherited, end, fork, pipe, read_all, write_all,
+};
+use super::{Done, Outcome, Workload};
+use crate::sys::pin;
+
+/// Each has a pipe, and 1024 open files are what a process usually may have.
+const MOST_PROCESSES: usize = 256;
+const WORD_BYTES: u64 = 8;
+/// The token counts its hops in four bytes.
+const MOST_HOPS: u64 = 1 << 31;
+
+/// The parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextSwitch {
+    /// How many are in the ring, this one among them.
+    processes: usize,
+    /// What each sums at its turn, a multiple of 8.
+    working_set_bytes: u64,
+    /// How often the token goes round.
+    laps: u64,
+}
+
+impl ContextSwitch {
+    /// Starts the ring and sends the token round once.
+    ///
+    /// # Errors
+    /// `bad-request` for numbers out of range, `limit` for more memory than there is, `system` for what cannot be made.
+    pub fn ready(self) -> Result<Ready, Error> {
+        if !(2..=MOST_PROCESSES).contains(&self.processes) {
+            let sentence = format!("context-switch: processes must be 2 to {MOST_PROCESSES}");
+            return Err(Error::bad_request(sentence));
+        }
+        if !self.working_set_bytes.is_multiple_of(WORD_BYTES) {
+            let sentence = "context-switch: working_set_bytes must be a multiple of 8";
+            return Err(Error::bad_request(sentence));
+        }
+        let laps = Durations::of(self.laps, "context-switch: laps")?;
+        if self.hops() >= MOST_HOPS {
+            let sentence = format!("context-switch: laps x processes must be below {MOST_HOPS}");
+            return Err(Error::new(ErrorKind::Limit, sentence));
+        }
+        let wanted = self.working_set_bytes.saturating_mul(self.processes as u64);
+        if let Some(available) = available_bytes().filter(|available| wanted > *available) {
+            let sentence = format!("context-switch: {wanted} bytes wanted, {available} available");
+            return Err(Error::new(ErrorKind::Limit, sentence));
+        }
+        let ring = Ring::start(self.processes, self.working_set_bytes as usize)
+            .map_err(|cause| Error::system("context-switch: start the ring", &cause))?;
+        Ok(Ready { wanted: self, state: RefCell::new(Some((ring, laps))) })
+    }
+
+    fn hops(&self) -> u64 {
+        self.laps * self.processes as u64
+    }
+}
+
+/// A ring that waits for its token.
+pub struct Ready {
+    wanted: ContextSwitch,
+    state: RefCell<Option<(Ring, Durations)>>,
+}
+
+impl Workload for Ready {
+    fn run(&self) -> Result<Box<dyn Done>, Error> {
+        let Some((mut ring, mut laps)) = self.state.take() else {
+            return Err(Error::bad_request("context-switch: it ran already"));
+        };
+        let mut token = 0;
+        for _ in 0..laps.room() {
+            let begin = monotonic_ns();
+            token = ring.lap(token).ok_or_else(broken)?;
+            laps.push(monotonic_ns() - begin);
+        }
+        Ok(Box::new(Figures { processes: self.wanted.processes, ring, laps, token }))
+    }
+}
+
+fn broken() -> Error {
+    Error::system("context-switch", &io::Error::other("a process of the ring has ended"))
+}
+
+struct Figures {
+    processes: usize,
+    ring: Ring,
+    laps: Durations,
+    token: u32,
+}
+
+impl Done for Figures {
+    fn check(mut self: Box<Self>) -> Outcome {
+        let pipes = self.ring.without_switches(self.laps.room() as u64);
+        Outcome {
+            result: json!({
+                "processes": self.processes,
+                "pinned_cpu": self.ring.place.cpu,
+                "laps": self.laps.told(),
+                "pipes": pipes.map(Durations::told),
+                "clock": clock_cost(),
+            }),
+            check: self.token.to_string(),
+        }
+    }
+}
+
+/// This process and its children, with a pipe from each to the next.
+struct Ring {
+    pipes: Vec<(OwnedFd, OwnedFd)>,
+    children: Vec<libc::pid_t>,
+    own: WorkingSet,
+    place: Place,
+}
+
+impl Ring {
+    fn start(processes: usize, bytes: usize) -> io::Result<Self> {
+        let place = Place::take()?;
+        let pipes = (0..processes).map(|_| pipe()).collect::<io::Result<Vec<_>>>()?;
+        let ends: Vec<(RawFd, RawFd)> =
+            pipes.iter().map(|(from, to)| (from.as_raw_fd(), to.as_raw_fd())).collect();
+        let mut ring = Self { pipes, children: Vec::new(), own: WorkingSet::make(bytes)?, place };
+        ring.children.reserve(processes);
+        for number in 1..processes {
+            let child = fork(|| member(&ends, number, bytes))?;
+            ring.children.push(child);
+        }
+        // Everyone is there, and has touched its memory, when the token is back.
+        let back = ring.lap(0).ok_or_else(|| io::Error::other("a process did not start"))?;
+        if back as usize == processes {
+            Ok(ring)
+        } else {
+            Err(io::Error::other("the token was not counted by every process"))
+        }
+    }
+
+    /// Sends the token round once; none where the ring is broken.
+    #[inline]
+    fn lap(&mut self, token: u32) -> Option<u32> {
+        let (first, last) = (&self.pipes[0].1, &self.pipes[self.pipes.len() - 1].0);
+        let mut bytes = token.to_ne_bytes();
+        let went = write_all(first.as_raw_fd(), &bytes) && read_all(last.as_raw_fd(), &mut bytes);
+        went.then(|| u32::from_ne_bytes(bytes).wrapping_add(self.own.sum()))
+    }
+
+    /// The same hops with nobody to switch to: laps of as many pipes, all in this process.
+    fn without_switches(&mut self, laps: u64) -> Option<Durations> {
+        for child in self.children.drain(..) {
+            end(child);
+        }
+        let mut durations = Durations::of(laps, "laps").ok()?;
+        for _ in 0..laps {
+            let begin = monotonic_ns();
+            let mut bytes = [0; size_of::<u32>()];
+            for (from, to) in &self.pipes {
+                if !write_all(to.as_raw_fd(), &bytes) || !read_all(from.as_raw_fd(), &mut bytes) {
+                    return None;
+                }
+                std::hint::black_box(self.own.sum());
+            }
+            durations.push(monotonic_ns() - begin);
+        }
+        Some(durations)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        for child in self.children.drain(..) {
+            end(child);
+        }
+    }
+}
+
+/// A child's life: sums and passes on until the pipe before it ends.
+fn member(ends: &[(RawFd, RawFd)], number: usize, bytes: usize) -> i32 {
+    for (index, (from, to)) in ends.iter().enumerate() {
+        if index != number - 1 {
+            close_inherited(*from);
+        }
+        if index != number {
+            close_inherited(*to);
+        }
+    }
+    let Ok(mut own) = WorkingSet::make(bytes) else { return 1 };
+    let mut token = [0; size_of::<u32>()];
+    while read_all(ends[number - 1].0, &mut token) {
+        let count = u32::from_ne_bytes(token).wrapping_add(own.sum());
+        if !write_all(ends[number].1, &count.to_ne_bytes()) {
+            return 1;
+        }
+    }
+    0
+}
+
+/// What a process sums at its turn: all zero but the last word, so that the sum is 1 only when all was read.
+struct WorkingSet(Option<Memory>);
+
+impl WorkingSet {
+    fn make(bytes: usize) -> io::Result<Self> {
+        if bytes == 0 {
+            return Ok(Self(None));
+        }
+        let mut memory = Memory::allocate(bytes)?;
+        let words = memory.words();
+        words.fill(std::hint::black_box(0)); // a page that was only read would be the kernel's common page of zeros
+        if let Some(last) = words.last_mut() {
+            *last = 1;
+        }
+        Ok(Self(Some(memory)))
+    }
+
+    #[inline]
+    fn sum(&mut self) -> u32 {
+        self.0.as_mut().map_or(1, |memory| {
+            let words = std::hint::black_box(memory.words());
+            words.iter().fold(0_u64, |sum, word| sum.wrapping_add(*word)) as u32
+        })
+    }
+}
+
+/// One CPU for this process and what it forks, for as long as this lives.
+struct Place {
+    before: Vec<usize>,
+    cpu: Option<usize>,
+}
+
+impl Place {
+    fn take() -> io::Result<Self> {
+        let before = allowed_cpus()?;
+        let cpu = before.first().copied().filter(|_| before.len() > 1);
+        if let Some(cpu) = cpu {
+            pin(&[cpu])?;
+        }
+        Ok(Self { before, cpu })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.cpu.is_some() {
+            let _ = pin(&self.before);
+        }
+    }
+}

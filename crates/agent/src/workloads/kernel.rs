@@ -1,0 +1,305 @@
+//! Operations of the kernel, one kind at a time, over and over (lmbench's `lat_syscall`, `lat_sig`, `lat_pipe` and
+//! `lat_proc`; `McVoy` and Staelin 1996).
+//!
+//! Everything that an operation needs is made before the start mark. Batches are timed by the guest's clock; what that
+//! clock costs, and what is to be subtracted from a signal's handling, is measured after the end mark.
+
+mod sys;
+
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use virtoll_clock::monotonic_ns;
+use virtoll_proto::Error;
+
+use super::series::{Durations, clock_cost};
+use super::sys::{close_inherited, end, fork, fork_and_wait, pipe, read_all, wait_for, write_all};
+use super::{Done, Outcome, Workload};
+
+const SHELL: &str = "/bin/sh";
+
+/// What is done; the names are those of the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Operation {
+    NullCall,
+    Read,
+    Write,
+    Stat,
+    Fstat,
+    OpenClose,
+    SignalInstall,
+    SignalHandle,
+    Pipe,
+    ForkExit,
+    ForkExec,
+    ForkSh,
+}
+
+/// The parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kernel {
+    operation: Operation,
+    /// How many, a multiple of `batch_operations`.
+    operations: u64,
+    /// How many are timed together.
+    batch_operations: u64,
+}
+
+impl Kernel {
+    /// Makes ready what the operation needs.
+    ///
+    /// # Errors
+    /// `bad-request` for numbers that do not fit, `limit` for too many batches, `unsupported` where there is no shell,
+    /// `system` for what cannot be made.
+    pub fn ready(self) -> Result<Ready, Error> {
+        if self.batch_operations == 0 || !self.operations.is_multiple_of(self.batch_operations) {
+            return Err(Error::bad_request(
+                "kernel: operations must be a multiple of batch_operations, which must be at least 1",
+            ));
+        }
+        let batches = Durations::of(self.operations / self.batch_operations, "kernel: batches")?;
+        let ground = Ground::make(self.operation)
+            .map_err(|cause| Error::system("kernel: make its files and processes", &cause))?;
+        if self.operation == Operation::ForkSh && !Path::new(SHELL).exists() {
+            return Err(Error::unsupported(format!(
+                "fork-sh starts {SHELL}, which is not in this guest: it is in the image full"
+            )));
+        }
+        Ok(Ready { wanted: self, ground, batches: RefCell::new(Some(batches)) })
+    }
+}
+
+/// What the operation needs, made.
+pub struct Ready {
+    wanted: Kernel,
+    ground: Ground,
+    batches: RefCell<Option<Durations>>,
+}
+
+impl Workload for Ready {
+    fn run(&self) -> Result<Box<dyn Done>, Error> {
+        let Some(mut batches) = self.batches.take() else {
+            return Err(Error::bad_request("kernel: it ran already"));
+        };
+        let each = self.wanted.batch_operations;
+        let done = self.ground.repeat(self.wanted.operation, each, &mut batches)?;
+        Ok(Box::new(Figures { operation: self.wanted.operation, each, done, batches }))
+    }
+}
+
+struct Figures {
+    operation: Operation,
+    each: u64,
+    done: u64,
+    batches: Durations,
+}
+
+impl Done for Figures {
+    fn check(self: Box<Self>) -> Outcome {
+        let overhead = (self.operation == Operation::SignalHandle)
+            .then(|| sending(self.each, self.batches.room() as u64));
+        Outcome {
+            result: json!({
+                "operations": self.each * self.batches.room() as u64,
+                "batch_operations": self.each,
+                "batches": self.batches.told(),
+                "sending": overhead,
+                "clock": clock_cost(),
+            }),
+            check: self.done.to_string(),
+        }
+    }
+}
+
+/// Signals sent that are none, in as many batches of as many: what lmbench subtracts from handling one.
+fn sending(each: u64, count: u64) -> Value {
+    let own = std::process::id() as libc::pid_t;
+    let Ok(mut batches) = Durations::of(count, "batches") else { return Value::Null };
+    let sent = batched(each, &mut batches, |_| u64::from(sys::signal_nothing(own)));
+    json!({"sent": sent, "batches": batches.told()})
+}
+
+/// Times batches; the sum of what each operation says that it did. An operation is given its number.
+#[inline]
+fn batched(each: u64, batches: &mut Durations, mut operation: impl FnMut(u64) -> u64) -> u64 {
+    let mut done = 0;
+    for batch in 0..batches.room() as u64 {
+        let begin = monotonic_ns();
+        for number in 0..each {
+            done += operation(batch * each + number);
+        }
+        batches.push(monotonic_ns() - begin);
+    }
+    done
+}
+
+/// Files and processes that the operations use.
+struct Ground {
+    zero: File,
+    null: File,
+    file: OneByte,
+    echo: Option<Echo>,
+}
+
+impl Ground {
+    fn make(operation: Operation) -> io::Result<Self> {
+        Ok(Self {
+            zero: File::open("/dev/zero")?,
+            null: File::options().write(true).open("/dev/null")?,
+            file: OneByte::make()?,
+            echo: (operation == Operation::Pipe).then(Echo::start).transpose()?,
+        })
+    }
+
+    /// Every operation counts 1 if it did what it should: the sum is the check value.
+    fn repeat(&self, kind: Operation, each: u64, batches: &mut Durations) -> Result<u64, Error> {
+        let (zero, null) = (self.zero.as_raw_fd(), self.null.as_raw_fd());
+        let (name, open) = (self.file.name.as_c_str(), self.file.open.as_raw_fd());
+        let own = std::process::id() as libc::pid_t;
+        let system = |cause: io::Error| Error::system(format!("kernel: {kind:?}"), &cause);
+        Ok(match kind {
+            Operation::NullCall => {
+                let parent = sys::parent();
+                batched(each, batches, |_| u64::from(sys::parent() == parent))
+            }
+            Operation::Read => batched(each, batches, |_| {
+                let mut byte = [1];
+                u64::from(read_all(zero, &mut byte) && byte == [0])
+            }),
+            Operation::Write => batched(each, batches, |_| u64::from(write_all(null, &[0]))),
+            Operation::Stat => batched(each, batches, |_| sys::size_by_name(name).unwrap_or(0)),
+            Operation::Fstat => batched(each, batches, |_| sys::size_of_open(open).unwrap_or(0)),
+            Operation::OpenClose => {
+                batched(each, batches, |_| u64::from(sys::open_and_close(name)))
+            }
+            Operation::SignalInstall => {
+                let _guard = Handler::install();
+                batched(each, batches, |_| u64::from(sys::install_handler() == Some(true)))
+            }
+            Operation::SignalHandle => {
+                let _guard = Handler::install();
+                batched(each, batches, |_| sys::signal_itself(own))
+            }
+            Operation::Pipe => {
+                let Some(echo) = &self.echo else { return Ok(0) };
+                batched(each, batches, |number| u64::from(echo.round_trip(number as u8)))
+            }
+            Operation::ForkExit => {
+                batched(each, batches, |_| u64::from(fork_and_wait().unwrap_or(false)))
+            }
+            Operation::ForkExec | Operation::ForkSh => {
+                // The agent itself, which is in every guest: it says its version and ends.
+                let agent = format!("/proc/{own}/exe");
+                let line = format!("{agent} --version");
+                let words = match kind {
+                    Operation::ForkExec => [agent.as_str(), "--version"].to_vec(),
+                    _ => [SHELL, "-c", line.as_str()].to_vec(),
+                };
+                let program = sys::Program::new(&words, null).map_err(system)?;
+                let once = || wait_for(fork(|| program.become_it())?);
+                batched(each, batches, |_| u64::from(once().unwrap_or(false)))
+            }
+        })
+    }
+}
+
+/// SIGUSR1 handled for as long as this lives.
+struct Handler;
+
+impl Handler {
+    fn install() -> Self {
+        sys::install_handler();
+        Self
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        sys::remove_handler();
+    }
+}
+
+/// A file of one byte in the guest's folder for temporary files, removed at the end.
+struct OneByte {
+    path: PathBuf,
+    name: CString,
+    open: File,
+}
+
+impl OneByte {
+    fn make() -> io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("virtoll-kernel-{}", std::process::id()));
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        let open = File::create(&path)?;
+        let file = Self { path, name, open };
+        (&file.open).write_all(b"1")?;
+        Ok(file)
+    }
+}
+
+impl Drop for OneByte {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A process that answers each byte with the next one.
+struct Echo {
+    pid: libc::pid_t,
+    there: OwnedFd,
+    back: OwnedFd,
+}
+
+impl Echo {
+    fn start() -> io::Result<Self> {
+        let (input, there) = pipe()?;
+        let (back, output) = pipe()?;
+        let (unwanted, ends) =
+            ([there.as_raw_fd(), back.as_raw_fd()], [input.as_raw_fd(), output.as_raw_fd()]);
+        let pid = fork(|| {
+            unwanted.into_iter().for_each(close_inherited);
+            echo(ends)
+        })?;
+        let started = Self { pid, there, back };
+        if started.round_trip(0) {
+            Ok(started)
+        } else {
+            Err(io::Error::other("the other process does not answer"))
+        }
+    }
+
+    #[inline]
+    fn round_trip(&self, byte: u8) -> bool {
+        let mut answer = [byte];
+        write_all(self.there.as_raw_fd(), &[byte])
+            && read_all(self.back.as_raw_fd(), &mut answer)
+            && answer[0] == byte.wrapping_add(1)
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        end(self.pid);
+    }
+}
+
+/// Until its input ends.
+fn echo([input, output]: [RawFd; 2]) -> i32 {
+    let mut byte = [0];
+    while read_all(input, &mut byte) {
+        byte[0] = byte[0].wrapping_add(1);
+        if !write_all(output, &byte) {
+            return 1;
+        }
+    }
+    0
+}

@@ -1,0 +1,130 @@
+//! Durations by this guest's own clock: each one kept until the end mark has left, and what reading that clock costs.
+
+use serde_json::{Value, json};
+use virtoll_clock::monotonic_ns;
+use virtoll_proto::{Error, ErrorKind};
+use virtoll_wire::histogram::Histogram;
+
+/// 32 MB of durations.
+pub const MOST: u64 = 1 << 22;
+const CLOCK_BATCHES: usize = 200;
+const CLOCK_READS: u32 = 50;
+
+/// Durations in ns, in the order measured. Its memory is there and touched before the first one.
+pub struct Durations {
+    values: Vec<u64>,
+    used: usize,
+}
+
+impl Durations {
+    /// Room for `count` of them.
+    ///
+    /// # Errors
+    /// `bad-request` for none, `limit` for more than `MOST`.
+    pub fn of(count: u64, what: &str) -> Result<Self, Error> {
+        match count {
+            0 => Err(Error::bad_request(format!("{what} must be at least 1"))),
+            // Not zeros: those would be pages that the first write brings into being.
+            1..=MOST => Ok(Self { values: vec![u64::MAX; count as usize], used: 0 }),
+            _ => {
+                Err(Error::new(ErrorKind::Limit, format!("{what} must be at most {MOST} in a job")))
+            }
+        }
+    }
+
+    /// How many there is room for.
+    pub fn room(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Keeps one; beyond the room none is.
+    #[inline]
+    pub fn push(&mut self, duration_ns: u64) {
+        if let Some(place) = self.values.get_mut(self.used) {
+            *place = duration_ns;
+            self.used += 1;
+        }
+    }
+
+    /// Count, sum, extremes and quantiles, all exact (the value of rank ceil(q n)), and a histogram of buckets
+    /// [largest value, count], each within 1/64.
+    pub fn told(mut self) -> Value {
+        self.values.truncate(self.used);
+        self.values.sort_unstable();
+        let values = &self.values;
+        let mut histogram = Histogram::default();
+        for value in values {
+            histogram.record(*value);
+        }
+        let quantile = |permille: usize| {
+            values.get((values.len() * permille).div_ceil(1000).max(1) - 1).copied()
+        };
+        json!({
+            "count": values.len(),
+            "sum_ns": values.iter().sum::<u64>(),
+            "minimum_ns": values.first(),
+            "p50_ns": quantile(500),
+            "p90_ns": quantile(900),
+            "p99_ns": quantile(990),
+            "p999_ns": quantile(999),
+            "maximum_ns": values.last(),
+            "histogram_ns": histogram.buckets(),
+        })
+    }
+}
+
+/// What a reading of the clock costs: batches of readings, each batch timed by the same clock.
+pub fn clock_cost() -> Value {
+    let Ok(mut durations) = Durations::of(CLOCK_BATCHES as u64, "batches") else {
+        return Value::Null;
+    };
+    for _ in 0..CLOCK_BATCHES {
+        let begin = monotonic_ns();
+        for _ in 1..CLOCK_READS {
+            std::hint::black_box(monotonic_ns());
+        }
+        durations.push(monotonic_ns() - begin);
+    }
+    json!({"batch_readings": CLOCK_READS, "batches": durations.told()})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_the_values_of_their_ranks() {
+        let mut durations = Durations::of(1000, "x").unwrap();
+        for value in (1..=1000_u64).rev() {
+            durations.push(value * 1_000_003);
+        }
+        durations.push(7); // no room
+        let told = durations.told();
+        for (name, rank) in [
+            ("minimum_ns", 1),
+            ("p50_ns", 500),
+            ("p99_ns", 990),
+            ("p999_ns", 999),
+            ("maximum_ns", 1000),
+        ] {
+            assert_eq!(told[name], json!(rank * 1_000_003_u64), "{name}");
+        }
+        assert_eq!(told["sum_ns"], json!(500_500 * 1_000_003_u64));
+        let buckets = told["histogram_ns"].as_array().unwrap();
+        let counted: u64 = buckets.iter().map(|bucket| bucket[1].as_u64().unwrap()).sum();
+        assert_eq!(counted, 1000);
+    }
+
+    #[test]
+    fn none_and_too_many_are_refused() {
+        assert!(Durations::of(0, "x").is_err());
+        assert!(Durations::of(MOST + 1, "x").is_err());
+    }
+
+    #[test]
+    fn reading_the_clock_takes_time() {
+        let cost = clock_cost();
+        assert_eq!(cost["batches"]["count"], json!(CLOCK_BATCHES));
+        assert!(cost["batches"]["sum_ns"].as_u64().unwrap() > 0);
+    }
+}

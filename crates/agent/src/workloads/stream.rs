@@ -1,0 +1,296 @@
+//! STREAM (`McCalpin` 1995): copy, scale, add and triad of long arrays of f64, each round timed by the guest's clock.
+//!
+//! The arrays are there and touched before the start mark. A round is from when the last thread is ready to when the last
+//! one is done. What the arrays hold at the end is known beforehand, to the last bit.
+
+use std::cell::RefCell;
+use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::{Barrier, Mutex};
+use std::thread;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use virtoll_clock::monotonic_ns;
+use virtoll_proto::{Error, ErrorKind};
+
+use super::sys::{Memory, available_bytes};
+use super::{Done, Outcome, Workload};
+
+const SCALAR: f64 = 3.0;
+const ELEMENT_BYTES: u64 = 8;
+const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
+/// What STREAM counts per element: two arrays, or three.
+const COUNTED_BYTES: [u64; 4] = [16, 16, 24, 24];
+/// What the arrays hold before the first round; the values grow fifteenfold a round.
+const FIRST: [f64; 3] = [2.0, 2.0, 0.0];
+const MOST_ROUNDS: usize = 200;
+const MOST_THREADS: usize = 1024;
+/// So much is copied between two fences.
+const PORTION: usize = 8;
+
+/// The parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stream {
+    /// Of each of the three arrays.
+    elements: u64,
+    rounds: usize,
+    threads: usize,
+}
+
+impl Stream {
+    /// Makes the arrays and fills them, each thread its own part.
+    ///
+    /// # Errors
+    /// `bad-request` for numbers out of range, `limit` for more memory than there is, `system` for what cannot be made.
+    pub fn ready(self) -> Result<Ready, Error> {
+        if !(2..=MOST_ROUNDS).contains(&self.rounds) {
+            return Err(Error::bad_request(format!("stream: rounds must be 2 to {MOST_ROUNDS}")));
+        }
+        if !(1..=MOST_THREADS).contains(&self.threads) || self.elements < self.threads as u64 {
+            return Err(Error::bad_request(format!(
+                "stream: threads must be 1 to {MOST_THREADS}, and at most the elements"
+            )));
+        }
+        let wanted = self.elements.saturating_mul(3 * ELEMENT_BYTES);
+        if let Some(available) = available_bytes().filter(|available| wanted > *available) {
+            let sentence = format!("stream: {wanted} bytes wanted and {available} available");
+            return Err(Error::new(ErrorKind::Limit, sentence));
+        }
+        let bytes = wanted as usize / 3;
+        let arrays = Memory::allocate(bytes)
+            .and_then(|a| Ok([a, Memory::allocate(bytes)?, Memory::allocate(bytes)?]))
+            .map_err(|cause| Error::system("stream: mmap", &cause))?;
+        let ready = Ready { wanted: self, arrays: RefCell::new(Some(arrays)) };
+        ready.fill()?;
+        Ok(ready)
+    }
+}
+
+/// Arrays that are filled.
+pub struct Ready {
+    wanted: Stream,
+    arrays: RefCell<Option<[Memory; 3]>>,
+}
+
+impl Ready {
+    fn fill(&self) -> Result<(), Error> {
+        if let Some(arrays) = self.arrays.borrow_mut().as_mut() {
+            on_threads(self.wanted.threads, arrays, &|_, parts| {
+                for (part, value) in parts.into_iter().zip(FIRST) {
+                    part.fill(value);
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Workload for Ready {
+    fn run(&self) -> Result<Box<dyn Done>, Error> {
+        let Some(mut arrays) = self.arrays.take() else {
+            return Err(Error::bad_request("stream: it ran already"));
+        };
+        let (threads, count) = (self.wanted.threads, self.wanted.rounds);
+        let barrier = Barrier::new(threads);
+        let told = Mutex::new(Vec::new());
+        on_threads(threads, &mut arrays, &|first, parts| {
+            let rounds = work(parts, count, &barrier);
+            if first && let Ok(mut told) = told.lock() {
+                *told = rounds;
+            }
+        })?;
+        let rounds = told.into_inner().unwrap_or_default();
+        Ok(Box::new(Figures { wanted: self.wanted.clone(), arrays, rounds }))
+    }
+}
+
+/// All rounds of one thread: what each kernel took, ns.
+fn work([a, b, c]: [&mut [f64]; 3], rounds: usize, barrier: &Barrier) -> Vec<[u64; 4]> {
+    let mut told = Vec::with_capacity(rounds);
+    let timed = |kernel: &mut dyn FnMut()| {
+        barrier.wait();
+        let begin = monotonic_ns();
+        kernel();
+        barrier.wait();
+        monotonic_ns() - begin
+    };
+    for _ in 0..rounds {
+        told.push([
+            timed(&mut || copy(c, a)),
+            timed(&mut || scale(b, c)),
+            timed(&mut || add(c, a, b)),
+            timed(&mut || triad(a, b, c)),
+        ]);
+    }
+    told
+}
+
+/// A fence that costs nothing keeps the compiler from calling memcpy, which is another program on each kind of CPU.
+fn copy(to: &mut [f64], from: &[f64]) {
+    for (to, from) in to.chunks_mut(PORTION).zip(from.chunks(PORTION)) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
+        }
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
+fn scale(to: &mut [f64], from: &[f64]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = SCALAR * from;
+    }
+}
+
+fn add(to: &mut [f64], one: &[f64], other: &[f64]) {
+    for ((to, one), other) in to.iter_mut().zip(one).zip(other) {
+        *to = one + other;
+    }
+}
+
+fn triad(to: &mut [f64], one: &[f64], other: &[f64]) {
+    for ((to, one), other) in to.iter_mut().zip(one).zip(other) {
+        *to = one + SCALAR * other;
+    }
+}
+
+/// Has every thread do its share; the first is this one. None begins before all are there.
+fn on_threads(
+    threads: usize,
+    arrays: &mut [Memory; 3],
+    share: &(dyn Fn(bool, [&mut [f64]; 3]) + Sync),
+) -> Result<(), Error> {
+    let [a, b, c] = arrays;
+    let mut parts = split(a.doubles(), threads)
+        .zip(split(b.doubles(), threads))
+        .zip(split(c.doubles(), threads))
+        .map(|((a, b), c)| [a, b, c]);
+    let Some(own) = parts.next() else { return Ok(()) };
+    let all_there = Mutex::new(true);
+    thread::scope(|scope| {
+        let Ok(mut gate) = all_there.lock() else { return Ok(()) };
+        for part in parts {
+            let started = thread::Builder::new().spawn_scoped(scope, || {
+                let go = all_there.lock().is_ok_and(|go| *go);
+                if go {
+                    share(false, part);
+                }
+            });
+            if let Err(cause) = started {
+                *gate = false;
+                return Err(Error::system("stream: start a thread", &cause));
+            }
+        }
+        drop(gate);
+        share(true, own);
+        Ok(())
+    })
+}
+
+/// Parts whose lengths differ by one at most.
+fn split(mut slice: &mut [f64], parts: usize) -> impl Iterator<Item = &mut [f64]> {
+    (0..parts).map(move |part| {
+        let length = slice.len() / (parts - part);
+        let (first, rest) = std::mem::take(&mut slice).split_at_mut(length);
+        slice = rest;
+        first
+    })
+}
+
+struct Figures {
+    wanted: Stream,
+    arrays: [Memory; 3],
+    rounds: Vec<[u64; 4]>,
+}
+
+impl Done for Figures {
+    fn check(mut self: Box<Self>) -> Outcome {
+        let kernel = |index: usize| {
+            let round_ns: Vec<u64> = self.rounds.iter().map(|round| round[index]).collect();
+            json!({"bytes": COUNTED_BYTES[index] * self.wanted.elements, "round_ns": round_ns})
+        };
+        let mut kernels = serde_json::Map::new();
+        for (index, name) in KERNELS.into_iter().enumerate() {
+            kernels.insert(name.to_owned(), kernel(index));
+        }
+        let wanted = expected(self.wanted.rounds);
+        let mut held = Vec::new();
+        let mut errors = Vec::new();
+        for (array, value) in self.arrays.iter_mut().zip(wanted) {
+            let elements = array.doubles();
+            let sum: f64 = elements.iter().map(|element| (element - value).abs()).sum();
+            errors.push(sum / elements.len() as f64 / value.abs());
+            held.push(same(elements).map_or("unequal".to_owned(), |one| format!("{one:016x}")));
+        }
+        Outcome {
+            result: json!({
+                "elements": self.wanted.elements,
+                "rounds": self.wanted.rounds,
+                "threads": self.wanted.threads,
+                "kernels": Value::Object(kernels),
+                "relative_errors": errors,
+            }),
+            check: held.join(" "),
+        }
+    }
+}
+
+/// The bits that all elements have; none where they differ.
+fn same(elements: &[f64]) -> Option<u64> {
+    let first = elements.first()?.to_bits();
+    elements.iter().all(|element| element.to_bits() == first).then_some(first)
+}
+
+/// What every element of a, b and c is after so many rounds.
+fn expected(rounds: usize) -> [f64; 3] {
+    let [mut a, mut b, mut c] = FIRST;
+    for _ in 0..rounds {
+        c = a;
+        b = SCALAR * c;
+        c = a + b;
+        a = b + SCALAR * c;
+    }
+    [a, b, c]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(elements: u64, threads: usize) -> Outcome {
+        Stream { elements, rounds: 3, threads }.ready().unwrap().run().unwrap().check()
+    }
+
+    #[test]
+    fn every_element_is_what_the_rounds_make_of_it_with_any_number_of_threads() {
+        // a = 2 * 15^3, b = 3 * 2 * 15^2, c = 4 * 2 * 15^2.
+        let held = [6750.0_f64, 1350.0, 1800.0].map(|value| format!("{:016x}", value.to_bits()));
+        for (elements, threads) in [(1, 1), (1000, 1), (1001, 2), (29, 7), (8, 8)] {
+            let outcome = outcome(elements, threads);
+            assert_eq!(outcome.check, held.join(" "), "{elements} on {threads}");
+            assert_eq!(outcome.result["relative_errors"], json!([0.0, 0.0, 0.0]));
+            for (name, bytes) in KERNELS.into_iter().zip(COUNTED_BYTES) {
+                let kernel = &outcome.result["kernels"][name];
+                assert_eq!(kernel["bytes"], json!(bytes * elements));
+                assert_eq!(kernel["round_ns"].as_array().unwrap().len(), 3);
+            }
+        }
+    }
+
+    #[test]
+    fn one_wrong_element_shows() {
+        assert_eq!(same(&[1.0, 1.0]), Some(1.0_f64.to_bits()));
+        assert_eq!(same(&[1.0, 1.0, 1.000_000_1]), None);
+        assert_eq!(same(&[0.0, -0.0]), None);
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for (elements, rounds, threads) in
+            [(10, 1, 1), (10, MOST_ROUNDS + 1, 1), (10, 2, 0), (1, 2, 2), (u64::MAX, 2, 1)]
+        {
+            let stream = Stream { elements, rounds, threads };
+            assert!(stream.ready().is_err(), "{elements} {rounds} {threads}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The jobs that measure the kernel and the memory: what each did is counted, and what it took adds up.
+
+mod common;
+
+use common::Agent;
+use serde_json::{Value, json};
+
+fn run(agent: &mut Agent, job: &str, parameters: Value) -> Value {
+    agent.call("run", json!({"job": job, "parameters": parameters, "marks": null}))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// Counts, sum, quantiles and histogram of a series agree with each other.
+fn assert_adds_up(series: &Value, count: u64) {
+    assert_eq!(number(&series["count"]), count, "{series}");
+    let quantiles = ["minimum_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "maximum_ns"]
+        .map(|name| number(&series[name]));
+    assert!(quantiles.is_sorted(), "{quantiles:?}");
+    let sum = number(&series["sum_ns"]);
+    assert!(count * quantiles[0] <= sum && sum <= count * quantiles[5], "{series}");
+    let buckets = series["histogram_ns"].as_array().unwrap();
+    let ends: Vec<u64> = buckets.iter().map(|bucket| number(&bucket[0])).collect();
+    assert!(ends.is_sorted(), "{ends:?}");
+    assert_eq!(ends.last(), Some(&quantiles[5]));
+    assert_eq!(buckets.iter().map(|bucket| number(&bucket[1])).sum::<u64>(), count);
+}
+
+#[test]
+fn every_operation_of_the_kernel_was_done_as_often_as_asked_for() {
+    let mut agent = Agent::start("guest");
+    for operation in [
+        "null-call",
+        "read",
+        "write",
+        "stat",
+        "fstat",
+        "open-close",
+        "signal-install",
+        "signal-handle",
+        "pipe",
+        "fork-exit",
+        "fork-exec",
+        "fork-sh",
+    ] {
+        // 23 of them, a prime number, one by one; and in batches.
+        let slow = operation.starts_with("fork");
+        for (operations, batch) in [(23, 1), if slow { (4, 2) } else { (4600, 200) }] {
+            let parameters = json!({"operation": operation, "operations": operations, "batch_operations": batch});
+            let answer = run(&mut agent, "kernel", parameters);
+            assert_eq!(answer["check"], operations.to_string(), "{operation}");
+            let result = &answer["result"];
+            assert_eq!(number(&result["operations"]), operations);
+            assert_eq!(number(&result["batch_operations"]), batch);
+            assert_adds_up(&result["batches"], operations / batch);
+            let guest = &answer["guest"];
+            let whole = number(&guest["end_monotonic_ns"]) - number(&guest["start_monotonic_ns"]);
+            assert!(number(&result["batches"]["sum_ns"]) <= whole, "{operation}");
+            assert!(number(&result["clock"]["batches"]["sum_ns"]) > 0);
+            let sending = &result["sending"];
+            assert_eq!(sending.is_null(), operation != "signal-handle", "{operation}");
+            if !sending.is_null() {
+                assert_eq!(number(&sending["sent"]), operations);
+                assert_adds_up(&sending["batches"], operations / batch);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_job_leaves_neither_files_nor_processes_nor_a_handler() {
+    let mut agent = Agent::start("guest");
+    let pid = agent.pid();
+    let state = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        text.lines().find(|line| line.starts_with(name)).unwrap().to_owned()
+    };
+    let allowed = state("Cpus_allowed_list");
+    for operation in ["pipe", "signal-handle", "fork-sh"] {
+        let parameters = json!({"operation": operation, "operations": 2, "batch_operations": 1});
+        run(&mut agent, "kernel", parameters);
+    }
+    run(&mut agent, "context-switch", json!({"processes": 5, "working_set_bytes": 8, "laps": 3}));
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    assert_eq!(std::fs::read_to_string(children).unwrap(), "");
+    assert!(!std::env::temp_dir().join(format!("virtoll-kernel-{pid}")).exists());
+    let caught =
+        u64::from_str_radix(state("SigCgt").split_whitespace().nth(1).unwrap(), 16).unwrap();
+    assert_eq!(caught & (1 << 9), 0, "SIGUSR1 is still handled");
+    assert_eq!(state("Cpus_allowed_list"), allowed);
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    run(&mut agent, "context-switch", json!({"processes": 5, "working_set_bytes": 8, "laps": 3}));
+    assert_eq!(std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(), open);
+}
+
+#[test]
+fn a_token_is_counted_by_every_process_that_it_passes() {
+    let mut agent = Agent::start("guest");
+    for (processes, bytes, laps) in [(2, 0, 23), (3, 4096, 23), (16, 65_536, 5)] {
+        let parameters = json!({"processes": processes, "working_set_bytes": bytes, "laps": laps});
+        let answer = run(&mut agent, "context-switch", parameters);
+        assert_eq!(answer["check"], (processes * laps).to_string());
+        let result = &answer["result"];
+        assert_eq!(number(&result["processes"]), processes);
+        assert_adds_up(&result["laps"], laps);
+        assert_adds_up(&result["pipes"], laps);
+        assert!(result.get("pinned_cpu").is_some());
+    }
+}
+
+#[test]
+fn streams_arrays_hold_what_they_must() {
+    let mut agent = Agent::start("guest");
+    for threads in [1, 3] {
+        let parameters = json!({"elements": 10_000, "rounds": 4, "threads": threads});
+        let answer = run(&mut agent, "stream", parameters);
+        // 2 * 15^4, 3 * 2 * 15^3, 4 * 2 * 15^3 as the bits of f64
+        assert_eq!(answer["check"], "40f8b82000000000 40d3c68000000000 40da5e0000000000");
+        for (name, bytes) in [("copy", 16), ("scale", 16), ("add", 24), ("triad", 24)] {
+            let kernel = &answer["result"]["kernels"][name];
+            assert_eq!(number(&kernel["bytes"]), bytes * 10_000);
+            assert_eq!(kernel["round_ns"].as_array().unwrap().len(), 4);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_is_done() {
+    let mut agent = Agent::start("guest");
+    let kernel = |operation: &str, operations: u64, batch: u64| json!({"operation": operation, "operations": operations, "batch_operations": batch});
+    let ring = |processes: u64, bytes: u64, laps: u64| json!({"processes": processes, "working_set_bytes": bytes, "laps": laps});
+    let stream = |elements: u64, rounds: u64, threads: u64| json!({"elements": elements, "rounds": rounds, "threads": threads});
+    let cases = [
+        ("kernel", kernel("dance", 1, 1), "bad-request"),
+        ("kernel", kernel("null-call", 0, 1), "bad-request"),
+        ("kernel", kernel("null-call", 1, 0), "bad-request"),
+        ("kernel", kernel("null-call", 10, 3), "bad-request"),
+        ("kernel", kernel("null-call", 1 << 40, 1), "limit"),
+        ("context-switch", ring(1, 0, 1), "bad-request"),
+        ("context-switch", ring(2, 7, 1), "bad-request"),
+        ("context-switch", ring(2, 0, 0), "bad-request"),
+        ("context-switch", ring(256, 1 << 52, 1), "limit"),
+        ("stream", stream(10, 1, 1), "bad-request"),
+        ("stream", stream(10, 2, 11), "bad-request"),
+        ("stream", stream(1 << 50, 2, 1), "limit"),
+    ];
+    for (job, parameters, kind) in cases {
+        let told = parameters.to_string();
+        let request = json!({"job": job, "parameters": parameters, "marks": null});
+        let (refused, message) = agent.refused("run", request);
+        assert_eq!(refused, kind, "{job} {told}: {message}");
+        assert!(agent.events.is_empty(), "a mark was told");
+    }
+}

@@ -1,0 +1,80 @@
+"""Context switches by number and working set of processes (Suresh and Kannan 2014, Figure 2; lmbench's ``lat_ctx``).
+
+A token goes round a ring of processes through pipes; each sums its working set before it passes it on. What the pipes
+and the sums cost without a switch is measured in one process and stored beside; the difference is the figure.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from pydantic import ByteSize, Field
+
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import DURATION, Bench, Metric, Needs, TimedJobWorkload
+from virtoll.workloads.kernel import clock_reading_ns
+
+_SLACK_BYTES, _PROCESS_BYTES = 64 * 2**20, 512 * 1024
+
+
+class ContextSwitchParameters(Parameters):
+    """``processes`` in the ring (lmbench: 2 to 96), ``working_set_bytes`` of each (lmbench: 0 to 64 KiB; of 8 bytes).
+
+    ``switches``: how many in all, rounded up to whole laps of the ring; at most 4 194 304 laps.
+    """
+
+    processes: int = Field(default=2, ge=2, le=256)
+    working_set_bytes: ByteSize = Field(default=ByteSize(0), ge=0, le=2**30, multiple_of=8)
+    switches: int = Field(default=10_000, ge=1, le=8_000_000)
+
+    @property
+    def laps(self) -> int:
+        """How often the token goes round."""
+        return math.ceil(self.switches / self.processes)
+
+
+class ContextSwitch(TimedJobWorkload):
+    """The check value is the token, which every process adds 1 to when it has summed its working set to its end."""
+
+    name: ClassVar[str] = "context-switch"
+    job: ClassVar[str] = "context-switch"
+    title: ClassVar[str] = "Context switch"
+    resource: ClassVar[str] = "kernel"
+    parameter_model: ClassVar[type[Parameters]] = ContextSwitchParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("switch_time", "ns", "lower", "figures"))
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 3 us a switch and 5 GB/s of the working sets; the pipes alone are passed as often."""
+        wanted = _checked(parameters)
+        return 2 * wanted.laps * wanted.processes * (3e-6 + int(wanted.working_set_bytes) / 5e9)
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """Every process's own memory."""
+        wanted = _checked(parameters)
+        return Needs(_SLACK_BYTES + wanted.processes * (int(wanted.working_set_bytes) + _PROCESS_BYTES))
+
+    def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
+        """In laps."""
+        del bench
+        wanted = _checked(parameters)
+        size = int(wanted.working_set_bytes)
+        return {"processes": wanted.processes, "working_set_bytes": size, "laps": wanted.laps}
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """Every process, every lap."""
+        wanted = _checked(parameters)
+        return str(wanted.laps * wanted.processes)
+
+    def figures(self, result: dict[str, Any]) -> dict[str, Any]:
+        """``switch_time``: ns a switch, of the median lap, without what the median lap of the pipes alone took."""
+        if result["pipes"] is None:
+            return {"switch_time": None, "clock_reading_ns": clock_reading_ns(result)}
+        hop, pipe = (result[name]["p50_ns"] / result["processes"] for name in ("laps", "pipes"))
+        return {"switch_time": hop - pipe, "hop_ns": hop, "pipe_ns": pipe, "clock_reading_ns": clock_reading_ns(result)}
+
+
+def _checked(parameters: Parameters) -> ContextSwitchParameters:
+    if not isinstance(parameters, ContextSwitchParameters):
+        raise TypeError("ContextSwitchParameters expected")
+    return parameters

@@ -1,0 +1,80 @@
+"""STREAM: sustainable memory bandwidth by copy, scale, add and triad (McCalpin 1995; Suresh and Kannan 2014, Table 2).
+
+A job built into the agent: the same code, threads and sizes on every platform, and the arrays' contents known to the
+last bit. The rates are by the guest's clock, as STREAM's own are; the duration by the outside clock stands beside them.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import DURATION, Metric, Needs, TimedJobWorkload
+
+KERNELS = ("copy", "scale", "add", "triad")
+_SCALAR = 3.0
+_ARRAYS_BYTES, _COUNTED_BYTES, _SLACK_BYTES = 24, 80, 64 * 2**20
+
+
+class StreamParameters(Parameters):
+    """``elements`` of 8 bytes in each of three arrays; ``rounds`` of the four kernels; ``threads``, one a CPU.
+
+    Quick 2 000 000 (16 MB an array); STREAM's own 10 000 000. STREAM's rule: an array of at least four times all last
+    caches together. The paper ran it with 2, 4 and 8 threads and does not say how large.
+    """
+
+    elements: int = Field(default=2_000_000, ge=1000, le=2**36)
+    rounds: int = Field(default=10, ge=2, le=200)
+    threads: int = Field(default=1, ge=1, le=1024)
+
+
+class Stream(TimedJobWorkload):
+    """The check value is what all elements of a, b and c are at the end, as bits: one that differs shows."""
+
+    name: ClassVar[str] = "stream"
+    job: ClassVar[str] = "stream"
+    title: ClassVar[str] = "STREAM"
+    resource: ClassVar[str] = "memory"
+    parameter_model: ClassVar[type[Parameters]] = StreamParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        DURATION,
+        *(Metric(f"{kernel}_rate", "bytes/s", "higher", "figures") for kernel in KERNELS),
+    )
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 5 GB/s."""
+        wanted = _checked(parameters)
+        return wanted.elements * wanted.rounds * _COUNTED_BYTES / 5e9
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """The arrays, and a CPU for each thread."""
+        wanted = _checked(parameters)
+        return Needs(_SLACK_BYTES + wanted.elements * _ARRAYS_BYTES, wanted.threads)
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """STREAM's own recurrence in the same arithmetic (IEEE 754 double), so that no tolerance is needed."""
+        a, b, c = 2.0, 2.0, 0.0
+        for _ in range(_checked(parameters).rounds):
+            c = a
+            b = _SCALAR * c
+            c = a + b
+            a = b + _SCALAR * c
+        return " ".join(struct.pack(">d", value).hex() for value in (a, b, c))
+
+    def figures(self, result: dict[str, Any]) -> dict[str, Any]:
+        """``copy_rate`` and so on: bytes/s of the best round but the first, as STREAM reports; and of all as a mean."""
+        found: dict[str, Any] = {}
+        for kernel in KERNELS:
+            counted, rounds = result["kernels"][kernel]["bytes"], result["kernels"][kernel]["round_ns"][1:]
+            found[f"{kernel}_rate"] = counted * 1e9 / min(rounds) if min(rounds) else None
+            found[f"{kernel}_mean_rate"] = counted * len(rounds) * 1e9 / sum(rounds) if sum(rounds) else None
+        return found
+
+
+def _checked(parameters: Parameters) -> StreamParameters:
+    if not isinstance(parameters, StreamParameters):
+        raise TypeError("StreamParameters expected")
+    return parameters

@@ -1,0 +1,151 @@
+"""Kernel operations, context switches, STREAM: what is asked of the agent, what is read, what is refused.
+
+The answers are those of a real agent (Debian 12, two cores), shortened to one histogram bucket.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support import experiments
+
+from virtoll.errors import UsageError
+from virtoll.workloads import WORKLOADS
+from virtoll.workloads.base import TimedJobWorkload
+from virtoll.workloads.kernel import KINDS
+
+NO_BENCH: Any = None
+
+
+def workload(name: str) -> TimedJobWorkload:
+    found = WORKLOADS[name]
+    assert isinstance(found, TimedJobWorkload)
+    return found
+
+
+def parameters(workload_name: str, /, **given: Any) -> Any:
+    return WORKLOADS[workload_name].parameter_model.model_validate(given)
+
+
+def series(median: int) -> dict[str, Any]:
+    names = ("minimum_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "maximum_ns")
+    return {"count": 1, "sum_ns": median, **dict.fromkeys(names, median), "histogram_ns": [[median, 1]]}
+
+
+CLOCK = {"batch_readings": 50, "batches": series(1350)}
+
+
+@pytest.mark.parametrize("operation", KINDS)
+def test_every_operation_has_numbers_that_fit(operation: str) -> None:
+    own = workload("kernel-operations")
+    asked = own.job_parameters(NO_BENCH, parameters("kernel-operations", operation=operation))
+    assert asked["operation"] == operation
+    operations, batch = (asked[key] for key in ("operations", "batch_operations"))
+    assert isinstance(operations, int)
+    assert isinstance(batch, int)
+    assert operations % batch == 0
+    assert own.expected_check(parameters("kernel-operations", operation=operation)) == str(asked["operations"])
+    assert 0.01 < own.native_seconds(parameters("kernel-operations", operation=operation)) < 1
+
+
+def test_numbers_that_are_given_are_asked_for() -> None:
+    given = parameters("kernel-operations", operation="pipe", operations=46, batch_operations=23)
+    own = workload("kernel-operations")
+    assert own.job_parameters(NO_BENCH, given) == {"operation": "pipe", "operations": 46, "batch_operations": 23}
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"workload": "kernel-operations", "operation": "dance"}, "'null-call', 'read', 'write'"),
+        ({"workload": "kernel-operations", "operations": 150}, "150 operations are not whole batches of 100"),
+        ({"workload": "kernel-operations", "operations": 10**9, "batch_operations": 100}, "more than 4194304 batches"),
+        ({"workload": "context-switch", "processes": 1}, "greater than or equal to 2"),
+        ({"workload": "context-switch", "working_set_bytes": 7}, "multiple of 8"),
+        ({"workload": "stream", "rounds": 1}, "greater than or equal to 2"),
+        ({"workload": "stream", "threads": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_file_and_key(entry: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match="workloads") as refused:
+        experiments.parsed(workloads=[entry])
+    assert said in str(refused.value)
+    assert str(experiments.FILE) in str(refused.value)
+
+
+def test_an_operations_time_is_the_median_batchs_share() -> None:
+    result = {"operations": 200, "batch_operations": 100, "batches": series(5370), "sending": None, "clock": CLOCK}
+    assert workload("kernel-operations").figures(result) == {"operation_time": 53.7, "clock_reading_ns": 27.0}
+
+
+def test_handling_a_signal_is_without_sending_it() -> None:
+    sending = {"sent": 200, "batches": series(12_000)}
+    result = {"operations": 200, "batch_operations": 100, "batches": series(82_000), "sending": sending, "clock": CLOCK}
+    assert workload("kernel-operations").figures(result) == {"operation_time": 700.0, "clock_reading_ns": 27.0}
+
+
+def test_a_switch_is_a_hop_without_its_pipe() -> None:
+    result = {"processes": 4, "pinned_cpu": 0, "laps": series(8000), "pipes": series(2400), "clock": CLOCK}
+    assert workload("context-switch").figures(result) == {
+        "switch_time": 1400.0, "hop_ns": 2000.0, "pipe_ns": 600.0, "clock_reading_ns": 27.0,
+    }  # fmt: skip
+
+
+@given(st.integers(2, 96), st.integers(1, 100_000))
+def test_switches_are_whole_laps(processes: int, switches: int) -> None:
+    given = parameters("context-switch", processes=processes, switches=switches)
+    own = workload("context-switch")
+    laps = own.job_parameters(NO_BENCH, given)["laps"]
+    assert isinstance(laps, int)
+    assert switches <= laps * processes < switches + processes
+    assert own.expected_check(given) == str(laps * processes)
+
+
+def test_streams_rates_are_of_the_best_round_but_the_first() -> None:
+    kernels = {
+        name: {"bytes": 1_600_000, "round_ns": [1, 400_000, 200_000, 300_000]} for name in ("copy", "scale", "triad")
+    }
+    result = {"kernels": {**kernels, "add": {"bytes": 2_400_000, "round_ns": [9, 600_000]}}}
+    figures = workload("stream").figures(result)
+    assert figures is not None
+    assert figures["copy_rate"] == 8e9
+    assert figures["copy_mean_rate"] == pytest.approx(1_600_000 * 3e9 / 900_000)
+    assert figures["add_rate"] == 4e9
+    assert {metric.name for metric in workload("stream").metrics} - {"duration"} <= set(figures)
+
+
+@pytest.mark.parametrize("rounds", [2, 10, 200])
+def test_streams_arrays_grow_fifteenfold_a_round(rounds: int) -> None:
+    expected = workload("stream").expected_check(parameters("stream", rounds=rounds))
+    assert expected is not None
+    a, b, c = (struct.unpack(">d", bytes.fromhex(word))[0] for word in expected.split())
+    assert a == pytest.approx(2 * 15.0**rounds, rel=1e-13)
+    assert b == pytest.approx(6 * 15.0 ** (rounds - 1), rel=1e-13)
+    assert c == pytest.approx(8 * 15.0 ** (rounds - 1), rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "least"),
+    [
+        ("masr", {"size_bytes": "2GiB"}, 2 * 2**30),
+        ("stream", {"elements": 10_000_000, "threads": 4}, 240_000_000),
+        ("context-switch", {"processes": 96, "working_set_bytes": "64KiB"}, 96 * 65536),
+        ("superpi", {"digits": 2**22}, 64 * 2**20),
+    ],
+)
+def test_the_papers_sizes_are_allowed_and_their_memory_is_asked_for(
+    name: str, given: dict[str, Any], least: int
+) -> None:
+    needs = WORKLOADS[name].needs(parameters(name, **given))
+    assert least < needs.memory_bytes < 2 * least + 512 * 2**20
+    assert needs.vcpus == given.get("threads", 1)
+
+
+def test_the_papers_number_of_processes_is_allowed() -> None:
+    given = parameters("forkwait", processes=40_000)
+    assert workload("forkwait").job_parameters(NO_BENCH, given) == {"processes": 40_000}
+    assert workload("forkwait").expected_check(given) == "40000"

@@ -1,0 +1,88 @@
+"""Whatever the guest's clock says: durations are the outside clock's, and a difference is the platform's clock error.
+
+For the agent's own jobs and for programs of the image alike, on models whose clocks are wrong by a known share.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import pytest
+from tests.support import experiments
+
+from virtoll.progress import SilentProgress
+from virtoll.report.build import load
+from virtoll.run import measure
+from virtoll.stats.analysis import Analysis, analyse
+from virtoll.stats.compare import Verdict
+
+JOBS = ["superpi", "masr", "forkwait", "sysbench-cpu", "stream", "context-switch", "kernel-operations"]
+FIGURES = {"sysbench-cpu": "total_seconds", "stream": "copy_rate", "context-switch": "switch_time",
+           "kernel-operations": "operation_time"}  # fmt: skip
+WRONG = 0.03
+
+
+@pytest.fixture(scope="module")
+def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    """Models that differ in nothing but their clocks: right, 3 % fast, 3 % slow."""
+    into: Path = tmp_path_factory.mktemp("clock") / "run"
+    asked = experiments.parsed(
+        platforms=[
+            {"platform": "fake", "label": "right", "jitter": 0.001},
+            {"platform": "fake", "label": "fast", "clock_error": WRONG, "jitter": 0.001, "seed": 2},
+            {"platform": "fake", "label": "slow", "clock_error": -WRONG, "jitter": 0.001, "seed": 3},
+        ],
+        workloads=[*JOBS[:-1], {"workload": "kernel-operations", "operation": ["read", "signal-handle"]}],
+        blocks=6,
+        baseline="right",
+    )
+    measure(asked, into, ["virtoll"], SilentProgress())
+    return analyse(load(into))
+
+
+def test_every_trial_is_right_whatever_its_clock(analysis: Analysis) -> None:
+    assert {(trial.status, trial.reason) for trial in analysis.data.trials} == {("ok", None)}
+    assert analysis.gaps == ()
+
+
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize(("platform", "error"), [("fast", WRONG), ("slow", -WRONG)])
+def test_a_wrong_clock_is_told_for_every_kind_of_job(analysis: Analysis, job: str, platform: str, error: float) -> None:
+    told = next(one for one in analysis.clocks if one.platform == platform)
+    readings = [one for one in told.readings if one.workload == job]
+    assert readings
+    for one in readings:
+        assert not one.within
+        assert one.error == pytest.approx(error, abs=0.004)
+    assert told.words == f"beyond the bound in {len(told.readings)} of {len(told.readings)} trials"
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_right_clock_is_within_its_bound(analysis: Analysis, job: str) -> None:
+    told = next(one for one in analysis.clocks if one.platform == "right")
+    assert all(one.within for one in told.readings if one.workload == job)
+
+
+def test_no_duration_follows_the_guests_clock(analysis: Analysis) -> None:
+    durations = [task for task in analysis.tasks if task.metric.source == "marks"]
+    assert {task.workload for task in durations} == set(JOBS)
+    for task in durations:
+        for platform in ("fast", "slow"):
+            found = analysis.comparison(platform, task)
+            assert found is not None
+            assert found.verdict in (Verdict.NONE, Verdict.UNDECIDED), (task.label, platform)
+            assert found.share == pytest.approx(1.0, abs=0.005), (task.label, platform)
+
+
+@pytest.mark.parametrize(("job", "figure"), FIGURES.items())
+def test_the_tools_own_figure_stands_beside_and_follows_it(analysis: Analysis, job: str, figure: str) -> None:
+    def median(platform: str) -> float:
+        own = [t for t in analysis.data.trials if (t.platform, t.workload) == (platform, job)]
+        parameters = own[0].parameters
+        values: list[float] = [t.result["figures"][figure] for t in own if t.result and t.parameters == parameters]
+        assert len(values) == 6
+        return float(statistics.median(values))
+
+    ratio = median("fast") / median("right")
+    assert ratio == pytest.approx(1 / (1 + WRONG) if figure.endswith("rate") else 1 + WRONG, abs=0.006)
