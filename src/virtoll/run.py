@@ -151,9 +151,13 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
             ground.refuse_dead_peer(GuestError(reason))
         else:
             with live.running(), live.host_cpu() as host_cpu:
+                workload = WORKLOADS[trial.workload.workload]
+                if (lacking := live.prepare(workload.needs(trial.workload.parameters))) is not None:
+                    status, reason = "skipped", lacking
                 bench = live.bench(ground.pinning, ground.tags)
                 try:
-                    outcome = WORKLOADS[trial.workload.workload].measure(bench, trial.workload.parameters)
+                    if status == "ok":
+                        outcome = workload.measure(bench, trial.workload.parameters)
                 except AgentError as error:
                     if error.kind != "unsupported":
                         raise
