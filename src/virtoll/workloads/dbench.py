@@ -12,15 +12,16 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from virtoll.experiment import Parameters
-from virtoll.workloads.base import DURATION, Bench, Metric
+from virtoll.workloads.base import Bench, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
 from virtoll.workloads.programs import Said
 
 _LOAD = "/usr/share/dbench/client.txt"
-_MIB = 2**20
-_CLIENT_BYTES = 32 * _MIB
+_CLIENT_BYTES = 32 * 2**20
 _OPERATION = re.compile(r"^ (\w+) +(\d+) +([0-9.]+) +([0-9.]+)$", re.MULTILINE)
-_THROUGHPUT = re.compile(r"^Throughput ([0-9.]+) MB/sec .*?(\d+) clients +(\d+) procs +max_latency=([0-9.]+) ms", re.M)
+_THROUGHPUT = re.compile(
+    r"^Throughput ([0-9.]+) MB/sec .*?(\d+) clients +(\d+) procs +max_latency=([0-9.]+) ms", re.MULTILINE
+)
 _NEEDED = ("NTCreateX", "WriteX", "ReadX", "Flush")
 
 
@@ -31,7 +32,7 @@ class DbenchParameters(Parameters):
     """
 
     clients: int = Field(default=1, ge=1, le=10_000)
-    seconds: int = Field(default=3, ge=1, le=86_400)
+    seconds: int = Field(default=3, ge=2, le=86_400)
     synced: bool = False
 
 
@@ -87,13 +88,13 @@ class Dbench(DiskWorkload):
 
 
 def parse(output: str) -> dict[str, Any]:
-    """Throughput in B/s (dbench's MB are 2^20 bytes), counts of operations, longest latency in ns; or ValueError."""
+    """Throughput in B/s (dbench's MB are 10^6 bytes), counts of operations, longest latency in ns; or ValueError."""
     total = _THROUGHPUT.search(output)
     operations = {match[1]: int(match[2]) for match in _OPERATION.finditer(output)}
     if total is None or not operations:
         raise ValueError(f"no line with its throughput, or no operations: {output[-80:]!r}")
     return {
-        "bytes_per_second": float(total[1]) * _MIB,
+        "bytes_per_second": float(total[1]) * 1e6,
         "clients": int(total[2]),
         "latency_longest_ns": round(float(total[4]) * 1e6),
         "operations": operations,

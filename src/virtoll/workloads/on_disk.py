@@ -52,6 +52,6 @@ def require_direct(bench: Bench) -> None:
     resident = state.get("resident_on_host_bytes") if in_guest is None else in_guest
     if resident:
         raise GuestCannot(
-            f"this guest takes O_DIRECT and ignores it: of {PROBE_BYTES} bytes written with it {resident} are in the page "
-            "cache; leave 'direct' out"
+            f"this guest takes O_DIRECT and ignores it: of {PROBE_BYTES} bytes written with it {resident} are in the "
+            "page cache; leave 'direct' out"
         )

@@ -49,7 +49,7 @@ class ProgramWorkload:
         return Needs()
 
     def settle(self, bench: Bench) -> dict[str, Any] | None:
-        """After ``prepare``, the state that the program finds, for the record (``result.state``); None: told nowhere."""
+        """After ``prepare``, the state that the program finds, for the record (``result.state``); or None."""
         del bench
         return None
 
