@@ -87,8 +87,8 @@ def test_a_disk_has_an_empty_file_system_and_no_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("promised", [0, 2**60])
 def test_a_host_with_too_little_room_is_one_sentence(tmp_path: Path, promised: int) -> None:
     sentence = (
-        rf"^{tmp_path} has .* free, and the data directory needs .*iB and leaves 512 MiB to the host; make room there or "
-        r"choose a smaller size$"
+        rf"^{tmp_path} has .* free, and the data directory needs .*iB and leaves 512 MiB to the host; make room there "
+        r"or choose a smaller size$"
     )
     wanted = MIB if promised else 2**60
     with pytest.raises(GuestError, match=sentence):
@@ -105,7 +105,7 @@ def test_a_place_that_cannot_be_written_and_a_program_that_fails_are_one_sentenc
     def failing(_argv: Sequence[str], _role: str) -> str:
         raise GuestError("mke2fs: not found on this host; install it")
 
-    with pytest.raises(GuestError, match="^a data disk could not be made: mke2fs: not found"):
+    with pytest.raises(GuestError, match=r"^a data disk could not be made: mke2fs: not found"):
         make_disk(LAB, MIB, failing, 0, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

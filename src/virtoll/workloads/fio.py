@@ -34,7 +34,7 @@ class FioParameters(Parameters):
 
     pattern: Literal["read", "write", "randread", "randwrite", "readwrite", "randrw"] = "randread"
     size_bytes: ByteSize = Field(default=ByteSize(16 * 2**20), ge=4096, le=2**40)
-    block_bytes: ByteSize = Field(default=ByteSize(4096), ge=512, le=2**26)
+    block_bytes: ByteSize = Field(default=ByteSize(4096), ge=512, le=2**26, validate_default=True)
     engine: Literal["psync", "sync", "libaio", "io_uring"] = "psync"
     depth: int = Field(default=1, ge=1, le=1024)
     direct: bool = False
