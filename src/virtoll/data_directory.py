@@ -37,15 +37,17 @@ class DataKeeper:
     def state(self, evict: bool) -> dict[str, Any]:
         """What is in it and in the page caches now; with ``evict`` after all was written back and forgotten.
 
-        ``page_cache``: *cold* where nothing of its files is in memory. A guest without a disk of its own has the host's
-        page cache, and may tell more than it knows (gVisor says of every page that it is there); so that is not asked.
+        ``page_cache``: *cold* where nothing of its files is in memory; *warm on the host* where the guest has nothing, and
+        the host something of the guest's disk, which may be the file system's own blocks. A guest without a disk of its
+        own has the host's page cache, and may tell more than it knows (gVisor: every page is there); so it is not asked.
         """
         answer = self._ask(empty=False, evict=evict)
         on_host = self.room.evict() if evict else self.room.resident()
         in_guest = int(answer["resident_bytes"]) if self.room.folder is None else None
+        kept = "warm on the host" if on_host and in_guest == 0 else "warm" if on_host or in_guest else "cold"
         return {
             "path": DATA_PATH, "file_system": answer["file_system"], "host_file_system": self.room.file_system,
-            "reach": self.reach, "page_cache": "warm" if on_host or in_guest else "cold",
+            "reach": self.reach, "page_cache": kept,
             "resident_in_guest_bytes": in_guest, "resident_on_host_bytes": on_host,
             "files": answer["files"], "file_bytes": answer["file_bytes"], "free_bytes": answer["free_bytes"],
         }  # fmt: skip
