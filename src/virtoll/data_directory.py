@@ -37,9 +37,9 @@ class DataKeeper:
     def state(self, evict: bool) -> dict[str, Any]:
         """What is in it and in the page caches now; with ``evict`` after all was written back and forgotten.
 
-        ``page_cache``: *cold* where nothing of its files is in memory; *warm on the host* where the guest has nothing, and
-        the host something of the guest's disk, which may be the file system's own blocks. A guest without a disk of its
-        own has the host's page cache, and may tell more than it knows (gVisor: every page is there); so it is not asked.
+        ``page_cache``: *cold* where nothing of its files is in memory; *warm on the host* where the guest has nothing,
+        and the host something of the guest's disk, which may be the file system's own blocks. A guest without a disk of
+        its own has the host's page cache, and may tell more than it knows (as gVisor does); it is not asked.
         """
         answer = self._ask(empty=False, evict=evict)
         on_host = self.room.evict() if evict else self.room.resident()
