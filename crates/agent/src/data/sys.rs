@@ -87,9 +87,9 @@ fn pages_of(file: &File, start: u64, length: u64, page: u64) -> io::Result<Vec<u
 /// The call's.
 pub fn room(folder: &File) -> io::Result<Room> {
     // SAFETY: all-zero bytes are a valid value, and the call fills it.
-    let mut found: libc::statfs64 = unsafe { zeroed() };
+    let mut found: libc::statfs = unsafe { zeroed() };
     // SAFETY: the descriptor is open and `found` valid for writes.
-    checked(unsafe { libc::fstatfs64(folder.as_raw_fd(), &raw mut found) })?;
+    checked(unsafe { libc::fstatfs(folder.as_raw_fd(), &raw mut found) })?;
     let block = found.f_bsize as u64;
     Ok(Room { total_bytes: found.f_blocks * block, free_bytes: found.f_bavail * block })
 }
