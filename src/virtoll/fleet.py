@@ -83,14 +83,20 @@ class LiveGuest:
     no_data: str | None = None
     _directory: DataDirectory = field(default_factory=DataDirectory)
 
-    def prepare(self, needs: Needs) -> str | None:
-        """Make the same state before each trial; why the trial must be skipped instead, or None."""
+    @contextlib.contextmanager
+    def prepared(self, needs: Needs) -> Iterator[str | None]:
+        """The same state at each trial's start, and nothing left to be written back while others are measured.
+
+        Gives why the trial must be skipped instead, or None.
+        """
         if needs.data_bytes == 0:
-            return None
-        if self.data is None:
-            return self.no_data or "its guest has no data directory"
-        self._directory = self.data.empty()
-        return None
+            yield None
+        elif self.data is None:
+            yield self.no_data or "its guest has no data directory"
+        else:
+            self._directory = self.data.empty()
+            yield None
+            self.data.empty()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -20,8 +21,10 @@ INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 MIB = 2**20
 ROOM_BYTES = 16 * MIB
-QUICK = ["native", "netns", "runc"]
-SLOW = ["crun", "runsc-systrap", "nspawn", "lxc", "podman", "docker", "uml-raw", "qemu-tcg", "qemu-tcg-disk"]
+QUICK = ["netns", "runc"]
+SLOW = ["runsc-systrap", "nspawn", "lxc", "podman", "uml-raw", "qemu-tcg"]
+ALIKE = ["native", "crun", "docker", "qemu-tcg-disk"]  # tried with VIRTOLL_TEST_ALL_DATA=1
+ALL = [*SLOW, *(ALIKE if os.environ.get("VIRTOLL_TEST_ALL_DATA") else [])]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +34,7 @@ def ground() -> Iterator[Ground]:
         yield made
 
 
-@pytest.fixture(params=[*QUICK, *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)])
+@pytest.fixture(scope="module", params=[*QUICK, *(pytest.param(kind, marks=pytest.mark.slow) for kind in ALL)])
 def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
     """A guest with a data directory."""
     started = guests.start(request.param, ground, data_bytes=ROOM_BYTES)
