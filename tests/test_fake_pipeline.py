@@ -51,6 +51,14 @@ def statuses(folder: RunFolder, label: str) -> list[str]:
     return [trial.status for trial in folder.latest_trials() if trial.platform == label]
 
 
+def test_a_guest_without_a_data_directory_skips_those_trials_alone(tmp_path: Path) -> None:
+    """A model carries none; its other trials go on."""
+    folder = run(tmp_path / "run", platforms=[fake("model")], workloads=[*JOBS, {"workload": "zfg"}])
+    found = {(trial.workload, trial.status, trial.reason) for trial in folder.latest_trials()}
+    reason = "fake carries no data directory on its host's disk; choose another platform for this workload"
+    assert found == {("superpi", "ok", None), ("forkwait", "ok", None), ("zfg", "skipped", reason)}
+
+
 def test_a_guest_without_vlans_skips_those_trials_alone(tmp_path: Path) -> None:
     """What a guest says it cannot do costs neither the guest nor its other trials."""
     folder = run(

@@ -35,7 +35,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "image": "errors units",
         "fetched": "errors image",
         "host": "errors units",
-        "lab": "errors",
+        "lab": "errors units",
         "agent": "errors",
         "testbed": "",
         "experiment": "errors testbed",
@@ -57,8 +57,9 @@ ALLOWED: dict[str, frozenset[str]] = {
         "nested": "errors image lab platforms",
         "sites": "agent errors hosts lab nested platforms remote testbed",
         # what sees platforms and workloads together
-        "fleet": "agent errors experiment footprint hops lab likeness plan platforms progress samples timekeeper "
-        "workloads",
+        "data_directory": "agent errors lab platforms workloads",
+        "fleet": "agent data_directory errors experiment footprint hops lab likeness plan platforms progress samples "
+        "timekeeper workloads",
         "calibration": "agent errors experiment farpeer fleet hops lab platforms samples workloads",
         "density": "agent errors experiment footprint ground lab platforms progress samples",
         "manifest": "agent errors experiment fleet host image plan platforms samples workloads",
@@ -90,6 +91,7 @@ SEES_PLATFORMS = frozenset(
         "doctor",
         "shell",
         "fleet",
+        "data_directory",
         "ground",
         "likeness",
         "peer",
@@ -102,7 +104,7 @@ SEES_PLATFORMS = frozenset(
         "cli",
     }
 )
-SEES_WORKLOADS = frozenset({"run", "manifest", "fleet", "calibration", "cli"})
+SEES_WORKLOADS = frozenset({"run", "manifest", "data_directory", "fleet", "calibration", "cli"})
 
 
 def module_name(path: Path, source: Path) -> str:

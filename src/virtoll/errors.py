@@ -60,6 +60,14 @@ class AgentError(GuestError):
         self.kind = kind
 
 
+class GuestCannot(AgentError):
+    """A guest is well and cannot do what a workload needs, found out by trying: that trial is skipped."""
+
+    def __init__(self, message: str) -> None:
+        """One sentence; the error kind is the one by which an agent says the same."""
+        super().__init__("unsupported", message)
+
+
 class ProtocolError(GuestError):
     """What came over the agent's channel is not the protocol, or another version of it."""
 

@@ -11,15 +11,17 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
 from virtoll.agent import PROTOCOL, Answer, Ends
+from virtoll.data_directory import DataKeeper, find_room
 from virtoll.errors import GuestError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.footprint import cpu_around, read_footprint, view_of_host
 from virtoll.hops import HopReader
+from virtoll.lab.data import DataRoom
 from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
 from virtoll.likeness import as_found, compare
 from virtoll.plan import Trial
@@ -28,7 +30,8 @@ from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platfor
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
 from virtoll.timekeeper import Timekeeper, await_path
-from virtoll.workloads.base import Bench
+from virtoll.workloads import WORKLOADS
+from virtoll.workloads.base import Bench, DataDirectory, Needs
 
 _STARTS_PER_BLOCK = 3
 _STANDARD_MTU_BYTES = 1500
@@ -64,7 +67,8 @@ def awake(site: Site | None) -> contextlib.AbstractContextManager[None]:
 class LiveGuest:
     """A guest that is up, with what is needed to measure it; ``boot`` is its record's id.
 
-    ``unlike`` says in what it is not the guest that was asked for: then its trials are invalid.
+    ``unlike`` says in what it is not the guest that was asked for: then its trials are invalid. ``no_data`` says why it
+    has no data directory although a workload needs one.
     """
 
     boot: str
@@ -75,6 +79,24 @@ class LiveGuest:
     wire: Ends
     site: Site | None
     unlike: tuple[str, ...] = ()
+    data: DataKeeper | None = None
+    no_data: str | None = None
+    _directory: DataDirectory = field(default_factory=DataDirectory)
+
+    @contextlib.contextmanager
+    def prepared(self, needs: Needs) -> Iterator[str | None]:
+        """The same state at each trial's start, and nothing left to be written back while others are measured.
+
+        Gives why the trial must be skipped instead, or None.
+        """
+        if needs.data_bytes == 0:
+            yield None
+        elif self.data is None:
+            yield self.no_data or "its guest has no data directory"
+        else:
+            self._directory = self.data.empty()
+            yield None
+            self.data.empty()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -95,7 +117,7 @@ class LiveGuest:
 
     def bench(self, pinning: Pinning, tags: Iterator[int]) -> Bench:
         """What a workload is given."""
-        return Bench(
+        bench = Bench(
             self.guest.agent,
             self.wire,
             self.timekeeper,
@@ -104,7 +126,9 @@ class LiveGuest:
             pinning.sink_cpu,
             tags,
             self.hops,
+            self._directory,
         )
+        return bench if self.data is None else replace(bench, data_state=self.data.state)
 
 
 @dataclass
@@ -142,7 +166,7 @@ class Fleet:
                 self._append_footprint(live.guest, live.boot, label, "after-work", live.site)
         finally:
             for live in self._live.values():
-                self._end(live.guest, live.site)
+                self._end(live.guest, live.site, live.data)
             self._live.clear()
 
     def guest(self, label: str) -> LiveGuest | None:
@@ -166,16 +190,18 @@ class Fleet:
             return []
         with awake(live.site):
             paths = self._keep(folder_name, live.guest.evidence())
-            self._end(live.guest, live.site)
+            self._end(live.guest, live.site, live.data)
         return paths
 
-    def _end(self, guest: Guest, site: Site | None) -> None:
+    def _end(self, guest: Guest, site: Site | None, data: DataKeeper | None) -> None:
         """What cannot be removed costs no trial, and is told."""
         try:
             with awake(site):
                 guest.stop()
         except (GuestError, OSError) as error:
             self.progress.message(f"the end of a guest: {error}")
+        if data is not None:
+            data.room.remove()
 
     def _start(self, choice: PlatformChoice) -> None:
         """Start one guest on its host; a host that cannot be had is the guest's failure."""
@@ -195,7 +221,10 @@ class Fleet:
         self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
-        request = self._request(choice, boot, site)
+        kind = self.platforms[choice.platform]
+        promised = sum(live.data.room.size_bytes for live in self._live.values() if live.data is not None)
+        room, no_data = find_room(kind, site, self._data_bytes(), promised)
+        request = self._request(choice, boot, site, room)
         guest: Guest | None = None
         record: dict[str, Any] = {
             "boot": boot, "platform": choice.label, "block": number, "attempt": attempt, "status": "ok", "reason": None,
@@ -210,7 +239,7 @@ class Fleet:
             **choice.whereabouts,
         }  # fmt: skip
         try:
-            guest = self.platforms[choice.platform](choice.parameters).start(request, site)
+            guest = kind(choice.parameters).start(request, site)
             record.update(
                 attachment=guest.attachment,
                 spawn_monotonic_ns=guest.spawned_monotonic_ns,
@@ -226,15 +255,18 @@ class Fleet:
             unlike = self._examine(guest, request, record, found=choice.parameters.found)
             self._append_footprint(guest, boot, choice.label, "idle", site)
             guest.park()
+            data = DataKeeper(guest.agent, room, getattr(guest, "flushes", True)) if room is not None else None
             self._live[choice.label] = LiveGuest(
-                boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike
+                boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike, data, no_data
             )
         except GuestError as error:
             found = error.evidence if isinstance(error, GuestStartError) else guest.evidence() if guest else {}
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
             self._absent[choice.label] = f"its guest could not be started: {error}"
             if guest is not None:
-                self._end(guest, site)
+                self._end(guest, site, None)
+            if room is not None:
+                room.remove()
         self.folder.append_boot(record)
 
     def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any], *, found: bool) -> tuple[str, ...]:
@@ -264,7 +296,12 @@ class Fleet:
                 {"boot": boot, "platform": label, "block": self.block[0].block, "when": when, **found}
             )
 
-    def _request(self, choice: PlatformChoice, boot: str, site: Site | None) -> GuestRequest:
+    def _data_bytes(self) -> int:
+        """Room in the data directory for the largest of the experiment's workloads; 0 where none needs one."""
+        needs = [WORKLOADS[one.workload].needs(one.parameters) for one in self.experiment.workloads]
+        return max([0, *(one.data_bytes for one in needs)])
+
+    def _request(self, choice: PlatformChoice, boot: str, site: Site | None, room: DataRoom | None) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
         mtu = max([_STANDARD_MTU_BYTES, *self._frame_parameters("mtu_bytes")])
         sources = max([1, *self._frame_parameters("sources")])
@@ -278,7 +315,7 @@ class Fleet:
         return GuestRequest(
             boot, self.experiment.vcpus, self.experiment.memory_bytes,
             site.pinned(self.experiment.vcpus, cpus) if site else cpus, network,
-            cpu_quota=self.experiment.cpu_quota,
+            cpu_quota=self.experiment.cpu_quota, data=room,
         )  # fmt: skip
 
     def _frame_parameters(self, key: str) -> list[int]:

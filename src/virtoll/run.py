@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from virtoll import calibration, density, manifest, probes
 from virtoll.calibration import Calibrator
-from virtoll.errors import AgentError, GuestError, UsageError
+from virtoll.errors import AgentError, GuestCannot, GuestError, UsageError
 from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
 from virtoll.fleet import Fleet, LiveGuest, awake, choose_pinning
 from virtoll.ground import Ground, bare_ground, open_ground
@@ -151,13 +151,18 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
             ground.refuse_dead_peer(GuestError(reason))
         else:
             with live.running(), live.host_cpu() as host_cpu:
-                bench = live.bench(ground.pinning, ground.tags)
-                try:
-                    outcome = WORKLOADS[trial.workload.workload].measure(bench, trial.workload.parameters)
-                except AgentError as error:
-                    if error.kind != "unsupported":
-                        raise
-                    status, reason = "skipped", str(error)  # the guest is well, and goes on with other trials
+                workload = WORKLOADS[trial.workload.workload]
+                needs = workload.needs(trial.workload.parameters)
+                with live.prepared(needs) as lacking:
+                    try:
+                        if lacking is not None:
+                            raise GuestCannot(lacking)
+                        bench = live.bench(ground.pinning, ground.tags)
+                        outcome = workload.measure(bench, trial.workload.parameters)
+                    except AgentError as error:
+                        if error.kind != "unsupported":
+                            raise
+                        status, reason = "skipped", str(error)  # the guest is well, and goes on with other trials
             if live.unlike and status == "ok":
                 status, reason = "invalid", f"its guest is not what was asked for: {'; '.join(live.unlike)}"
             elif outcome.problem is not None:

@@ -29,7 +29,16 @@ def tiny(backed_cache: Cache, fake_agent: Path) -> GuestImage:
 
 
 def test_tiny_is_the_agent_alone(tiny: GuestImage, fake_agent: Path) -> None:
-    assert sorted(path.name for path in tiny.root.iterdir()) == ["dev", "init", "proc", "run", "sys", "tmp", "usr"]
+    assert sorted(path.name for path in tiny.root.iterdir()) == [
+        "data",
+        "dev",
+        "init",
+        "proc",
+        "run",
+        "sys",
+        "tmp",
+        "usr",
+    ]
     assert (tiny.root / "init").read_bytes() == fake_agent.read_bytes()
     assert tiny.agent.samefile(tiny.root / "init")
     assert os.access(tiny.agent, os.X_OK)

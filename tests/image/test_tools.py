@@ -108,7 +108,7 @@ class TestBuilt:
         for name in ("word", "needed"):
             assert (image.root / f"usr/share/{name}/word").read_text(encoding="ascii") == f"from {name}\n"
         assert (image.root / "init").read_bytes() == fake_agent.read_bytes()
-        assert {"dev", "proc", "run", "sys", "tmp"} <= {path.name for path in image.root.iterdir()}
+        assert {"data", "dev", "proc", "run", "sys", "tmp"} <= {path.name for path in image.root.iterdir()}
         assert list((image.root / "dev").iterdir()) == []
         assert (image.root / "etc/hostname").read_text(encoding="ascii") == "guest\n"
         assert (image.root / "etc/resolv.conf").read_bytes() == b""

@@ -31,11 +31,11 @@ def root_place() -> Iterator[Playground]:
 
 @pytest.fixture
 def every_kind(tmp_path: Path) -> str:
-    """A few seconds with every kind of guest: cgroups, bridges, veth pairs and taps are there. As a YAML text."""
+    """A few seconds with every kind of guest: cgroups, bridges, veth pairs, taps and data directories are there."""
     del tmp_path
     return experiments.text(
         platforms=["native", "netns", "runc", "qemu-tcg"],
         guest={"vcpus": 1, "memory": "128MiB"},
         blocks=1,
-        workloads=[{"workload": "superpi", "digits": 2000}, {"workload": "forkwait", "processes": 300}],
+        workloads=[{"workload": "superpi", "digits": 2000}, {"workload": "zfg", "size_bytes": 1048576, "rounds": 2}],
     )

@@ -46,12 +46,14 @@ def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(place: Playground, 
         running.wait_for("5/8 ")
         seen = machine.family(running.process.pid)
         sockets = machine.sockets_outside(seen)
-        visible = [name for name in place.new_on_host(seen) if not name.startswith("cgroup ")]
+        there = place.new_on_host(seen)
+        visible = [name for name in there if not name.startswith(("cgroup ", "on disk "))]
         assert running.end() == 0, running.said
         place.check_clean(seen, running.token)
     assert len(seen.processes) >= 10
     assert len(seen.interfaces) >= 10
     assert sockets == []
+    assert [name for name in there if name.startswith("on disk ")], "data directories"
     assert visible == [], "the lab's interfaces and mounts are not the host's, while it lives"
     folder = the_run(place)
     assert [trial.status for trial in folder.trials()] == ["ok"] * 8

@@ -107,6 +107,21 @@ def test_what_is_awaited_is_named() -> None:
         wait_until(lambda: False, 0.05, "the moon's rise")
 
 
+def test_another_root_has_a_folder_of_the_hosts_where_it_is_asked_for(tmp_path: Path) -> None:
+    image = prepare_image("debug", offline=True)
+    (tmp_path / "a=b").mkdir()
+    (tmp_path / "a=b" / "file").write_text("the host's\n")
+    confine = [sys.executable, "-m", "virtoll.lab.confine", f"--mount={tmp_path}/a=b=/data", str(image.root)]
+    script = "cat /data/file; echo written > /data/new"
+    own = ["unshare", "--mount", "--propagation", "private", "--"]
+    said = subprocess.run(
+        [*own, *confine, "/bin/busybox", "sh", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "the host's\n"
+    assert (tmp_path / "a=b" / "new").read_text() == "written\n"
+    assert list((image.root / "data").iterdir()) == []
+
+
 def test_another_root_has_the_kernels_file_systems_and_is_not_written_to() -> None:
     image = prepare_image("debug", offline=True)
     before = sorted(str(path) for path in image.root.rglob("*"))
@@ -116,7 +131,7 @@ def test_another_root_has_the_kernels_file_systems_and_is_not_written_to() -> No
         ["unshare", "--mount", "--propagation", "private", "--", *confine], capture_output=True, text=True, check=True
     ).stdout.split()
     assert said[:4] == ["/dev/null", "/dev/pts", "/proc/1", "/sys/kernel"]
-    assert set(said[4:-1]) == {"bin", "dev", "init", "proc", "run", "sys", "tmp", "usr"}
+    assert set(said[4:-1]) == {"bin", "data", "dev", "init", "proc", "run", "sys", "tmp", "usr"}
     assert said[-1] == "x"
     assert sorted(str(path) for path in image.root.rglob("*")) == before
 

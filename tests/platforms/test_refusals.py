@@ -142,7 +142,7 @@ def test_the_image_is_as_it_was_after_an_engine_had_it(site: Site) -> None:
     """Podman makes places to mount on in a root that it is given: not in the image that all guests share."""
     assert guests.driver("podman").probe(site).available
     assert guests.driver("docker").probe(site).available
-    expected = {"bin", "dev", "init", "proc", "run", "sys", "tmp"}
+    expected = {"bin", "data", "dev", "init", "proc", "run", "sys", "tmp"}
     assert {path.name for path in site.image.root.iterdir()} <= expected | {"usr"}
     assert not list(Path("/dev/shm").glob("libpod*"))
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from tests.support import machine
 
 from virtoll.agent import Ends
+from virtoll.data_directory import DataKeeper, find_room
 from virtoll.experiment import PlatformChoice
 from virtoll.fleet import choose_pinning
 from virtoll.ground import Ground, open_ground
@@ -205,6 +206,13 @@ class Connected:
     site: Site
     wanted: GuestRequest
 
+    data: DataKeeper | None = None
+
+    def emptied(self) -> Bench:
+        """The bench with an empty data directory, as at a trial's start."""
+        assert self.data is not None
+        return replace(self.bench, data=self.data.empty(), data_state=self.data.state)
+
     @property
     def guest(self) -> AgentGuest | LibvirtGuest:
         """A guest whose processes are this machine's; ``held`` is also one that a product holds elsewhere."""
@@ -270,12 +278,15 @@ def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float |
     )  # fmt: skip
 
 
-def start(kind: str, on: Ground, wanted: GuestRequest | None = None) -> Connected:
-    """Start a guest and connect it, as the fleet does."""
+def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes: int = 0) -> Connected:
+    """Start a guest and connect it, as the fleet does; with a data directory where ``data_bytes`` is not 0."""
     site = on.site_of(choice(kind))
     assert site is not None
     assert site.network is not None
     wanted = request(kind) if wanted is None else wanted
+    room, refusal = find_room(type(driver(kind)), site, data_bytes, 0)
+    assert refusal is None
+    wanted = replace(wanted, data=room)
     if site.lab.remote and all(link.trunk is None for link in wanted.network.links):
         wanted = replace(wanted, network=site.network.reach(wanted.network), cpus=site.pinned(1, ()))
     guest = driver(kind).start(wanted, site)
@@ -295,7 +306,12 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None) -> Connecte
         guest.agent, Ends.of_one(guest.peer), timekeeper, wanted.network, pinning.generator_cpu, pinning.sink_cpu,
         itertools.count(1), hops,
     )  # fmt: skip
-    return Connected(kind, guest, bench, site, wanted)
+    data = None
+    if room is not None:
+        assert isinstance(guest, AgentGuest)
+        guest.cleanup.insert(0, room.remove)
+        data = DataKeeper(guest.agent, room, guest.flushes)
+    return Connected(kind, guest, bench, site, wanted, data)
 
 
 def kill(live: Connected) -> None:

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from virtoll.lab.disks import DISKS
+from virtoll.lab.residue import LAB_ID
+
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 TOKEN = "VIRTOLL_TEST_TOKEN"
@@ -61,11 +64,12 @@ class Family:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The host's own interfaces, mounts and cgroup folders."""
+    """The host's own interfaces, mounts and cgroup folders, and the labs' folders on its disk."""
 
     interfaces: frozenset[str]
     mounts: frozenset[str]
     cgroups: frozenset[str]
+    disk: frozenset[str]
 
     def new_since(self, before: Snapshot) -> list[str]:
         """What is here and was not before."""
@@ -73,6 +77,7 @@ class Snapshot:
             *(f"interface {name}" for name in sorted(self.interfaces - before.interfaces)),
             *(f"mount {name}" for name in sorted(self.mounts - before.mounts)),
             *(f"cgroup {name}" for name in sorted(self.cgroups - before.cgroups)),
+            *(f"on disk {name}" for name in sorted(self.disk - before.disk)),
         ]
 
 
@@ -81,7 +86,8 @@ def snapshot() -> Snapshot:
     mounts = {line.split()[4] for line in _text(PROC / "self" / "mountinfo").splitlines()}
     mounts -= {name for name in mounts if name.startswith("/run/netns/")}  # made by 'ip netns', which is not used here
     folders = {current for current, _, _ in os.walk(CGROUPS)} if CGROUPS.is_dir() else set()
-    return Snapshot(frozenset(_interfaces(os.getpid())), frozenset(mounts), frozenset(folders))
+    disk = {str(path) for path in DISKS.iterdir() if LAB_ID.match(path.name)}
+    return Snapshot(frozenset(_interfaces(os.getpid())), frozenset(mounts), frozenset(folders), frozenset(disk))
 
 
 def family(*pids: int) -> Family:

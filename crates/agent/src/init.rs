@@ -2,7 +2,7 @@
 //!
 //! The kernel's command line says what differs from machine to machine: `virtoll.channel`, `virtoll.modules` (those to be
 //! loaded besides), `virtoll.disk` (to be mounted at /mnt) or `virtoll.root` (to become the root), `virtoll.disktype`,
-//! `virtoll.end`.
+//! `virtoll.data` (an ext4 disk to be mounted at /data), `virtoll.end`. A disk is `/dev/NODE` or `serial:ITS-SERIAL`.
 
 mod sys;
 
@@ -35,7 +35,12 @@ const DEFAULT_CHANNEL: &str = "virtio-serial";
 const ON_DISK: &str = "on-disk";
 /// Where a root is mounted before it becomes the root, and where a disk that is not the root is.
 const NEW_ROOT: &str = "/new-root";
-const DATA: &str = "/mnt";
+const SPARE: &str = "/mnt";
+/// Where the disk for workloads' files is, and the type of its file system.
+const DATA: &str = "/data";
+const DATA_TYPE: &str = "ext4";
+/// What stands before a disk's serial number in the place of its node.
+const BY_SERIAL: &str = "serial:";
 /// How long a disk may take to appear.
 const DISK_DEADLINE: Duration = Duration::from_secs(60);
 const DISK_INTERVAL: Duration = Duration::from_millis(2);
@@ -50,15 +55,20 @@ pub fn run_machine(arguments: &[String], started: Readings) -> ! {
         let kind = word("virtoll.disktype").unwrap_or("ext4");
         let root = word("virtoll.root");
         if let (Some(device), None) = (word("virtoll.disk"), root)
-            && let Err(cause) = await_device(device).and_then(|()| mount_disk(device, kind, DATA))
+            && let Err(cause) = await_disk(device).and_then(|node| mount_disk(&node, kind, SPARE))
         {
-            eprintln!("virtoll-agent: disk {device} on {DATA}: {cause}");
+            eprintln!("virtoll-agent: disk {device} on {SPARE}: {cause}");
         }
         if let Some(device) = root {
-            let cause = await_device(device).and_then(|()| enter_root(device, kind));
+            let cause = await_disk(device).and_then(|node| enter_root(&node, kind));
             eprintln!("virtoll-agent: root {device}: {}", cause.expect_err("a new program"));
             end_machine(&command_line);
         }
+    }
+    if let Some(device) = word("virtoll.data")
+        && let Err(cause) = await_disk(device).and_then(|node| mount_disk(&node, DATA_TYPE, DATA))
+    {
+        eprintln!("virtoll-agent: disk {device} on {DATA}: {cause}");
     }
     if let Err(cause) = network::loopback_up() {
         eprintln!("virtoll-agent: loopback: {cause}");
@@ -144,16 +154,31 @@ fn module_parameters(command_line: &str, module: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Waits until a disk's node is there: its driver looks for it after it was loaded.
-fn await_device(device: &str) -> io::Result<()> {
+/// Waits for a disk, given by its node or by `serial:` and what it says it is; its node. Its driver looks for it after
+/// it was loaded.
+fn await_disk(disk: &str) -> io::Result<String> {
+    let find = || match disk.strip_prefix(BY_SERIAL) {
+        Some(serial) => disk_of_serial(Path::new("/sys/block"), serial),
+        None => Some(disk.to_owned()),
+    };
     let deadline = Instant::now() + DISK_DEADLINE;
-    while !Path::new(device).exists() {
+    loop {
+        if let Some(node) = find().filter(|node| Path::new(node).exists()) {
+            return Ok(node);
+        }
         if Instant::now() >= deadline {
             return Err(io::Error::new(io::ErrorKind::NotFound, "no such disk appeared"));
         }
         std::thread::sleep(DISK_INTERVAL);
     }
-    Ok(())
+}
+
+/// The node of the disk with this serial number; names depend on the order in which disks were found.
+fn disk_of_serial(disks: &Path, serial: &str) -> Option<String> {
+    let found = fs::read_dir(disks).ok()?.flatten().find(|disk| {
+        fs::read_to_string(disk.path().join("serial")).is_ok_and(|said| said.trim() == serial)
+    })?;
+    Some(format!("/dev/{}", found.file_name().to_string_lossy()))
 }
 
 fn mount_disk(device: &str, kind: &str, place: &str) -> io::Result<()> {
@@ -230,6 +255,19 @@ mod tests {
         assert!(!root_is_in_memory("rootfs / rootfs rw 0 0\n/dev/vda / ext4 rw 0 0\n"));
         assert!(!root_is_in_memory("none / hostfs rw 0 0\n"));
         assert!(!root_is_in_memory(""));
+    }
+
+    #[test]
+    fn a_disk_is_found_by_its_serial_number() {
+        let disks = std::env::temp_dir().join(format!("virtoll-disks-{}", std::process::id()));
+        for (name, serial) in [("vda", "other\n"), ("vdb", "virtoll-data\n")] {
+            fs::create_dir_all(disks.join(name)).unwrap();
+            fs::write(disks.join(name).join("serial"), serial).unwrap();
+        }
+        fs::create_dir_all(disks.join("loop0")).unwrap();
+        assert_eq!(disk_of_serial(&disks, "virtoll-data"), Some("/dev/vdb".to_owned()));
+        assert_eq!(disk_of_serial(&disks, "virtoll"), None);
+        fs::remove_dir_all(&disks).unwrap();
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod apart;
 mod away;
 mod channel;
 mod counters;
+mod data;
 mod exec;
 mod facts;
 mod init;

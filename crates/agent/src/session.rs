@@ -19,7 +19,7 @@ use crate::sys::{self, ChildSignals};
 use crate::terminal::Terminal;
 use crate::timekeeper::Timekeeper;
 use crate::traffic::halves::{self, OpenSink};
-use crate::{counters, exec, facts, job, network, path_delay, traffic};
+use crate::{counters, data, exec, facts, job, network, path_delay, traffic};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const BUILD: &str = env!("VIRTOLL_BUILD");
@@ -176,6 +176,7 @@ impl Session {
             Operation::Clocks => Ok(clocks()),
             Operation::Facts => Ok(facts::collect()),
             Operation::Counters(wanted) => counters::collect(&wanted),
+            Operation::Data(wanted) => data::carry_out(&wanted),
             Operation::Network(wanted) => network::apply(&wanted),
             Operation::Run(run) => job::run(request.id, run, &mut self.channel, &self.signals),
             Operation::Exec(command) => exec::run(&command, &self.signals),

@@ -58,6 +58,7 @@ pub enum Operation {
     SinkClose,
     Send(Traffic),
     Counters(Counters),
+    Data(Data),
 }
 
 /// No fields.
@@ -77,7 +78,7 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// `superpi`, `masr`, `stream`, `forkwait`, `kernel`, `context-switch`, `idle` or `program`.
+    /// `superpi`, `masr`, `stream`, `zfg`, `forkwait`, `kernel`, `context-switch`, `idle` or `program`.
     pub job: String,
     /// The job's parameters.
     #[serde(default)]
@@ -124,6 +125,20 @@ pub struct Exec {
     pub timeout_ns: u64,
     /// The most that is kept of each of stdout and stderr.
     pub limit_bytes: u64,
+}
+
+/// `data`: the folder for files that workloads make.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// Where it is mounted; never the root.
+    pub path: String,
+    /// Remove all that is in it.
+    pub empty: bool,
+    /// Write everything back and take its files out of the page cache.
+    pub evict: bool,
+    /// Tell the disk below which blocks are free; only for a disk that is the guest's own.
+    pub trim: bool,
 }
 
 /// `terminal`: a process on a pseudo terminal.
@@ -242,6 +257,7 @@ impl Operation {
             "sink-close" => read::<Nothing>(fields).map(|_| Self::SinkClose)?,
             "send" => Self::Send(read(fields)?),
             "counters" => Self::Counters(read(fields)?),
+            "data" => Self::Data(read(fields)?),
             _ => return Err("no such operation in this protocol version".to_owned()),
         })
     }

@@ -27,8 +27,8 @@ IMAGES: Mapping[str, str] = {
 }
 
 # Mount points; and usr, because systemd-nspawn takes no folder without it for a root.
-_MOUNT_POINTS = ("dev", "proc", "run", "sys", "tmp", "usr")
-_RECIPE = 2  # raise it when what is made from the same inputs changes
+_MOUNT_POINTS = ("data", "dev", "proc", "run", "sys", "tmp", "usr")
+_RECIPE = 3  # raise it when what is made from the same inputs changes
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Start a program in another root: mounts /proc, /sys, a small /dev, /run and /tmp there, changes root, executes it.
 
-Used as ``python -m virtoll.lab.confine ROOT PROGRAM ARGUMENTS...`` behind ``unshare --mount``, so that all of it is
-private to the program. The root folder itself is never written to: the image is shared by all guests.
+Used as ``python -m virtoll.lab.confine [--mount=FOLDER=PLACE] ROOT PROGRAM ARGUMENTS...`` behind ``unshare --mount``,
+so that all of it is private to the program; a folder of the host is then found at that place below the root. The root
+folder itself is never written to: the image is shared by all guests.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+_SHARED = "--mount="
 _CGROUPS = Path("/sys/fs/cgroup")
 _LIMITING = ("memory", "cpu", "unified")
 _LOCKED = {"nosuid": os.ST_NOSUID, "nodev": os.ST_NODEV, "noexec": os.ST_NOEXEC, "noatime": os.ST_NOATIME}
@@ -20,8 +22,12 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 def main(arguments: list[str]) -> None:
     """Never returns; a step that fails ends the process with its message on standard error."""
-    root, *program = arguments
+    shared = [argument.removeprefix(_SHARED) for argument in arguments[:1] if argument.startswith(_SHARED)]
+    root, *program = arguments[len(shared) :]
     mount_system(Path(root))
+    for words in shared:
+        folder, _, place = words.rpartition("=")
+        _mount("--bind", folder, f"{root}/{place.lstrip('/')}")
     os.chroot(root)
     os.chdir("/")
     os.execv(program[0], program)  # noqa: S606 - an argument list

@@ -1,10 +1,12 @@
-"""What can outlive every process of a lab: cgroup folders, PCI devices that a machine was given, and what a product
-holds (a domain, a registered machine). Recorded before they are made or taken, swept afterwards.
+"""What can outlive every process of a lab: cgroup folders, files on the host's disk, PCI devices that a machine was
+given, and what a product holds (a domain, a registered machine). Recorded before they are made or taken, swept
+afterwards.
 
 Each lab has a folder ``<state>/labs/<lab id>`` with a lock file that is held (flock) by the launcher, the lab and the
 janitor: as long as one of them lives, nobody else sweeps it. All cgroup folders of a lab are below one folder, named
-after the lab, in each hierarchy; so the lab's name alone is their record, and it exists before any of them. PCI devices
-are noted one by one in a file of that folder, which the lab reaches by a descriptor only: it has a /run of its own.
+after the lab, in each hierarchy, and so are its files on the disk; so the lab's name alone is their record, and it
+exists before any of them. PCI devices are noted one by one in a file of that folder, which the lab reaches by a
+descriptor only: it has a /run of its own.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from virtoll.errors import GuestError
+from virtoll.lab.disks import DISKS
 from virtoll.lab.vfio import PciBus
 
 RECORD_VARIABLE = "VIRTOLL_LAB_RECORD"  # the number of a descriptor of the record's folder, inside the lab
@@ -154,11 +157,19 @@ def cgroup_folders(lab_id: str, root: Path = CGROUP_ROOT) -> list[Path]:
     return [hierarchy / lab_id for hierarchy in hierarchies if (hierarchy / lab_id).is_dir()]
 
 
+def disk_folder(lab_id: str, disks: Path = DISKS) -> Path:
+    """Where a lab's files on the host's disk go; ``ValueError`` for what is no lab's id."""
+    if not LAB_ID.match(lab_id):
+        raise ValueError(f"{lab_id!r} is no lab's id")
+    return disks / lab_id
+
+
 def sweep(record: LabRecord, pci: PciBus | None = None) -> list[str]:
     """Remove what the lab left; returns what was removed. Raises ``OSError`` when a folder stays busy for 5 s."""
     removed = [str(folder) for folder in cgroup_folders(record.lab_id)]
     for folder in removed:
         _remove_cgroup(Path(folder))
+    removed += _remove_files(record.lab_id)
     for argv in noted_commands(record.folder):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(
@@ -174,6 +185,15 @@ def sweep(record: LabRecord, pci: PciBus | None = None) -> list[str]:
         with contextlib.suppress(OSError):
             parent.rmdir()
     return removed
+
+
+def _remove_files(lab_id: str) -> list[str]:
+    """Remove the lab's files on the disk; what another user has put in their place is left alone."""
+    folder = disk_folder(lab_id) if LAB_ID.match(lab_id) else None
+    if folder is None or not folder.is_dir() or folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+        return []
+    shutil.rmtree(folder, ignore_errors=True)
+    return [str(folder)]
 
 
 def _remove_cgroup(folder: Path) -> None:

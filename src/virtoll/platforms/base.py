@@ -28,6 +28,7 @@ from virtoll.footprint import GuestProcesses
 from virtoll.image import GuestImage
 from virtoll.lab.attachments import Port, Way
 from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.data import DataRoom
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import GuestNetwork, Link
 
@@ -44,6 +45,17 @@ EVIDENCE_WORDS: dict[Evidence, str] = {
 def evidence_of(kind: type[Platform]) -> Evidence:
     """A platform's own class attribute ``evidence``."""
     found: Evidence = getattr(kind, "evidence", "not stated")
+    return found
+
+
+DataBy = Literal["folder", "disk"]
+DATA_PATH = "/data"
+"""Where a guest finds its data directory; the image has the place to mount it on."""
+
+
+def data_by(kind: type[Platform]) -> DataBy | None:
+    """How a platform's guests get a data directory on their host's disk; a class attribute, None where they do not."""
+    found: DataBy | None = getattr(kind, "data_by", None)
     return found
 
 
@@ -73,6 +85,7 @@ class GuestRequest:
     """What a guest is given: the same for every platform. ``cpus`` are host CPUs that it is pinned to.
 
     ``cpu_quota``: CPU time per wall time in CPUs (0.2: a fifth of one), for all of the guest; None: no limit.
+    ``data``: room on the host's disk to be found at ``DATA_PATH``; only for a platform that says how (``data_by``).
     """
 
     name: str
@@ -82,6 +95,22 @@ class GuestRequest:
     network: GuestNetwork
     deadline_seconds: float = 120.0
     cpu_quota: float | None = None
+    data: DataRoom | None = None
+
+    @property
+    def data_bytes(self) -> int:
+        """Room for workloads' files, in bytes; 0 without a data directory."""
+        return self.data.size_bytes if self.data is not None else 0
+
+    @property
+    def data_folder(self) -> Path | None:
+        """The host's folder to be mounted at ``DATA_PATH``; None where there is none, or it is a disk."""
+        return self.data.folder if self.data is not None else None
+
+    @property
+    def data_disk(self) -> int | None:
+        """The descriptor of the file of a disk to be mounted at ``DATA_PATH``."""
+        return self.data.descriptor if self.data is not None else None
 
     def limits(self, *, memory: bool) -> Limits:
         """The cgroup's limits; ``memory`` only where the guest has no memory of its own that bounds it."""
@@ -353,7 +382,8 @@ class AgentGuest:
 
     ``inner_group`` is the process group of what runs inside, where it is not the started process's own; ``shared`` are
     processes that serve several guests (an engine's daemon), by name. ``host``: where its files are; None: here. On
-    another host ``process`` is the connection that the guest ends with.
+    another host ``process`` is the connection that the guest ends with. ``flushes``: whether what it syncs on its disks
+    is synced on the host too.
     """
 
     agent: AgentClient
@@ -367,6 +397,7 @@ class AgentGuest:
     shared: tuple[tuple[str, int], ...] = ()
     cleanup: list[Callable[[], object]] = field(default_factory=list)
     host: GuestHost | None = None
+    flushes: bool = True
 
     def wait_ready(self, deadline_seconds: float) -> None:
         """Wait for the agent; on failure everything is removed and the console is handed out with the error."""

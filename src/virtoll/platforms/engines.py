@@ -13,7 +13,7 @@ from typing import Literal
 from virtoll.errors import GuestError
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import GuestRequest, Site
+from virtoll.platforms.base import DATA_PATH, GuestRequest, Site
 from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.oci import oci_configuration
 
@@ -42,6 +42,8 @@ def container_options(site: Site, request: GuestRequest | None, parameters: Engi
         options += ["--security-opt", "seccomp=unconfined"]
     if site.lab.cgroup is not None:
         options += ["--cgroup-parent", f"/{site.lab.cgroup}", *(_limits(request) if request else [])]
+    if request is not None and request.data_folder is not None:
+        options += ["--volume", f"{request.data_folder}:{DATA_PATH}"]
     return options
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.lab import cgroups
-from virtoll.platforms.base import GuestRequest, Site
+from virtoll.platforms.base import DATA_PATH, GuestRequest, Site
 from virtoll.platforms.namespaced import ManagedContainer
 
 _CONFIGURATION = """\
@@ -62,6 +62,8 @@ class Lxc(ManagedContainer):
             v2 = cgroups.detect().version == "v2"
             key = "lxc.cgroup2.memory.max" if v2 else "lxc.cgroup.memory.limit_in_bytes"
             text += f"{key} = {request.memory_bytes}\n"
+            if request.data_folder is not None:
+                text += f"lxc.mount.entry = {request.data_folder} {DATA_PATH[1:]} none bind 0 0\n"
         file = folder / "config"
         file.write_text(text, encoding="utf-8")
         log = ["--logfile", str(folder / "log"), "--logpriority", "ERROR"]

@@ -17,6 +17,7 @@ from virtoll.lab.inside import end_process, signal_tree, with_descendants
 from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import (
     AgentGuest,
+    DataBy,
     Evidence,
     GuestRequest,
     GuestStartError,
@@ -132,6 +133,7 @@ class ManagedContainer:
     slowdown: ClassVar[float] = 1.0
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    data_by: ClassVar[DataBy] = "folder"
     parameter_model: ClassVar[type[Parameters]] = Attached
 
     def __init__(self, parameters: Parameters) -> None:

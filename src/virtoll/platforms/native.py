@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from virtoll.experiment import Parameters
 from virtoll.lab.cgroups import Limits
-from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import DATA_PATH, DataBy, Evidence, GuestHost, GuestRequest, Probe, Site, require_site
 from virtoll.platforms.namespaced import NamespacedGuest, start_namespaced
 
 
@@ -32,6 +32,7 @@ class Native:
     slowdown: ClassVar[float] = 1.0
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    data_by: ClassVar[DataBy] = "folder"
 
     def __init__(self, parameters: Parameters) -> None:
         """Nothing to choose."""
@@ -56,7 +57,9 @@ class Native:
         # Only a quota makes a group: without one the host is left as it is.
         limits = Limits(cpu_quota=request.cpu_quota)
         group = place.lab.group(request.name, limits) if request.cpu_quota is not None else None
-        return start_namespaced(request, place, [*command, *confined(place, "host")], attachment, cleanup, group)
+        return start_namespaced(
+            request, place, [*command, *confined(place, "host", request)], attachment, cleanup, group
+        )
 
 
 class NativeAgain(Native):
@@ -67,10 +70,12 @@ class NativeAgain(Native):
     control_of: ClassVar[str | None] = "native"
 
 
-def confined(site: Site, seat: str) -> list[str]:
+def confined(site: Site, seat: str, request: GuestRequest) -> list[str]:
     """The agent of the image behind ``confine``: same files as in every other guest."""
     agent = ["/init", "--seat", seat, "--channel", "stdio"]
-    return [sys.executable, "-m", "virtoll.lab.confine", str(site.image.root), *agent]
+    folder = request.data_folder
+    data = [f"--mount={folder}={DATA_PATH}"] if folder is not None else []
+    return [sys.executable, "-m", "virtoll.lab.confine", *data, str(site.image.root), *agent]
 
 
 def kernel_version(lab: GuestHost) -> str:

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import Evidence, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import DataBy, Evidence, GuestRequest, Probe, Site, require_site
 from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.native import confined, kernel_version
 
@@ -35,6 +35,7 @@ class NetworkNamespace:
     slowdown: ClassVar[float] = 1.0
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    data_by: ClassVar[DataBy] = "folder"
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``NetworkNamespaceParameters``."""
@@ -59,7 +60,7 @@ class NetworkNamespace:
         """Start the agent as PID 1 of namespaces of its own and move its links in."""
         place = require_site(site)
         network = place.require_network()
-        command = ["unshare", *_NAMESPACES, "--", *confined(place, "guest")]
+        command = ["unshare", *_NAMESPACES, "--", *confined(place, "guest", request)]
         limited = self.parameters.limits == "cgroup"
         group = None
         if limited or request.cpu_quota is not None:

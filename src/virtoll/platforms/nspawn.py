@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from virtoll.platforms.base import GuestRequest, Site
+from virtoll.platforms.base import DATA_PATH, GuestRequest, Site
 from virtoll.platforms.namespaced import ManagedContainer
 
 # By default /proc/sys is read-only; the guest is a router and switches its forwarding on by itself.
@@ -44,6 +44,7 @@ class SystemdNspawn(ManagedContainer):
         undo: contextlib.ExitStack,
     ) -> list[str]:
         """It runs as it does under systemd, but for what needs systemd."""
-        del request
+        folder_of_data = request.data_folder if request is not None else None
+        data = [f"--bind={folder_of_data}:{DATA_PATH}"] if folder_of_data is not None else []
         root = self.private_root(place, folder, name, undo)
-        return [*_ENVIRONMENT, self.program, *_OPTIONS, f"--directory={root}", f"--machine={name}", "--", *argv]
+        return [*_ENVIRONMENT, self.program, *_OPTIONS, *data, f"--directory={root}", f"--machine={name}", "--", *argv]

@@ -20,7 +20,7 @@ from virtoll.experiment import Parameters
 from virtoll.lab import cgroups
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import Evidence, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import DATA_PATH, DataBy, Evidence, GuestRequest, Probe, Site, require_site
 from virtoll.platforms.namespaced import AGENT, NamespacedGuest, move_links_in, start_namespaced
 
 _CAPABILITIES = [
@@ -44,6 +44,7 @@ class OciPlatform:
     slowdown: ClassVar[float] = 1.0
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    data_by: ClassVar[DataBy] = "folder"
 
     def __init__(self, parameters: Parameters) -> None:
         """Nothing to choose."""
@@ -198,9 +199,16 @@ def oci_configuration(
             "noNewPrivileges": False,
             "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), _CAPABILITIES),
         },
-        "mounts": _MOUNTS + ([_CGROUP_MOUNT] if site.lab.cgroup is not None else []),
+        "mounts": _MOUNTS + ([_CGROUP_MOUNT] if site.lab.cgroup is not None else []) + _data_mounts(request),
         "linux": linux,
     }
+
+
+def _data_mounts(request: GuestRequest | None) -> list[dict[str, Any]]:
+    if request is None or request.data_folder is None:
+        return []
+    source, options = str(request.data_folder), ["bind", "rw", "nosuid", "nodev"]
+    return [{"destination": DATA_PATH, "type": "bind", "source": source, "options": options}]
 
 
 def _limits(request: GuestRequest) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import ClassVar
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.inside import wait_until
-from virtoll.platforms.base import Evidence, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import DataBy, Evidence, GuestRequest, Probe, Site, require_site
 from virtoll.platforms.engines import (
     EngineParameters,
     container_name,
@@ -47,6 +47,7 @@ class Podman:
     slowdown: ClassVar[float] = 1.0
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    data_by: ClassVar[DataBy] = "folder"
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``PodmanParameters``."""

@@ -32,6 +32,7 @@ from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.attaching import descriptors, machine_ports
 from virtoll.platforms.base import (
     AgentGuest,
+    DataBy,
     Evidence,
     GuestHost,
     GuestRequest,
@@ -104,6 +105,7 @@ class Qemu:
     parameter_model: ClassVar[type[Parameters]] = QemuParameters
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    data_by: ClassVar[DataBy] = "disk"
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``QemuParameters``."""
@@ -185,7 +187,7 @@ class Qemu:
         disk = None if parameters.disk == "none" else self._disk(site, folder, parameters, shared=shared)
         with contextlib.ExitStack() as inherited:
             ends, connect = self._ends(request, host, folder, disk, inherited)
-            ends = replace(ends, shared=shared)
+            ends = replace(ends, shared=shared, data=request.data_disk)
             # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
             limits = request.limits(memory=False)
             group = host.group(request.name, limits) if request.cpu_quota is not None else None
@@ -213,6 +215,7 @@ class Qemu:
             output_file=output,
             cleanup=[group.remove] if group is not None else [],
             host=host,
+            flushes=parameters.cache != "unsafe",
         )
         try:
             guest.wait_ready(request.deadline_seconds)
@@ -263,7 +266,7 @@ class Qemu:
         parameters: QemuParameters,
     ) -> list[str]:  # fmt: skip
         image = site.image
-        initramfs = image.initramfs if ends.disk is None else image.disk_initramfs
+        initramfs = image.initramfs if ends.disk is None and ends.data is None else image.disk_initramfs
         boot = Boot(site.lab.put(image.kernel.vmlinux or image.kernel.vmlinuz), site.lab.put(initramfs))
         own = [self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         own += ["-accel", self.accelerator, "-cpu", self.cpu_model]

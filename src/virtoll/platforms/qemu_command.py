@@ -19,6 +19,9 @@ from virtoll.platforms.attaching import AttachedMachine, qemu_backend
 from virtoll.platforms.base import GuestRequest
 
 _MIB = 2**20
+# Which node a disk becomes depends on the order in which they are found: with two of them they go by these.
+_DATA_SERIAL = "virtoll-data"
+_ROOT_SERIAL = "virtoll-root"
 _NIC_MODELS = {"virtio-net": "virtio-net", "e1000": "e1000", "rtl8139": "rtl8139", "vmxnet3": "vmxnet3"}
 _CONSOLES = {"x86_64": "ttyS", "aarch64": "ttyAMA"}
 MACHINES = {"x86_64": ("q35", "pc", "microvm"), "aarch64": ("virt",)}
@@ -97,18 +100,19 @@ class Ends:
     """What the machine is started with: agent's channel, monitor, and the disk's file where it has one.
 
     Descriptors that it inherits; on another host paths: of sockets that it waits at to be connected, and of the file.
-    ``shared``: the disk's file is the cache's own, and is only read.
+    ``shared``: the disk's file is the cache's own, and is only read. ``data``: the file of the data directory's disk.
     """
 
     agent: int | Path
     monitor: int | Path
     disk: int | Path | None = None
     shared: bool = False
+    data: int | None = None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """Those that must be inherited."""
-        return tuple(end for end in (self.agent, self.monitor, self.disk) if isinstance(end, int))
+        return tuple(end for end in (self.agent, self.monitor, self.disk, self.data) if isinstance(end, int))
 
 
 @dataclass(frozen=True)
@@ -132,27 +136,34 @@ def machine_command(
         "-machine", parameters.machine,
         "-smp", str(request.vcpus), "-m", f"{request.memory_bytes // _MIB}M",
         "-kernel", str(boot.kernel), "-initrd", str(boot.initramfs),
-        "-append", kernel_arguments(parameters),
+        "-append", kernel_arguments(parameters, data=ends.data is not None),
         "-chardev", f"file,id=console,path={console}", "-serial", "chardev:console",
         "-chardev", _socket("agent", ends.agent), *_channel_arguments(parameters),
         "-chardev", _socket("monitor", ends.monitor), "-mon", "chardev=monitor,mode=control",
         *([] if ends.disk is None else _disk_arguments(parameters, ends)),
+        *([] if ends.data is None else _data_arguments(parameters, ends.data)),
     ]  # fmt: skip
 
 
-def kernel_arguments(parameters: QemuParameters) -> str:
+def kernel_arguments(parameters: QemuParameters, *, data: bool = False) -> str:
     """The kernel's command line; ``crates/agent/src/init.rs`` says what its ``virtoll`` words mean."""
     serial = _CONSOLES.get(platform.machine(), "ttyS")
     channel = "virtio-serial" if parameters.channel == "virtio-serial" else f"/dev/{serial}1"
     words = [f"console={serial}0", "quiet", "panic=-1", "reboot=t", "net.ifnames=0", "cryptomgr.notests"]
     words.append(f"virtoll.channel={channel}")
+    modules = ["ext4"] if data else []
     if parameters.disk != "none":
         controller = "ata_piix" if parameters.machine == "pc" else "ahci"
         driver = {"ide": [controller], "nvme": ["nvme"]}.get(parameters.disk, [])
         device = {"virtio-blk": "/dev/vda", "ide": "/dev/sda", "nvme": "/dev/nvme0n1"}[parameters.disk]
-        words.append(f"virtoll.modules={','.join([*driver, parameters.filesystem])}")
+        modules = list(dict.fromkeys([*driver, parameters.filesystem, *modules]))
+        device = f"serial:{_ROOT_SERIAL}" if data and parameters.disk == "virtio-blk" else device
         words.append(f"virtoll.{'root' if parameters.root == 'disk' else 'disk'}={device}")
         words.append(f"virtoll.disktype={parameters.filesystem}")
+    if modules:
+        words.append(f"virtoll.modules={','.join(modules)}")
+    if data:
+        words.append(f"virtoll.data=serial:{_DATA_SERIAL}")
     return " ".join(words)
 
 
@@ -180,8 +191,15 @@ def _disk_arguments(parameters: QemuParameters, ends: Ends) -> list[str]:
     file = f"/proc/self/fd/{ends.disk}" if isinstance(ends.disk, int) else ends.disk
     drive = f"if=none,id=disk,format=raw,file={file},cache={parameters.cache}{',readonly=on' if ends.shared else ''}"
     device = {"virtio-blk": _device(parameters, "virtio-blk"), "ide": "ide-hd", "nvme": "nvme"}[parameters.disk]
-    serial = ",serial=virtoll" if parameters.disk == "nvme" else ""
+    serial = {"virtio-blk": f",serial={_ROOT_SERIAL}", "nvme": ",serial=virtoll"}.get(parameters.disk, "")
     return ["-drive", drive, "-device", f"{device},drive=disk{serial}"]
+
+
+def _data_arguments(parameters: QemuParameters, data: int) -> list[str]:
+    """The data directory's disk, always virtio; what the guest says is free is given back, so that trials are alike."""
+    drive = f"if=none,id=data,format=raw,file=/proc/self/fd/{data},cache={parameters.cache},discard=unmap"
+    device = f"{_device(parameters, 'virtio-blk')},drive=data,serial={_DATA_SERIAL}"
+    return ["-drive", drive, "-device", device]
 
 
 def _device(parameters: QemuParameters, model: str) -> str:

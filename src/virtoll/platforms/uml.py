@@ -28,6 +28,7 @@ from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.base import (
     AgentGuest,
+    DataBy,
     Evidence,
     GuestRequest,
     GuestStartError,
@@ -88,6 +89,7 @@ class UserModeLinux:
     slowdown: ClassVar[float] = 8.0
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    data_by: ClassVar[DataBy] = "disk"
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``UmlParameters``."""
@@ -156,7 +158,7 @@ class UserModeLinux:
                 group=group,
                 stdout=stream.fileno(),
                 stderr=subprocess.STDOUT,
-                pass_fds=(agent_end.fileno(),),
+                pass_fds=(agent_end.fileno(), *([] if request.data_disk is None else [request.data_disk])),
             )
         agent_end.close()
         guest = UmlGuest(
@@ -192,7 +194,7 @@ class UserModeLinux:
             "umid=uml", f"uml_dir={folder}/", "quiet", "panic=-1",
             "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{agent_fd},fd:{agent_fd}", "virtoll.channel=/dev/ttyS0",
             "virtoll.paced",
-            *_disk(site), *nics,
+            *_disk(site), *_data(request), *nics,
         ]  # fmt: skip
 
 
@@ -205,6 +207,13 @@ def _disk(site: Site) -> list[str]:
     except ImageError as error:
         raise GuestError(str(error)) from error
     return [f"ubd0r={file}", "virtoll.root=/dev/ubda", "virtoll.disktype=ext4"]
+
+
+def _data(request: GuestRequest) -> list[str]:
+    """The second disk; without the flag ``s``, so that only what the guest flushes is written through."""
+    if request.data_disk is None:
+        return []
+    return [f"ubd1=/proc/self/fd/{request.data_disk}", "virtoll.data=/dev/ubdb"]
 
 
 def _version(site: Site) -> str:

@@ -4,8 +4,12 @@ A new workload is one file here and one line below (``CONTRIBUTING.md`` has the 
 """
 
 from virtoll.workloads.base import Workload
+from virtoll.workloads.bonnie import Bonnie
 from virtoll.workloads.bzip2 import Bzip2
 from virtoll.workloads.context_switch import ContextSwitch
+from virtoll.workloads.dbench import Dbench
+from virtoll.workloads.dd import Dd
+from virtoll.workloads.fio import Fio
 from virtoll.workloads.forkwait import ForkWait
 from virtoll.workloads.forward import Forward
 from virtoll.workloads.kernel import KernelOperations
@@ -14,9 +18,10 @@ from virtoll.workloads.povray import PovRay
 from virtoll.workloads.stream import Stream
 from virtoll.workloads.superpi import SuperPi
 from virtoll.workloads.sysbench_cpu import SysbenchCpu
+from virtoll.workloads.zfg import Zfg
 
 _ALL: tuple[Workload, ...] = (
     Forward(), SuperPi(), Bzip2(), PovRay(), SysbenchCpu(), Masr(), Stream(), ForkWait(), KernelOperations(),
-    ContextSwitch(),
+    ContextSwitch(), Bonnie(), Zfg(), Dd(), Dbench(), Fio(),
 )  # fmt: skip
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

@@ -8,7 +8,7 @@ store.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Protocol
 
@@ -73,9 +73,19 @@ class DataDirectory:
     reach: str = "the guest's memory"
 
 
+def _no_data_state(evict: bool) -> dict[str, Any]:
+    """A guest without a data directory on a disk."""
+    del evict
+    return {}
+
+
 @dataclass(frozen=True)
 class Bench:
-    """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned."""
+    """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned.
+
+    ``data_state``: what is in the data directory and in the page caches now, for the record; called with True it first
+    has everything written back and forgotten, so that what a workload made ready is read from the disk.
+    """
 
     guest: Caller
     peer: Ends
@@ -86,6 +96,7 @@ class Bench:
     tags: Iterator[int]
     hops: HopReader
     data: DataDirectory = DataDirectory()
+    data_state: Callable[[bool], dict[str, Any]] = _no_data_state
 
     def next_tag(self) -> int:
         """A 16-bit number that tells this traffic trial's frames from any earlier one's."""
@@ -141,6 +152,11 @@ class TimedJobWorkload:
         """Nothing but the agent."""
         del parameters
         return Needs()
+
+    def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
+        """The job's own parameters, as docs/protocol.md has them."""
+        del bench
+        return dict(parameters.model_dump(mode="json"))
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """The check value that a right answer has, or None where it is not known beforehand."""

@@ -48,6 +48,11 @@ class ProgramWorkload:
         del parameters
         return Needs()
 
+    def settle(self, bench: Bench) -> dict[str, Any] | None:
+        """After ``prepare``, the state that the program finds, for the record (``result.state``); or None."""
+        del bench
+        return None
+
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """The argument list that is timed."""
         raise NotImplementedError
@@ -75,6 +80,7 @@ class ProgramWorkload:
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """Make ready, time the program, read what it printed, check what it did."""
         prepared = self.prepare(bench, parameters)
+        state = self.settle(bench)
         argv = self.command(bench, parameters)
         seconds = self.deadline_seconds(parameters)
         timed = bench.timekeeper.time_job("program", _request(argv, seconds), seconds + _ANSWER_SECONDS)
@@ -82,6 +88,8 @@ class ProgramWorkload:
         result: dict[str, Any] = {
             "argv": argv, "status": said.status, "output": said.output, "complaints": said.complaints, "figures": None,
         }  # fmt: skip
+        if state is not None:
+            result["state"] = state
         if timed.result["timed_out"] or said.status != 0:
             why = f"did not end within {seconds:g} s" if timed.result["timed_out"] else _ending(said)
             return Measurement(timed.clock, result, None, None, f"{argv[0]} {why}")
@@ -104,13 +112,18 @@ class ProgramWorkload:
 
 def run(guest: Caller, argv: list[str], seconds: float = 60.0) -> str:
     """Run a program of the guest, untimed; returns its output. ``GuestError`` where it does not end well."""
-    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **_request(argv, seconds))
-    said = _said(answer)
-    if answer["timed_out"]:
-        raise GuestError(f"{argv[0]} did not end within {seconds:g} s in the guest")
+    said = attempt(guest, argv, seconds)
     if said.status != 0:
         raise GuestError(f"{argv[0]} {_ending(said)} in the guest")
     return said.output
+
+
+def attempt(guest: Caller, argv: list[str], seconds: float = 60.0) -> Said:
+    """Run a program of the guest that may fail, untimed; ``GuestError`` where it does not end."""
+    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **_request(argv, seconds))
+    if answer["timed_out"]:
+        raise GuestError(f"{argv[0]} did not end within {seconds:g} s in the guest")
+    return _said(answer)
 
 
 def _request(argv: list[str], seconds: float) -> dict[str, Any]:

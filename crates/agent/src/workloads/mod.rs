@@ -10,6 +10,7 @@ mod series;
 mod stream;
 mod superpi;
 mod sys;
+mod zfg;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -59,10 +60,11 @@ pub fn parse<'a>(
             Box::new(read::<context_switch::ContextSwitch>(name, parameters)?.ready()?)
         }
         "stream" => Box::new(read::<stream::Stream>(name, parameters)?.ready()?),
+        "zfg" => Box::new(read::<zfg::Zfg>(name, parameters)?.checked()?),
         "program" => Box::new(program::Program::checked(read(name, parameters)?, signals)?),
         _ => {
             return Err(Error::bad_request(format!(
-                "no job {name:?}; there are superpi, masr, stream, forkwait, kernel, context-switch, idle and program"
+                "no job {name:?}; there are superpi, masr, stream, zfg, forkwait, kernel, context-switch, idle and program"
             )));
         }
     })

@@ -1,0 +1,187 @@
+"""Room on this machine's disk for the files that workloads make in a guest: a folder for guests on the host's kernel
+and for runtimes that share folders, a disk with an empty file system for machines.
+
+All of it is below ``residue.disk_folder``, which is named after the lab and swept with it; a disk's file loses its name
+before the guest starts. Main type: ``DataRoom``. It must not know a platform or a workload.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import mmap
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from virtoll.errors import GuestError
+from virtoll.lab import residue
+from virtoll.lab.disks import DISKS
+from virtoll.units import size
+
+Run = Callable[[Sequence[str], str], str]
+
+_SPARED_BYTES = 512 * 2**20  # what is left to the host
+_METADATA_BYTES = 64 * 2**20  # a journal, tables of inodes
+_IN_MEMORY = ("tmpfs", "ramfs")
+_WINDOW_BYTES = 2**28  # looked at in one call
+# The same file system whatever this host's mke2fs has for its defaults, and one that kernels since 3.18 know.
+_FEATURES = (
+    "none,has_journal,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,"
+    "extra_isize,metadata_csum"
+)
+_numbers = itertools.count(1)
+
+
+@dataclass
+class DataRoom:
+    """``folder``: to be mounted in the guest; ``descriptor``: of a disk's file (ext4), for reading and writing.
+
+    ``size_bytes``: what was asked for; a folder is not held to it. ``file_system``: of the host, under both.
+    """
+
+    size_bytes: int
+    file_system: str
+    folder: Path | None = None
+    descriptor: int | None = None
+
+    @property
+    def on_disk(self) -> bool:
+        """False where the host keeps these files in its memory."""
+        return self.file_system not in _IN_MEMORY
+
+    def files(self) -> Iterator[int]:
+        """A descriptor of each file on the host, open as long as it is out."""
+        if self.descriptor is not None:
+            yield self.descriptor
+        for current, _, names in os.walk(self.folder) if self.folder is not None else ():
+            for name in names:
+                with contextlib.suppress(OSError):  # gone, or a link
+                    opened = os.open(Path(current, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                    try:
+                        yield opened
+                    finally:
+                        os.close(opened)
+
+    def resident(self) -> int:
+        """How many bytes of its files are in the host's page cache."""
+        return sum(resident_bytes(file) for file in self.files())
+
+    def allocated(self) -> Iterator[int]:
+        """What each of its files takes of the host's disk, in bytes."""
+        yield from (os.fstat(file).st_blocks * 512 for file in self.files())
+
+    def evict(self) -> int:
+        """Write to the disk what is not there yet, and forget it; how much is in the host's page cache all the same."""
+        for file in self.files():
+            os.fdatasync(file)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        return self.resident()
+
+    def remove(self) -> None:
+        """Give the room back; harmless when it is gone."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                self.folder.parent.rmdir()
+
+
+def make_folder(lab_id: str, size_bytes: int, promised_bytes: int = 0, disks: Path = DISKS) -> DataRoom:
+    """An empty folder; ``promised_bytes``: what other guests may still fill. ``GuestError`` where room is short."""
+    base = _base(lab_id, size_bytes + promised_bytes, disks)
+    folder = base / f"data-{next(_numbers)}"
+    folder.mkdir()
+    folder.chmod(0o755)
+    return DataRoom(size_bytes, file_system_of(folder), folder)
+
+
+def make_disk(lab_id: str, size_bytes: int, run: Run, promised_bytes: int = 0, disks: Path = DISKS) -> DataRoom:
+    """A disk with an empty ext4 in a sparse file without a name; ``run`` runs mke2fs."""
+    whole = size_bytes + size_bytes // 16 + _METADATA_BYTES
+    base = _base(lab_id, whole + promised_bytes, disks)
+    file = base / f"disk-{next(_numbers)}"
+    try:
+        with file.open("xb") as made:
+            made.truncate(whole)
+        options = ["-m", "0", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]
+        make = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", _FEATURES, *options, str(file)]
+        try:
+            run(["env", "MKE2FS_CONFIG=/dev/null", *make], "data disk")
+        except GuestError as error:
+            remedy = "; apt-get install e2fsprogs" if shutil.which("mke2fs") is None else ""
+            raise GuestError(f"a data disk could not be made: {error}{remedy}") from error
+        return DataRoom(size_bytes, file_system_of(base), None, os.open(file, os.O_RDWR | os.O_CLOEXEC))
+    finally:
+        file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            base.rmdir()
+
+
+def file_system_of(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> str:
+    """The kind of the file system that holds a path, as this process's mounts name it; empty where it is not told."""
+    best, kind = -1, ""
+    for line in mountinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+        words, _, rest = line.partition(" - ")
+        place = Path(words.split()[4])
+        if (path == place or place in path.parents) and len(place.parts) >= best:
+            best, kind = len(place.parts), rest.split()[0]
+    return kind
+
+
+def resident_bytes(file: int) -> int:
+    """How much of a file is in the page cache, by mincore(2): a look that takes nothing in."""
+    whole = os.fstat(file).st_size
+    found = 0
+    for start in range(0, whole, _WINDOW_BYTES):
+        length = min(_WINDOW_BYTES, whole - start)
+        flags = _resident_pages(file, start, length)
+        found += sum(flags) * mmap.PAGESIZE
+        if flags and flags[-1]:
+            found -= len(flags) * mmap.PAGESIZE - length
+    return found
+
+
+def _resident_pages(file: int, start: int, length: int) -> bytes:
+    """One byte a page, 1 where it is in memory; ``OSError`` where the file cannot be mapped."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_longlong]
+    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    place = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, file, start)
+    if place in (None, ctypes.c_void_p(-1).value):
+        raise OSError(ctypes.get_errno(), "mmap")
+    pages = -(-length // mmap.PAGESIZE)
+    flags = ctypes.create_string_buffer(pages)
+    try:
+        if libc.mincore(place, length, flags) != 0:
+            raise OSError(ctypes.get_errno(), "mincore")
+    finally:
+        libc.munmap(place, length)
+    return bytes(flag & 1 for flag in flags.raw)
+
+
+def _base(lab_id: str, needed_bytes: int, disks: Path) -> Path:
+    try:
+        room = os.statvfs(disks)
+        free = room.f_bavail * room.f_frsize
+        if free < needed_bytes + _SPARED_BYTES:
+            raise GuestError(
+                f"{disks} has {size(free)} free, and the data directory needs {size(needed_bytes)} and "
+                f"leaves {size(_SPARED_BYTES)} to the host; make room there or choose a smaller size"
+            )
+        base = residue.disk_folder(lab_id, disks)
+        base.mkdir(mode=0o700, exist_ok=True)
+        if base.is_symlink() or base.stat().st_uid != os.geteuid():
+            raise GuestError(f"{base} belongs to somebody else; remove it")
+    except OSError as error:
+        raise GuestError(
+            f"no data directory can be made in {disks}: {error.strerror or error}; make it writable"
+        ) from error
+    return base

@@ -1,0 +1,160 @@
+"""bonnie++: a large file written, rewritten, read and sought in; small files created, read and deleted. Disk.
+
+Mattos et al. 2012, IV.C (Figure 6a), and Suresh and Kannan 2014, 4.4.2 (5 GB in chunks of 32 KB). Per-character tests
+are left out (``-f``): they measure putc() and getc() of the C library, byte by byte, and take minutes where system
+calls are dear. Source of the figures: the line of comma-separated values, format 1.98 (bon_csv2html(1)).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Final
+
+from pydantic import ByteSize, Field
+
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import DURATION, Bench, Metric
+from virtoll.workloads.on_disk import DiskWorkload
+from virtoll.workloads.programs import Said
+
+_MIB = 2**20
+_FILES_UNIT = 1024
+_FORMAT = "1.98"
+_FIELDS = 50
+_TOO_QUICK = re.compile(r"^\++$")
+_DEFAULT_CHUNK_BYTES = 8192
+# Place in the line -> name and what its unit is multiplied by.
+_RATES: Final[dict[int, tuple[str, int]]] = {
+    11: ("write_bytes_per_second", 1024),
+    13: ("rewrite_bytes_per_second", 1024),
+    17: ("read_bytes_per_second", 1024),
+    19: ("seeks_per_second", 1),
+    26: ("sequential_creates_per_second", 1),
+    28: ("sequential_stats_per_second", 1),
+    30: ("sequential_deletes_per_second", 1),
+    32: ("random_creates_per_second", 1),
+    34: ("random_stats_per_second", 1),
+    36: ("random_deletes_per_second", 1),
+}
+_LATENCIES: Final[dict[int, str]] = {
+    39: "write_latency_ns", 40: "rewrite_latency_ns", 42: "read_latency_ns", 43: "seek_latency_ns",
+    44: "sequential_create_latency_ns", 45: "sequential_stat_latency_ns", 46: "sequential_delete_latency_ns",
+    47: "random_create_latency_ns", 48: "random_stat_latency_ns", 49: "random_delete_latency_ns",
+}  # fmt: skip
+_PUTC, _GETC = 9, 15
+_UNITS_NS: Final[dict[str, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_SIZES: Final[dict[str, int]] = {"": 1, "k": 2**10, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+class BonnieParameters(Parameters):
+    """``file_bytes``: of the large file, quick 64 MiB; Suresh and Kannan's 5 GB with ``chunk_bytes`` 32 KiB.
+
+    ``small_files``: a multiple of 1024, quick 1024; bonnie++'s own default, and so probably Mattos's, is 16384 of
+    ``small_file_bytes`` 0. No small files with 0.
+    """
+
+    file_bytes: ByteSize = Field(default=ByteSize(64 * _MIB), ge=2 * _MIB, le=2**44, multiple_of=2 * _MIB)
+    chunk_bytes: ByteSize = Field(default=ByteSize(_DEFAULT_CHUNK_BYTES), ge=256, le=_MIB)
+    small_files: int = Field(default=_FILES_UNIT, ge=0, le=2**24, multiple_of=_FILES_UNIT)
+    small_file_bytes: ByteSize = Field(default=ByteSize(0), ge=0, le=2**24)
+
+
+class Bonnie(DiskWorkload):
+    """The check value: sizes and numbers as bonnie++ reports them, and that it has removed its files."""
+
+    name: ClassVar[str] = "bonnie"
+    title: ClassVar[str] = "bonnie++"
+    resource: ClassVar[str] = "disk"
+    parameter_model: ClassVar[type[Parameters]] = BonnieParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """The file at 300 MB/s, four times; 8192 seeks; six passes over the small files."""
+        wanted = _checked(parameters)
+        return 1.0 + 4 * wanted.file_bytes / 3e8 + wanted.small_files * (1e-4 + wanted.small_file_bytes / 3e8)
+
+    def data_bytes(self, parameters: Parameters) -> int:
+        """The large file, removed before the small ones are made; a block for each of those at least."""
+        wanted = _checked(parameters)
+        return max(int(wanted.file_bytes), wanted.small_files * (int(wanted.small_file_bytes) + 8192))
+
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+        """``-r``: half of the file's size, for it refuses a file below twice the memory; ``-z``: the same order."""
+        wanted = _checked(parameters)
+        mebibytes = int(wanted.file_bytes) // _MIB
+        small = f"{wanted.small_files // _FILES_UNIT}:{int(wanted.small_file_bytes)}:{int(wanted.small_file_bytes)}"
+        return [
+            "bonnie++", "-q", "-f", "-d", bench.data.path, "-s", f"{mebibytes}:{int(wanted.chunk_bytes)}",
+            "-n", small if wanted.small_files else "0", "-r", str(mebibytes // 2), "-u", "root", "-m", "guest",
+            "-z", "1",
+        ]  # fmt: skip
+
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+        """Nothing: it makes its files itself, and the data directory is empty."""
+        del bench, parameters
+        return None
+
+    def figures(self, said: Said) -> dict[str, Any]:
+        """Its rates and latencies by the guest's clock; none of a step that took less than half a second."""
+        return parse(said.output)
+
+    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+        """What it says that it did, and what it left."""
+        del parameters
+        left = bench.data_state(False).get("files")
+        return _done(figures["file_bytes"], figures["chunk_bytes"], figures["small_files"], left)
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """What was asked for, and nothing left."""
+        wanted = _checked(parameters)
+        return _done(int(wanted.file_bytes), int(wanted.chunk_bytes), wanted.small_files, 0)
+
+
+def parse(output: str) -> dict[str, Any]:
+    """Sizes in bytes, rates in B/s and 1/s, latencies in ns from the line of values; ValueError where there is none.
+
+    None for what bonnie++ does not tell, because it was over within half a second (``+++++``). ValueError too for a
+    report with per-character tests.
+    """
+    line = next((line for line in output.splitlines() if line.startswith(f"{_FORMAT},")), "")
+    fields = line.split(",")
+    if len(fields) != _FIELDS:
+        raise ValueError(f"no line of {_FIELDS} values in format {_FORMAT}: {output[-80:]!r}")
+    if fields[_PUTC] or fields[_GETC]:
+        raise ValueError("the per-character tests were not left out")
+    return {
+        "version": fields[1],
+        "file_bytes": _size(fields[5]),
+        "chunk_bytes": _size(fields[6]) if fields[6] else _DEFAULT_CHUNK_BYTES,
+        "small_files": int(fields[21]) * _FILES_UNIT if fields[21] else 0,
+        **{name: _rate(fields[place], unit) for place, (name, unit) in _RATES.items()},
+        **{name: _latency(fields[place]) for place, name in _LATENCIES.items()},
+    }
+
+
+def _rate(text: str, unit: int) -> float | None:
+    return None if not text or _TOO_QUICK.match(text) else float(text) * unit
+
+
+def _latency(text: str) -> int | None:
+    match = re.fullmatch(r"(\d+)(us|ms|s)", text)
+    if match is None and text and not _TOO_QUICK.match(text):
+        raise ValueError(f"{text!r} is no latency")
+    return int(match[1]) * _UNITS_NS[match[2]] if match else None
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"(\d+)([kKMGT]?)", text)
+    if match is None:
+        raise ValueError(f"{text!r} is no size")
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def _done(file_bytes: int, chunk_bytes: int, small_files: int, left: int | None) -> str:
+    return f"{file_bytes} bytes by {chunk_bytes}, {small_files} files, {left} left"
+
+
+def _checked(parameters: Parameters) -> BonnieParameters:
+    if not isinstance(parameters, BonnieParameters):
+        raise TypeError("BonnieParameters expected")
+    return parameters

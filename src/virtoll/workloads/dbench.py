@@ -1,0 +1,107 @@
+"""dbench: the file operations of a file server's clients, replayed (Camargos et al. 2008, Figure 5). Disk, metadata.
+
+It ends by a clock and not by its work, and that is the guest's: its throughput stands beside the duration between the
+marks, whose disagreement is the guest's clock error. Figures: what dbench 4 prints at its end.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import Bench, Metric
+from virtoll.workloads.on_disk import RATE, DiskWorkload
+from virtoll.workloads.programs import Said
+
+_LOAD = "/usr/share/dbench/client.txt"
+_CLIENT_BYTES = 32 * 2**20
+_OPERATION = re.compile(r"^ (\w+) +(\d+) +([0-9.]+) +([0-9.]+)$", re.MULTILINE)
+_THROUGHPUT = re.compile(
+    r"^Throughput ([0-9.]+) MB/sec .*?(\d+) clients +(\d+) procs +max_latency=([0-9.]+) ms", re.MULTILINE
+)
+_NEEDED = ("NTCreateX", "WriteX", "ReadX", "Flush")
+
+
+class DbenchParameters(Parameters):
+    """``clients`` at once for ``seconds``: quick 1 for 3 s, the paper's 100 for 300 s.
+
+    ``synced``: every write is flushed (``-F``); the paper's are not, but for the load's own flushes.
+    """
+
+    clients: int = Field(default=1, ge=1, le=10_000)
+    seconds: int = Field(default=3, ge=2, le=86_400)
+    synced: bool = False
+
+
+class Dbench(DiskWorkload):
+    """The check value: how many clients ran, and that each kind of work was done."""
+
+    name: ClassVar[str] = "dbench"
+    title: ClassVar[str] = "dbench"
+    resource: ClassVar[str] = "disk"
+    parameter_model: ClassVar[type[Parameters]] = DbenchParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (RATE,)
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """As long as it is asked to, and its load file read and its files removed."""
+        wanted = _checked(parameters)
+        return wanted.seconds + 0.5 + 0.05 * wanted.clients
+
+    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+        """Its own time does not grow with the platform's slowdown."""
+        wanted = _checked(parameters)
+        return wanted.seconds + (1.0 + 0.05 * wanted.clients) * slowdown
+
+    def data_bytes(self, parameters: Parameters) -> int:
+        """A client's files take up to 32 MiB."""
+        return _checked(parameters).clients * _CLIENT_BYTES
+
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+        """The paper's command, with the load file that Debian ships."""
+        wanted = _checked(parameters)
+        flush = ["-F"] if wanted.synced else []
+        return [
+            "dbench", "-t", str(wanted.seconds), "-D", bench.data.path, "-c", _LOAD, *flush, str(wanted.clients),
+        ]  # fmt: skip
+
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+        """Nothing: it makes its files itself, and the data directory is empty."""
+        del bench, parameters
+        return None
+
+    def figures(self, said: Said) -> dict[str, Any]:
+        """Throughput, the number of each operation, latencies; all by the guest's clock."""
+        return parse(said.output)
+
+    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+        """What it says that it did."""
+        del bench, parameters
+        missing = [name for name in _NEEDED if not figures["operations"].get(name)]
+        return f"{figures['clients']} clients, without: {', '.join(missing) or 'nothing'}"
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """All clients, every kind of work."""
+        return f"{_checked(parameters).clients} clients, without: nothing"
+
+
+def parse(output: str) -> dict[str, Any]:
+    """Throughput in B/s (dbench's MB are 10^6 bytes), counts of operations, longest latency in ns; or ValueError."""
+    total = _THROUGHPUT.search(output)
+    operations = {match[1]: int(match[2]) for match in _OPERATION.finditer(output)}
+    if total is None or not operations:
+        raise ValueError(f"no line with its throughput, or no operations: {output[-80:]!r}")
+    return {
+        "bytes_per_second": float(total[1]) * 1e6,
+        "clients": int(total[2]),
+        "latency_longest_ns": round(float(total[4]) * 1e6),
+        "operations": operations,
+    }
+
+
+def _checked(parameters: Parameters) -> DbenchParameters:
+    if not isinstance(parameters, DbenchParameters):
+        raise TypeError("DbenchParameters expected")
+    return parameters

@@ -1,0 +1,142 @@
+"""dd, two ways (Camargos et al. 2008, Figures 2 and 6): a disc's image copied on one file system, and zeros to nowhere.
+
+The commands are the paper's, with dd's own block of 512 bytes: for the copy two system calls for each of them, for the
+zeros nothing but system calls. Figures: what dd says of itself, by the guest's clock.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Literal
+
+from pydantic import ByteSize, Field, ValidationInfo, field_validator
+
+from virtoll.agent import Caller
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import DURATION, Bench, Metric
+from virtoll.workloads.on_disk import RATE, DiskWorkload
+from virtoll.workloads.programs import Said, run
+
+_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
+_LARGE_BLOCK = 65536
+_RECORDS = re.compile(r"^(\d+)\+(\d+) records (in|out)$", re.MULTILINE)
+_COPIED = re.compile(r"^(\d+) bytes(?: \(.*?\))? copied, ([0-9.e+-]+) s, ", re.MULTILINE)
+_NATIVE_BLOCKS_PER_SECOND = 6e5
+
+
+class DdParameters(Parameters):
+    """``source``: ``image`` copies a file of packed data, ``zeros`` reads /dev/zero and writes /dev/null.
+
+    ``size_bytes``: quick 32 MiB; the paper's 433 MiB of image and 60 GB (117187560 blocks) of zeros. A multiple of
+    64 KiB for the image. ``synced``: the copy is flushed before the end mark; the paper's command does not.
+    """
+
+    source: Literal["image", "zeros"] = "image"
+    block_bytes: ByteSize = Field(default=ByteSize(512), ge=1, le=2**30)
+    size_bytes: ByteSize = Field(default=ByteSize(32 * 2**20), ge=1, le=2**44)
+    synced: bool = False
+
+    @field_validator("size_bytes")
+    @classmethod
+    def _is_whole(cls, value: int, information: ValidationInfo) -> int:
+        block = information.data.get("block_bytes", 1)
+        if value % block != 0:
+            raise ValueError("must be a multiple of block_bytes")
+        if information.data.get("source") == "image" and value % _LARGE_BLOCK != 0:
+            raise ValueError("must be a multiple of 64 KiB for source: image")
+        return value
+
+
+class Dd(DiskWorkload):
+    """The check value: for an image the SHA-256 of the copy, which must be its source's; for zeros dd's count."""
+
+    name: ClassVar[str] = "dd"
+    title: ClassVar[str] = "dd"
+    resource: ClassVar[str] = "disk"
+    parameter_model: ClassVar[type[Parameters]] = DdParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE)
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 600 000 blocks a second."""
+        wanted = _checked(parameters)
+        return wanted.size_bytes / wanted.block_bytes / _NATIVE_BLOCKS_PER_SECOND
+
+    def data_bytes(self, parameters: Parameters) -> int:
+        """The image and its copy; nothing for zeros."""
+        wanted = _checked(parameters)
+        return 2 * int(wanted.size_bytes) if wanted.source == "image" else 0
+
+    def settle(self, bench: Bench) -> dict[str, Any] | None:
+        """Zeros touch no disk: their state is that of a guest without a data directory."""
+        return super().settle(bench) or None
+
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+        """``dd if=... of=...``, with the block size written out."""
+        wanted = _checked(parameters)
+        flush = ["conv=fsync"] if wanted.synced else []
+        if wanted.source == "zeros":
+            count = int(wanted.size_bytes) // int(wanted.block_bytes)
+            return ["dd", "if=/dev/zero", "of=/dev/null", f"bs={int(wanted.block_bytes)}", f"count={count}"]
+        image, copy = _files(bench)
+        return ["dd", f"if={image}", f"of={copy}", f"bs={int(wanted.block_bytes)}", *flush]
+
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+        """Make the image: the kernel's source as Debian packs it, as often as is needed; returns its hash."""
+        wanted = _checked(parameters)
+        if wanted.source == "zeros":
+            return f"{int(wanted.size_bytes)} bytes"
+        seconds, guest, (image, _) = self.deadline_seconds(parameters), bench.guest, _files(bench)
+        left = int(wanted.size_bytes)
+        whole = int(run(guest, ["stat", "--format=%s", _SOURCE])) // _LARGE_BLOCK * _LARGE_BLOCK
+        while left > 0:
+            portion = min(left, whole)
+            append = [f"bs={_LARGE_BLOCK}", f"count={portion // _LARGE_BLOCK}", "oflag=append", "conv=notrunc"]
+            run(guest, ["dd", f"if={_SOURCE}", f"of={image}", *append, "status=none"], seconds)
+            left -= portion
+        return _sha256(guest, image, seconds)
+
+    def figures(self, said: Said) -> dict[str, Any]:
+        """Blocks and bytes; seconds and rate by the guest's clock."""
+        return parse(said.complaints)
+
+    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+        """The copy's hash, or dd's own count."""
+        if _checked(parameters).source == "zeros":
+            return f"{figures['bytes']} bytes"
+        return _sha256(bench.guest, _files(bench)[1], self.deadline_seconds(parameters))
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """Known once the image is made."""
+        del parameters
+        return None
+
+
+def parse(complaints: str) -> dict[str, Any]:
+    """Blocks, bytes, seconds and B/s from what GNU dd says on standard error; ValueError where it does not.
+
+    `65536+0 records in`, `65536+0 records out`, `33554432 bytes (34 MB, 32 MiB) copied, 0.15 s, 224 MB/s`
+    """
+    records = {match[3]: (int(match[1]), int(match[2])) for match in _RECORDS.finditer(complaints)}
+    copied = _COPIED.search(complaints)
+    if set(records) != {"in", "out"} or copied is None:
+        raise ValueError(f"no records in and out, or no bytes copied: {complaints[:80]!r}")
+    bytes_, seconds = int(copied[1]), float(copied[2])
+    return {
+        "blocks_in": records["in"][0], "partial_in": records["in"][1],
+        "blocks_out": records["out"][0], "partial_out": records["out"][1],
+        "bytes": bytes_, "seconds": seconds, "bytes_per_second": bytes_ / seconds if seconds > 0 else None,
+    }  # fmt: skip
+
+
+def _files(bench: Bench) -> tuple[str, str]:
+    return f"{bench.data.path}/virtoll-image", f"{bench.data.path}/virtoll-copy"
+
+
+def _sha256(guest: Caller, file: str, seconds: float) -> str:
+    return run(guest, ["sha256sum", file], seconds).split()[0]
+
+
+def _checked(parameters: Parameters) -> DdParameters:
+    if not isinstance(parameters, DdParameters):
+        raise TypeError("DdParameters expected")
+    return parameters

@@ -1,0 +1,167 @@
+"""fio: reading and writing one file in blocks, in order or at random. Disk, block layer, system calls.
+
+Stands for random reading, writing and both in a file of 5 GB at 32 KB (Suresh and Kannan 2014, 4.4.2, Figure 4), which
+no test of bonnie++ is by itself. The work is given and the time is measured. Source of the figures: fio's own JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, ClassVar, Literal
+
+from pydantic import ByteSize, Field, ValidationInfo, field_validator
+
+from virtoll.errors import GuestCannot
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import DURATION, Bench, Metric, Needs
+from virtoll.workloads.on_disk import OPERATIONS, RATE, DiskWorkload, require_direct
+from virtoll.workloads.programs import Said, attempt, run
+
+_FILE = "virtoll-fio"
+_ABSENT = re.compile(r"not implemented|not permitted|not supported|not loadable|err(or)?=(38|1|95)\b", re.IGNORECASE)
+_NATIVE_OPERATIONS_PER_SECOND = 8e3
+_NATIVE_BYTES_PER_SECOND = 2e8
+
+
+class FioParameters(Parameters):
+    """``pattern``: fio's ``rw``. ``size_bytes``: of the file, all of which is read or written once.
+
+    Quick 16 MiB at 4 KiB; Suresh and Kannan's 5 GB at 32 KiB, ``randread``, ``randwrite`` and ``randrw``. ``synced``:
+    what was written is flushed to the disk before the end mark. ``depth``: requests at once, of asynchronous engines.
+    ``direct``: past the guest's page cache.
+    """
+
+    pattern: Literal["read", "write", "randread", "randwrite", "readwrite", "randrw"] = "randread"
+    size_bytes: ByteSize = Field(default=ByteSize(16 * 2**20), ge=4096, le=2**40)
+    block_bytes: ByteSize = Field(default=ByteSize(4096), ge=512, le=2**26, validate_default=True)
+    engine: Literal["psync", "sync", "libaio", "io_uring"] = "psync"
+    depth: int = Field(default=1, ge=1, le=1024)
+    direct: bool = False
+    synced: bool = True
+
+    @field_validator("block_bytes")
+    @classmethod
+    def _fits(cls, value: int, information: ValidationInfo) -> int:
+        size = information.data.get("size_bytes")
+        if size is not None and size % value != 0:
+            raise ValueError("size_bytes must be a multiple of it")
+        return value
+
+    @field_validator("depth")
+    @classmethod
+    def _is_asynchronous(cls, value: int, information: ValidationInfo) -> int:
+        if value > 1 and information.data.get("engine") in ("psync", "sync"):
+            raise ValueError("more than 1 is for engine: libaio and engine: io_uring")
+        return value
+
+
+class Fio(DiskWorkload):
+    """The check value is how many bytes fio read and wrote, and its error count."""
+
+    name: ClassVar[str] = "fio"
+    title: ClassVar[str] = "fio"
+    resource: ClassVar[str] = "disk"
+    parameter_model: ClassVar[type[Parameters]] = FioParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE, OPERATIONS)
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """The slower of 8 000 requests and 200 MB a second, and as much for laying the file out."""
+        wanted = _checked(parameters)
+        requests = wanted.size_bytes / wanted.block_bytes / _NATIVE_OPERATIONS_PER_SECOND
+        return 0.3 + requests + 2 * wanted.size_bytes / _NATIVE_BYTES_PER_SECOND
+
+    def data_bytes(self, parameters: Parameters) -> int:
+        """The file."""
+        return int(_checked(parameters).size_bytes)
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """Room, the engine, and O_DIRECT that is heeded."""
+        wanted = _checked(parameters)
+        features = {"io-uring"} if wanted.engine == "io_uring" else set()
+        features |= {"direct-io"} if wanted.direct else set()
+        return Needs(data_bytes=self.data_bytes(parameters), features=frozenset(features))
+
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+        """All of the file once. The page cache was emptied before: fio's own way (``invalidate``) is switched off."""
+        return _command(bench, _checked(parameters))
+
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+        """Try what the guest may lack, then lay the file out, whatever the pattern: its blocks are there already."""
+        wanted = _checked(parameters)
+        if wanted.direct:
+            require_direct(bench)
+        if wanted.engine in ("libaio", "io_uring"):
+            _require_engine(bench, wanted)
+        run(bench.guest, [*_command(bench, wanted), "--create_only=1"], self.deadline_seconds(parameters))
+        return None
+
+    def figures(self, said: Said) -> dict[str, Any]:
+        """Bytes, requests, rates and latencies by the guest's clock."""
+        return parse(said.output)
+
+    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+        """What fio counted."""
+        del bench, parameters
+        return f"{figures['read_bytes'] + figures['written_bytes']} bytes, error {figures['error']}"
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """All of the file."""
+        return f"{int(_checked(parameters).size_bytes)} bytes, error 0"
+
+
+def parse(output: str) -> dict[str, Any]:
+    """Figures of fio 3's only job: bytes, requests, B/s, 1/s, ns; ValueError where it is no such report.
+
+    What fio says before its report is left out; latencies are of reading and writing together where both were done.
+    """
+    start = output.find("{\n")
+    try:
+        found, _ = json.JSONDecoder().raw_decode(output[max(start, 0) :])
+        (job,) = found["jobs"]
+        sides = [job[side] for side in ("read", "write") if job[side]["total_ios"]]
+        requests = sum(side["total_ios"] for side in sides)
+        return {
+            "bytes_per_second": sum(side["bw_bytes"] for side in sides),
+            "operations_per_second": sum(side["iops"] for side in sides),
+            "read_bytes": job["read"]["io_bytes"],
+            "written_bytes": job["write"]["io_bytes"],
+            "requests": requests,
+            "error": job["error"],
+            "latency_mean_ns": sum(s["lat_ns"]["mean"] * s["total_ios"] for s in sides) / requests
+            if requests
+            else None,
+            "latency_p99_ns": max((s["clat_ns"].get("percentile", {}).get("99.000000", 0) for s in sides), default=0)
+            or None,
+            "runtime_ms": job["job_runtime"],
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"it is no report of fio 3 in JSON ({type(error).__name__}: {error})") from error
+
+
+def _command(bench: Bench, wanted: FioParameters) -> list[str]:
+    return [
+        "fio", "--name=virtoll", f"--filename={bench.data.path}/{_FILE}", f"--rw={wanted.pattern}",
+        f"--size={int(wanted.size_bytes)}", f"--bs={int(wanted.block_bytes)}", f"--ioengine={wanted.engine}",
+        f"--iodepth={wanted.depth}", f"--direct={int(wanted.direct)}", f"--end_fsync={int(wanted.synced)}",
+        "--overwrite=1", "--fallocate=none", "--invalidate=0", "--randseed=1", "--thread", "--eta=never",
+        "--output-format=json",
+    ]  # fmt: skip
+
+
+def _require_engine(bench: Bench, wanted: FioParameters) -> None:
+    """One block by the engine; ``GuestCannot`` where the guest's kernel has it not, or a filter forbids it."""
+    file = f"{bench.data.path}/virtoll-engine"
+    block = {"pattern": "write", "size_bytes": wanted.block_bytes, "depth": 1}
+    argv = [word for word in _command(bench, wanted.model_copy(update=block)) if not word.startswith("--filename=")]
+    said = attempt(bench.guest, [*argv, f"--filename={file}"])
+    run(bench.guest, ["rm", "-f", file])
+    lines = [line.strip() for line in f"{said.complaints}\n{said.output}".splitlines() if _ABSENT.search(line)]
+    if said.status != 0 and lines:
+        raise GuestCannot(f"this guest has no {wanted.engine}: {lines[0][:200]}; choose engine: psync")
+
+
+def _checked(parameters: Parameters) -> FioParameters:
+    if not isinstance(parameters, FioParameters):
+        raise TypeError("FioParameters expected")
+    return parameters

@@ -1,0 +1,80 @@
+"""ZFG, zero file generator (Mattos et al. 2012, IV.C): a file of zeros written ten times. Disk: continuous writing.
+
+Between two rounds other data are written and flushed, as the paper does, "to guarantee that the time elapsed in each
+round is actually the time spent by the virtual machine to write the file on the disk" and not into a buffer of the
+hypervisor's. The tool was never published; this is the agent's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic import ByteSize, Field
+
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs, TimedJobWorkload
+from virtoll.workloads.on_disk import RATE
+
+_NATIVE_BYTES_PER_SECOND = 2e8
+
+
+class ZfgParameters(Parameters):
+    """``rounds`` times a file of ``size_bytes``: quick 3 x 32 MiB, the paper's 10 x 2 GB.
+
+    ``dump_bytes``: what is written between two rounds; the paper does not say how much. ``synced``: each round ends
+    with ``fsync``, as part of its time; the paper does not say so.
+    """
+
+    size_bytes: ByteSize = Field(default=ByteSize(32 * 2**20), ge=1, le=2**40)
+    rounds: int = Field(default=3, ge=1, le=1000)
+    dump_bytes: ByteSize = Field(default=ByteSize(8 * 2**20), ge=1, le=2**40)
+    synced: bool = True
+
+
+class Zfg(TimedJobWorkload):
+    """The check value is the number of rounds, and of zeros that are read back from the last one."""
+
+    name: ClassVar[str] = "zfg"
+    job: ClassVar[str] = "zfg"
+    title: ClassVar[str] = "ZFG"
+    resource: ClassVar[str] = "disk"
+    parameter_model: ClassVar[type[Parameters]] = ZfgParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE)
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 200 MB/s, written and flushed."""
+        wanted = _checked(parameters)
+        return wanted.rounds * (wanted.size_bytes + wanted.dump_bytes) / _NATIVE_BYTES_PER_SECOND
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """Room for one round and the dump."""
+        wanted = _checked(parameters)
+        return Needs(data_bytes=int(wanted.size_bytes) + int(wanted.dump_bytes))
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """All rounds, and nothing but zeros in a file of that size."""
+        wanted = _checked(parameters)
+        return f"{wanted.rounds} rounds, {int(wanted.size_bytes)} zeros"
+
+    def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
+        """Where to write, too."""
+        return {**super().job_parameters(bench, parameters), "path": bench.data.path}
+
+    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+        """The rounds between the marks; ``bytes_per_second`` is over their times alone, by the guest's clock."""
+        state = bench.data_state(True)
+        measured = super().measure(bench, parameters)
+        result = dict(measured.result or {})
+        rounds = [write + sync for write, sync in zip(result["write_ns"], result["sync_ns"], strict=True)]
+        taken = sum(rounds)
+        rate = len(rounds) * result["size_bytes"] / (taken * 1e-9) if taken > 0 else None
+        mean = taken / len(rounds) if rounds else None
+        result |= {"figures": {"bytes_per_second": rate, "round_mean_ns": mean}, "state": state}
+        return replace(measured, result=result)
+
+
+def _checked(parameters: Parameters) -> ZfgParameters:
+    if not isinstance(parameters, ZfgParameters):
+        raise TypeError("ZfgParameters expected")
+    return parameters

@@ -1,0 +1,143 @@
+"""The data directory in real guests: on the host's disk, empty and cold at each trial's start, gone with the guest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from tests.support import guests
+from tests.support.guests import Connected
+
+from virtoll.data_directory import find_room
+from virtoll.errors import AgentError, GuestError
+from virtoll.ground import Ground
+from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import DATA_PATH, data_by
+from virtoll.workloads import WORKLOADS
+from virtoll.workloads.base import Measurement
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+MIB = 2**20
+ROOM_BYTES = 16 * MIB
+QUICK = ["netns", "runc"]
+SLOW = ["runsc-systrap", "nspawn", "lxc", "podman", "uml-raw", "qemu-tcg"]
+ALIKE = ["native", "crun", "docker", "qemu-tcg-disk"]  # tried with VIRTOLL_TEST_ALL_DATA=1
+ALL = [*SLOW, *(ALIKE if os.environ.get("VIRTOLL_TEST_ALL_DATA") else [])]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    """The lab's ground."""
+    with guests.ground() as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=[*QUICK, *(pytest.param(kind, marks=pytest.mark.slow) for kind in ALL)])
+def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+    """A guest with a data directory."""
+    started = guests.start(request.param, ground, data_bytes=ROOM_BYTES)
+    yield started
+    started.guest.stop()
+
+
+def write(live: Connected, name: str, kibibytes: int) -> None:
+    """Write a file in the guest, and flush it."""
+    argv = ["/bin/dd", "if=/dev/urandom", f"of={DATA_PATH}/{name}", "bs=1024", f"count={kibibytes}", "conv=fsync"]
+    fields = {"timeout_ns": 60 * 10**9, "limit_bytes": 4096}
+    answer = live.bench.guest.call("exec", deadline_seconds=70.0, argv=argv, **fields)
+    assert answer["status"] == 0, answer
+
+
+def zfg(live: Connected) -> Measurement:
+    """A small trial of ZFG."""
+    workload = WORKLOADS["zfg"]
+    parameters = workload.parameter_model.model_validate({"size_bytes": MIB, "rounds": 2, "dump_bytes": 100_000})
+    return workload.measure(live.emptied(), parameters)
+
+
+def test_a_trial_finds_it_empty_cold_and_on_the_hosts_disk(live: Connected) -> None:
+    assert live.data is not None
+    room, host = live.data.room, live.data.room.file_system
+    bench = live.emptied()
+    assert bench.data.path == DATA_PATH
+    assert bench.data.file_system not in ("", "tmpfs", "rootfs")
+    expected = f"the host's disk ({host})" if room.on_disk else f"the host's memory ({host})"
+    assert bench.data.reach == expected
+    write(live, "first", 300)
+    warm = bench.data_state(False)
+    assert (warm["files"], warm["file_bytes"], warm["page_cache"]) == (1, 300 * 1024, "warm")
+    if room.on_disk:
+        cold = bench.data_state(True)
+        assert (cold["page_cache"], cold["resident_on_host_bytes"]) == ("cold", 0)
+        assert cold["files"] == 1
+    write(live, "second", 5)
+    again = live.emptied().data_state(False)
+    assert (again["files"], again["file_bytes"], again["resident_in_guest_bytes"] or 0) == (0, 0, 0)
+    assert again["page_cache"] in ("cold", "warm on the host"), "the file system's own blocks may be there"
+    assert again["free_bytes"] >= ROOM_BYTES
+
+
+def test_what_is_written_in_the_guest_is_on_the_host(live: Connected) -> None:
+    assert live.data is not None
+    room = live.data.room
+    live.emptied()
+    before = sum(live.data.room.allocated())
+    write(live, "file", 4096)
+    assert sum(room.allocated()) - before >= 4 * MIB
+    live.emptied()
+    assert sum(room.allocated()) - before < MIB, "what a trial leaves does not make the next one's disk another"
+
+
+def test_zfg_is_right_twice(live: Connected) -> None:
+    for _ in range(2):
+        measured = zfg(live)
+        assert measured.problem is None
+        assert measured.result is not None
+        assert len(measured.result["sync_ns"]) == 2
+        assert measured.result["state"]["files"] == 0
+        assert measured.result["figures"]["bytes_per_second"] > 0
+
+
+def test_only_the_data_directory_is_ever_emptied(live: Connected) -> None:
+    for path in ("/", "/usr", "/no/such"):
+        with pytest.raises(AgentError, match="nothing is mounted on"):
+            live.bench.guest.call("data", path=path, empty=True, evict=True, trim=False)
+
+
+def test_it_is_gone_with_the_guest(ground: Ground) -> None:
+    live = guests.start("netns", ground, data_bytes=ROOM_BYTES)
+    assert live.data is not None
+    folder = live.data.room.folder
+    assert folder is not None
+    write(live, "file", 1)
+    assert [path.name for path in folder.iterdir()] == ["file"]
+    live.guest.stop()
+    assert not folder.exists()
+
+
+def test_platforms_that_carry_none_say_so(ground: Ground) -> None:
+    carrying = {name for name, kind in PLATFORMS.items() if data_by(kind) is not None}
+    assert {"native", "netns", "runc", "runsc", "podman", "docker", "lxc", "nspawn", "uml", "qemu-tcg"} <= carrying
+    assert not carrying & {"xen", "libvirt", "esxi", "ssh", "firecracker", "openvz", "fake", "virtualbox"}
+    for name in ("xen", "fake"):
+        room, refusal = find_room(PLATFORMS[name], ground.site, ROOM_BYTES, 0)
+        assert room is None
+        assert (
+            refusal == f"{name} carries no data directory on its host's disk; choose another platform for this workload"
+        )
+    assert find_room(PLATFORMS["xen"], ground.site, 0, 0) == (None, None)
+    room, refusal = find_room(PLATFORMS["netns"], ground.site, 2**60, 0)
+    assert room is None
+    assert refusal is not None
+    assert "make room there" in refusal
+
+
+def test_a_guest_without_one_goes_on(ground: Ground) -> None:
+    live = guests.start("netns", ground)
+    assert live.bench.data.reach == "the guest's memory"
+    assert live.bench.data_state(True) == {}
+    with pytest.raises(GuestError, match="nothing is mounted on"):
+        live.bench.guest.call("data", path=DATA_PATH, empty=False, evict=False, trim=False)
+    live.guest.stop()

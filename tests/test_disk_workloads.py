@@ -1,0 +1,327 @@
+"""Workloads in the data directory: parsers on what the real tools printed, known traps, wrong runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from tests.test_program_workloads import Guest
+
+from virtoll.agent import Answer, ChannelMark
+from virtoll.errors import GuestCannot
+from virtoll.experiment import Parameters
+from virtoll.timekeeper import Timekeeper
+from virtoll.workloads import WORKLOADS, bonnie, dbench, dd, fio
+from virtoll.workloads.base import Bench, DataDirectory, Measurement
+
+MIB = 2**20
+RECORDED = Path(__file__).parent / "recorded"
+# bonnie++ 2.00a, dbench 4.00 and GNU dd 9.1 of Debian 12, from the image full.
+BONNIE_QUICK = (
+    "1.98,2.00a,guest,1,1,64M,,8192,5,,,+++++,+++,+++++,+++,,,+++++,+++,+++++,+++,1,1024,,,4,+++++,+++,+++++,+++,+++++,"
+    "+++,+++++,+++,+++++,+++,+++++,+++,,147us,94us,,2597us,2882us,416us,66us,241us,241us,24us,200us\n"
+)
+DBENCH = """dbench version 4.00 - Copyright Andrew Tridgell 1999-2004
+
+Running for 3 seconds with load '/usr/share/dbench/client.txt' and minimum warmup 0 secs
+failed to create barrier semaphore 
+0 of 1 processes prepared for launch   0 sec
+1 of 1 processes prepared for launch   0 sec
+releasing clients
+   1    160195   881.46 MB/sec  execute   1 sec  latency 2.584 ms
+   1    325273   884.36 MB/sec  execute   2 sec  latency 6.233 ms
+   1  cleanup   3 sec
+   0  cleanup   3 sec
+
+ Operation      Count    AvgLat    MaxLat
+ ----------------------------------------
+ NTCreateX      83313     0.003     0.427
+ Close          61261     0.000     1.176
+ WriteX         41884     0.005     0.155
+ ReadX         130364     0.001     0.182
+ Flush           5843     0.219    23.483
+
+Throughput 884.36 MB/sec  1 clients  1 procs  max_latency=6.233 ms
+"""  # noqa: W291 - as it was printed
+DD_COPY = """16384+0 records in
+16384+0 records out
+8388608 bytes (8.4 MB, 8.0 MiB) copied, 0.0963888 s, 87.0 MB/s
+"""
+DD_SMALL = "1+0 records in\n1+0 records out\n512 bytes copied, 3.6994e-05 s, 13.8 MB/s\n"
+
+
+def test_bonnies_line_of_a_run_that_was_over_too_soon_has_no_rates() -> None:
+    found = bonnie.parse("what it says before\n" + BONNIE_QUICK)
+    assert (found["file_bytes"], found["chunk_bytes"], found["small_files"]) == (64 * MIB, 8192, 1024)
+    assert {value for name, value in found.items() if name.endswith("per_second")} == {None}
+    assert found["write_latency_ns"] == 147_000
+    assert found["read_latency_ns"] == 2_597_000
+    assert found["random_delete_latency_ns"] == 200_000
+
+
+def test_a_report_with_per_character_tests_is_refused() -> None:
+    fields = BONNIE_QUICK.split(",")
+    fields[9:11] = ["123", "99"]
+    with pytest.raises(ValueError, match="per-character tests were not left out"):
+        bonnie.parse(",".join(fields))
+
+
+@pytest.mark.parametrize("text", ["", "1.97" + BONNIE_QUICK[4:], BONNIE_QUICK.replace(",147us", "")])
+def test_another_line_than_bonnies_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no line of 50 values in format 1\.98"):
+        bonnie.parse(text)
+
+
+def test_per_character_tests_are_never_asked_for() -> None:
+    model = WORKLOADS["bonnie"].parameter_model
+    for parameters in ({}, {"small_files": 0}, {"file_bytes": "5GiB", "chunk_bytes": "32KiB"}):
+        argv = bonnie.Bonnie().command(bench(Guest({}, {})), model.model_validate(parameters))
+        assert "-f" in argv
+        size, ram = argv[argv.index("-s") + 1].split(":")[0], argv[argv.index("-r") + 1]
+        assert int(size) == 2 * int(ram), "it refuses a file below twice the memory"
+
+
+def test_dbenchs_report() -> None:
+    found = dbench.parse(DBENCH)
+    assert found["bytes_per_second"] == pytest.approx(884.36e6)
+    assert found["operations"] == {"NTCreateX": 83313, "Close": 61261, "WriteX": 41884, "ReadX": 130364, "Flush": 5843}
+    assert (found["clients"], found["latency_longest_ns"]) == (1, 6_233_000)
+    with pytest.raises(ValueError, match="no line with its throughput"):
+        dbench.parse(DBENCH[: DBENCH.index("Throughput")])
+
+
+def test_dds_report() -> None:
+    found = dd.parse(DD_COPY)
+    assert (found["blocks_in"], found["blocks_out"], found["bytes"]) == (16384, 16384, 8 * MIB)
+    assert found["bytes_per_second"] == pytest.approx(8 * MIB / 0.0963888)
+    assert dd.parse(DD_SMALL)["seconds"] == pytest.approx(3.6994e-05)
+    for text in ("", DD_COPY.replace("records out", "records"), DD_COPY.replace(" copied", "")):
+        with pytest.raises(ValueError, match="no records in and out, or no bytes copied"):
+            dd.parse(text)
+
+
+def test_fios_report_with_a_note_before_it() -> None:
+    text = (RECORDED / "fio-randread.txt").read_text()
+    assert text.startswith("note: both iodepth >= 1 and synchronous I/O engine are selected")
+    found = fio.parse(text)
+    assert (found["read_bytes"], found["written_bytes"], found["requests"], found["error"]) == (MIB, 0, 256, 0)
+    assert found["bytes_per_second"] == pytest.approx(found["operations_per_second"] * 4096, rel=0.01)
+    assert 0 < found["latency_mean_ns"] < found["latency_p99_ns"]
+
+
+def test_fios_report_of_reading_and_writing_together() -> None:
+    found = fio.parse((RECORDED / "fio-randrw.txt").read_text())
+    assert found["read_bytes"] + found["written_bytes"] == MIB
+    assert min(found["read_bytes"], found["written_bytes"]) > 0
+    assert found["requests"] == 256
+
+
+@pytest.mark.parametrize("text", ["", "fio: unrecognised option", "{}", '{\n"jobs": []}', '{\n"jobs": [{}]}', "{\n[1"])
+def test_what_is_no_report_of_fios_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no report of fio 3"):
+        fio.parse(text)
+
+
+class State:
+    """The data directory's state as the harness tells it; what it was asked is kept."""
+
+    def __init__(self, files: int = 0, in_guest: int | None = None, on_host: int = 0) -> None:
+        self.told = {"files": files, "resident_in_guest_bytes": in_guest, "resident_on_host_bytes": on_host}
+        self.asked: list[bool] = []
+
+    def __call__(self, evict: bool) -> dict[str, Any]:
+        """What it is."""
+        self.asked.append(evict)
+        return self.told
+
+
+def bench(guest: Guest, state: State | None = None) -> Bench:
+    """A bench with a data directory."""
+    nothing: Any = None
+    keeper = Timekeeper(guest, guest, None, "", 0)
+    directory = DataDirectory("/data", "ext4", "the host's disk (ext4)")
+    return Bench(guest, nothing, keeper, nothing, None, None, iter(()), nothing, directory, state or State())
+
+
+def measure(guest: Guest, name: str, state: State, **given: Any) -> Measurement:
+    """One trial."""
+    parameters: Parameters = WORKLOADS[name].parameter_model.model_validate(given)
+    return WORKLOADS[name].measure(bench(guest, state), parameters)
+
+
+@pytest.mark.parametrize(("left", "right"), [(0, True), (3, False)])
+def test_bonnie_must_have_removed_its_files(left: int, right: bool) -> None:
+    state = State(files=left)
+    measured = measure(Guest({"stdout": BONNIE_QUICK}, {}), "bonnie", state)
+    assert (measured.problem is None) == right
+    assert measured.check is not None
+    assert measured.check["value"] == f"67108864 bytes by 8192, 1024 files, {left} left"
+    assert measured.result is not None
+    assert measured.result["state"] == state.told
+    assert state.asked == [True, False], "cold before, and looked at afterwards"
+
+
+def test_bonnie_must_have_done_what_was_asked_for() -> None:
+    measured = measure(Guest({"stdout": BONNIE_QUICK}, {}), "bonnie", State(), file_bytes="128MiB")
+    assert measured.problem is not None
+    assert "check value is wrong" in measured.problem
+
+
+def test_dbench_must_have_run_all_clients_and_all_kinds_of_work() -> None:
+    assert measure(Guest({"stdout": DBENCH}, {}), "dbench", State()).problem is None
+    for text, clients in ((DBENCH, 2), (DBENCH.replace(" Flush           5843", " Flush              0"), 1)):
+        assert measure(Guest({"stdout": text}, {}), "dbench", State(), clients=clients).problem is not None
+
+
+def copying(copy: str = "abc") -> Guest:
+    """A guest in which dd works; ``copy``: the hash of what it made."""
+    sums = [{"stdout": "abc  /data/virtoll-image\n"}, {"stdout": f"{copy}  /data/virtoll-copy\n"}]
+    others: dict[str, Sequence[dict[str, Any]]] = {
+        "stat": [{"stdout": "137961112\n"}],
+        "dd": [{}] * 4,
+        "sha256sum": sums,
+    }
+    return Guest({"stderr": DD_COPY}, others)
+
+
+@pytest.mark.parametrize(("copy", "right"), [("abc", True), ("def", False)])
+def test_a_copy_must_be_its_source(copy: str, right: bool) -> None:
+    guest = copying(copy)
+    measured = measure(guest, "dd", State(), size_bytes="8MiB")
+    assert (measured.problem is None) == right
+    assert guest.ran[-2] == ["dd", "if=/data/virtoll-image", "of=/data/virtoll-copy", "bs=512", "TIMED"]
+
+
+def test_an_image_larger_than_what_it_is_made_of_is_made_in_portions() -> None:
+    guest = copying()
+    measure(guest, "dd", State(), size_bytes="433MiB")
+    counts = [int(word[6:]) for argv in guest.ran for word in argv if word.startswith("count=")]
+    assert sum(counts) * 65536 == 433 * MIB
+    assert len(counts) == 4
+
+
+def test_zeros_need_no_disk_and_are_counted() -> None:
+    workload, model = WORKLOADS["dd"], WORKLOADS["dd"].parameter_model
+    paper = model.model_validate({"source": "zeros", "size_bytes": 117187560 * 512})
+    assert workload.needs(paper).data_bytes == 0
+    assert workload.needs(model.model_validate({})).data_bytes == 64 * MIB
+    guest = Guest({"stderr": DD_COPY}, {})
+    measured = measure(guest, "dd", State(), source="zeros", size_bytes="8MiB")
+    assert measured.check == {"value": "8388608 bytes", "expected": "8388608 bytes", "ok": True}
+    assert guest.ran == [["dd", "if=/dev/zero", "of=/dev/null", "bs=512", "count=16384", "TIMED"]]
+
+
+def running(engine: Sequence[dict[str, Any]] = (), direct: dict[str, Any] | None = None) -> Guest:
+    """A guest in which fio works, after what ``engine`` says of its engine and ``direct`` of O_DIRECT."""
+    report = (RECORDED / "fio-randrw.txt").read_text()
+    return Guest({"stdout": report}, {"fio": [*engine, {}], "rm": [{}] * 2, "dd": [direct or {}]})
+
+
+def test_fio_must_have_moved_all_bytes() -> None:
+    guest, state = running(), State()
+    assert measure(guest, "fio", state, pattern="randrw", size_bytes="1MiB").problem is None
+    assert state.asked == [True], "cold once the file is laid out"
+    assert [argv[-1] for argv in guest.ran] == ["--create_only=1", "TIMED"]
+    assert measure(running(), "fio", State(), pattern="randrw", size_bytes="2MiB").problem is not None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "fio: pid=12, err=38/file:engines/io_uring.c:1351, func=io_queue_init, error=Function not implemented",
+        "fio: io_queue_init: Operation not permitted",
+    ],
+)
+def test_a_guest_without_io_uring_has_the_trial_skipped_with_its_words(said: str) -> None:
+    guest = running([{"status": 1, "stdout": f"{said}\n"}])
+    with pytest.raises(GuestCannot, match=r"this guest has no io_uring: .*; choose engine: psync") as raised:
+        measure(guest, "fio", State(), engine="io_uring", size_bytes="1MiB")
+    assert raised.value.kind == "unsupported"
+    assert not [argv for argv in guest.ran if argv[-1] == "TIMED"]
+
+
+def test_an_engine_that_works_is_used() -> None:
+    guest = running([{}])
+    measure(guest, "fio", State(), engine="libaio", depth=4, size_bytes="1MiB")
+    assert {"--ioengine=libaio", "--iodepth=4"} <= set(guest.ran[-1])
+
+
+@pytest.mark.parametrize(
+    ("state", "ignored"),
+    [
+        (State(in_guest=None, on_host=MIB), True),  # gVisor: its files are the host's
+        (State(in_guest=None, on_host=0), False),
+        (State(in_guest=MIB, on_host=MIB), True),
+        (State(in_guest=0, on_host=MIB), False),  # QEMU with cache=writeback: past the guest's cache, into the host's
+    ],
+)
+def test_o_direct_that_is_ignored_is_found_out_by_the_page_cache(state: State, ignored: bool) -> None:
+    guest = running()
+    if not ignored:
+        assert measure(guest, "fio", state, direct=True, pattern="randrw", size_bytes="1MiB").problem is None
+        assert "--direct=1" in guest.ran[-1]
+        return
+    with pytest.raises(GuestCannot, match=r"takes O_DIRECT and ignores it: of 1048576 bytes .* 1048576 are in the"):
+        measure(guest, "fio", state, direct=True, size_bytes="1MiB")
+
+
+def test_o_direct_that_is_refused_is_told() -> None:
+    guest = running(direct={"status": 1, "stderr": "dd: failed to open '/data/x': Invalid argument\n"})
+    with pytest.raises(GuestCannot, match="opens no file with O_DIRECT on ext4: dd: failed to open"):
+        measure(guest, "fio", State(), direct=True, size_bytes="1MiB")
+
+
+def test_what_fio_needs_is_declared() -> None:
+    needs = WORKLOADS["fio"].needs(
+        WORKLOADS["fio"].parameter_model.model_validate({"engine": "io_uring", "direct": True})
+    )
+    assert needs.features == {"io-uring", "direct-io"}
+    assert WORKLOADS["fio"].needs(fio.FioParameters()).features == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("fio", {"depth": 4}),
+        ("fio", {"size_bytes": 10_000}),
+        ("dd", {"size_bytes": 1000}),
+        ("dd", {"size_bytes": 66048}),
+        ("bonnie", {"small_files": 100}),
+        ("bonnie", {"file_bytes": "3MiB"}),
+        ("zfg", {"rounds": 0}),
+    ],
+)
+def test_sizes_that_the_tools_cannot_do_are_refused(name: str, given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        WORKLOADS[name].parameter_model.model_validate(given)
+
+
+class Agent(Guest):
+    """Answers the agent's own job."""
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's
+        """The job, and what it was given."""
+        if op != "run":
+            return {}
+        self.given = fields
+        self.channel_marks += (ChannelMark("start", 1000, 1000), ChannelMark("end", 5000, 5000))
+        result = {"size_bytes": 1000, "write_ns": [100, 200], "sync_ns": [300, 400]}
+        return {"guest": {}, "result": result, "check": "2 rounds, 1000 zeros"}
+
+
+@pytest.mark.parametrize(("rounds", "right"), [(2, True), (3, False)])
+def test_zfgs_rate_is_over_its_rounds(rounds: int, right: bool) -> None:
+    guest, state = Agent({}, {}), State()
+    measured = measure(guest, "zfg", state, size_bytes=1000, rounds=rounds, dump_bytes=10)
+    assert guest.given["job"] == "zfg"
+    assert guest.given["parameters"] == {
+        "path": "/data", "size_bytes": 1000, "rounds": rounds, "dump_bytes": 10, "synced": True,
+    }  # fmt: skip
+    assert measured.result is not None
+    assert measured.result["figures"] == {"bytes_per_second": pytest.approx(2e9), "round_mean_ns": 500.0}
+    assert measured.result["state"] == state.told
+    assert (measured.problem is None) == right
+    assert state.asked == [True]
