@@ -5,10 +5,12 @@
 
 mod apart;
 mod away;
+mod background;
 mod channel;
 mod counters;
 mod exec;
 mod facts;
+mod http_load;
 mod init;
 mod job;
 mod marks;

@@ -7,9 +7,16 @@ from virtoll.workloads.base import Workload
 from virtoll.workloads.bzip2 import Bzip2
 from virtoll.workloads.forkwait import ForkWait
 from virtoll.workloads.forward import Forward
+from virtoll.workloads.kernel_compile import KernelCompile
+from virtoll.workloads.mariadb_oltp import MariadbOltp
 from virtoll.workloads.masr import Masr
+from virtoll.workloads.nginx import Nginx
+from virtoll.workloads.nginx_httperf import NginxHttperf
 from virtoll.workloads.superpi import SuperPi
 from virtoll.workloads.sysbench_cpu import SysbenchCpu
 
-_ALL: tuple[Workload, ...] = (Forward(), SuperPi(), Bzip2(), SysbenchCpu(), Masr(), ForkWait())
+_ALL: tuple[Workload, ...] = (
+    Forward(), SuperPi(), Bzip2(), SysbenchCpu(), Masr(), ForkWait(), KernelCompile(), MariadbOltp(), Nginx(),
+    NginxHttperf(),
+)  # fmt: skip
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}
