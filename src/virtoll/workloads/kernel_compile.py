@@ -23,7 +23,8 @@ _MIB = 2**20
 _COMPILED = re.compile(r"^  (?:CC|AS)      (\S+\.o)$", re.MULTILINE)
 # The same bytes whoever builds it, when and where.
 _REPRODUCIBLE = (
-    "KBUILD_BUILD_TIMESTAMP=2023-01-01", "KBUILD_BUILD_USER=virtoll", "KBUILD_BUILD_HOST=guest", "KBUILD_BUILD_VERSION=1",
+    "KBUILD_BUILD_TIMESTAMP=2023-01-01", "KBUILD_BUILD_USER=virtoll", "KBUILD_BUILD_HOST=guest",
+    "KBUILD_BUILD_VERSION=1",
 )  # fmt: skip
 # Of the archive, what the configuration and the directory lib/ need: a twelfth of it.
 _LIB_MEMBERS = (

@@ -38,7 +38,7 @@ class NginxHttperf(ProgramWorkload):
     metrics: ClassVar[tuple[Metric, ...]] = (
         DURATION,
         Metric("replies_per_second", "replies/s", "higher", "figures"),
-        Metric("response_time", "ns", "lower", "figures"),
+        Metric("connection_time_average", "ns", "lower", "figures"),
     )
 
     def native_seconds(self, parameters: Parameters) -> float:

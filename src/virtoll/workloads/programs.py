@@ -132,7 +132,7 @@ def run(guest: Caller, argv: list[str], seconds: float = 60.0, limit_bytes: int 
 def succeeds(guest: Caller, argv: list[str], seconds: float = 60.0) -> bool:
     """Whether a program of the guest ends well."""
     answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **_request(argv, seconds, _LOG_BYTES))
-    return answer["status"] == 0
+    return bool(answer["status"] == 0)
 
 
 def write(guest: Caller, path: str, text: str) -> None:
