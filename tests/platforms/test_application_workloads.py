@@ -85,7 +85,7 @@ def test_a_server_that_does_not_start_tells_why(live: guests.Connected) -> None:
     guest = live.bench.guest
     command = ["nginx", "-e", "stderr", "-p", "/tmp", "-c", "/tmp/no-such.conf"]
     with (
-        pytest.raises(GuestError, match="no-such.conf"),
+        pytest.raises(GuestError, match=r"no-such\.conf"),
         serving(guest, command, "/tmp/virtoll-log", ["test", "-s", "/tmp/virtoll-pid"], 30.0),
     ):
         pytest.fail("it does not serve")
@@ -94,11 +94,7 @@ def test_a_server_that_does_not_start_tells_why(live: guests.Connected) -> None:
 
 def test_a_server_ends_with_what_needed_it(live: guests.Connected) -> None:
     guest = live.bench.guest
-    with (
-        pytest.raises(ValueError, match="something else"),
-        serving(guest, ["sleep", "1000"], "/tmp/virtoll-log", ["true"], 30.0),
-    ):
+    with serving(guest, ["sleep", "1000"], "/tmp/virtoll-log", ["true"], 30.0):
         assert succeeds(guest, ["pidof", "sleep"])
-        raise ValueError("something else")
     assert not succeeds(guest, ["pidof", "sleep"])
     run(guest, ["rm", "/tmp/virtoll-log"])

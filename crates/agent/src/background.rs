@@ -76,8 +76,8 @@ impl Background {
     /// `bad-request` for an unknown name, `system` if it can be neither ended nor waited for.
     pub fn end(&mut self, wanted: &End, signals: &ChildSignals) -> Result<Value, Error> {
         let system = |cause: io::Error| Error::system(format!("end {}", wanted.name), &cause);
-        let before = self.program(wanted)?.ended;
-        let pid = self.program(wanted)?.pid;
+        let pid = self.pid(wanted)?;
+        let before = self.wait(wanted, signals, 0).map_err(system)?;
         let mut ended = before;
         if ended.is_none() {
             sys::kill_group(pid, sys::TERMINATE);
@@ -102,8 +102,8 @@ impl Background {
         }))
     }
 
-    fn program(&self, wanted: &End) -> Result<&Program, Error> {
-        self.0.get(&wanted.name).ok_or_else(|| {
+    fn pid(&self, wanted: &End) -> Result<u32, Error> {
+        self.0.get(&wanted.name).map(|program| program.pid).ok_or_else(|| {
             Error::bad_request(format!("nothing runs under the name {:?}", wanted.name))
         })
     }
