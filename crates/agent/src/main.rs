@@ -5,11 +5,13 @@
 
 mod apart;
 mod away;
+mod background;
 mod channel;
 mod counters;
 mod data;
 mod exec;
 mod facts;
+mod http_load;
 mod init;
 mod job;
 mod marks;

@@ -17,18 +17,15 @@ pub struct Ended {
     pub signal: Option<i32>,
 }
 
-/// Reaps every child that ended; tells how `own` ended if it is among them.
+/// Reaps every child that has ended; their numbers and how they ended.
 ///
 /// # Errors
 /// The wait's.
-pub fn reap(signals: &ChildSignals, own: Option<u32>) -> io::Result<Option<Ended>> {
+pub fn reap(signals: &ChildSignals) -> io::Result<Vec<(u32, Ended)>> {
     signals.clear();
-    let mut told = None;
+    let mut told = Vec::new();
     while let Some(pid) = sys::ended_child()? {
-        let ended = sys::take_child(pid)?;
-        if Some(pid) == own {
-            told = Some(ended);
-        }
+        told.push((pid, sys::take_child(pid)?));
     }
     Ok(told)
 }

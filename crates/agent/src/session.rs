@@ -12,6 +12,7 @@ use virtoll_proto::{
     check_version,
 };
 
+use crate::background::Background;
 use crate::channel::Channel;
 use crate::options::Seat;
 use crate::reap::reap;
@@ -19,7 +20,7 @@ use crate::sys::{self, ChildSignals};
 use crate::terminal::Terminal;
 use crate::timekeeper::Timekeeper;
 use crate::traffic::halves::{self, OpenSink};
-use crate::{counters, data, exec, facts, job, network, path_delay, traffic};
+use crate::{counters, data, exec, facts, http_load, job, network, path_delay, traffic};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const BUILD: &str = env!("VIRTOLL_BUILD");
@@ -45,6 +46,7 @@ pub struct Session {
     terminal: Option<Terminal>,
     timekeeper: Timekeeper,
     sink: Option<OpenSink>,
+    background: Background,
     started: Readings,
     ready_monotonic_ns: u64,
 }
@@ -62,6 +64,7 @@ impl Session {
             terminal: None,
             timekeeper: Timekeeper::default(),
             sink: None,
+            background: Background::default(),
             started,
             ready_monotonic_ns: 0,
         })
@@ -127,11 +130,11 @@ impl Session {
     }
 
     fn reap_children(&mut self) -> io::Result<()> {
-        let own = self.terminal.as_ref().map(Terminal::pid);
-        if let Some(ended) = reap(&self.signals, own)?
-            && let Some(mut terminal) = self.terminal.take()
-        {
-            terminal.finish(&mut self.channel, ended)?;
+        for (pid, ended) in reap(&self.signals)? {
+            self.background.note(pid, ended);
+            if let Some(mut terminal) = self.terminal.take_if(|terminal| terminal.pid() == pid) {
+                terminal.finish(&mut self.channel, ended)?;
+            }
         }
         Ok(())
     }
@@ -180,6 +183,8 @@ impl Session {
             Operation::Network(wanted) => network::apply(&wanted),
             Operation::Run(run) => job::run(request.id, run, &mut self.channel, &self.signals),
             Operation::Exec(command) => exec::run(&command, &self.signals),
+            Operation::Spawn(wanted) => self.background.spawn(&wanted),
+            Operation::End(wanted) => self.background.end(&wanted, &self.signals),
             Operation::Shutdown => Ok(json!({})),
             Operation::Terminal(wanted) => self.open_terminal(&wanted),
             Operation::TerminalInput(input) => self.terminal()?.input(&input.data),
@@ -200,6 +205,10 @@ impl Session {
             Operation::Traffic(wanted) => {
                 self.peer_only("traffic")?;
                 traffic::run(&wanted)
+            }
+            Operation::HttpLoad(wanted) => {
+                self.peer_only("http-load")?;
+                http_load::run(&wanted)
             }
             Operation::Send(wanted) => {
                 self.peer_only("send")?;
@@ -256,7 +265,7 @@ impl Session {
         let mut terminal =
             self.terminal.take().ok_or_else(|| Error::bad_request("no terminal is open"))?;
         terminal
-            .close(&mut self.channel, &self.signals)
+            .close(&mut self.channel, &self.signals, &mut self.background)
             .map_err(|cause| Error::system("terminal-close", &cause))?;
         Ok(json!({}))
     }

@@ -13,6 +13,8 @@ use libc::c_int;
 
 use crate::reap::Ended;
 
+/// Asks a process to end.
+pub const TERMINATE: c_int = libc::SIGTERM;
 /// Ends a process without asking it.
 pub const KILL: c_int = libc::SIGKILL;
 /// Tells a process that its terminal is gone.
@@ -123,6 +125,24 @@ pub fn in_group_of_its_own(command: &mut Command) {
             Ok(())
         });
     }
+}
+
+/// The command's process leads a process group and is killed with this thread, however that ends.
+pub fn in_group_for_life(command: &mut Command) {
+    command.process_group(0);
+    // SAFETY: the closure makes only async-signal-safe calls.
+    unsafe {
+        command.pre_exec(|| {
+            unblock_signals();
+            checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0)).map(drop)
+        });
+    }
+}
+
+/// Has this thread's waits end when they are due, not up to 50 us later.
+pub fn wake_in_time() {
+    // SAFETY: no memory is involved.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
 }
 
 /// The command's process leads a session whose terminal is its standard input.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::{Error, Event, request};
 
+use crate::background::Background;
 use crate::channel::Channel;
 use crate::exec;
 use crate::reap::{Ended, reap};
@@ -102,15 +103,25 @@ impl Terminal {
         channel.event(&Event::TerminalExit { status: ended.status, signal: ended.signal })
     }
 
-    /// Hangs up, kills what does not leave, and tells the end.
+    /// Hangs up, kills what does not leave, and tells the end; `background` is told of its own that ended meanwhile.
     ///
     /// # Errors
     /// The channel's or the wait's.
-    pub fn close(&mut self, channel: &mut Channel, signals: &ChildSignals) -> io::Result<()> {
+    pub fn close(
+        &mut self,
+        channel: &mut Channel,
+        signals: &ChildSignals,
+        background: &mut Background,
+    ) -> io::Result<()> {
         sys::kill_group(self.pid, sys::HANG_UP);
         let mut deadline_ns = monotonic_ns() + HANG_UP_NS;
         loop {
-            if let Some(ended) = reap(signals, Some(self.pid))? {
+            let mut own = None;
+            for (pid, ended) in reap(signals)? {
+                background.note(pid, ended);
+                own = own.or((pid == self.pid).then_some(ended));
+            }
+            if let Some(ended) = own {
                 return self.finish(channel, ended);
             }
             let left_ns = deadline_ns.saturating_sub(monotonic_ns());

@@ -8,11 +8,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::reply::Error;
+pub use background::{End, Spawn};
+pub use http::HttpLoad;
 pub use network::{Interface, Neighbour, Network, Route, Vlan};
 pub use traffic::{
     Backend, Capture, Counters, MixPart, Sink, SinkBackend, SinkFinish, Source, SourceTold, Traffic,
 };
 
+mod background;
+mod http;
 mod network;
 mod traffic;
 
@@ -44,6 +48,8 @@ pub enum Operation {
     Network(Network),
     Run(Run),
     Exec(Exec),
+    Spawn(Spawn),
+    End(End),
     Terminal(Terminal),
     TerminalInput(TerminalInput),
     TerminalResize(TerminalResize),
@@ -59,6 +65,7 @@ pub enum Operation {
     Send(Traffic),
     Counters(Counters),
     Data(Data),
+    HttpLoad(HttpLoad),
 }
 
 /// No fields.
@@ -243,6 +250,8 @@ impl Operation {
             "network" => Self::Network(read(fields)?),
             "run" => Self::Run(read(fields)?),
             "exec" => Self::Exec(read(fields)?),
+            "spawn" => Self::Spawn(read(fields)?),
+            "end" => Self::End(read(fields)?),
             "terminal" => Self::Terminal(read(fields)?),
             "terminal-input" => Self::TerminalInput(read(fields)?),
             "terminal-resize" => Self::TerminalResize(read(fields)?),
@@ -258,6 +267,7 @@ impl Operation {
             "send" => Self::Send(read(fields)?),
             "counters" => Self::Counters(read(fields)?),
             "data" => Self::Data(read(fields)?),
+            "http-load" => Self::HttpLoad(read(fields)?),
             _ => return Err("no such operation in this protocol version".to_owned()),
         })
     }

@@ -13,7 +13,11 @@ from virtoll.workloads.fio import Fio
 from virtoll.workloads.forkwait import ForkWait
 from virtoll.workloads.forward import Forward
 from virtoll.workloads.kernel import KernelOperations
+from virtoll.workloads.kernel_compile import KernelCompile
+from virtoll.workloads.mariadb_oltp import MariadbOltp
 from virtoll.workloads.masr import Masr
+from virtoll.workloads.nginx import Nginx
+from virtoll.workloads.nginx_httperf import NginxHttperf
 from virtoll.workloads.povray import PovRay
 from virtoll.workloads.stream import Stream
 from virtoll.workloads.superpi import SuperPi
@@ -22,6 +26,6 @@ from virtoll.workloads.zfg import Zfg
 
 _ALL: tuple[Workload, ...] = (
     Forward(), SuperPi(), Bzip2(), PovRay(), SysbenchCpu(), Masr(), Stream(), ForkWait(), KernelOperations(),
-    ContextSwitch(), Bonnie(), Zfg(), Dd(), Dbench(), Fio(),
+    ContextSwitch(), Bonnie(), Zfg(), Dd(), Dbench(), Fio(), KernelCompile(), MariadbOltp(), Nginx(), NginxHttperf(),
 )  # fmt: skip
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

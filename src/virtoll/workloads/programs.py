@@ -4,12 +4,16 @@ The program is started with an argument list, without a shell; its marks leave j
 it has ended, so that loading it is part of the duration. What it printed is stored as it is, beside what was read from
 it: the tool's own figure by the guest's clock stands beside the duration by the outside clock.
 
-Main types: ``Said`` (what a program wrote), ``ProgramWorkload`` (the shape of such a workload).
+Main types: ``Said`` (what a program wrote), ``ProgramWorkload`` (the shape of such a workload), ``serving`` (a server
+beside it).
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,6 +25,9 @@ from virtoll.workloads.base import DURATION, Bench, Image, Measurement, Metric, 
 _HOME = "/tmp"  # noqa: S108 - in the guest, where nobody else is
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": _HOME, "LC_ALL": "C"}
 _LIMIT_BYTES = 64 * 1024
+_LOG_BYTES = 4096
+_LEAVE_SECONDS = 60.0
+_READY_STEP_SECONDS = 0.05
 _ANSWER_SECONDS = 15.0
 
 
@@ -38,6 +45,8 @@ class ProgramWorkload:
 
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)
     image: ClassVar[Image] = "full"
+    limit_bytes: ClassVar[int] = _LIMIT_BYTES
+    """The most that is kept of what the program writes."""
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About how long the program takes on a bare host, in seconds: for estimates and deadlines only."""
@@ -73,6 +82,11 @@ class ProgramWorkload:
         """The check value of a right answer; None where ``prepare`` knows it."""
         raise NotImplementedError
 
+    def expected(self, parameters: Parameters, prepared: str | None, figures: dict[str, Any]) -> str | None:
+        """The check value of a right answer, for programs that say themselves what they did; else as above."""
+        del figures
+        return self.expected_check(parameters) or prepared
+
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """Native cost times the platform's slowdown, and as much for what is made ready and checked."""
         return 0.3 + 2 * self.native_seconds(parameters) * slowdown
@@ -83,7 +97,9 @@ class ProgramWorkload:
         state = self.settle(bench)
         argv = self.command(bench, parameters)
         seconds = self.deadline_seconds(parameters)
-        timed = bench.timekeeper.time_job("program", _request(argv, seconds), seconds + _ANSWER_SECONDS)
+        timed = bench.timekeeper.time_job(
+            "program", _request(argv, seconds, self.limit_bytes), seconds + _ANSWER_SECONDS
+        )
         said = _said(timed.result)
         result: dict[str, Any] = {
             "argv": argv, "status": said.status, "output": said.output, "complaints": said.complaints, "figures": None,
@@ -97,8 +113,8 @@ class ProgramWorkload:
             result["figures"] = figures = self.figures(said)
         except ValueError as error:
             return Measurement(timed.clock, result, None, None, f"what {argv[0]} printed cannot be read: {error}")
-        expected = self.expected_check(parameters) or prepared
         value = self.check(bench, parameters, figures)
+        expected = self.expected(parameters, prepared, figures)
         right = value == expected
         problem = timed.problem
         if not right:
@@ -110,26 +126,79 @@ class ProgramWorkload:
         return 60.0 + 1000.0 * self.native_seconds(parameters)
 
 
-def run(guest: Caller, argv: list[str], seconds: float = 60.0) -> str:
+def run(guest: Caller, argv: list[str], seconds: float = 60.0, limit_bytes: int = _LIMIT_BYTES) -> str:
     """Run a program of the guest, untimed; returns its output. ``GuestError`` where it does not end well."""
-    said = attempt(guest, argv, seconds)
+    said = attempt(guest, argv, seconds, limit_bytes)
     if said.status != 0:
         raise GuestError(f"{argv[0]} {_ending(said)} in the guest")
     return said.output
 
 
-def attempt(guest: Caller, argv: list[str], seconds: float = 60.0) -> Said:
+def attempt(guest: Caller, argv: list[str], seconds: float = 60.0, limit_bytes: int = _LIMIT_BYTES) -> Said:
     """Run a program of the guest that may fail, untimed; ``GuestError`` where it does not end."""
-    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **_request(argv, seconds))
+    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **_request(argv, seconds, limit_bytes))
     if answer["timed_out"]:
         raise GuestError(f"{argv[0]} did not end within {seconds:g} s in the guest")
     return _said(answer)
 
 
-def _request(argv: list[str], seconds: float) -> dict[str, Any]:
+def succeeds(guest: Caller, argv: list[str], seconds: float = 60.0) -> bool:
+    """Whether a program of the guest ends well."""
+    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **_request(argv, seconds, _LOG_BYTES))
+    return bool(answer["status"] == 0)
+
+
+def write(guest: Caller, path: str, text: str) -> None:
+    """Make a small file in the guest."""
+    request = {**_request(["tee", path], 60.0, _LIMIT_BYTES), "stdin": base64.b64encode(text.encode()).decode()}
+    said = _said(guest.call("exec", deadline_seconds=60.0 + _ANSWER_SECONDS, **request))
+    if said.status != 0:
+        raise GuestError(f"{path} could not be written in the guest: tee {_ending(said)}")
+
+
+@contextlib.contextmanager
+def serving(guest: Caller, argv: list[str], log: str, ready: list[str], seconds: float) -> Iterator[None]:
+    """A server of the guest beside what is done in the context; ended with it, however that ends.
+
+    ``log``: the file that takes what it writes; ``ready``: a program that ends well once it serves, within ``seconds``.
+    ``GuestError`` with its last line where it ends by itself.
+    """
+    name = argv[0]
+    started = guest.call("spawn", name=name, argv=argv, env=_ENVIRONMENT, directory=_HOME, output=log)
+    try:
+        deadline = time.monotonic() + seconds
+        while not succeeds(guest, ready):
+            if not succeeds(guest, ["test", "-d", f"/proc/{started['pid']}"]):
+                raise GuestError(_early(name, _end(guest, name)))
+            if time.monotonic() > deadline:
+                raise GuestError(f"{name} did not serve within {seconds:g} s in the guest")
+            time.sleep(_READY_STEP_SECONDS)
+        yield
+    except BaseException:
+        with contextlib.suppress(GuestError):
+            _end(guest, name)
+        raise
+    answer = _end(guest, name)
+    if answer["by_itself"]:
+        raise GuestError(_early(name, answer))
+
+
+def _early(name: str, answer: Answer) -> str:
+    output = base64.b64decode(answer["output"]).decode(errors="replace")
+    return f"{name} {_ending(Said(answer['status'], '', output))} (in the guest, before it was told to end)"
+
+
+def _end(guest: Caller, name: str) -> Answer:
+    return guest.call(
+        "end", deadline_seconds=_LEAVE_SECONDS + _ANSWER_SECONDS, name=name, timeout_ns=int(_LEAVE_SECONDS * 1e9),
+        limit_bytes=_LOG_BYTES,
+    )  # fmt: skip
+
+
+def _request(argv: list[str], seconds: float, limit_bytes: int) -> dict[str, Any]:
     return {
         "argv": argv, "env": _ENVIRONMENT, "directory": _HOME, "stdin": None,
-        "timeout_ns": int(seconds * 1e9), "limit_bytes": _LIMIT_BYTES,
+        "timeout_ns": int(seconds * 1e9), "limit_bytes": limit_bytes,
     }  # fmt: skip
 
 

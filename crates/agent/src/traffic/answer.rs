@@ -173,7 +173,8 @@ pub fn arrived(
     })
 }
 
-fn distribution(told: &Distribution) -> Value {
+/// A distribution in the protocol's words.
+pub fn distribution(told: &Distribution) -> Value {
     json!({
         "count": told.count,
         "minimum": told.minimum,

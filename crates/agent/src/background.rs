@@ -1,0 +1,149 @@
+//! `spawn` and `end`: programs that run beside the requests and end with the agent at the latest.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::process::Stdio;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use virtoll_clock::monotonic_ns;
+use virtoll_proto::Error;
+use virtoll_proto::request::{End, Spawn};
+
+use crate::exec;
+use crate::reap::{Ended, reap};
+use crate::sys::{self, ChildSignals};
+
+/// How long the kernel may take to end what was killed.
+const KILLED_NS: u64 = 10_000_000_000;
+
+/// One of them; the session reaps it, so its number is enough.
+struct Program {
+    pid: u32,
+    output: String,
+    ended: Option<Ended>,
+}
+
+/// Those that were not ended yet, by name.
+#[derive(Default)]
+pub struct Background(BTreeMap<String, Program>);
+
+impl Background {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// `bad-request` for an empty `argv` or a name that is in use, `system` if it cannot be started.
+    pub fn spawn(&mut self, wanted: &Spawn) -> Result<Value, Error> {
+        let Entry::Vacant(place) = self.0.entry(wanted.name.clone()) else {
+            return Err(Error::bad_request(format!("{:?} was not ended yet", wanted.name)));
+        };
+        let mut command = exec::command(&wanted.argv)?;
+        if let Some(environment) = &wanted.env {
+            command.env_clear().envs(environment);
+        }
+        if let Some(directory) = &wanted.directory {
+            command.current_dir(directory);
+        }
+        let told = File::create(&wanted.output)
+            .and_then(|file| Ok((file.try_clone()?, file)))
+            .map_err(|cause| Error::system(format!("create {}", wanted.output), &cause))?;
+        command.stdin(Stdio::null()).stdout(told.0).stderr(told.1);
+        sys::in_group_for_life(&mut command);
+        let child = command
+            .spawn()
+            .map_err(|cause| Error::system(format!("spawn {}", wanted.argv[0]), &cause))?;
+        let pid = child.id();
+        place.insert(Program { pid, output: wanted.output.clone(), ended: None });
+        Ok(json!({"pid": pid}))
+    }
+
+    /// A child was reaped: it may be one of them.
+    pub fn note(&mut self, pid: u32, ended: Ended) {
+        // The number of one that has ended may be another's by now.
+        let living = self.0.values_mut().filter(|program| program.ended.is_none());
+        for program in living.filter(|program| program.pid == pid) {
+            program.ended = Some(ended);
+        }
+    }
+
+    /// Ends one, and what it left behind in its process group.
+    ///
+    /// # Errors
+    /// `bad-request` for an unknown name, `system` if it can be neither ended nor waited for.
+    pub fn end(&mut self, wanted: &End, signals: &ChildSignals) -> Result<Value, Error> {
+        let system = |cause: io::Error| Error::system(format!("end {}", wanted.name), &cause);
+        let pid = self.pid(wanted)?;
+        let before = self.wait(wanted, signals, 0).map_err(system)?;
+        let mut ended = before;
+        if ended.is_none() {
+            sys::kill_group(pid, sys::TERMINATE);
+            ended = self.wait(wanted, signals, wanted.timeout_ns).map_err(system)?;
+        }
+        let killed = ended.is_none();
+        sys::kill_group(pid, sys::KILL);
+        if killed {
+            ended = self.wait(wanted, signals, KILLED_NS).map_err(system)?;
+        }
+        let Some(ended) = ended else {
+            return Err(system(io::Error::from(io::ErrorKind::TimedOut)));
+        };
+        let program = self.0.remove(&wanted.name);
+        let output = program.map(|program| tail(&program.output, wanted.limit_bytes));
+        Ok(json!({
+            "status": ended.status,
+            "signal": ended.signal,
+            "by_itself": before.is_some(),
+            "killed": killed,
+            "output": STANDARD.encode(output.and_then(Result::ok).unwrap_or_default()),
+        }))
+    }
+
+    fn pid(&self, wanted: &End) -> Result<u32, Error> {
+        self.0.get(&wanted.name).map(|program| program.pid).ok_or_else(|| {
+            Error::bad_request(format!("nothing runs under the name {:?}", wanted.name))
+        })
+    }
+
+    /// Waits for its end; none if the time is over.
+    fn wait(
+        &mut self,
+        wanted: &End,
+        signals: &ChildSignals,
+        timeout_ns: u64,
+    ) -> io::Result<Option<Ended>> {
+        let deadline_ns = monotonic_ns().saturating_add(timeout_ns);
+        loop {
+            for (pid, ended) in reap(signals)? {
+                self.note(pid, ended);
+            }
+            let ended = self.0.get(&wanted.name).and_then(|program| program.ended);
+            let left_ns = deadline_ns.saturating_sub(monotonic_ns());
+            if ended.is_some() || left_ns == 0 {
+                return Ok(ended);
+            }
+            sys::wait(&[(signals.as_fd(), false)], Some(left_ns))?;
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        for program in self.0.values() {
+            sys::kill_group(program.pid, sys::KILL);
+        }
+    }
+}
+
+/// The end of a file.
+fn tail(path: &str, limit_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(limit_bytes)))?;
+    let mut bytes = Vec::new();
+    file.take(limit_bytes).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,119 @@
+//! Programs beside the requests: they end when they are told to, and with the agent at the latest.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use common::Agent;
+use serde_json::{Value, json};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn output(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("virtoll-background-{}-{name}", std::process::id()))
+}
+
+/// Starts a script under its file's name; its process's number.
+fn spawn(agent: &mut Agent, name: &str, script: &str) -> u64 {
+    let argv = ["sh", "-c", script];
+    let answer = agent.call("spawn", json!({"name": name, "argv": argv, "output": output(name)}));
+    answer["pid"].as_u64().unwrap()
+}
+
+fn end(agent: &mut Agent, name: &str, timeout_ns: u64) -> Value {
+    let fields = json!({"name": name, "timeout_ns": timeout_ns, "limit_bytes": 12});
+    let answer = agent.call("end", fields);
+    std::fs::remove_file(output(name)).unwrap();
+    answer
+}
+
+/// Waits until what a script announces is there.
+fn await_output(name: &str, text: &str) {
+    wait(|| std::fs::read_to_string(output(name)).is_ok_and(|found| found.contains(text)));
+}
+
+fn wait(there: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !there() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it never came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn gone(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.is_empty() || stat.contains(") Z ")
+}
+
+#[test]
+fn a_program_runs_until_it_is_ended() {
+    let mut agent = Agent::start("guest");
+    let pid = spawn(&mut agent, "sleeper", "echo some words; exec sleep 1000");
+    await_output("sleeper", "words");
+    let argv = ["test", "-d", &format!("/proc/{pid}")];
+    let fields = json!({"argv": argv, "timeout_ns": SECOND_NS, "limit_bytes": 10});
+    assert_eq!(agent.call("exec", fields)["status"], 0);
+    let again = json!({"name": "sleeper", "argv": ["true"], "output": "/dev/null"});
+    assert_eq!(agent.refused("spawn", again).0, "bad-request");
+    let ended = end(&mut agent, "sleeper", 20 * SECOND_NS);
+    assert_eq!(ended["signal"], 15);
+    assert_eq!((&ended["by_itself"], &ended["killed"]), (&json!(false), &json!(false)));
+    assert_eq!(STANDARD.decode(ended["output"].as_str().unwrap()).unwrap(), b"some words\n");
+    assert!(gone(pid));
+    let unknown = json!({"name": "sleeper", "timeout_ns": 1, "limit_bytes": 1});
+    assert_eq!(agent.refused("end", unknown).0, "bad-request");
+}
+
+#[test]
+fn one_that_does_not_listen_is_killed_with_what_it_started() {
+    let mut agent = Agent::start("guest");
+    let script = "trap '' TERM; sleep 1000 & echo $! ready; while :; do sleep 1; done";
+    spawn(&mut agent, "stubborn", script);
+    await_output("stubborn", "ready");
+    let said = std::fs::read_to_string(output("stubborn")).unwrap();
+    let child: u64 = said.split_whitespace().next().unwrap().parse().unwrap();
+    let ended = end(&mut agent, "stubborn", SECOND_NS / 10);
+    assert_eq!((&ended["signal"], &ended["killed"]), (&json!(9), &json!(true)));
+    wait(|| gone(child));
+}
+
+#[test]
+fn one_that_ended_by_itself_says_so() {
+    let mut agent = Agent::start("guest");
+    let pid = spawn(&mut agent, "failing", "echo no room >&2; exit 3");
+    wait(|| gone(pid));
+    let ended = end(&mut agent, "failing", SECOND_NS);
+    assert_eq!((&ended["status"], &ended["by_itself"]), (&json!(3), &json!(true)));
+    assert_eq!(STANDARD.decode(ended["output"].as_str().unwrap()).unwrap(), b"no room\n");
+}
+
+#[test]
+fn they_end_with_the_agent_however_it_ends() {
+    for (name, killed) in [("leaving", false), ("dying", true)] {
+        let mut agent = Agent::start("guest");
+        let pid = spawn(&mut agent, name, "echo ready; exec sleep 1000");
+        await_output(name, "ready");
+        if killed {
+            let status = Command::new("kill").args(["-KILL", &agent.pid().to_string()]).status();
+            assert!(status.unwrap().success());
+        } else {
+            assert_eq!(agent.close(), Some(0));
+        }
+        wait(|| gone(pid));
+        std::fs::remove_file(Path::new(&output(name))).unwrap();
+    }
+}
+
+#[test]
+fn what_cannot_be_started_is_told() {
+    let mut agent = Agent::start("guest");
+    let missing = json!({"name": "x", "argv": ["/no/such/program"], "output": output("x")});
+    assert_eq!(agent.refused("spawn", missing).0, "system");
+    std::fs::remove_file(output("x")).unwrap();
+    let nowhere = json!({"name": "x", "argv": ["true"], "output": "/no/such/folder/x"});
+    assert_eq!(agent.refused("spawn", nowhere).0, "system");
+}

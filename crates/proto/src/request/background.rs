@@ -1,0 +1,35 @@
+//! `spawn` and `end`: a program that runs beside the requests, a server for one.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// `spawn`: starts a program and does not wait for it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spawn {
+    /// What it is called until it is ended.
+    pub name: String,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Its whole environment; null for the agent's own.
+    #[serde(default)]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Its working directory.
+    #[serde(default)]
+    pub directory: Option<String>,
+    /// The file that takes what it writes, made anew.
+    pub output: String,
+}
+
+/// `end`: ends it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// Which one.
+    pub name: String,
+    /// How long it may take to leave by itself.
+    pub timeout_ns: u64,
+    /// The most that is told of the end of what it wrote.
+    pub limit_bytes: u64,
+}

@@ -1,0 +1,187 @@
+"""MariaDB under sysbench's OLTP transactions x threads (Camargos et al. 2008, Figure 9; Suresh 2014, Table 3).
+
+The server is started for the trial inside the guest, with an empty database and a socket instead of a port, so that
+neither a network nor what an earlier trial left is measured; the client runs beside it, as in Camargos' experiment.
+The number of transactions is given and their time is measured.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
+from virtoll.workloads.programs import ProgramWorkload, Said, run, serving
+
+_MIB = 2**20
+_POOL_BYTES = 32 * _MIB
+_ROW_BYTES = 250  # with its share of the indexes
+_SERVER_BYTES, _FILES_BYTES, _THREAD_BYTES = 96 * _MIB, 64 * _MIB, 2 * _MIB
+_NATIVE_TRANSACTIONS_PER_SECOND = 700.0
+_START_SECONDS = 900.0
+_REPORT = {
+    "transactions": (r"^\s*transactions:\s+([0-9]+)\s", int),
+    "transactions_per_second": (r"^\s*transactions:\s+[0-9]+\s+\(([0-9.]+) per sec\.\)$", float),
+    "queries": (r"^\s*queries:\s+([0-9]+)\s", int),
+    "queries_per_second": (r"^\s*queries:\s+[0-9]+\s+\(([0-9.]+) per sec\.\)$", float),
+    "ignored_errors": (r"^\s*ignored errors:\s+([0-9]+)\s", int),
+    "reconnects": (r"^\s*reconnects:\s+([0-9]+)\s", int),
+    "total_seconds": (r"^\s*total time:\s+([0-9.]+)s$", float),
+    "events": (r"^\s*total number of events:\s+([0-9]+)$", int),
+}
+_LATENCIES = {"minimum": "min", "average": "avg", "maximum": "max", "p95": "95th percentile"}
+
+
+class MariadbOltpParameters(Parameters):
+    """``transactions`` by ``threads`` together on a table of ``rows``; ``mode``: sysbench's script of that name.
+
+    Camargos: 10 000 transactions on 10 000 rows by 1 thread. Suresh: 2, 4 and 8 threads on what fits in memory.
+    """
+
+    mode: Literal["read-only", "read-write"] = "read-write"
+    threads: int = Field(default=1, ge=1, le=256)
+    transactions: int = Field(default=1000, ge=1, le=100_000_000)
+    rows: int = Field(default=1000, ge=100, le=10_000_000)
+
+
+class MariadbOltp(ProgramWorkload):
+    """The check value is what sysbench counted and how many rows are left: each transaction puts back what it takes."""
+
+    name: ClassVar[str] = "mariadb-oltp"
+    title: ClassVar[str] = "MariaDB, sysbench OLTP"
+    resource: ClassVar[str] = "application"
+    parameter_model: ClassVar[type[Parameters]] = MariadbOltpParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        DURATION,
+        Metric("transactions_per_second", "transactions/s", "higher", "figures"),
+        Metric("latency_average", "ns", "lower", "figures"),
+        Metric("latency_p95", "ns", "lower", "figures"),
+    )
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 700 transactions a second; what more threads bring is not counted on."""
+        return 1.0 + _checked(parameters).transactions / _NATIVE_TRANSACTIONS_PER_SECOND
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """The server, its threads, and its files twice: where they lie in memory the guest's memory holds them too."""
+        wanted = _checked(parameters)
+        data_bytes = _FILES_BYTES + 2 * _ROW_BYTES * wanted.rows
+        return Needs(_SERVER_BYTES + wanted.threads * _THREAD_BYTES + data_bytes, data_bytes=data_bytes)
+
+    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+        """A server of its own for the trial; it and its files are gone afterwards, also when the trial fails."""
+        guest, folder = bench.guest, _folder(bench)
+        run(guest, ["rm", "-rf", folder])
+        try:
+            run(guest, ["mkdir", folder])
+            run(guest, install_command(folder), _START_SECONDS)
+            with serving(guest, server_command(folder), f"{folder}/log", _client(folder, "mariadb-admin", "ping"),
+                         _START_SECONDS):  # fmt: skip
+                return super().measure(bench, parameters)
+        finally:
+            if not guest.ended:
+                run(guest, ["rm", "-rf", folder], 600.0)
+
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+        """A given number of transactions, without a limit of time."""
+        wanted = _checked(parameters)
+        return [
+            *_sysbench(_folder(bench), wanted), f"--threads={wanted.threads}", f"--events={wanted.transactions}",
+            "--time=0", "run",
+        ]  # fmt: skip
+
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+        """The table, filled with the same numbers each time."""
+        wanted, folder = _checked(parameters), _folder(bench)
+        run(bench.guest, _client(folder, "mariadb", "--execute=CREATE DATABASE sbtest"))
+        run(bench.guest, [*_sysbench(folder, wanted), "prepare"], self.deadline_seconds(parameters) + _START_SECONDS)
+        return None
+
+    def figures(self, said: Said) -> dict[str, Any]:
+        """Rates and latencies by the guest's clock."""
+        return parse(said.output)
+
+    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+        """What the tool counted, and the rows that the server counts."""
+        del parameters
+        counting = ["--batch", "--skip-column-names", "--execute=SELECT COUNT(*) FROM sbtest.sbtest1"]
+        rows = run(bench.guest, _client(_folder(bench), "mariadb", *counting), 600.0).strip()
+        return f"{figures['events']} events, {rows} rows"
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """What was asked for."""
+        wanted = _checked(parameters)
+        return f"{wanted.transactions} events, {wanted.rows} rows"
+
+
+def install_command(folder: str) -> list[str]:
+    """The empty database; everything belongs to root, the guest's only user."""
+    return [
+        "mariadb-install-db", "--no-defaults", "--user=root", "--basedir=/usr", f"--datadir={folder}/data",
+        f"--tmpdir={folder}", "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+        *_memory(),
+    ]  # fmt: skip
+
+
+def server_command(folder: str) -> list[str]:
+    """A socket alone, and the same small buffers everywhere."""
+    return [
+        "mariadbd", "--no-defaults", "--user=root", "--basedir=/usr", f"--datadir={folder}/data",
+        f"--socket={folder}/socket", f"--pid-file={folder}/pid", f"--tmpdir={folder}", "--skip-networking",
+        "--skip-name-resolve", *_memory(),
+    ]  # fmt: skip
+
+
+def _memory() -> list[str]:
+    """Small buffers, and an address space that every kernel gives.
+
+    Without ``innodb-buffer-pool-size-max`` MariaDB 10.11 reserves 8 TiB of address space, which User-mode Linux has
+    not. Native asynchronous input and output is io_uring here and not there, so that nobody gets it.
+    """
+    return [
+        f"--innodb-buffer-pool-size={_POOL_BYTES}", f"--innodb-buffer-pool-size-max={_POOL_BYTES}",
+        f"--innodb-log-file-size={8 * _MIB}", f"--key-buffer-size={_MIB}", f"--aria-pagecache-buffer-size={8 * _MIB}",
+        "--innodb-use-native-aio=0", "--performance-schema=0",
+    ]  # fmt: skip
+
+
+def parse(output: str) -> dict[str, Any]:
+    """Counts, rates (1/s), total time (s) and latencies (ns) as sysbench 1.0 prints them; ValueError otherwise."""
+    found: dict[str, Any] = {}
+    for name, (pattern, kind) in _REPORT.items():
+        found[name] = kind(_only(pattern, output, name))
+    for name, word in _LATENCIES.items():
+        milliseconds = float(_only(rf"^\s*{word}:\s+([0-9.]+)$", output, f"latency {name}"))
+        found[f"latency_{name}"] = round(milliseconds * 1e6)
+    return found
+
+
+def _only(pattern: str, output: str, name: str) -> str:
+    match = re.search(pattern, output, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"no {name.replace('_', ' ')} in it")
+    return match[1]
+
+
+def _client(folder: str, program: str, *arguments: str) -> list[str]:
+    return [program, "--no-defaults", "--user=root", f"--socket={folder}/socket", *arguments]
+
+
+def _sysbench(folder: str, wanted: MariadbOltpParameters) -> list[str]:
+    return [
+        "sysbench", f"oltp_{wanted.mode.replace('-', '_')}", "--db-driver=mysql", f"--mysql-socket={folder}/socket",
+        "--mysql-user=root", "--mysql-db=sbtest", "--tables=1", f"--table-size={wanted.rows}", "--rand-seed=1",
+    ]  # fmt: skip
+
+
+def _folder(bench: Bench) -> str:
+    return f"{bench.data.path}/virtoll-mariadb"
+
+
+def _checked(parameters: Parameters) -> MariadbOltpParameters:
+    if not isinstance(parameters, MariadbOltpParameters):
+        raise TypeError("MariadbOltpParameters expected")
+    return parameters

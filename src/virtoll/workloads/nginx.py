@@ -1,0 +1,137 @@
+"""nginx under a fixed rate of requests from outside the guest (Suresh and Kannan 2014, Figure 5, by httperf).
+
+The generator is the peer's agent: requests become due at a fixed rate whatever the server does, and each latency counts
+from the moment when its request was due. A generator that waits for a slow reply before it sends the next request
+leaves out what the server owed meanwhile (coordinated omission); this one does not. All times are of the peer's clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from virtoll.agent import Answer, Caller
+from virtoll.experiment import Parameters
+from virtoll.lab.network import Link
+from virtoll.workloads.base import Bench, Image, Measurement, Metric, Needs
+from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
+
+_WARM_REQUESTS = 20
+_STARTING_SECONDS = 0.5
+
+
+class NginxParameters(WebParameters):
+    """``keep_alive``: a connection serves many requests; else each request makes its own, as httperf's did."""
+
+    keep_alive: bool = False
+
+
+class Nginx:
+    """An open loop; the check value is the books: every request is a reply, a timeout or a failure."""
+
+    name: ClassVar[str] = "nginx"
+    title: ClassVar[str] = "nginx, requests at a fixed rate from outside"
+    resource: ClassVar[str] = "application"
+    parameter_model: ClassVar[type[Parameters]] = NginxParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("replies_per_second", "replies/s", "higher", "figures"),
+        Metric("latency_p50", "ns", "lower", "figures"),
+        Metric("latency_p99", "ns", "lower", "figures"),
+    )
+    image: ClassVar[Image] = "full"
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """The server's memory, and the file."""
+        return Needs(MEMORY_BYTES + int(_checked(parameters).size_bytes))
+
+    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+        """The schedule is the peer's; starting the server is the guest's."""
+        return _checked(parameters).schedule_seconds + _STARTING_SECONDS * slowdown
+
+    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+        """Start the server, have the generator's end of the link addressed, warm up, and load it once."""
+        wanted = _checked(parameters)
+        link = bench.network.sources[0]
+        folder = f"{bench.data.path}/virtoll-nginx"
+        with (
+            web_server(bench.guest, folder, link.guest_address, wanted),
+            addressed(bench.peer.at(link.role), link) as generator,
+        ):
+            _load(generator, link, wanted, _WARM_REQUESTS, bench.generator_cpu)
+            answer = _load(generator, link, wanted, wanted.requests, bench.generator_cpu)
+        found = figures(answer, wanted)
+        check, problem = check_books(answer, wanted)
+        return Measurement(result={**answer, "figures": found}, check=check, problem=problem)
+
+
+@contextlib.contextmanager
+def addressed(peer: Caller, link: Link) -> Iterator[Caller]:
+    """The peer's end of a link with its IP address, for as long as its kernel's sockets are used; then without."""
+    peer.call("network", **_end(link, f"{link.peer_address}/24"))
+    try:
+        yield peer
+    finally:
+        if not peer.ended:
+            peer.call("network", **_end(link, None))
+
+
+def _end(link: Link, address: str | None) -> dict[str, Any]:
+    neighbours = [{"address": link.guest_address, "mac": link.peer_next_hop_mac}] if address else []
+    interface = {
+        "mac": link.peer_mac, "name": None, "mtu": link.mtu_bytes, "address": address, "neighbours": neighbours,
+    }  # fmt: skip
+    return {"interfaces": [interface], "routes": [], "ip_forward": None}
+
+
+def _load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, cpu: int | None) -> Answer:
+    timeout_seconds = wanted.timeout_milliseconds / 1000
+    return peer.call(
+        "http-load",
+        deadline_seconds=30 + 2 * (requests / wanted.rate_requests_per_second + timeout_seconds),
+        target=f"{link.guest_address}:{PORT}", path=PATH, requests=requests, keep_alive=wanted.keep_alive,
+        rate_requests_per_second=wanted.rate_requests_per_second, connections=wanted.connections,
+        timeout_ns=wanted.timeout_milliseconds * 1_000_000, cpu=cpu,
+    )  # fmt: skip
+
+
+def figures(answer: Answer, wanted: NginxParameters) -> dict[str, Any]:
+    """Replies/s over the schedule, or to the last reply where that is later; latencies in ns from the due time.
+
+    A request that timed out is in the latencies with the time after which it was given up, one that failed is not.
+    """
+    schedule_ns = wanted.schedule_seconds * 1e9
+    last = answer["last_reply_monotonic_ns"]
+    span_ns = max(schedule_ns, (last - answer["start_monotonic_ns"]) if last is not None else 0.0)
+    latency = answer["latency_ns"] or {}
+    failed = sum(answer["failures"].values())
+    return {
+        "replies_per_second": answer["replies"] / span_ns * 1e9,
+        **{f"latency_{name}": latency.get(name) for name in ("p50", "p90", "p99", "p999", "maximum", "mean")},
+        "unanswered_share": (answer["timeouts"] + failed) / answer["intended_requests"],
+    }
+
+
+def check_books(answer: Answer, wanted: NginxParameters) -> tuple[dict[str, Any], str | None]:
+    """The check block, and why it is not right: books that do not balance, or a reply that is not the file."""
+    failed = sum(answer["failures"].values())
+    counted = answer["replies"] + answer["timeouts"] + failed
+    good = answer["statuses"].get("200", 0)
+    value = f"{counted} requests, {good} of {answer['replies']} replies good, {answer['body_bytes']} bytes"
+    size = int(wanted.size_bytes)
+    expected = (
+        f"{wanted.requests} requests, {answer['replies']} of {answer['replies']} replies good, "
+        f"{answer['replies'] * size} bytes"
+    )
+    check = {"value": value, "expected": expected, "ok": value == expected}
+    if value != expected:
+        return check, f"the check value is wrong: {value!r} instead of {expected!r}"
+    if not answer["replies"]:
+        return check, f"no request was answered: {answer['timeouts']} timed out, failures {answer['failures']}"
+    return check, None
+
+
+def _checked(parameters: Parameters) -> NginxParameters:
+    if not isinstance(parameters, NginxParameters):
+        raise TypeError("NginxParameters expected")
+    return parameters

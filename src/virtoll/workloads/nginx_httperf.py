@@ -1,0 +1,140 @@
+"""nginx under the real httperf, inside the guest over its loopback (Suresh and Kannan 2014, Figure 5).
+
+The tool of the study, for comparison with ``nginx``: here client and server share the guest's CPU, no link is crossed,
+and the times are the tool's, by the guest's clock, from the moment when it came to send.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
+from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
+from virtoll.workloads.programs import ProgramWorkload, Said, run
+
+_ADDRESS = "127.0.0.1"
+_TOTAL = re.compile(r"^Total: connections (\d+) requests (\d+) replies (\d+) test-duration ([0-9.]+) s$", re.MULTILINE)
+_CONNECTION = re.compile(
+    r"^Connection time \[ms\]: min ([0-9.]+) avg ([0-9.]+) max ([0-9.]+) median ([0-9.]+) stddev ([0-9.]+)$",
+    re.MULTILINE,
+)
+_REPLY = re.compile(r"^Reply time \[ms\]: response ([0-9.]+) transfer ([0-9.]+)$", re.MULTILINE)
+_SIZE = re.compile(r"^Reply size \[B\]: header [0-9.]+ content ([0-9.]+) footer", re.MULTILINE)
+_STATUS = re.compile(r"^Reply status: 1xx=\d+ 2xx=(\d+) ", re.MULTILINE)
+_ERRORS = re.compile(
+    r"^Errors: total (\d+) client-timo (\d+) socket-timo (\d+) connrefused (\d+) connreset (\d+)$", re.MULTILINE
+)
+
+
+class NginxHttperf(ProgramWorkload):
+    """The check value is that every connection became a good reply of the file's size, or an error that is counted."""
+
+    name: ClassVar[str] = "nginx-httperf"
+    title: ClassVar[str] = "nginx, httperf in the guest"
+    resource: ClassVar[str] = "application"
+    parameter_model: ClassVar[type[Parameters]] = WebParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        DURATION,
+        Metric("replies_per_second", "replies/s", "higher", "figures"),
+        Metric("connection_time_average", "ns", "lower", "figures"),
+    )
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """As long as the schedule, on every platform that keeps to it."""
+        return _checked(parameters).schedule_seconds
+
+    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+        """The schedule does not stretch; starting the server does."""
+        return _checked(parameters).schedule_seconds + 0.5 * slowdown
+
+    def deadline_seconds(self, parameters: Parameters) -> float:
+        """A schedule that is not kept ends when the last connection is given up."""
+        wanted = _checked(parameters)
+        return 120.0 + 20 * (wanted.schedule_seconds + wanted.timeout_milliseconds / 1000)
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """Server and client."""
+        return Needs(MEMORY_BYTES + int(_checked(parameters).size_bytes))
+
+    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+        """A server of its own for the trial."""
+        folder = f"{bench.data.path}/virtoll-nginx"
+        with web_server(bench.guest, folder, _ADDRESS, _checked(parameters)):
+            return super().measure(bench, parameters)
+
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+        """One request a connection; ``--hog``: as many ports as there are."""
+        del bench
+        wanted = _checked(parameters)
+        return [
+            "httperf", "--hog", f"--server={_ADDRESS}", f"--port={PORT}", f"--uri={PATH}",
+            f"--rate={wanted.rate_requests_per_second:g}", f"--num-conns={wanted.requests}", "--num-calls=1",
+            f"--timeout={wanted.timeout_milliseconds / 1000:g}",
+        ]  # fmt: skip
+
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+        """Server, client and file in the page cache."""
+        del parameters
+        run(bench.guest, ["httperf", f"--server={_ADDRESS}", f"--port={PORT}", f"--uri={PATH}", "--num-conns=5"])
+        return None
+
+    def figures(self, said: Said) -> dict[str, Any]:
+        """Counts, and times in ns, by the guest's clock."""
+        return parse(said.output)
+
+    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+        """What the tool counted."""
+        del bench, parameters
+        counted = figures["replies"] + figures["errors"]
+        return f"{counted} connections, {figures['good_replies']} good, {figures['content_bytes']} B each"
+
+    def expected(self, parameters: Parameters, prepared: str | None, figures: dict[str, Any]) -> str | None:
+        """Every connection, every reply good, each of the file's size."""
+        del prepared
+        wanted = _checked(parameters)
+        return f"{wanted.requests} connections, {figures['replies']} good, {int(wanted.size_bytes)} B each"
+
+
+def parse(output: str) -> dict[str, Any]:
+    """Counts, rate (1/s) and times (ns) from what httperf 0.9.0 prints; ValueError where a line is missing."""
+    total = _line(_TOTAL, output, "total")
+    connection = _line(_CONNECTION, output, "connection times")
+    reply = _line(_REPLY, output, "reply times")
+    errors = _line(_ERRORS, output, "errors")
+    names = ("minimum", "average", "maximum", "median", "standard_deviation")
+    seconds = float(total[4])
+    return {
+        "connections": int(total[1]),
+        "requests": int(total[2]),
+        "replies": int(total[3]),
+        "total_seconds": seconds,
+        "replies_per_second": int(total[3]) / seconds if seconds else None,
+        **{f"connection_time_{name}": _ns(text) for name, text in zip(names, connection.groups(), strict=True)},
+        "response_time": _ns(reply[1]),
+        "transfer_time": _ns(reply[2]),
+        "content_bytes": round(float(_line(_SIZE, output, "reply sizes")[1])),
+        "good_replies": int(_line(_STATUS, output, "reply status")[1]),
+        "errors": int(errors[1]),
+        "timeouts": int(errors[2]),
+        "refused": int(errors[4]),
+        "reset": int(errors[5]),
+    }
+
+
+def _line(pattern: re.Pattern[str], output: str, name: str) -> re.Match[str]:
+    match = pattern.search(output)
+    if match is None:
+        raise ValueError(f"no line with {name}")
+    return match
+
+
+def _ns(milliseconds: str) -> int:
+    return round(float(milliseconds) * 1e6)
+
+
+def _checked(parameters: Parameters) -> WebParameters:
+    if not isinstance(parameters, WebParameters):
+        raise TypeError("WebParameters expected")
+    return parameters

@@ -1,0 +1,86 @@
+"""The web server under test: nginx, started for the trial in the guest, with a configuration of the trial's own.
+
+Debian's own configuration listens on [::]:80, which a kernel without IPv6 (User-mode Linux, gVisor) refuses; this one
+listens on one IPv4 address and writes nothing outside its folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from pydantic import ByteSize, Field
+
+from virtoll.agent import Caller
+from virtoll.experiment import Parameters
+from virtoll.workloads.programs import run, serving, write
+
+PORT = 8080
+PATH = "/file"
+_BLOCK_BYTES = 64
+_START_SECONDS = 300.0
+MEMORY_BYTES = 48 * 2**20
+
+
+class WebParameters(Parameters):
+    """``requests`` at a fixed rate for a file of ``size_bytes`` (a multiple of 64 B), each given up after a time.
+
+    ``connections``: the most that are open at once; ``workers``: nginx's processes that serve.
+    """
+
+    rate_requests_per_second: float = Field(default=200.0, gt=0, le=1e6)
+    requests: int = Field(default=400, ge=10, le=100_000_000)
+    size_bytes: ByteSize = Field(default=ByteSize(1024), ge=_BLOCK_BYTES, le=16 * 2**20, multiple_of=_BLOCK_BYTES)
+    connections: int = Field(default=256, ge=1, le=900)
+    workers: int = Field(default=1, ge=1, le=64)
+    timeout_milliseconds: int = Field(default=2000, ge=1, le=600_000)
+
+    @property
+    def schedule_seconds(self) -> float:
+        """From the first request's due time to an interval after the last one's."""
+        return self.requests / self.rate_requests_per_second
+
+
+@contextlib.contextmanager
+def web_server(guest: Caller, folder: str, address: str, wanted: WebParameters) -> Iterator[None]:
+    """nginx with one file, listening on one address; it and its folder are gone afterwards."""
+    run(guest, ["rm", "-rf", folder])
+    try:
+        run(guest, ["mkdir", "-p", f"{folder}/html"])
+        write(guest, f"{folder}/nginx.conf", configuration(folder, address, wanted))
+        blocks = wanted.size_bytes // _BLOCK_BYTES
+        output = f"of={folder}/html{PATH}"
+        run(guest, ["dd", "if=/dev/zero", output, f"bs={_BLOCK_BYTES}", f"count={blocks}", "status=none"])
+        command = ["nginx", "-e", "stderr", "-p", folder, "-c", f"{folder}/nginx.conf"]
+        with serving(guest, command, f"{folder}/log", ["test", "-s", f"{folder}/pid"], _START_SECONDS):
+            yield
+    finally:
+        if not guest.ended:
+            run(guest, ["rm", "-rf", folder])
+
+
+def configuration(folder: str, address: str, wanted: WebParameters) -> str:
+    """nginx.conf: no log, no limit on the requests of a connection, one address of IPv4."""
+    return f"""daemon off;
+user root;
+worker_processes {wanted.workers};
+pid {folder}/pid;
+error_log stderr warn;
+events {{ worker_connections {wanted.connections + 100}; }}
+http {{
+    access_log off;
+    sendfile on;
+    default_type application/octet-stream;
+    keepalive_requests 1000000000;
+    keepalive_timeout 600s;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{
+        listen {address}:{PORT} backlog=1024;
+        root {folder}/html;
+    }}
+}}
+"""

@@ -1,0 +1,384 @@
+"""Compiler, database and web server: parsers on what the real tools printed, command lines, and what is left behind."""
+
+from __future__ import annotations
+
+import base64
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.test_program_workloads import said
+
+from virtoll.agent import Answer, ChannelMark, Ends
+from virtoll.errors import AgentError, GuestDied, GuestError
+from virtoll.lab.network import plan_links
+from virtoll.timekeeper import Timekeeper
+from virtoll.workloads import WORKLOADS, kernel_compile, mariadb_oltp, nginx_httperf
+from virtoll.workloads.base import Bench, DataDirectory, Measurement
+from virtoll.workloads.nginx_server import WebParameters, configuration
+from virtoll.workloads.programs import serving
+
+# sysbench 1.0.20, httperf 0.9.0 and make of Linux 6.1 in Debian 12's image full.
+RECORDED = Path(__file__).parent / "recorded"
+OLTP, HTTPERF, STOPPED = (
+    (RECORDED / f"{name}.txt").read_text() for name in ("sysbench-oltp-read-write", "httperf", "httperf-stopped-server")
+)
+NETWORK = plan_links(0)
+
+
+class Guest:
+    """Every program ends well and silently, but for what is ``told`` of those that ran as ``argv[0]``.
+
+    ``ready_after``: how often a server is asked before it serves. ``ends``: how it ended, where it did by itself.
+    """
+
+    def __init__(self, told: dict[str, list[dict[str, Any]]] | None = None, ready_after: int = 0) -> None:
+        self.channel_marks: deque[ChannelMark] = deque()
+        self.told = {name: deque(said(**one) for one in answers) for name, answers in (told or {}).items()}
+        self.ready_after = ready_after
+        self.ran: list[list[str]] = []
+        self.alive: dict[str, list[str]] = {}
+        self.by_itself: dict[str, Any] | None = None
+        self.ended = False
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's
+        """A clock, a program, a server."""
+        if self.ended:
+            raise GuestDied("the guest ended while it was needed")
+        if op == "clocks":
+            return {}
+        if op == "spawn":
+            self.alive[fields["name"]] = fields["argv"]
+            return {"pid": 7}
+        if op == "end":
+            if fields["name"] not in self.alive:
+                raise AgentError("bad-request", "nothing runs under that name")
+            del self.alive[fields["name"]]
+            ended = {"status": 0, "signal": None, "by_itself": False, "killed": False, "output": ""}
+            return ended | (self.by_itself or {})
+        if op == "exec":
+            return self.answer(fields["argv"])
+        assert (op, fields["job"]) == ("run", "program")
+        self.channel_marks += (ChannelMark("start", 1000, 1000), ChannelMark("end", 5000, 5000))
+        return {"guest": {}, "result": self.answer(fields["parameters"]["argv"]), "check": "not used"}
+
+    def answer(self, argv: list[str]) -> dict[str, Any]:
+        """What was told beforehand, or nothing and well."""
+        self.ran.append(argv)
+        if argv[:2] == ["test", "-d"]:
+            return said(1 if self.by_itself else 0)
+        if argv[0] in ("test", "mariadb-admin") and self.ready_after:
+            self.ready_after -= 1
+            return said(1)
+        answers = self.told.get(argv[0])
+        return answers.popleft() if answers else said()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Peer(Guest):
+    """Answers ``http-load`` with a whole answer, changed by ``more``; remembers what it was asked."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__()
+        self.more = more
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's
+        """The interface's address, and the load."""
+        self.asked.append((op, fields))
+        if op == "network":
+            return {"interfaces": []}
+        requests = fields["requests"]
+        latency = {"p50": 300, "p90": 400, "p99": 500, "p999": 600, "maximum": 700, "mean": 310, "count": requests}
+        return {
+            "intended_requests": requests, "replies": requests, "statuses": {"200": requests}, "timeouts": 0,
+            "failures": {}, "body_bytes": 1024 * requests, "start_monotonic_ns": 10,
+            "last_reply_monotonic_ns": 10 + 1_000_000_000, "latency_ns": latency, **self.more,
+        }  # fmt: skip
+
+
+def measure(name: str, guest: Guest, peer: Peer | None = None, **given: Any) -> Measurement:
+    """One trial over the channel, with a data directory of its own name."""
+    nothing: Any = None
+    ends = Ends.of_one(peer) if peer else nothing
+    bench = Bench(
+        guest, ends, Timekeeper(guest, guest, None, "", 0), NETWORK, 1, 1, iter(()), nothing, DataDirectory("/data")
+    )
+    workload = WORKLOADS[name]
+    return workload.measure(bench, workload.parameter_model.model_validate(given))
+
+
+def test_sysbenchs_transactions() -> None:
+    assert mariadb_oltp.parse(OLTP) == {
+        "transactions": 200, "transactions_per_second": 1191.99, "queries": 4016, "queries_per_second": 23935.16,
+        "ignored_errors": 1, "reconnects": 0, "total_seconds": 0.1665, "events": 200, "latency_minimum": 690_000,
+        "latency_average": 1_620_000, "latency_maximum": 8_700_000, "latency_p95": 2_350_000,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("cut", ["transactions:", "95th percentile", "total number of events", "ignored errors"])
+def test_a_report_of_sysbench_without_a_figure_is_refused(cut: str) -> None:
+    lines = "".join(line for line in OLTP.splitlines(keepends=True) if cut not in line)
+    with pytest.raises(ValueError, match=r"no .* in it"):
+        mariadb_oltp.parse(lines)
+
+
+def test_httperfs_report() -> None:
+    told = nginx_httperf.parse(HTTPERF)
+    assert {name: told[name] for name in ("connections", "requests", "replies", "good_replies", "errors")} == {
+        "connections": 200, "requests": 200, "replies": 200, "good_replies": 200, "errors": 0,
+    }  # fmt: skip
+    assert told["replies_per_second"] == pytest.approx(200 / 0.996)
+    assert (told["connection_time_average"], told["connection_time_maximum"]) == (100_000, 5_300_000)
+    assert (told["response_time"], told["content_bytes"]) == (100_000, 1024)
+
+
+def test_httperf_of_a_server_that_does_not_answer() -> None:
+    told = nginx_httperf.parse(STOPPED)
+    assert (told["replies"], told["errors"], told["timeouts"], told["replies_per_second"]) == (0, 20, 20, 0)
+
+
+@pytest.mark.parametrize("cut", ["Total:", "Connection time [ms]: min", "Reply time", "Reply status", "Errors: total"])
+def test_a_report_of_httperf_without_a_line_is_refused(cut: str) -> None:
+    lines = "".join(line for line in HTTPERF.splitlines(keepends=True) if not line.startswith(cut))
+    with pytest.raises(ValueError, match="no line with"):
+        nginx_httperf.parse(lines)
+
+
+def test_the_database_needs_no_more_address_space_than_its_buffers() -> None:
+    # Without the limit MariaDB 10.11 reserves 8 TiB, which User-mode Linux has not.
+    for command in (mariadb_oltp.install_command("/data/x"), mariadb_oltp.server_command("/data/x")):
+        limits = [word for word in command if word.startswith("--innodb-buffer-pool-size-max=")]
+        assert len(limits) == 1
+        assert int(limits[0].partition("=")[2]) <= 64 * 2**20
+        assert "--innodb-use-native-aio=0" in command
+        assert "--user=root" in command
+
+
+def test_the_database_has_a_socket_alone() -> None:
+    command = mariadb_oltp.server_command("/data/x")
+    assert "--skip-networking" in command
+    assert not [word for word in command if "port" in word or "bind" in word]
+    paths = [value for value in (word.partition("=")[2] for word in command) if value.startswith("/")]
+    assert all(path == "/usr" or path.startswith("/data/x") for path in paths)
+
+
+def test_the_web_server_does_not_need_ipv6() -> None:
+    # Debian's own site listens on [::]:80, which a kernel without IPv6 refuses: nginx then does not start at all.
+    text = configuration("/data/x", "10.64.0.1", WebParameters())
+    assert [line.split()[1] for line in text.splitlines() if line.split()[:1] == ["listen"]] == ["10.64.0.1:8080"]
+    assert "[::]" not in text
+    assert "include" not in text
+    paths = [line.split()[1].rstrip(";") for line in text.splitlines() if "_path" in line or "pid" in line]
+    assert all(path.startswith("/data/x") for path in paths)
+
+
+def oltp(guest: Guest, **given: Any) -> Measurement:
+    """A trial of the database with what was recorded."""
+    given = {"threads": 2, "transactions": 200, "rows": 1000} | given
+    return measure("mariadb-oltp", guest, **given)
+
+
+def recorded(rows: str = "1000", **run: Any) -> Guest:
+    """A guest in which the database works: sysbench prepares, then runs; the client makes it, then counts."""
+    return Guest({"sysbench": [{}, {"stdout": OLTP} | run], "mariadb": [{}, {"stdout": f"{rows}\n"}]})
+
+
+def test_the_database_is_made_for_the_trial_and_gone_after_it() -> None:
+    guest = recorded()
+    measured = oltp(guest)
+    assert measured.problem is None
+    assert measured.check == {"value": "200 events, 1000 rows", "expected": "200 events, 1000 rows", "ok": True}
+    assert measured.result is not None
+    assert measured.result["figures"]["transactions_per_second"] == 1191.99
+    assert guest.alive == {}
+    assert [argv[0] for argv in guest.ran] == [
+        "rm", "mkdir", "mariadb-install-db", "mariadb-admin", "mariadb", "sysbench", "sysbench", "mariadb", "rm",
+    ]  # fmt: skip
+    assert guest.ran[0] == guest.ran[-1] == ["rm", "-rf", "/data/virtoll-mariadb"]
+    timed = guest.ran[6]
+    assert {"oltp_read_write", "--threads=2", "--events=200", "--time=0", "run"} <= set(timed)
+    assert "--mysql-socket=/data/virtoll-mariadb/socket" in timed
+
+
+@pytest.mark.parametrize(
+    ("guest", "problem"),
+    [
+        (recorded(rows="999"), "the check value is wrong: '200 events, 999 rows'"),
+        (recorded(status=1, stderr="FATAL: mysql_drv_query() returned error 2013\n"),
+         "sysbench failed with exit code 1: FATAL: mysql_drv_query() returned error 2013"),
+    ],
+)  # fmt: skip
+def test_a_database_that_went_wrong_is_gone_too(guest: Guest, problem: str) -> None:
+    measured = oltp(guest)
+    assert measured.problem is not None
+    assert measured.problem.startswith(problem)
+    assert guest.alive == {}
+    assert guest.ran[-1] == ["rm", "-rf", "/data/virtoll-mariadb"]
+
+
+def test_a_database_that_cannot_be_filled_is_gone_too() -> None:
+    guest = Guest({"sysbench": [{"status": 1, "stderr": "FATAL: no room\n"}]})
+    with pytest.raises(GuestError, match="sysbench failed with exit code 1: FATAL: no room"):
+        oltp(guest)
+    assert guest.alive == {}
+    assert guest.ran[-1][0] == "rm"
+
+
+def test_read_only_is_a_script_of_its_own() -> None:
+    guest = recorded()
+    oltp(guest, mode="read-only")
+    assert {argv[1] for argv in guest.ran if argv[0] == "sysbench"} == {"oltp_read_only"}
+
+
+def test_a_server_is_asked_until_it_serves() -> None:
+    guest = Guest(ready_after=2)
+    with serving(guest, ["server"], "/tmp/log", ["mariadb-admin", "ping"], 10.0):
+        assert guest.alive == {"server": ["server"]}
+    assert [argv[0] for argv in guest.ran].count("mariadb-admin") == 3
+    assert guest.alive == {}
+
+
+def test_a_server_that_does_not_start_is_told_with_its_last_line() -> None:
+    guest = Guest(ready_after=1)
+    last = base64.b64encode(b"starting\nCannot map innodb_buffer_pool_size_max\n").decode()
+    guest.by_itself = {"status": 1, "by_itself": True, "output": last}
+    with (
+        pytest.raises(GuestError, match=r"server failed with exit code 1: Cannot map .* before it was told to end"),
+        serving(guest, ["server"], "/tmp/log", ["mariadb-admin", "ping"], 10.0),
+    ):
+        pytest.fail("it does not serve")
+    assert guest.alive == {}
+
+
+def test_a_server_that_dies_in_the_trial_fails_it() -> None:
+    guest = Guest()
+    with (
+        pytest.raises(GuestError, match="server was ended by a signal"),
+        serving(guest, ["server"], "/tmp/log", ["true"], 10.0),
+    ):
+        guest.by_itself = {"status": None, "signal": 9, "by_itself": True, "output": ""}
+
+
+def test_a_dead_guest_is_not_asked_to_clean_up() -> None:
+    class Dying(Guest):
+        def answer(self, argv: list[str]) -> dict[str, Any]:
+            self.ended = self.ended or argv[0] == "sysbench"
+            if self.ended:
+                raise GuestDied("the guest ended while it was needed")
+            return super().answer(argv)
+
+    guest = Dying()
+    with pytest.raises(GuestDied):
+        oltp(guest)
+    assert guest.ran[-1][0] == "mariadb"
+
+
+def test_the_load_comes_from_outside_and_its_address_goes_again() -> None:
+    guest, peer = Guest(), Peer()
+    measured = measure("nginx", guest, peer, requests=200)
+    assert measured.problem is None
+    assert measured.clock is None
+    assert measured.check is not None
+    assert measured.check["ok"]
+    assert measured.result is not None
+    assert measured.result["figures"]["latency_p99"] == 500
+    assert measured.result["figures"]["replies_per_second"] == 200
+    link = NETWORK.sources[0]
+    addresses = [fields["interfaces"][0]["address"] for op, fields in peer.asked if op == "network"]
+    assert addresses == [f"{link.peer_address}/24", None]
+    warm, load = (fields for op, fields in peer.asked if op == "http-load")
+    assert warm["requests"] < load["requests"] == 200
+    assert load["target"] == f"{link.guest_address}:8080"
+    assert (load["rate_requests_per_second"], load["keep_alive"], load["timeout_ns"]) == (200, False, 2_000_000_000)
+    assert guest.alive == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"timeouts": 1}, "the check value is wrong: '201 requests"),
+        ({"statuses": {"200": 150, "404": 50}}, "the check value is wrong: '200 requests, 150 of 200 replies good"),
+        ({"body_bytes": 7}, "the check value is wrong"),
+        ({"replies": 0, "statuses": {}, "body_bytes": 0, "timeouts": 200, "last_reply_monotonic_ns": None},
+         "no request was answered: 200 timed out"),
+    ],
+)  # fmt: skip
+def test_books_that_do_not_balance_are_the_trials_problem(more: dict[str, Any], problem: str) -> None:
+    measured = measure("nginx", Guest(), Peer(**more), requests=200)
+    assert measured.problem is not None
+    assert measured.problem.startswith(problem)
+
+
+def test_late_replies_lower_the_rate_and_lost_ones_are_a_share() -> None:
+    late = {"replies": 150, "statuses": {"200": 150}, "body_bytes": 150 * 1024, "timeouts": 40,
+            "failures": {"connect": 10}, "last_reply_monotonic_ns": 10 + 3_000_000_000}  # fmt: skip
+    measured = measure("nginx", Guest(), Peer(**late), requests=200)
+    assert measured.problem is None
+    assert measured.result is not None
+    assert measured.result["figures"]["replies_per_second"] == 50
+    assert measured.result["figures"]["unanswered_share"] == 0.25
+
+
+def test_an_address_that_the_load_needed_goes_when_it_fails() -> None:
+    peer = Peer()
+    guest = Guest({"nginx": []})
+    peer.more = {"intended_requests": None, "latency_ns": None, "replies": "none"}
+    with pytest.raises(TypeError):
+        measure("nginx", guest, peer, requests=200)
+    assert peer.asked[-1][1]["interfaces"][0]["address"] is None
+    assert guest.alive == {}
+
+
+def test_httperf_runs_inside_against_a_server_of_its_own() -> None:
+    guest = Guest({"httperf": [{}, {"stdout": HTTPERF}]})
+    measured = measure("nginx-httperf", guest, requests=200)
+    assert measured.problem is None
+    assert measured.clock is not None
+    assert guest.alive == {}
+    configured = next(argv for argv in guest.ran if argv[0] == "tee")
+    assert configured == ["tee", "/data/virtoll-nginx/nginx.conf"]
+    assert {"--rate=200", "--num-conns=200", "--num-calls=1", "--timeout=2"} <= set(guest.ran[-2])
+
+
+def test_httperf_that_got_no_reply_is_no_result() -> None:
+    measured = measure("nginx-httperf", Guest({"httperf": [{}, {"stdout": STOPPED}]}), requests=20)
+    assert measured.problem is not None
+    assert measured.problem.startswith("the check value is wrong: '20 connections, 0 good, 0 B each'")
+
+
+COMPILED = """make: Entering directory '/data/virtoll-kernel/linux-source-6.1'
+  CALL    scripts/checksyscalls.sh
+  CC      lib/ctype.o
+  AS      lib/thing.o
+  AR      lib/lib.a
+"""
+
+
+def test_a_kernel_is_there_when_all_its_objects_are() -> None:
+    for found, problem in (("lib/ctype.o\nlib/thing.o\nlib/other.o\n", None), ("lib/ctype.o\n", "the check value")):
+        guest = Guest({"make": [{}, {}, {"stdout": COMPILED}, {}], "find": [{"stdout": found}]})
+        measured = measure("kernel-compile", guest, jobs=2)
+        assert (measured.problem is None) == (problem is None), measured.problem
+        assert measured.result is not None
+        assert measured.result["figures"]["objects"] == ["lib/ctype.o", "lib/thing.o"]
+        assert guest.ran[-1] == ["rm", "-rf", "/data/virtoll-kernel"]
+
+
+def test_a_kernel_that_is_compiled_again_was_not_done() -> None:
+    again = {"stdout": "  CC      lib/ctype.o\n"}
+    guest = Guest({"make": [{}, {}, {"stdout": COMPILED}, again], "find": [{"stdout": "lib/ctype.o\nlib/thing.o\n"}]})
+    measured = measure("kernel-compile", guest)
+    assert measured.check == {"value": "2 objects, 1 left to do", "expected": "2 objects, 0 left to do", "ok": False}
+
+
+def test_the_papers_size_is_a_whole_kernel() -> None:
+    assert kernel_compile.unpack_command("/data/x", ())[-1] == "--no-same-owner"
+    guest = Guest({"make": [{}, {"stdout": COMPILED}, {}], "find": [{"stdout": "lib/ctype.o\nlib/thing.o\n"}]})
+    assert measure("kernel-compile", guest, size="paper", jobs=8).problem is None
+    made = [argv for argv in guest.ran if argv[0] == "make"]
+    assert [argv[-1] for argv in made] == ["defconfig", "vmlinux", "vmlinux"]
+    assert all("--jobs=8" in argv for argv in made)
