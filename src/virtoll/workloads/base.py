@@ -158,15 +158,6 @@ class TimedJobWorkload:
         del bench
         return dict(parameters.model_dump(mode="json"))
 
-    def expected_check(self, parameters: Parameters) -> str | None:
-        """The check value that a right answer has, or None where it is not known beforehand."""
-        raise NotImplementedError
-
-    def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
-        """The job's own parameters, as docs/protocol.md has them."""
-        del bench
-        return dict(parameters.model_dump(mode="json"))
-
     def figures(self, result: dict[str, Any]) -> dict[str, Any] | None:
         """What is read from the job's own result, by the guest's clock; None where the duration is all."""
         del result
