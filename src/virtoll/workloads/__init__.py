@@ -10,13 +10,12 @@ from virtoll.workloads.forkwait import ForkWait
 from virtoll.workloads.forward import Forward
 from virtoll.workloads.kernel import KernelOperations
 from virtoll.workloads.masr import Masr
-from virtoll.workloads.povray import PovRay
 from virtoll.workloads.stream import Stream
 from virtoll.workloads.superpi import SuperPi
 from virtoll.workloads.sysbench_cpu import SysbenchCpu
 
 _ALL: tuple[Workload, ...] = (
-    Forward(), SuperPi(), Bzip2(), PovRay(), SysbenchCpu(), Masr(), Stream(), ForkWait(), KernelOperations(),
+    Forward(), SuperPi(), Bzip2(), SysbenchCpu(), Masr(), Stream(), ForkWait(), KernelOperations(),
     ContextSwitch(),
 )  # fmt: skip
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}
