@@ -49,7 +49,7 @@ def test_every_operation_has_numbers_that_fit(operation: str) -> None:
     assert isinstance(batch, int)
     assert operations % batch == 0
     assert own.expected_check(parameters("kernel-operations", operation=operation)) == str(asked["operations"])
-    assert 0.01 < own.native_seconds(parameters("kernel-operations", operation=operation)) < 1
+    assert 0.001 < own.native_seconds(parameters("kernel-operations", operation=operation)) < 1
 
 
 def test_numbers_that_are_given_are_asked_for() -> None:

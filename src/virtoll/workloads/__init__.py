@@ -18,14 +18,13 @@ from virtoll.workloads.mariadb_oltp import MariadbOltp
 from virtoll.workloads.masr import Masr
 from virtoll.workloads.nginx import Nginx
 from virtoll.workloads.nginx_httperf import NginxHttperf
-from virtoll.workloads.povray import PovRay
 from virtoll.workloads.stream import Stream
 from virtoll.workloads.superpi import SuperPi
 from virtoll.workloads.sysbench_cpu import SysbenchCpu
 from virtoll.workloads.zfg import Zfg
 
 _ALL: tuple[Workload, ...] = (
-    Forward(), SuperPi(), Bzip2(), PovRay(), SysbenchCpu(), Masr(), Stream(), ForkWait(), KernelOperations(),
+    Forward(), SuperPi(), Bzip2(), SysbenchCpu(), Masr(), Stream(), ForkWait(), KernelOperations(),
     ContextSwitch(), Bonnie(), Zfg(), Dd(), Dbench(), Fio(), KernelCompile(), MariadbOltp(), Nginx(), NginxHttperf(),
 )  # fmt: skip
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

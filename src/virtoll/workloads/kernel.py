@@ -33,14 +33,14 @@ class Kind:
 
 # A batch is long beside a reading of the clock, and short enough to show what interrupts it.
 KINDS: Final[dict[str, Kind]] = {
-    "null-call": Kind(0.1e-6, 400_000, 100),
-    "read": Kind(0.2e-6, 400_000, 100),
-    "write": Kind(0.15e-6, 400_000, 100),
-    "stat": Kind(0.6e-6, 200_000, 100),
-    "fstat": Kind(0.2e-6, 400_000, 100),
-    "open-close": Kind(1.2e-6, 100_000, 100),
-    "signal-install": Kind(0.15e-6, 400_000, 100),
-    "signal-handle": Kind(1.0e-6, 100_000, 100),
+    "null-call": Kind(0.1e-6, 100_000, 100),
+    "read": Kind(0.2e-6, 100_000, 100),
+    "write": Kind(0.15e-6, 100_000, 100),
+    "stat": Kind(0.6e-6, 50_000, 100),
+    "fstat": Kind(0.2e-6, 100_000, 100),
+    "open-close": Kind(1.2e-6, 25_000, 100),
+    "signal-install": Kind(0.15e-6, 100_000, 100),
+    "signal-handle": Kind(1.0e-6, 25_000, 100),
     "pipe": Kind(10e-6, 20_000, 1),
     "fork-exit": Kind(100e-6, 1000, 1),
     "fork-exec": Kind(500e-6, 300, 1),
@@ -49,7 +49,7 @@ KINDS: Final[dict[str, Kind]] = {
 
 
 class KernelOperationsParameters(Parameters):
-    """``operations``: how many, 0 for the quick number of that kind (200 to 400 000).
+    """``operations``: how many, 0 for the quick number of that kind (200 to 100 000).
 
     ``batch_operations``: so many are timed together, 0 for what suits the kind (100, or 1 from the pipe on).
     """
