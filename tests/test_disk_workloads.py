@@ -72,7 +72,7 @@ def test_bonnies_line_of_a_run_that_took_long_enough() -> None:
     found = bonnie.parse(BONNIE)
     assert found["write_bytes_per_second"] == 56915 * 1024
     assert found["seeks_per_second"] == pytest.approx(4888)
-    assert found["random_deletes_per_second"] == None
+    assert found["random_deletes_per_second"] is None
 
 
 def test_a_report_with_per_character_tests_is_refused() -> None:
