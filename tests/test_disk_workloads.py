@@ -24,6 +24,12 @@ BONNIE_QUICK = (
     "1.98,2.00a,guest,1,1,64M,,8192,5,,,+++++,+++,+++++,+++,,,+++++,+++,+++++,+++,1,1024,,,4,+++++,+++,+++++,+++,+++++,"
     "+++,+++++,+++,+++++,+++,+++++,+++,,147us,94us,,2597us,2882us,416us,66us,241us,241us,24us,200us\n"
 )
+# By gVisor, where its steps took long enough.
+BONNIE = (
+    "1.98,2.00a,guest,1,1,64M,,8192,5,,,56915,56,22612,79,,,63164,79,4888,375,1,,,,,443,12,+++++,+++,++++"
+    "+,+++,322,16,+++++,+++,+++++,+++,,14654us,17420us,,13247us,40194us,28648us,2578us,146ms,86895us,1627"
+    "9us,8123us\n"
+)
 DBENCH = """dbench version 4.00 - Copyright Andrew Tridgell 1999-2004
 
 Running for 3 seconds with load '/usr/share/dbench/client.txt' and minimum warmup 0 secs
@@ -60,6 +66,13 @@ def test_bonnies_line_of_a_run_that_was_over_too_soon_has_no_rates() -> None:
     assert found["write_latency_ns"] == 147_000
     assert found["read_latency_ns"] == 2_597_000
     assert found["random_delete_latency_ns"] == 200_000
+
+
+def test_bonnies_line_of_a_run_that_took_long_enough() -> None:
+    found = bonnie.parse(BONNIE)
+    assert found["write_bytes_per_second"] == 56915 * 1024
+    assert found["seeks_per_second"] == pytest.approx(4888)
+    assert found["random_deletes_per_second"] is None
 
 
 def test_a_report_with_per_character_tests_is_refused() -> None:

@@ -30,7 +30,7 @@ pub fn carry_out(request: &Data) -> Result<Value, Error> {
         return Err(Error::bad_request(format!("data: nothing is mounted on {:?}", request.path)));
     };
     let fail = |what: &str, cause: io::Error| {
-        Error::system(&format!("data: {what} {}", request.path), &cause)
+        Error::system(format!("data: {what} {}", request.path), &cause)
     };
     let path = Path::new(&request.path);
     let removed =

@@ -100,9 +100,9 @@ pub fn room(folder: &File) -> io::Result<Room> {
 /// The call's, where file system or disk cannot.
 pub fn trim(folder: &File) -> io::Result<u64> {
     // FITRIM of linux/fs.h: _IOWR('X', 121, struct fstrim_range).
-    const FITRIM: u32 = 0xc018_5879;
+    const FITRIM: libc::Ioctl = 0xc018_5879;
     let mut range: [u64; 3] = [0, u64::MAX, 0];
     // SAFETY: the range is valid for reads and writes of three words.
-    checked(unsafe { libc::ioctl(folder.as_raw_fd(), FITRIM as _, range.as_mut_ptr()) })?;
+    checked(unsafe { libc::ioctl(folder.as_raw_fd(), FITRIM, range.as_mut_ptr()) })?;
     Ok(range[1])
 }
