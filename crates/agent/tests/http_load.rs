@@ -112,7 +112,8 @@ fn what_is_given_up_is_counted_with_the_time_that_it_took() {
     let target = serve(|_, _| true);
     let told =
         load(target, 8, 1000.0, json!({"connections": 3, "timeout_ns": 50 * MILLISECOND_NS}));
-    assert_eq!((&told["timeouts"], &told["unsent_requests"]), (&json!(8), &json!(5)));
+    assert_eq!(told["timeouts"], 8);
+    assert_eq!(told["latency_ns"]["count"], 8);
     assert_eq!(told["latency_ns"]["minimum"], 50 * MILLISECOND_NS);
     assert_eq!(told["last_reply_monotonic_ns"], Value::Null);
 }
