@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use crate::reply::Error;
 pub use network::{Interface, Neighbour, Network, Route, Vlan};
 pub use traffic::{
-    Backend, Capture, Counters, MixPart, Sink, SinkBackend, SinkFinish, Source, SourceTold, Traffic,
+    Backend, Capture, Counters, Destinations, MixPart, Sink, SinkBackend, SinkFinish, Source,
+    SourceTold, Traffic,
 };
 
 mod network;
@@ -77,7 +78,7 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// `superpi`, `masr`, `forkwait`, `idle` or `program`.
+    /// `superpi`, `masr`, `forkwait`, `idle`, `program` or `routing-table`.
     pub job: String,
     /// The job's parameters.
     #[serde(default)]

@@ -121,7 +121,9 @@ impl Generator {
         let state = State::create(GENERATOR, &composers)?;
         let kind = if first.frames_per_second.is_some() { "paced" } else { "flat" };
         let name = format!("{kind}_{}", variant(first.frame.layout()));
-        let program = GENERATOR.load(&name, state.descriptor(), &[named("devices", &devices)])?;
+        let destinations = state::destinations(&composers)?;
+        let maps = [named("devices", &devices), named("destinations", &destinations)];
+        let program = GENERATOR.load(&name, state.descriptor(), &maps)?;
         let rates: Option<Vec<f64>> =
             sources.iter().map(|source| source.plan.frames_per_second).collect();
         let batch = match (first.batch_frames, rates) {
@@ -136,7 +138,7 @@ impl Generator {
     /// all loops are entered before the common start is announced, and a helper writes the start into the shared data.
     fn run(&mut self, start: &Start) -> io::Result<u64> {
         let sources = &self.sources;
-        let frame = sources[0].composer.shapes().last().map_or(&[][..], |(bytes, _)| bytes);
+        let frame = sources[0].composer.shapes().last().map_or(&[][..], |(bytes, ..)| bytes);
         let worker = Interruptible::this_thread()?;
         let (over, batch) = (AtomicBool::new(false), self.batch);
         let (program, state) = (self.program.as_fd(), &mut self.state);
@@ -262,7 +264,9 @@ pub fn written_frames(plan: &SourcePlan, count: u64) -> io::Result<Vec<Vec<u8>>>
     let mut state = State::create(GENERATOR, &[&composer])?;
     state.set_once(count);
     let name = format!("flat_{}", variant(composer.layout()));
-    let program = GENERATOR.load(&name, state.descriptor(), &[named("devices", &devices)])?;
+    let destinations = state::destinations(&[&composer])?;
+    let maps = [named("devices", &devices), named("destinations", &destinations)];
+    let program = GENERATOR.load(&name, state.descriptor(), &maps)?;
     let mut template = [0; MAXIMUM_FRAME_BYTES];
     let largest = &mut template[..composer.largest_bytes()];
     composer.prepare(largest);

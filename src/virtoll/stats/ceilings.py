@@ -15,8 +15,10 @@ from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, canonical, forwarded_rate
 
 BOUND_SHARE = 0.9
-_SHAPE = ("frame_size_bytes", "sources", "mix", "ip_version", "vlan", "batch_frames")
-_UNSAID: Mapping[str, Any] = {"sources": 1, "mix": "none", "ip_version": 4, "vlan": 0, "batch_frames": 0}
+_UNSAID: Mapping[str, Any] = {
+    "sources": 1, "mix": "none", "ip_version": 4, "vlan": 0, "batch_frames": 0, "destinations": 1,
+}  # fmt: skip
+_SHAPE = ("frame_size_bytes", *_UNSAID)
 
 
 @dataclass(frozen=True)

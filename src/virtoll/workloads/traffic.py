@@ -26,6 +26,8 @@ IMIX = ((64, 7), (590, 4), (1514, 1))
 _SMALLEST_FRAME_BYTES, _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 64, 20, 4, 14
 _TOLD = ("intended_frames", "offered_frames", "unsent_frames")
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
+# As in the agent (crates/wire/src/routes.rs).
+MOST_DESTINATIONS, MOST_ROUTES = 65_536, 2_000_000
 
 
 class FrameParameters(Parameters):
@@ -33,6 +35,7 @@ class FrameParameters(Parameters):
 
     ``vlan``: number of the frames' 802.1Q tag, which counts in the frame's size; 0 for none.
     ``batch_frames``: frames handed to the kernel at once by live frames; 0 is the smallest that holds the rate.
+    ``destinations``: how many addresses frames go to in turn, spread over a table of routes; 1 is the sink's alone.
     """
 
     frame_size_bytes: int = Field(default=64, ge=64, le=1518)
@@ -43,6 +46,7 @@ class FrameParameters(Parameters):
     backend: Backend = "auto"
     sink: Literal["auto", "xdp", "tpacket"] = "auto"
     batch_frames: int = Field(default=0, ge=0, le=256)
+    destinations: int = Field(default=1, ge=1, le=MOST_DESTINATIONS)
 
     @model_validator(mode="after")
     def _holds_a_test_frame(self) -> Self:
@@ -52,6 +56,8 @@ class FrameParameters(Parameters):
                 f"frame_size_bytes is {self.frame_size_bytes}, and a test frame of {kind} has at least "
                 f"{self.smallest_frame_bytes} bytes; give frame_size_bytes {self.smallest_frame_bytes} to 1518"
             )
+        if self.destinations > 1 and self.ip_version != 4:
+            raise ValueError("destinations of a table of routes are IPv4 addresses; set ip_version 4, or destinations 1")
         return self
 
     @property
@@ -79,6 +85,14 @@ class FrameParameters(Parameters):
 
 
 @dataclass(frozen=True)
+class Table:
+    """A table of routes, which the agents make themselves of its size and a seed."""
+
+    routes: int
+    seed: int
+
+
+@dataclass(frozen=True)
 class Lane:
     """One source: its interface, the link addresses of this hop, and the IP addresses of both ends, as text."""
 
@@ -91,12 +105,16 @@ class Lane:
 
 @dataclass(frozen=True)
 class Stream:
-    """Where traffic of any rate goes: lanes, the sink's interfaces, and the CPUs of generator and sink."""
+    """Where traffic of any rate goes: lanes, the sink's interfaces, and the CPUs of generator and sink.
+
+    ``table``: what several destinations are spread over; without one (in a calibration) over one of as many routes.
+    """
 
     lanes: tuple[Lane, ...]
     sink_interfaces: tuple[str, ...]
     generator_cpu: int | None
     sink_cpu: int | None
+    table: Table | None = None
 
     def request(self, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
         """The ``traffic`` request; fields that are as they were in the protocol's first form are left out."""
@@ -127,6 +145,12 @@ class Stream:
         if wanted.vlan:
             for source in sources:
                 source["vlan"] = wanted.vlan
+        if wanted.destinations > 1:
+            table = self.table or Table(wanted.destinations, 0)
+            for source in sources:
+                source["destinations"] = {
+                    "count": wanted.destinations, "routes": table.routes, "seed": table.seed
+                }  # fmt: skip
         return request
 
 

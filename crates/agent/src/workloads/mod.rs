@@ -4,6 +4,7 @@ mod forkwait;
 mod idle;
 mod masr;
 mod program;
+mod routing_table;
 mod superpi;
 mod sys;
 
@@ -51,9 +52,12 @@ pub fn parse<'a>(
         "forkwait" => Box::new(read::<forkwait::ForkWait>(name, parameters)?),
         "idle" => Box::new(read::<idle::Idle>(name, parameters)?),
         "program" => Box::new(program::Program::checked(read(name, parameters)?, signals)?),
+        "routing-table" => {
+            Box::new(read::<routing_table::RoutingTable>(name, parameters)?.checked()?)
+        }
         _ => {
             return Err(Error::bad_request(format!(
-                "no job {name:?}; there are superpi, masr, forkwait, idle and program"
+                "no job {name:?}; there are superpi, masr, forkwait, idle, program and routing-table"
             )));
         }
     })

@@ -113,12 +113,27 @@ pub struct Source {
     /// How many source ports, from `source_port` on.
     #[serde(default = "one")]
     pub flows: u16,
+    /// Destinations spread over a table of routes, in turn; null for `destination_address` alone.
+    #[serde(default)]
+    pub destinations: Option<Destinations>,
     /// Target rate; null for flat out.
     #[serde(default)]
     pub rate_frames_per_second: Option<f64>,
     /// The core of the sending thread.
     #[serde(default)]
     pub cpu: Option<u32>,
+}
+
+/// Addresses that lie in the prefixes of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Destinations {
+    /// How many.
+    pub count: u32,
+    /// The size of the table.
+    pub routes: u32,
+    /// What it is made from.
+    pub seed: u64,
 }
 
 const fn one() -> u16 {
