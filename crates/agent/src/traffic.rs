@@ -161,7 +161,7 @@ fn source_plan(
             source_port: source.source_port,
             destination_port: source.destination_port,
             trial: request.trial,
-            source: number,
+            source: source.number.unwrap_or(number),
             sequence: 0,
             sent_monotonic_ns: 0,
             timed: true,

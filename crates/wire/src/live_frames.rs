@@ -117,13 +117,10 @@ impl Generator {
         let interfaces: Vec<u32> = sources.iter().map(|source| source.interface).collect();
         let composers: Vec<&Composer> = sources.iter().map(|source| &source.composer).collect();
         let first = &sources[0].plan;
-        let devices = bpf::devices(&interfaces)?;
         let state = State::create(GENERATOR, &composers)?;
         let kind = if first.frames_per_second.is_some() { "paced" } else { "flat" };
         let name = format!("{kind}_{}", variant(first.frame.layout()));
-        let destinations = state::destinations(&composers)?;
-        let maps = [named("devices", &devices), named("destinations", &destinations)];
-        let program = GENERATOR.load(&name, state.descriptor(), &maps)?;
+        let program = load(&name, &state, &interfaces, &composers)?;
         let rates: Option<Vec<f64>> =
             sources.iter().map(|source| source.plan.frames_per_second).collect();
         let batch = match (first.batch_frames, rates) {
@@ -217,6 +214,19 @@ impl Generate for Generator {
     }
 }
 
+/// A program that writes frames, with the interfaces that they leave by and where they go.
+fn load(
+    name: &str,
+    state: &State,
+    interfaces: &[u32],
+    composers: &[&Composer],
+) -> io::Result<OwnedFd> {
+    let devices = bpf::devices(interfaces)?;
+    let destinations = state::destinations(composers)?;
+    let maps = [named("devices", &devices), named("destinations", &destinations)];
+    GENERATOR.load(name, state.descriptor(), &maps)
+}
+
 fn variant(layout: Layout) -> &'static str {
     match (layout.ipv6, layout.tagged) {
         (false, false) => "4",
@@ -260,13 +270,11 @@ fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<()> {
 /// As [`open_all`], but for the probe.
 pub fn written_frames(plan: &SourcePlan, count: u64) -> io::Result<Vec<Vec<u8>>> {
     let composer = plan.composer()?;
-    let devices = bpf::devices(&[interface_index(&plan.interface)?])?;
+    let interface = interface_index(&plan.interface)?;
     let mut state = State::create(GENERATOR, &[&composer])?;
     state.set_once(count);
     let name = format!("flat_{}", variant(composer.layout()));
-    let destinations = state::destinations(&[&composer])?;
-    let maps = [named("devices", &devices), named("destinations", &destinations)];
-    let program = GENERATOR.load(&name, state.descriptor(), &maps)?;
+    let program = load(&name, &state, &[interface], &[&composer])?;
     let mut template = [0; MAXIMUM_FRAME_BYTES];
     let largest = &mut template[..composer.largest_bytes()];
     composer.prepare(largest);

@@ -93,6 +93,10 @@ pub enum SinkBackend {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
+    /// Its number in every frame; null for its place in the request. For `send` alone, where the other sources are
+    /// other agents'.
+    #[serde(default)]
+    pub number: Option<u8>,
     /// The interface that its frames leave by.
     pub interface: String,
     /// Link addresses.
