@@ -18,7 +18,7 @@ from virtoll.workloads.traffic import Table
 
 JOB = "routing-table"
 # Of the kernel's table, counted by it for a million routes, and of the agent's list of what is to be taken away again.
-_BYTES_A_ROUTE, _AGENT_BYTES_A_ROUTE = 200, 24
+_BYTES_A_ROUTE, _AGENT_BYTES_A_ROUTE = 150, 40
 _BYTES_BESIDES = 96 * 2**20  # a small guest's kernel, its agent and its packet buffers
 # For estimates and deadlines: what loading and taking away again take on a bare host.
 _SECONDS_A_ROUTE = 6e-6
