@@ -8,9 +8,10 @@ that the variation from boot to boot is inside the interval and not hidden below
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -76,25 +77,12 @@ class LiveGuest:
     site: Site | None
     unlike: tuple[str, ...] = ()
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """Let the guest run for the length of the context; parked again after an orderly end only.
-
-        It must answer at both ends: frames that a dead guest did not forward are not frames that were lost.
-        """
-        with awake(self.site):
-            self.guest.resume()
-            self.guest.agent.call("clocks")
-            yield
-            self.guest.agent.call("clocks")
-            self.guest.park()
-
     def host_cpu(self) -> contextlib.AbstractContextManager[dict[str, Any] | None]:
         """What its processes use of the host's CPUs in the context; None where it has none here."""
         return cpu_around(self.guest.host_processes())
 
-    def bench(self, pinning: Pinning, tags: Iterator[int]) -> Bench:
-        """What a workload is given."""
+    def bench(self, pinning: Pinning, tags: Iterator[int], beside: tuple[Bench, ...] = ()) -> Bench:
+        """What a workload is given; ``beside``: the same of the guests that are measured together with it."""
         return Bench(
             self.guest.agent,
             self.wire,
@@ -104,7 +92,25 @@ class LiveGuest:
             pinning.sink_cpu,
             tags,
             self.hops,
+            beside=beside,
         )
+
+
+@contextlib.contextmanager
+def running(guests: Sequence[LiveGuest]) -> Iterator[None]:
+    """Let guests of one host run for the length of the context; parked again after an orderly end only.
+
+    They must answer at both ends: frames that a dead guest did not forward are not frames that were lost.
+    """
+    with awake(guests[0].site):
+        for live in guests:
+            live.guest.resume()
+            live.guest.agent.call("clocks")
+        yield
+        for live in guests:
+            live.guest.agent.call("clocks")
+        for live in guests:
+            live.guest.park()
 
 
 @dataclass
@@ -124,6 +130,7 @@ class Fleet:
     progress: Progress
     boots: Counter[tuple[str, int]]
     _live: dict[str, LiveGuest] = field(default_factory=dict)
+    _beside: dict[str, list[LiveGuest]] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
     _absent: dict[str, str] = field(default_factory=dict)
 
@@ -141,9 +148,10 @@ class Fleet:
             for label, live in self._live.items() if kind is None else ():
                 self._append_footprint(live.guest, live.boot, label, "after-work", live.site)
         finally:
-            for live in self._live.values():
+            for live in (*itertools.chain(*self._beside.values()), *self._live.values()):
                 self._end(live.guest, live.site)
             self._live.clear()
+            self._beside.clear()
 
     def guest(self, label: str) -> LiveGuest | None:
         """The platform's guest, started anew when the last one was lost.
@@ -153,6 +161,26 @@ class Fleet:
         if label not in self._live and self._starts.get(label, 0) < _STARTS_PER_BLOCK:
             self._start(next(trial.platform for trial in self.block if trial.platform.label == label))
         return self._live.get(label)
+
+    def guests(self, label: str, count: int) -> tuple[LiveGuest, ...]:
+        """The platform's guest and ``count`` - 1 more beside it, started when they are first needed and kept parked.
+
+        Empty when not all of them can be had (``why_absent``).
+        """
+        first = self.guest(label)
+        if first is None:
+            return ()
+        beside = self._beside.setdefault(label, [])
+        while len(beside) < count - 1:
+            choice = next(trial.platform for trial in self.block if trial.platform.label == label)
+            if choice.parameters.found:
+                self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
+                return ()
+            live = self._start_one(choice, len(beside) + 1)
+            if live is None:
+                return ()
+            beside.append(live)
+        return first, *beside[: count - 1]
 
     def why_absent(self, label: str) -> str:
         """Why ``guest`` gave None, in one sentence."""
@@ -166,6 +194,9 @@ class Fleet:
             return []
         with awake(live.site):
             paths = self._keep(folder_name, live.guest.evidence())
+            for number, other in enumerate(self._beside.pop(label, []), start=1):
+                paths += self._keep(f"{folder_name}-beside-{number}", other.guest.evidence())
+                self._end(other.guest, other.site)
             self._end(live.guest, live.site)
         return paths
 
@@ -178,25 +209,35 @@ class Fleet:
             self.progress.message(f"the end of a guest: {error}")
 
     def _start(self, choice: PlatformChoice) -> None:
+        """Start the platform's guest."""
+        self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
+        live = self._start_one(choice)
+        if live is not None:
+            self._live[choice.label] = live
+
+    def _start_one(self, choice: PlatformChoice, place: int = 0) -> LiveGuest | None:
         """Start one guest on its host; a host that cannot be had is the guest's failure."""
         try:
             site = self.site_of(choice)
         except GuestError as error:
             self._absent[choice.label] = f"its host cannot be had: {error}"
-            return
+            return None
         with awake(site):
-            self._start_at(choice, site)
+            return self._start_at(choice, site, place)
 
-    def _start_at(self, choice: PlatformChoice, site: Site | None) -> None:
-        """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised."""
+    def _start_at(self, choice: PlatformChoice, site: Site | None, place: int) -> LiveGuest | None:
+        """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised.
+
+        ``place``: 0 for the platform's guest, from 1 for those beside it.
+        """
         number = self.block[0].block
         self.boots[choice.label, number] += 1
         attempt = self.boots[choice.label, number]
-        self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
-        request = self._request(choice, boot, site)
+        request = self._request(choice, boot, site, place)
         guest: Guest | None = None
+        live: LiveGuest | None = None
         record: dict[str, Any] = {
             "boot": boot, "platform": choice.label, "block": number, "attempt": attempt, "status": "ok", "reason": None,
             "spawn_monotonic_ns": None, "ready_monotonic_ns": None, "facts": None, "mismatches": [], "attachment": None,
@@ -206,7 +247,7 @@ class Fleet:
                 "cpu_quota": request.cpu_quota,
                 "interface_macs": [link.guest_mac for link in request.network.links],
             },
-            "evidence": [],
+            "evidence": [], "place": place,
             **choice.whereabouts,
         }  # fmt: skip
         try:
@@ -224,18 +265,19 @@ class Fleet:
                 record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
             timekeeper, hops = self._connect(guest, network, site)
             unlike = self._examine(guest, request, record, found=choice.parameters.found)
-            self._append_footprint(guest, boot, choice.label, "idle", site)
+            if place == 0:
+                self._append_footprint(guest, boot, choice.label, "idle", site)
             guest.park()
-            self._live[choice.label] = LiveGuest(
-                boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike
-            )
+            live = LiveGuest(boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike)
         except GuestError as error:
             found = error.evidence if isinstance(error, GuestStartError) else guest.evidence() if guest else {}
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
-            self._absent[choice.label] = f"its guest could not be started: {error}"
+            which = "its guest" if place == 0 else f"guest {place + 1} of those side by side"
+            self._absent[choice.label] = f"{which} could not be started: {error}"
             if guest is not None:
                 self._end(guest, site)
         self.folder.append_boot(record)
+        return live
 
     def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any], *, found: bool) -> tuple[str, ...]:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
@@ -264,8 +306,12 @@ class Fleet:
                 {"boot": boot, "platform": label, "block": self.block[0].block, "when": when, **found}
             )
 
-    def _request(self, choice: PlatformChoice, boot: str, site: Site | None) -> GuestRequest:
+    def _request(self, choice: PlatformChoice, boot: str, site: Site | None, place: int) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
+        if place > 0:
+            live = itertools.chain(*self._beside.values())
+            taken = {link.owner for other in live for link in other.network.links}
+            index = next(n for n in itertools.count(len(self.experiment.platforms)) if n not in taken)
         mtu = max([_STANDARD_MTU_BYTES, *self._frame_parameters("mtu_bytes")])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")

@@ -18,7 +18,7 @@ from virtoll import calibration, density, manifest, probes
 from virtoll.calibration import Calibrator
 from virtoll.errors import AgentError, GuestError, UsageError
 from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
-from virtoll.fleet import Fleet, LiveGuest, awake, choose_pinning
+from virtoll.fleet import Fleet, LiveGuest, awake, choose_pinning, running
 from virtoll.ground import Ground, bare_ground, open_ground
 from virtoll.host import FitnessSampler
 from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
@@ -144,22 +144,28 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
     outcome, status, reason, evidence = Measurement(), "ok", None, list[str]()
     live: LiveGuest | None = None
     host_cpu: dict[str, Any] | None = None
+    workload, parameters = WORKLOADS[trial.workload.workload], trial.workload.parameters
     try:
-        live = fleet.guest(trial.platform.label)
+        guests = fleet.guests(trial.platform.label, workload.needs(parameters).guests)
+        live = guests[0] if guests else None
         if live is None:
             status, reason = "skipped", fleet.why_absent(trial.platform.label)
             ground.refuse_dead_peer(GuestError(reason))
         else:
-            with live.running(), live.host_cpu() as host_cpu:
-                bench = live.bench(ground.pinning, ground.tags)
+            # What one of several used is no part of what was measured of all of them.
+            used = live.host_cpu() if len(guests) == 1 else contextlib.nullcontext()
+            with running(guests), used as host_cpu:
+                beside = tuple(other.bench(ground.pinning, ground.tags) for other in guests[1:])
+                bench = live.bench(ground.pinning, ground.tags, beside)
                 try:
-                    outcome = WORKLOADS[trial.workload.workload].measure(bench, trial.workload.parameters)
+                    outcome = workload.measure(bench, parameters)
                 except AgentError as error:
                     if error.kind != "unsupported":
                         raise
                     status, reason = "skipped", str(error)  # the guest is well, and goes on with other trials
-            if live.unlike and status == "ok":
-                status, reason = "invalid", f"its guest is not what was asked for: {'; '.join(live.unlike)}"
+            unlike = dict.fromkeys(text for guest in guests for text in guest.unlike)
+            if unlike and status == "ok":
+                status, reason = "invalid", f"its guest is not what was asked for: {'; '.join(unlike)}"
             elif outcome.problem is not None:
                 status, reason = "invalid", outcome.problem
     except GuestError as error:

@@ -67,8 +67,12 @@ class Headroom:
 
 
 def shape_of(parameters: Mapping[str, Any]) -> str:
-    """What of a workload's parameters shapes its frames, as canonical JSON; older records leave some unsaid."""
-    return canonical({key: parameters.get(key, _UNSAID.get(key)) for key in _SHAPE})
+    """What of a workload's parameters shapes its frames, as canonical JSON; older records leave some unsaid.
+
+    Where several guests are sent to, each is so many sources more for the generator.
+    """
+    said = {key: parameters.get(key, _UNSAID.get(key)) for key in _SHAPE}
+    return canonical({**said, "sources": said["sources"] * parameters.get("routers", 1)})
 
 
 def ceilings(calibrations: Sequence[CalibrationRecord]) -> tuple[Ceiling, ...]:

@@ -44,13 +44,14 @@ class Needs:
     """What a guest must have for a workload: without it the trial is skipped, with the reason.
 
     ``memory_bytes``: of the guest's, all in all; ``data_bytes``: room in the data directory, on a disk; ``features``:
-    names of ``FEATURES``.
+    names of ``FEATURES``; ``guests``: how many of the platform's guests stand side by side and are measured together.
     """
 
     memory_bytes: int = 0
     vcpus: int = 1
     data_bytes: int = 0
     features: frozenset[str] = frozenset()
+    guests: int = 1
 
 
 # What some platforms lack and some workloads need, in words for the reason of a skipped trial.
@@ -75,7 +76,10 @@ class DataDirectory:
 
 @dataclass(frozen=True)
 class Bench:
-    """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned."""
+    """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned.
+
+    ``beside``: the other guests of its platform that the workload needs, as many as it said, each on links of its own.
+    """
 
     guest: Caller
     peer: Ends
@@ -86,6 +90,7 @@ class Bench:
     tags: Iterator[int]
     hops: HopReader
     data: DataDirectory = DataDirectory()
+    beside: tuple[Bench, ...] = ()
 
     def next_tag(self) -> int:
         """A 16-bit number that tells this traffic trial's frames from any earlier one's."""

@@ -26,8 +26,8 @@ IMIX = ((64, 7), (590, 4), (1514, 1))
 _SMALLEST_FRAME_BYTES, _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 64, 20, 4, 14
 _TOLD = ("intended_frames", "offered_frames", "unsent_frames")
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
-# As in the agent (crates/wire/src/routes.rs).
-MOST_DESTINATIONS, MOST_ROUTES = 65_536, 2_000_000
+# As in the agent (crates/wire/src/routes.rs, crates/agent/src/traffic.rs).
+MOST_DESTINATIONS, MOST_ROUTES, MOST_SOURCES = 65_536, 2_000_000, 16
 
 
 class FrameParameters(Parameters):
@@ -39,7 +39,7 @@ class FrameParameters(Parameters):
     """
 
     frame_size_bytes: int = Field(default=64, ge=64, le=1518)
-    sources: int = Field(default=1, ge=1, le=3)
+    sources: int = Field(default=1, ge=1, le=MOST_SOURCES)
     mix: Literal["none", "imix"] = "none"
     ip_version: Literal[4, 6] = 4
     vlan: int = Field(default=0, ge=0, le=4094, description="802.1Q tag, 1 to 4094; 0 for none")
@@ -79,9 +79,15 @@ class FrameParameters(Parameters):
         headers = _ETHERNET_HEADER_BYTES + (_TAG_BYTES if self.vlan else 0)
         return max(size for size, _ in self.parts) - headers
 
+    @property
+    def guests(self) -> int:
+        """How many guests are sent to at once, each by so many sources."""
+        return 1
+
     def shape(self) -> FrameParameters:
         """These fields alone: equal for all parameters that one calibration serves."""
-        return FrameParameters(**{key: getattr(self, key) for key in FrameParameters.model_fields})
+        own = {key: getattr(self, key) for key in FrameParameters.model_fields}
+        return FrameParameters(**{**own, "sources": self.sources * self.guests})
 
 
 @dataclass(frozen=True)
