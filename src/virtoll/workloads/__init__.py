@@ -10,7 +10,17 @@ from virtoll.workloads.forward import Forward
 from virtoll.workloads.masr import Masr
 from virtoll.workloads.superpi import SuperPi
 from virtoll.workloads.sysbench_cpu import SysbenchCpu
+from virtoll.workloads.transmitters import Transmitters
 from virtoll.workloads.virtual_routers import VirtualRouters
 
-_ALL: tuple[Workload, ...] = (Forward(), VirtualRouters(), SuperPi(), Bzip2(), SysbenchCpu(), Masr(), ForkWait())
+_ALL: tuple[Workload, ...] = (
+    Forward(),
+    VirtualRouters(),
+    Transmitters(),
+    SuperPi(),
+    Bzip2(),
+    SysbenchCpu(),
+    Masr(),
+    ForkWait(),
+)
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

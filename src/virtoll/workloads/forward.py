@@ -2,8 +2,8 @@
 
 ``routes`` gives it a table to look up in (Mattos et al. 2012, section V), loaded before the sweep and taken away after.
 
-A trial is a sweep (``sweep.py``). Traffic stops and settles before counters are read. The books of each point must balance, or the trial is invalid. Beside each point stand the counters of every
-hop, read before and after it.
+A trial is a sweep (``sweep.py``). Traffic stops and settles before counters are read. The books of each point must
+balance, or the trial is invalid. Beside each point stand the counters of every hop, read before and after it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from virtoll.workloads.traffic import MOST_DESTINATIONS, MOST_ROUTES, Lane, Stre
 class ForwardParameters(SweepParameters):
     """A sweep through one guest.
 
-    ``routes``: the size of the guest's routing table besides the routes to its links; 0 for none. With a table, and
-    unless it is said otherwise, frames go to 65536 destinations that are spread over it. ``routes_seed`` makes the table.
+    ``routes``: the size of the guest's routing table besides the routes to its links, made from ``routes_seed``; 0 for
+    none. With a table, and unless it is said otherwise, frames go to 65536 destinations that are spread over it.
     """
 
     sources: int = Field(default=1, ge=1, le=MAXIMUM_SOURCES)

@@ -1,8 +1,8 @@
-"""Gives the guest a routing table for as long as it is measured with one: loaded by its agent, timed by the outside clock.
+"""Gives the guest a routing table for as long as it is measured with one: loaded by its agent, timed from outside.
 
 The table is a model (``crates/wire/src/routes.rs``): guest and generator make the same one from its size and a seed.
-Main type: ``LoadedTable``, what is stored of it. It knows no platform: a guest whose kernel takes no routes, or has a way
-out of its own that a table would cover, answers ``unsupported``.
+Main type: ``LoadedTable``, what is stored of it. It knows no platform: a guest whose kernel takes no routes, or that
+has a way out of its own which a table would cover, answers ``unsupported``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DEADLINE_BASE_SECONDS, _DEADLINE_SECONDS_A_ROUTE = 60.0, 1e-3
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """``record``: size, seed, outside clock of loading, what the guest told of it; ``problem``: why it is not believed."""
+    """``record``: size, seed, outside clock of loading, what the guest told; ``problem``: why it is not believed."""
 
     record: dict[str, Any]
     check: dict[str, Any]

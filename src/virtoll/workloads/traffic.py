@@ -24,7 +24,7 @@ QUIET_NS, DRAIN_LIMIT_NS = 20_000_000, 2_000_000_000
 # bytes without their FCS; the usual smallest one, 64 with it, has no room for a test frame and is 4 bytes longer.
 IMIX = ((64, 7), (590, 4), (1514, 1))
 _SMALLEST_FRAME_BYTES, _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 64, 20, 4, 14
-_TOLD = ("intended_frames", "offered_frames", "unsent_frames")
+TOLD = ("intended_frames", "offered_frames", "unsent_frames")
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
 # As in the agent (crates/wire/src/routes.rs, crates/agent/src/traffic.rs).
 MOST_DESTINATIONS, MOST_ROUTES, MOST_SOURCES = 65_536, 2_000_000, 16
@@ -57,7 +57,9 @@ class FrameParameters(Parameters):
                 f"{self.smallest_frame_bytes} bytes; give frame_size_bytes {self.smallest_frame_bytes} to 1518"
             )
         if self.destinations > 1 and self.ip_version != 4:
-            raise ValueError("destinations of a table of routes are IPv4 addresses; set ip_version 4, or destinations 1")
+            raise ValueError(
+                "destinations of a table of routes are IPv4 addresses; set ip_version 4, or destinations 1"
+            )
         return self
 
     @property
@@ -184,7 +186,7 @@ def _by_halves(ends: Ends, request: Answer, deadline_seconds: float) -> Answer:
     ends.sink.call("sink-open", **request)
     try:
         sent = ends.generator.call("send", deadline_seconds, **request)
-        told = [{key: source[key] for key in _TOLD} for source in sent["sources"]]
+        told = [{key: source[key] for key in TOLD} for source in sent["sources"]]
         received = ends.sink.call("sink-finish", deadline_seconds, sources=told)
     except GuestError:
         with contextlib.suppress(GuestError):

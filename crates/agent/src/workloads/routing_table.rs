@@ -86,6 +86,7 @@ impl Workload for Checked {
         let (wanted_routes, changed_routes) = match self.wanted {
             None => (0, removed),
             Some((table, via, routes)) => {
+                tells_who_set_a_route(&mut netlink, table, via)?;
                 let added = netlink.add_routes(table.prefixes(), via);
                 if added.is_err() {
                     // What was set before the refusal would stay behind.
@@ -120,6 +121,26 @@ fn open() -> Result<Netlink, Error> {
 
 fn routes() -> Result<Vec<Route>, Error> {
     open()?.routes().map_err(|cause| Error::system("read routes by netlink", &cause))
+}
+
+/// Tries with the table's first route whether this kernel says later who set it: only then can a table be taken away.
+fn tells_who_set_a_route(netlink: &mut Netlink, table: Table, via: Ipv4Addr) -> Result<(), Error> {
+    let first = || table.prefixes().take(1);
+    netlink.add_routes(first(), via).map_err(|cause| refused(via, &cause))?;
+    let told = netlink.routes().map(|all| all.iter().any(|one| one.ours));
+    let gone = netlink.delete_routes(first());
+    match (told, gone) {
+        (Ok(true), Ok(_)) => Ok(()),
+        (Ok(false), Ok(_)) => Err(Error::unsupported(
+            "its network stack takes routes by netlink and does not say later who set them, so that a table could not be \
+             taken away again; use routes 0",
+        )),
+        (Err(cause), _) => Err(Error::system("read routes by netlink", &cause)),
+        (_, Err(cause)) => Err(Error::new(
+            ErrorKind::System,
+            format!("take a route away by netlink: {cause}: the guest keeps it"),
+        )),
+    }
 }
 
 fn remove_ours(netlink: &mut Netlink) {
