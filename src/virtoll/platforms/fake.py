@@ -24,8 +24,9 @@ from virtoll.pi import pi_sha256
 from virtoll.platforms.base import Evidence, GuestRequest, GuestStartError, Probe, Site
 from virtoll.platforms.fake_traffic import LINK_DELAY_NS, FakeWire, LostAt
 
-_JOB_NANOSECONDS = {"superpi": 9_000.0, "masr": 0.6, "forkwait": 120_000.0, "idle": 1.0}
-_JOB_SIZE_KEY = {"superpi": "digits", "masr": "size_bytes", "forkwait": "processes", "idle": "duration_ns"}
+_JOB_NANOSECONDS = {"superpi": 9_000.0, "masr": 0.6, "forkwait": 120_000.0, "idle": 1.0, "routing-table": 1_500.0}
+_JOB_SIZE_KEY = {"superpi": "digits", "masr": "size_bytes", "forkwait": "processes", "idle": "duration_ns",
+                 "routing-table": "routes"}  # fmt: skip
 
 
 class FakeParameters(Parameters):
@@ -96,6 +97,10 @@ class FakeAgent:
                 raise AgentError("unsupported", "the model was told to have no VLANs; set 'failure: none', or vlan 0")
             self.world.wire.learn(fields["interfaces"])
             return {"interfaces": [{**entry, "name": f"eth{n}"} for n, entry in enumerate(fields["interfaces"])]}
+        if op == "send":
+            answer = self.world.wire.send(fields, self.world.now_ns, self.world.spread())
+            self.world.now_ns += fields["duration_ns"]
+            return answer
         if op == "clocks":
             return dict.fromkeys(("realtime_ns", "monotonic_ns", "monotonic_raw_ns", "boottime_ns"), self.world.now_ns)
         if op in ("hello", "shutdown"):
@@ -171,6 +176,11 @@ class FakePeer:
             answer = self.world.wire.traffic(fields, self.world.now_ns, self.world.spread())
             self.world.now_ns += fields["duration_ns"]
             return answer
+        if op in ("sink-open", "sink-close"):
+            self.world.wire.open_sink(fields)
+            return {}
+        if op == "sink-finish":
+            return self.world.wire.close_sink(fields["sources"], self.world.now_ns)
         raise AgentError("unsupported", f"the fake peer's model has no '{op}'")
 
     def close(self) -> None:
@@ -250,7 +260,7 @@ def _right_answer(job: str, size: int) -> str:
         return pi_sha256(size)
     if job == "masr":
         return str(size // 8 * 0x5654_6D61_7372_5654 % 2**64)
-    return str(size) if job == "forkwait" else "idle"
+    return str(size) if job in ("forkwait", "routing-table") else "idle"
 
 
 def _facts(model: FakeParameters) -> Answer:

@@ -1,10 +1,11 @@
 """Rates over the size of what is asked: routes in the table, routers or transmitting guests (Mattos et al. 2012, V)."""
 
+import statistics
 from typing import TYPE_CHECKING
 
 from virtoll.report.figures import branding
 from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
-from virtoll.report.figures.style import platform_styles, whole
+from virtoll.report.figures.style import nice_log_ticks, platform_styles, whole
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.scaling import FACTORS, Scaling
 
@@ -47,23 +48,27 @@ def _panel(panel: "Axes", analysis: Analysis, rows: list[Scaling], *, share: boo
     panel.minorticks_off()
     for row in rows:
         style = styles[row.platform]
-        known = [(step.size, step.ratios if share else step.rates) for step in row.steps]
-        values = [(size, sorted(own)) for size, own in known if own]
+        known = [(step.size, sorted(step.ratios if share else step.rates)) for step in row.steps]
+        values = [(size, own) for size, own in known if own]
         if not values:
             continue
         places = [size for size, _ in values]
-        middles = [(step.ratio if share else step.rate) for step in row.steps if (step.ratios if share else step.rates)]
+        middles = [statistics.median(own) for _, own in values]
         label = branding.name(analysis, row.platform)
         panel.plot(places, middles, color=style.colour, marker=style.marker, markersize=4, linestyle=style.line,
                    linewidth=1.1, label=label)  # fmt: skip
         panel.vlines(places, [own[0] for _, own in values], [own[-1] for _, own in values], color=style.colour,
                      linewidth=0.9)  # fmt: skip
+    shown = [rate for row in rows for step in row.steps for rate in step.rates]
     if share:
         panel.set_ylim(bottom=0)
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     else:
         panel.set_yscale("log")
+        panel.set_ylim(min(shown) / 1.2, max(shown) * 1.2)
+        panel.set_yticks(nice_log_ticks(min(shown) / 1.2, max(shown) * 1.2))
         panel.yaxis.set_major_formatter(lambda value, _: whole(value))
+        panel.yaxis.set_minor_formatter("")
 
 
 def caption(analysis: Analysis) -> str:
