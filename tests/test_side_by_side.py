@@ -11,9 +11,11 @@ from tests.support import experiments
 from tests.support.experiments import fake
 
 from virtoll.errors import UsageError
+from virtoll.plan import make_plan
+from virtoll.platforms import PLATFORMS
 from virtoll.progress import SilentProgress
 from virtoll.report.build import build_report, load
-from virtoll.run import measure
+from virtoll.run import estimate, measure
 from virtoll.samples import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.workloads import WORKLOADS
@@ -62,6 +64,21 @@ def test_a_table_needs_memory_and_routers_need_guests() -> None:
     million = forward.needs(ForwardParameters(routes=1_000_000)).memory_bytes
     assert million > 132 * 2**20 + forward.needs(ForwardParameters(routes=1)).memory_bytes
     assert routers.needs(routers.parameter_model.model_validate({"routers": 5})).guests == 5
+
+
+def test_the_estimate_knows_the_starts_of_all_guests() -> None:
+    def seconds(routers: list[int]) -> float:
+        wanted = experiments.parsed(
+            platforms=["qemu-tcg"],
+            baseline="qemu-tcg",
+            workloads=[{"workload": "virtual-routers", "routers": routers}],
+            blocks=1,
+        )
+        return estimate(make_plan(wanted))
+
+    # The same trials, of eight guests at most instead of two: six more starts, and a calibration like the other.
+    boot = PLATFORMS["qemu-tcg"].boot_seconds
+    assert seconds([1, 8]) - seconds([1, 2]) == pytest.approx(6 * boot)
 
 
 def test_the_load_of_a_table_is_stored_by_the_outside_clock_and_checked(tmp_path: Path) -> None:

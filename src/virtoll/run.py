@@ -58,6 +58,12 @@ def estimate(plan: Plan) -> float:
 
     real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
     trials = estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
+    beside: dict[tuple[int, PlatformChoice], int] = {}
+    for trial in plan.trials:
+        key = trial.block, trial.platform
+        guests = WORKLOADS[trial.workload.workload].needs(trial.workload.parameters).guests
+        beside[key] = max(beside.get(key, 0), guests - 1)
+    trials += sum(count * PLATFORMS[choice.platform].boot_seconds for (_, choice), count in beside.items())
     return trials + calibration.estimate_seconds(real)
 
 
