@@ -155,6 +155,7 @@ pub struct Start {
     gathered: Barrier,
     announced: Barrier,
     at_ns: AtomicU64,
+    not_before_ns: u64,
 }
 
 /// From the moment that all threads stand ready to the first frame's due time.
@@ -163,17 +164,24 @@ const LEAD_NS: u64 = 500_000;
 impl Start {
     /// A start for `threads` threads: the sources and the sink.
     pub fn new(threads: usize) -> Self {
+        Self::not_before(threads, 0)
+    }
+
+    /// A start no earlier than at `not_before_ns`, `CLOCK_MONOTONIC`.
+    pub fn not_before(threads: usize, not_before_ns: u64) -> Self {
         Self {
             gathered: Barrier::new(threads),
             announced: Barrier::new(threads),
             at_ns: AtomicU64::new(0),
+            not_before_ns,
         }
     }
 
     /// Waits for all threads; the common start in `CLOCK_MONOTONIC` nanoseconds.
     pub fn wait(&self) -> u64 {
         if self.gathered.wait().is_leader() {
-            self.at_ns.store(monotonic_ns() + LEAD_NS, Ordering::Release);
+            let soon_ns = monotonic_ns() + LEAD_NS;
+            self.at_ns.store(soon_ns.max(self.not_before_ns), Ordering::Release);
         }
         self.announced.wait();
         self.at_ns.load(Ordering::Acquire)

@@ -23,9 +23,9 @@ from virtoll.workloads.traffic import MOST_SOURCES, TOLD, Backend, FrameParamete
 from virtoll.workloads.virtual_routers import refuse_shared_links
 
 _LEAST_TOGETHER = 0.5
-# From the first guest that is asked to the first frame: the others must have been asked by then.
-_LEAD_SECONDS = 0.5
-_BESIDES_SECONDS = 0.8
+# From the first guest that is asked to the first frame: by then all must have been asked and stand ready.
+_LEAD_SECONDS, _LEAD_SECONDS_A_GUEST = 0.5, 0.25
+_BESIDES_SECONDS = 0.3
 
 
 class TransmittersParameters(Parameters):
@@ -74,7 +74,8 @@ class Transmitters:
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """One point, whatever the platform; starts of the guests are not in it."""
         del slowdown
-        return _checked(parameters).duration_milliseconds / 1000 + _BESIDES_SECONDS
+        wanted = _checked(parameters)
+        return _lead_seconds(wanted.transmitters) + wanted.duration_milliseconds / 1000 + _BESIDES_SECONDS
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """One point: the sink is opened, all guests send, the sink is told what they sent."""
@@ -110,7 +111,7 @@ def _send_together(benches: Sequence[Bench], request: Answer, deadline_seconds: 
     sink.call("sink-open", **request)
     try:
         with ThreadPoolExecutor(max_workers=len(benches)) as threads:
-            begins = time.monotonic() + _LEAD_SECONDS
+            begins = time.monotonic() + _lead_seconds(len(benches))
             asked = [
                 threads.submit(_send, one, request, number, begins, deadline_seconds)
                 for number, one in enumerate(benches)
@@ -135,6 +136,10 @@ def _send_together(benches: Sequence[Bench], request: Answer, deadline_seconds: 
         "cpu": {**cpu, "generator_cores": [None] * len(guests), **received["cpu"]},
         "guests_cpu": guests,
     }
+
+
+def _lead_seconds(guests: int) -> float:
+    return _LEAD_SECONDS + _LEAD_SECONDS_A_GUEST * guests
 
 
 def _send(bench: Bench, request: Answer, number: int, begins: float, deadline_seconds: float) -> Answer:

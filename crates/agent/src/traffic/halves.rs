@@ -4,7 +4,7 @@
 //! the sources' counts at the end, the controller carries over.
 
 use serde_json::{Value, json};
-use virtoll_clock::{monotonic_ns, sleep_until_monotonic};
+use virtoll_clock::monotonic_ns;
 use virtoll_proto::request::{SinkFinish, Traffic};
 use virtoll_proto::{Error, ErrorKind};
 use virtoll_wire::alone;
@@ -90,10 +90,9 @@ pub fn send(request: &Traffic) -> Result<Value, Error> {
     if delay_ns > MOST_DELAY_NS {
         return Err(Error::bad_request("delay_ns must be at most 60000000000"));
     }
-    sleep_until_monotonic(asked_ns + delay_ns);
     let watched = watch(plan.source_interfaces())?;
     let processors = Processors::read();
-    let sent = alone::send(plan.generator, &plan.sources)
+    let sent = alone::send(plan.generator, &plan.sources, asked_ns + delay_ns)
         .map_err(|refused| failed(TrialError::refused("send on", refused)))?;
     let mut cpu = answer::generator_cpu(&plan, &sent.value);
     cpu["processors"] = processors.since_then();

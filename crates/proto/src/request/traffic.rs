@@ -33,7 +33,8 @@ pub struct Traffic {
     /// A frame that is later than this is not sent; null for 20 ms.
     #[serde(default)]
     pub catch_up_ns: Option<u64>,
-    /// How much later `send` begins; null for at once. Several agents that are asked one after another begin together so.
+    /// How much later the first frame of `send` is due; null for at once. Several agents that are asked one after
+    /// another begin together so.
     #[serde(default)]
     pub delay_ns: Option<u64>,
     /// Whether the answer holds the histograms' buckets.
