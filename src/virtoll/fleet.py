@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from virtoll.agent import PROTOCOL, Answer, Ends
-from virtoll.errors import GuestError, StorageError
+from virtoll.errors import GuestError, LabError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.footprint import cpu_around, read_footprint, view_of_host
 from virtoll.hops import HopReader
@@ -176,7 +176,11 @@ class Fleet:
             if choice.parameters.found:
                 self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
                 return ()
-            live = self._start_one(choice, len(beside) + 1)
+            try:
+                live = self._start_one(choice, len(beside) + 1)
+            except LabError as error:  # the lab has addresses for so many guests
+                self._absent[label] = f"guest {len(beside) + 2} of those side by side could not be planned: {error}"
+                return ()
             if live is None:
                 return ()
             beside.append(live)
@@ -210,7 +214,6 @@ class Fleet:
 
     def _start(self, choice: PlatformChoice) -> None:
         """Start the platform's guest."""
-        self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         live = self._start_one(choice)
         if live is not None:
             self._live[choice.label] = live
@@ -233,6 +236,8 @@ class Fleet:
         number = self.block[0].block
         self.boots[choice.label, number] += 1
         attempt = self.boots[choice.label, number]
+        if place == 0:
+            self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
         request = self._request(choice, boot, site, place)
