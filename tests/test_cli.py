@@ -55,7 +55,10 @@ def as_json(*arguments: str, runs: Path | None = None) -> Any:
         ("platforms", list(PLATFORMS)),
         ("workloads", list(WORKLOADS)),
         ("figures", list(FIGURES)),
-        ("experiments", ["one-host", "quick", "schlosser-forwarding", "schlosser2011", "self-test"]),
+        (
+            "experiments",
+            ["one-host", "quick", "routes", "schlosser-forwarding", "schlosser2011", "self-test", "virtual-routers"],
+        ),
     ],
 )
 def test_lists_for_people_and_for_programs(what: str, names: list[str]) -> None:

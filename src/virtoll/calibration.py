@@ -56,10 +56,15 @@ class Calibrator:
 
     def note(self, record: dict[str, Any]) -> None:
         """Remember the back ends of a trial's points."""
-        asked = {key: value for key, value in record["parameters"].items() if key in FrameParameters.model_fields}
+        asked = next(
+            (one.parameters for one in self.experiment.workloads if one.workload == record["workload"]
+             and one.parameters.model_dump(mode="json") == record["parameters"]), None,
+        )  # fmt: skip
+        if not isinstance(asked, FrameParameters):
+            return
         for point in record["points"] or ():
             if point["backend"] in BACKENDS:
-                self._used[FrameParameters(**{**asked, "backend": point["backend"]})] = None
+                self._used[asked.shape().model_copy(update={"backend": point["backend"]})] = None
 
     def run(self, when: str) -> None:
         """Measure every shape and store a line for each; a failure is stored with its reason and costs nothing else."""

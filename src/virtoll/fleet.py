@@ -8,16 +8,17 @@ that the variation from boot to boot is inside the interval and not hidden below
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
 from virtoll.agent import PROTOCOL, Answer, Ends
 from virtoll.data_directory import DataKeeper, find_room
-from virtoll.errors import GuestError, StorageError
+from virtoll.errors import GuestError, LabError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.footprint import cpu_around, read_footprint, view_of_host
 from virtoll.hops import HopReader
@@ -98,25 +99,12 @@ class LiveGuest:
             yield None
             self.data.empty()
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """Let the guest run for the length of the context; parked again after an orderly end only.
-
-        It must answer at both ends: frames that a dead guest did not forward are not frames that were lost.
-        """
-        with awake(self.site):
-            self.guest.resume()
-            self.guest.agent.call("clocks")
-            yield
-            self.guest.agent.call("clocks")
-            self.guest.park()
-
     def host_cpu(self) -> contextlib.AbstractContextManager[dict[str, Any] | None]:
         """What its processes use of the host's CPUs in the context; None where it has none here."""
         return cpu_around(self.guest.host_processes())
 
-    def bench(self, pinning: Pinning, tags: Iterator[int]) -> Bench:
-        """What a workload is given."""
+    def bench(self, pinning: Pinning, tags: Iterator[int], beside: tuple[Bench, ...] = ()) -> Bench:
+        """What a workload is given; ``beside``: the same of the guests that are measured together with it."""
         bench = Bench(
             self.guest.agent,
             self.wire,
@@ -127,8 +115,26 @@ class LiveGuest:
             tags,
             self.hops,
             self._directory,
+            beside=beside,
         )
         return bench if self.data is None else replace(bench, data_state=self.data.state)
+
+
+@contextlib.contextmanager
+def running(guests: Sequence[LiveGuest]) -> Iterator[None]:
+    """Let guests of one host run for the length of the context; parked again after an orderly end only.
+
+    They must answer at both ends: frames that a dead guest did not forward are not frames that were lost.
+    """
+    with awake(guests[0].site):
+        for live in guests:
+            live.guest.resume()
+            live.guest.agent.call("clocks")
+        yield
+        for live in guests:
+            live.guest.agent.call("clocks")
+        for live in guests:
+            live.guest.park()
 
 
 @dataclass
@@ -148,6 +154,7 @@ class Fleet:
     progress: Progress
     boots: Counter[tuple[str, int]]
     _live: dict[str, LiveGuest] = field(default_factory=dict)
+    _beside: dict[str, list[LiveGuest]] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
     _absent: dict[str, str] = field(default_factory=dict)
 
@@ -165,9 +172,10 @@ class Fleet:
             for label, live in self._live.items() if kind is None else ():
                 self._append_footprint(live.guest, live.boot, label, "after-work", live.site)
         finally:
-            for live in self._live.values():
+            for live in self._everyone():
                 self._end(live.guest, live.site, live.data)
             self._live.clear()
+            self._beside.clear()
 
     def guest(self, label: str) -> LiveGuest | None:
         """The platform's guest, started anew when the last one was lost.
@@ -177,6 +185,30 @@ class Fleet:
         if label not in self._live and self._starts.get(label, 0) < _STARTS_PER_BLOCK:
             self._start(next(trial.platform for trial in self.block if trial.platform.label == label))
         return self._live.get(label)
+
+    def guests(self, label: str, count: int) -> tuple[LiveGuest, ...]:
+        """The platform's guest and ``count`` - 1 more beside it, started when they are first needed and kept parked.
+
+        Empty when not all of them can be had (``why_absent``).
+        """
+        first = self.guest(label)
+        if first is None:
+            return ()
+        beside = self._beside.setdefault(label, [])
+        while len(beside) < count - 1:
+            choice = next(trial.platform for trial in self.block if trial.platform.label == label)
+            if choice.parameters.found:
+                self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
+                return ()
+            try:
+                live = self._start_one(choice, len(beside) + 1)
+            except LabError as error:  # the lab has addresses for so many guests
+                self._absent[label] = f"guest {len(beside) + 2} of those side by side could not be planned: {error}"
+                return ()
+            if live is None:
+                return ()
+            beside.append(live)
+        return first, *beside[: count - 1]
 
     def why_absent(self, label: str) -> str:
         """Why ``guest`` gave None, in one sentence."""
@@ -190,6 +222,9 @@ class Fleet:
             return []
         with awake(live.site):
             paths = self._keep(folder_name, live.guest.evidence())
+            for number, other in enumerate(self._beside.pop(label, []), start=1):
+                paths += self._keep(f"{folder_name}-beside-{number}", other.guest.evidence())
+                self._end(other.guest, other.site, other.data)
             self._end(live.guest, live.site, live.data)
         return paths
 
@@ -204,28 +239,39 @@ class Fleet:
             data.room.remove()
 
     def _start(self, choice: PlatformChoice) -> None:
+        """Start the platform's guest."""
+        live = self._start_one(choice)
+        if live is not None:
+            self._live[choice.label] = live
+
+    def _start_one(self, choice: PlatformChoice, place: int = 0) -> LiveGuest | None:
         """Start one guest on its host; a host that cannot be had is the guest's failure."""
         try:
             site = self.site_of(choice)
         except GuestError as error:
             self._absent[choice.label] = f"its host cannot be had: {error}"
-            return
+            return None
         with awake(site):
-            self._start_at(choice, site)
+            return self._start_at(choice, site, place)
 
-    def _start_at(self, choice: PlatformChoice, site: Site | None) -> None:
-        """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised."""
+    def _start_at(self, choice: PlatformChoice, site: Site | None, place: int) -> LiveGuest | None:
+        """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised.
+
+        ``place``: 0 for the platform's guest, from 1 for those beside it.
+        """
         number = self.block[0].block
         self.boots[choice.label, number] += 1
         attempt = self.boots[choice.label, number]
-        self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
+        if place == 0:
+            self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
         kind = self.platforms[choice.platform]
-        promised = sum(live.data.room.size_bytes for live in self._live.values() if live.data is not None)
+        promised = sum(live.data.room.size_bytes for live in self._everyone() if live.data is not None)
         room, no_data = find_room(kind, site, self._data_bytes(), promised)
-        request = self._request(choice, boot, site, room)
+        request = self._request(choice, boot, site, room, place)
         guest: Guest | None = None
+        live: LiveGuest | None = None
         record: dict[str, Any] = {
             "boot": boot, "platform": choice.label, "block": number, "attempt": attempt, "status": "ok", "reason": None,
             "spawn_monotonic_ns": None, "ready_monotonic_ns": None, "facts": None, "mismatches": [], "attachment": None,
@@ -235,7 +281,7 @@ class Fleet:
                 "cpu_quota": request.cpu_quota,
                 "interface_macs": [link.guest_mac for link in request.network.links],
             },
-            "evidence": [],
+            "evidence": [], "place": place,
             **choice.whereabouts,
         }  # fmt: skip
         try:
@@ -253,21 +299,24 @@ class Fleet:
                 record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
             timekeeper, hops = self._connect(guest, network, site)
             unlike = self._examine(guest, request, record, found=choice.parameters.found)
-            self._append_footprint(guest, boot, choice.label, "idle", site)
+            if place == 0:
+                self._append_footprint(guest, boot, choice.label, "idle", site)
             guest.park()
             data = DataKeeper(guest.agent, room, getattr(guest, "flushes", True)) if room is not None else None
-            self._live[choice.label] = LiveGuest(
+            live = LiveGuest(
                 boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike, data, no_data
             )
         except GuestError as error:
             found = error.evidence if isinstance(error, GuestStartError) else guest.evidence() if guest else {}
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
-            self._absent[choice.label] = f"its guest could not be started: {error}"
+            which = "its guest" if place == 0 else f"guest {place + 1} of those side by side"
+            self._absent[choice.label] = f"{which} could not be started: {error}"
             if guest is not None:
                 self._end(guest, site, None)
             if room is not None:
                 room.remove()
         self.folder.append_boot(record)
+        return live
 
     def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any], *, found: bool) -> tuple[str, ...]:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
@@ -296,13 +345,23 @@ class Fleet:
                 {"boot": boot, "platform": label, "block": self.block[0].block, "when": when, **found}
             )
 
+    def _everyone(self) -> Iterator[LiveGuest]:
+        """All guests that are up: those beside others first."""
+        return itertools.chain(*self._beside.values(), self._live.values())
+
     def _data_bytes(self) -> int:
         """Room in the data directory for the largest of the experiment's workloads; 0 where none needs one."""
         needs = [WORKLOADS[one.workload].needs(one.parameters) for one in self.experiment.workloads]
         return max([0, *(one.data_bytes for one in needs)])
 
-    def _request(self, choice: PlatformChoice, boot: str, site: Site | None, room: DataRoom | None) -> GuestRequest:
+    def _request(
+        self, choice: PlatformChoice, boot: str, site: Site | None, room: DataRoom | None, place: int
+    ) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
+        if place > 0:
+            live = itertools.chain(*self._beside.values())
+            taken = {link.owner for other in live for link in other.network.links}
+            index = next(n for n in itertools.count(len(self.experiment.platforms)) if n not in taken)
         mtu = max([_STANDARD_MTU_BYTES, *self._frame_parameters("mtu_bytes")])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")

@@ -162,7 +162,10 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class BootRecord:
-    """One start of a guest, with the facts measured inside it; `host` and `brand` as in `PlatformEntry`."""
+    """One start of a guest, with the facts measured inside it; `host` and `brand` as in `PlatformEntry`.
+
+    `place`: 0 for the platform's guest, from 1 for those that were started beside it.
+    """
 
     boot: str
     platform: str
@@ -183,6 +186,7 @@ class BootRecord:
     grave: tuple[str, ...] = ()
     host: str | None = None
     brand: str | None = None
+    place: int = 0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from virtoll import calibration, density, manifest, probes
 from virtoll.calibration import Calibrator
 from virtoll.errors import AgentError, GuestCannot, GuestError, UsageError
 from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
-from virtoll.fleet import Fleet, LiveGuest, awake, choose_pinning
+from virtoll.fleet import Fleet, LiveGuest, awake, choose_pinning, running
 from virtoll.ground import Ground, bare_ground, open_ground
 from virtoll.host import FitnessSampler
 from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
@@ -58,6 +58,12 @@ def estimate(plan: Plan) -> float:
 
     real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
     trials = estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
+    beside: dict[tuple[int, PlatformChoice], int] = {}
+    for trial in plan.trials:
+        key = trial.block, trial.platform
+        guests = WORKLOADS[trial.workload.workload].needs(trial.workload.parameters).guests
+        beside[key] = max(beside.get(key, 0), guests - 1)
+    trials += sum(count * PLATFORMS[choice.platform].boot_seconds for (_, choice), count in beside.items())
     return trials + calibration.estimate_seconds(real)
 
 
@@ -144,27 +150,29 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
     outcome, status, reason, evidence = Measurement(), "ok", None, list[str]()
     live: LiveGuest | None = None
     host_cpu: dict[str, Any] | None = None
+    workload, parameters = WORKLOADS[trial.workload.workload], trial.workload.parameters
     try:
-        live = fleet.guest(trial.platform.label)
+        guests = fleet.guests(trial.platform.label, workload.needs(parameters).guests)
+        live = guests[0] if guests else None
         if live is None:
             status, reason = "skipped", fleet.why_absent(trial.platform.label)
             ground.refuse_dead_peer(GuestError(reason))
         else:
-            with live.running(), live.host_cpu() as host_cpu:
-                workload = WORKLOADS[trial.workload.workload]
-                needs = workload.needs(trial.workload.parameters)
-                with live.prepared(needs) as lacking:
-                    try:
-                        if lacking is not None:
-                            raise GuestCannot(lacking)
-                        bench = live.bench(ground.pinning, ground.tags)
-                        outcome = workload.measure(bench, trial.workload.parameters)
-                    except AgentError as error:
-                        if error.kind != "unsupported":
-                            raise
-                        status, reason = "skipped", str(error)  # the guest is well, and goes on with other trials
-            if live.unlike and status == "ok":
-                status, reason = "invalid", f"its guest is not what was asked for: {'; '.join(live.unlike)}"
+            # What one of several used is no part of what was measured of all of them.
+            used = live.host_cpu() if len(guests) == 1 else contextlib.nullcontext()
+            with running(guests), used as host_cpu, live.prepared(workload.needs(parameters)) as lacking:
+                try:
+                    if lacking is not None:
+                        raise GuestCannot(lacking)
+                    beside = tuple(other.bench(ground.pinning, ground.tags) for other in guests[1:])
+                    outcome = workload.measure(live.bench(ground.pinning, ground.tags, beside), parameters)
+                except AgentError as error:
+                    if error.kind != "unsupported":
+                        raise
+                    status, reason = "skipped", str(error)  # the guest is well, and goes on with other trials
+            unlike = dict.fromkeys(text for guest in guests for text in guest.unlike)
+            if unlike and status == "ok":
+                status, reason = "invalid", f"its guest is not what was asked for: {'; '.join(unlike)}"
             elif outcome.problem is not None:
                 status, reason = "invalid", outcome.problem
     except GuestError as error:

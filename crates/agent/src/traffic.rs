@@ -2,14 +2,17 @@
 
 use std::fs::File;
 use std::io::BufWriter;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use serde_json::Value;
-use virtoll_proto::request::{Backend, SinkBackend, Source, Traffic};
+use virtoll_proto::request::{Backend, Destinations, SinkBackend, Source, Traffic};
 use virtoll_proto::{Error, ErrorKind};
 use virtoll_wire::backend::{Quiet, SourcePlan};
 use virtoll_wire::frame::{MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, mix_slots};
 use virtoll_wire::pacing::CATCH_UP_NS;
 use virtoll_wire::pcap::CapturedPacket;
+use virtoll_wire::routes::{MOST_DESTINATIONS, MOST_ROUTES, Table};
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialError, TrialPlan, limit_frames};
 use virtoll_wire::{choice, pcap};
 
@@ -158,7 +161,7 @@ fn source_plan(
             source_port: source.source_port,
             destination_port: source.destination_port,
             trial: request.trial,
-            source: number,
+            source: source.number.unwrap_or(number),
             sequence: 0,
             sent_monotonic_ns: 0,
             timed: true,
@@ -166,6 +169,7 @@ fn source_plan(
         },
         sizes: sizes.to_vec(),
         flows: source.flows,
+        destinations: destinations(source.destinations)?,
         frames_per_second: rate,
         duration_ns: request.duration_ns,
         limit_frames,
@@ -175,4 +179,16 @@ fn source_plan(
     };
     plan.composer().map_err(|cause| Error::bad_request(cause.to_string()))?;
     Ok(plan)
+}
+
+/// Addresses spread over a table; none where they were not asked for.
+fn destinations(wanted: Option<Destinations>) -> Result<Arc<[Ipv4Addr]>, Error> {
+    let Some(Destinations { count, routes, seed }) = wanted else { return Ok(Arc::new([])) };
+    let table = Table::new(routes, seed).filter(|_| (1..=MOST_DESTINATIONS).contains(&count));
+    let table = table.ok_or_else(|| {
+        Error::bad_request(format!(
+            "destinations must be 1 to {MOST_DESTINATIONS}, of a table of 1 to {MOST_ROUTES} routes"
+        ))
+    })?;
+    Ok(table.destinations(count).into())
 }

@@ -78,7 +78,7 @@ fn send(arguments: &Arguments) -> Result<(), String> {
         save(path, &frames.into_iter().map(packet).collect::<Vec<_>>())?;
     }
     let before = statistics(&arguments.interface)?;
-    let sent = alone::send(plan.generator, &plan.sources)
+    let sent = alone::send(plan.generator, &plan.sources, 0)
         .map_err(|refused| format!("{}: {}", refused.on, refused.cause))?;
     let after = statistics(&arguments.interface)?;
     let sources: Vec<Value> = sent

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use common::traffic::{MILLISECOND_NS, books, number, source, trial};
+use common::traffic::{MILLISECOND_NS, books, number, pair, source, trial};
 use common::{Agent, BINARY};
 use serde_json::{Value, json};
 
@@ -145,10 +145,44 @@ fn a_stream_that_outlasts_the_drain_is_told() {
 }
 
 #[test]
-fn the_halves_are_the_peers_alone() {
+fn a_guest_may_send_and_only_the_peer_counts() {
     let mut guest = Agent::start("guest");
-    for operation in ["send", "sink-open"] {
-        assert_eq!(guest.refused(operation, whole(1)).0, "unsupported");
+    assert_eq!(guest.refused("sink-open", whole(1)).0, "unsupported");
+    // It is tried, and there is no such interface.
+    assert_eq!(guest.refused("send", whole(1)).0, "system");
+}
+
+#[test]
+fn sources_of_several_agents_are_told_apart_by_their_numbers() {
+    let mut sink = Agent::in_namespace("peer");
+    let mut guests = Vec::new();
+    for number in [0, 1] {
+        pair(&sink, number);
+        let guest = Agent::beside(&sink, "guest");
+        sink.ip(&format!("link set g{number} netns {}", guest.pid()));
+        let status = guest.inside("ip").args(["link", "set", &format!("g{number}"), "up"]).status();
+        assert!(status.is_ok_and(|status| status.success()));
+        guests.push(guest);
+    }
+    let sources = [0, 1].map(|number| source(number, Some(1_000.0 * (number + 1) as f64)));
+    let mut request = trial(1, 64, 200, &sources, &["s0", "s1"]);
+    request["backend"] = json!("af-packet");
+    sink.call("sink-open", request.clone());
+    let mut told = Vec::new();
+    for (number, guest) in guests.iter_mut().enumerate() {
+        let mut own = request.clone();
+        own["sources"] = json!([sources[number]]);
+        own["sources"][0]["number"] = json!(number);
+        let sent = guest.call("send", own)["sources"][0].take();
+        let counts = ["intended_frames", "offered_frames", "unsent_frames"];
+        told.push(counts.map(|name| (name.to_owned(), sent[name].clone())));
+    }
+    let told: Vec<Value> = told.into_iter().map(|counts| counts.into_iter().collect()).collect();
+    let received = sink.call("sink-finish", json!({"sources": told}));
+    for (number, one) in told.iter().enumerate() {
+        let arrived = &received["sink"]["per_source"][number];
+        assert_eq!(one["intended_frames"], 200 * (number + 1), "{told:?}");
+        assert_eq!(arrived["forwarded_frames"], one["offered_frames"], "{received}");
     }
 }
 

@@ -12,7 +12,8 @@ pub use background::{End, Spawn};
 pub use http::HttpLoad;
 pub use network::{Interface, Neighbour, Network, Route, Vlan};
 pub use traffic::{
-    Backend, Capture, Counters, MixPart, Sink, SinkBackend, SinkFinish, Source, SourceTold, Traffic,
+    Backend, Capture, Counters, Destinations, MixPart, Sink, SinkBackend, SinkFinish, Source,
+    SourceTold, Traffic,
 };
 
 mod background;
@@ -85,7 +86,7 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// `superpi`, `masr`, `stream`, `zfg`, `forkwait`, `kernel`, `context-switch`, `idle` or `program`.
+    /// `superpi`, `masr`, `stream`, `zfg`, `forkwait`, `kernel`, `context-switch`, `idle`, `program` or `routing-table`.
     pub job: String,
     /// The job's parameters.
     #[serde(default)]

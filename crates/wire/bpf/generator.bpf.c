@@ -14,6 +14,8 @@ struct shape {
     u64 words[HEADER_WORDS];
     u32 sum;
     u32 frame_bytes;
+    u32 ip_sum; // over the IPv4 header without checksum and destination, where there are several
+    u32 unused;
 };
 
 struct source {
@@ -31,6 +33,8 @@ struct source {
     u32 largest_bytes;
     u16 first_port;
     u16 flows;
+    u32 first_destination; // in the map of destinations
+    u32 destinations;      // 0: the one in the shape
     // State.
     u64 sequence;
     u64 due_ns;
@@ -38,6 +42,8 @@ struct source {
     u64 now_ns;
     u32 slot;
     u32 flow;
+    u32 destination;
+    u32 more_unused;
     // Counts.
     u64 failed_frames;
     u64 skipped_frames;
@@ -63,15 +69,22 @@ struct generator {
 
 struct generator generator;
 struct { u32 unused; } devices SECTION("maps");
+struct { u32 unused; } destinations SECTION("maps"); // IPv4 addresses as they are in a frame, one in 8 bytes
 
 // Ones' complement sums over words of native byte order give the checksum in native byte order (RFC 1071, 2 B).
-INLINE u16 fold(u64 sum)
+INLINE u16 fold_plain(u64 sum)
 {
     sum = (sum & 0xffffffff) + (sum >> 32);
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
-    u16 checksum = ~sum;
+    return ~sum;
+}
+
+// UDP's: 0 would say that there is none.
+INLINE u16 fold(u64 sum)
+{
+    u16 checksum = fold_plain(sum);
     return checksum ? checksum : 0xffff;
 }
 
@@ -104,12 +117,24 @@ INLINE int write_frame(struct context *context, struct source *own, u32 udp, u64
             own->flow = 0;
     }
     port = SWAP16(port);
+    u32 address = 0;
+    if (UNLIKELY(own->destinations > 0)) {
+        u32 place = own->first_destination + own->destination;
+        if (++own->destination >= own->destinations)
+            own->destination = 0;
+        u64 *known = map_lookup(&destinations, &place);
+        if (!known)
+            return -1;
+        address = *known;
+        *(u32 *)(frame + udp - 4) = address;
+        *(u16 *)(frame + udp - 10) = fold_plain((u64)shape->ip_sum + address);
+    }
     u64 number = SWAP64(sequence), time = SWAP64(sent_ns);
     *(u16 *)(frame + udp) = port;
     frame[payload + FLAGS] = flags;
     *(u64 *)(frame + payload + SEQUENCE) = number;
     *(u64 *)(frame + payload + SENT) = time;
-    *(u16 *)(frame + udp + 6) = fold((u64)shape->sum + port + (flags << 8) + (u32)number + (number >> 32)
+    *(u16 *)(frame + udp + 6) = fold((u64)shape->sum + address + port + (flags << 8) + (u32)number + (number >> 32)
                                      + (u32)time + (time >> 32));
     return 0;
 }
@@ -196,6 +221,8 @@ INLINE void skip(struct source *own, u64 late_ns)
         own->slot = own->sequence % own->slots;
     if (own->flows > 1)
         own->flow = own->sequence % own->flows;
+    if (own->destinations > 0)
+        own->destination = own->sequence % own->destinations;
     advance(own, frames & 0xffffffff);
 }
 

@@ -32,8 +32,14 @@ impl<'plans> Sources<'plans> {
 
     /// Sends all that the plans ask for, each on its thread; what failed is told by [`Self::settle`].
     pub fn send(&mut self) {
+        self.send_from(0);
+    }
+
+    /// As [`Self::send`], with the first frame due no earlier than at `not_before_ns` (`CLOCK_MONOTONIC`): whoever
+    /// stands ready by then begins then, whatever else runs on its core.
+    pub fn send_from(&mut self, not_before_ns: u64) {
         let (senders, plans) = (&mut self.senders.value, self.plans);
-        let start = Start::new(senders.len());
+        let start = Start::not_before(senders.len(), not_before_ns);
         self.ended = thread::scope(|scope| {
             let threads = senders::spawn(scope, senders, plans, &start);
             threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
@@ -50,14 +56,18 @@ impl<'plans> Sources<'plans> {
     }
 }
 
-/// Sends what the plans ask for and does not look who receives it.
+/// Sends what the plans ask for, no earlier than at `not_before_ns`, and does not look who receives it.
 ///
 /// # Errors
 /// What failed while opening or sending.
-pub fn send(wanted: choice::Generator, plans: &[SourcePlan]) -> Result<Chosen<Vec<Sent>>, Refused> {
+pub fn send(
+    wanted: choice::Generator,
+    plans: &[SourcePlan],
+    not_before_ns: u64,
+) -> Result<Chosen<Vec<Sent>>, Refused> {
     let mut sources = Sources::open(wanted, plans)?;
     let priority = SessionPriority::raise();
-    sources.send();
+    sources.send_from(not_before_ns);
     drop(priority);
     thread::sleep(SETTLING);
     sources.settle()

@@ -4,8 +4,9 @@
 //! sink) has no loop in user space. Back ends whose loop is here share [`crate::pacing`] and [`crate::sink`].
 
 use std::io;
-use std::sync::Barrier;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 
 use virtoll_clock::monotonic_ns;
 
@@ -26,6 +27,8 @@ pub struct SourcePlan {
     pub sizes: Vec<usize>,
     /// How many flows, told apart by their source ports from that of `frame` on.
     pub flows: u16,
+    /// Where frames go in turn, of IPv4; none for the address of `frame` alone.
+    pub destinations: Arc<[Ipv4Addr]>,
     /// Target rate; none for flat out.
     pub frames_per_second: Option<f64>,
     /// How long it sends.
@@ -46,11 +49,13 @@ impl SourcePlan {
     /// # Errors
     /// A size, number of flows or addresses that cannot be.
     pub fn composer(&self) -> io::Result<Composer> {
-        Composer::new(&self.frame, &self.sizes, self.flows).map_err(|_| {
+        let composer =
+            Composer::to_destinations(&self.frame, &self.sizes, self.flows, &self.destinations);
+        composer.map_err(|_| {
             let least = self.frame.layout().minimum_bytes();
             let sentence = format!(
                 "frames of these headers have {least} to 1518 bytes, at most 16 sizes, ports up to 65535 and two \
-                 addresses of one family"
+                 addresses of one family, which is IPv4 where there are several destinations"
             );
             io::Error::new(io::ErrorKind::InvalidInput, sentence)
         })
@@ -150,6 +155,7 @@ pub struct Start {
     gathered: Barrier,
     announced: Barrier,
     at_ns: AtomicU64,
+    not_before_ns: u64,
 }
 
 /// From the moment that all threads stand ready to the first frame's due time.
@@ -158,17 +164,24 @@ const LEAD_NS: u64 = 500_000;
 impl Start {
     /// A start for `threads` threads: the sources and the sink.
     pub fn new(threads: usize) -> Self {
+        Self::not_before(threads, 0)
+    }
+
+    /// A start no earlier than at `not_before_ns`, `CLOCK_MONOTONIC`.
+    pub fn not_before(threads: usize, not_before_ns: u64) -> Self {
         Self {
             gathered: Barrier::new(threads),
             announced: Barrier::new(threads),
             at_ns: AtomicU64::new(0),
+            not_before_ns,
         }
     }
 
     /// Waits for all threads; the common start in `CLOCK_MONOTONIC` nanoseconds.
     pub fn wait(&self) -> u64 {
         if self.gathered.wait().is_leader() {
-            self.at_ns.store(monotonic_ns() + LEAD_NS, Ordering::Release);
+            let soon_ns = monotonic_ns() + LEAD_NS;
+            self.at_ns.store(soon_ns.max(self.not_before_ns), Ordering::Release);
         }
         self.announced.wait();
         self.at_ns.load(Ordering::Acquire)

@@ -28,6 +28,8 @@ pub const ETHERNET_BYTES: usize = 14;
 
 const TAG_BYTES: usize = 4;
 const IPV4_BYTES: usize = 20;
+const IPV4_CHECKSUM: usize = 10;
+const IPV4_DESTINATION: usize = 16;
 const IPV6_BYTES: usize = 40;
 const UDP_BYTES: usize = 8;
 const ETHERTYPE_IPV4: u16 = 0x0800;

@@ -25,6 +25,7 @@ pub mod pacing;
 pub mod pcap;
 pub mod priority;
 pub mod reordering;
+pub mod routes;
 pub mod schedule;
 pub mod senders;
 pub mod sink;

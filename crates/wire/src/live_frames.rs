@@ -121,11 +121,10 @@ impl Generator {
         let interfaces: Vec<u32> = sources.iter().map(|source| source.interface).collect();
         let composers: Vec<&Composer> = sources.iter().map(|source| &source.composer).collect();
         let first = &sources[0].plan;
-        let devices = bpf::devices(&interfaces)?;
         let state = State::create(GENERATOR, &composers)?;
         let kind = if first.frames_per_second.is_some() { "paced" } else { "flat" };
         let name = format!("{kind}_{}", variant(first.frame.layout()));
-        let program = GENERATOR.load(&name, state.descriptor(), &[named("devices", &devices)])?;
+        let program = load(&name, &state, &interfaces, &composers)?;
         let rates: Option<Vec<f64>> =
             sources.iter().map(|source| source.plan.frames_per_second).collect();
         let batch = match (first.batch_frames, rates) {
@@ -140,7 +139,7 @@ impl Generator {
     /// all loops are entered before the common start is announced, and a helper writes the start into the shared data.
     fn run(&mut self, start: &Start) -> io::Result<u64> {
         let sources = &self.sources;
-        let frame = sources[0].composer.shapes().last().map_or(&[][..], |(bytes, _)| bytes);
+        let frame = sources[0].composer.shapes().last().map_or(&[][..], |(bytes, ..)| bytes);
         let worker = Interruptible::this_thread()?;
         let (over, batch) = (AtomicBool::new(false), self.batch);
         let (program, state) = (self.program.as_fd(), &mut self.state);
@@ -219,6 +218,19 @@ impl Generate for Generator {
     }
 }
 
+/// A program that writes frames, with the interfaces that they leave by and where they go.
+fn load(
+    name: &str,
+    state: &State,
+    interfaces: &[u32],
+    composers: &[&Composer],
+) -> io::Result<OwnedFd> {
+    let devices = bpf::devices(interfaces)?;
+    let destinations = state::destinations(composers)?;
+    let maps = [named("devices", &devices), named("destinations", &destinations)];
+    GENERATOR.load(name, state.descriptor(), &maps)
+}
+
 fn variant(layout: Layout) -> &'static str {
     match (layout.ipv6, layout.tagged) {
         (false, false) => "4",
@@ -274,11 +286,11 @@ fn no_redirect(plan: &SourcePlan) -> io::Error {
 /// As [`open_all`], but for the probe.
 pub fn written_frames(plan: &SourcePlan, count: u64) -> io::Result<Vec<Vec<u8>>> {
     let composer = plan.composer()?;
-    let devices = bpf::devices(&[interface_index(&plan.interface)?])?;
+    let interface = interface_index(&plan.interface)?;
     let mut state = State::create(GENERATOR, &[&composer])?;
     state.set_once(count);
     let name = format!("flat_{}", variant(composer.layout()));
-    let program = GENERATOR.load(&name, state.descriptor(), &[named("devices", &devices)])?;
+    let program = load(&name, &state, &[interface], &[&composer])?;
     let mut template = [0; MAXIMUM_FRAME_BYTES];
     let largest = &mut template[..composer.largest_bytes()];
     composer.prepare(largest);

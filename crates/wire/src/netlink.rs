@@ -6,10 +6,12 @@ use std::io;
 
 use crate::MacAddress;
 
+pub use routes::{Route, TABLE_PROTOCOL};
 pub use socket::{LinkEvents, Netlink};
 pub use statistics::{LinkStatistics, QueueDiscipline};
 
 mod addresses;
+mod routes;
 mod socket;
 mod statistics;
 mod sys;

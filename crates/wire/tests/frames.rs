@@ -1,6 +1,7 @@
 //! Frames: every size, any value, any damage.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use virtoll_wire::MacAddress;
@@ -170,6 +171,31 @@ proptest! {
                 wanted.emit(&mut written).unwrap();
                 prop_assert_eq!(&*frame, written.as_slice());
             }
+        }
+    }
+
+    #[test]
+    fn frames_to_several_destinations_are_the_same_as_written_anew(
+        repr in any_repr(), addresses in prop::collection::vec(any::<u32>(), 1..9), numbers in prop::collection::vec(any::<(u64, u64)>(), 1..8),
+    ) {
+        let destinations: Arc<[Ipv4Addr]> = addresses.iter().map(|bits| Ipv4Addr::from_bits(*bits)).collect();
+        let composer = Composer::to_destinations(&repr, &[repr.frame_bytes], 1, &destinations);
+        if repr.layout().ipv6 {
+            prop_assert!(composer.is_err());
+            return Ok(());
+        }
+        let composer = composer.unwrap();
+        let mut frame = vec![0; repr.frame_bytes];
+        composer.prepare(&mut frame);
+        for (sequence, sent_monotonic_ns) in numbers {
+            composer.compose(&mut frame, sequence, sent_monotonic_ns, true);
+            let destination = destinations[(sequence % destinations.len() as u64) as usize];
+            let wanted = TestFrameRepr {
+                sequence, sent_monotonic_ns, timed: true, destination_address: destination.into(), ..repr
+            };
+            let mut written = vec![0; repr.frame_bytes];
+            wanted.emit(&mut written).unwrap();
+            prop_assert_eq!(&frame, &written);
         }
     }
 

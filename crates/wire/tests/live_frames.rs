@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 
 use virtoll_wire::MacAddress;
 use virtoll_wire::backend::SourcePlan;
 use virtoll_wire::frame::TestFrameRepr;
 use virtoll_wire::live_frames;
+use virtoll_wire::routes::Table;
 
 fn plan(
     addresses: (IpAddr, IpAddr),
@@ -33,6 +35,7 @@ fn plan(
         },
         sizes,
         flows,
+        destinations: Arc::new([]),
         frames_per_second: None,
         duration_ns: 1,
         limit_frames: 1,
@@ -50,6 +53,10 @@ fn check(plan: &SourcePlan, count: u64) {
             sequence,
             sent_monotonic_ns: read.sent_monotonic_ns,
             source_port: 65_000 + (sequence % u64::from(plan.flows)) as u16,
+            destination_address: match plan.destinations.len() as u64 {
+                0 => plan.frame.destination_address,
+                count => plan.destinations[(sequence % count) as usize].into(),
+            },
             frame_bytes: plan.sizes[(sequence % plan.sizes.len() as u64) as usize],
             ..plan.frame
         };
@@ -80,5 +87,15 @@ fn the_program_writes_what_the_plain_writer_writes() {
         }
         let mixed = vec![least, 1518, least, 594, 127, least, 1000];
         check(&plan(addresses, vlan, mixed, 5), 60);
+        let spread: Vec<Ipv4Addr> = Table::new(1_000, 7).unwrap().destinations(37);
+        let spread = SourcePlan {
+            destinations: spread.into(),
+            ..plan(addresses, vlan, vec![least, 1518, 600], 3)
+        };
+        if spread.frame.layout().ipv6 {
+            assert!(live_frames::written_frames(&spread, 1).is_err());
+        } else {
+            check(&spread, 120);
+        }
     }
 }

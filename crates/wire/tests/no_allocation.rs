@@ -15,6 +15,7 @@ use virtoll_wire::backend::{Quiet, SourcePlan};
 use virtoll_wire::choice::{Generator, Sink};
 use virtoll_wire::frame::TestFrameRepr;
 use virtoll_wire::interface_mac;
+use virtoll_wire::routes::Table;
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialPlan, limit_frames};
 
 /// More than a trial makes; what comes beyond is seen by the count.
@@ -118,6 +119,7 @@ fn plan(generator: Generator, sink: Sink, frames_per_second: Option<f64>) -> Tri
         },
         sizes: vec![64, 1500],
         flows: 3,
+        destinations: Table::new(1_000, 7).unwrap().destinations(64).into(),
         frames_per_second,
         duration_ns,
         limit_frames: limit_frames(frames_per_second, duration_ns),

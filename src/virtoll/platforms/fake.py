@@ -95,6 +95,10 @@ class FakeAgent:
                 raise AgentError("unsupported", "the model was told to have no VLANs; set 'failure: none', or vlan 0")
             self.world.wire.learn(fields["interfaces"])
             return {"interfaces": [{**entry, "name": f"eth{n}"} for n, entry in enumerate(fields["interfaces"])]}
+        if op == "send":
+            answer = self.world.wire.send(fields, self.world.now_ns, self.world.spread())
+            self.world.now_ns += fields["duration_ns"]
+            return answer
         if op == "clocks":
             return dict.fromkeys(("realtime_ns", "monotonic_ns", "monotonic_raw_ns", "boottime_ns"), self.world.now_ns)
         if op in ("hello", "shutdown"):
@@ -169,6 +173,11 @@ class FakePeer:
             answer = self.world.wire.traffic(fields, self.world.now_ns, self.world.spread())
             self.world.now_ns += fields["duration_ns"]
             return answer
+        if op in ("sink-open", "sink-close"):
+            self.world.wire.open_sink(fields)
+            return {}
+        if op == "sink-finish":
+            return self.world.wire.close_sink(fields["sources"], self.world.now_ns)
         raise AgentError("unsupported", f"the fake peer's model has no '{op}'")
 
     def close(self) -> None:

@@ -14,9 +14,9 @@ from virtoll.errors import AgentError
 from virtoll.pi import pi_sha256
 
 _NANOSECONDS = {"superpi": 9_000.0, "masr": 0.6, "forkwait": 120_000.0, "idle": 1.0, "stream": 16.0,
-                "kernel": 500.0, "context-switch": 2_000.0}  # fmt: skip
+                "kernel": 500.0, "context-switch": 2_000.0, "routing-table": 1_500.0}  # fmt: skip
 _SIZE_KEY = {"superpi": "digits", "masr": "size_bytes", "forkwait": "processes", "idle": "duration_ns",
-             "kernel": "operations"}  # fmt: skip
+             "kernel": "operations", "routing-table": "routes"}  # fmt: skip
 _EVENT_NANOSECONDS, _CLOCK_READING_NS, _READINGS = 400_000.0, 25, 50
 _PIPE_SHARE = 0.5
 _COUNTED_BYTES = {"copy": 16, "scale": 16, "add": 24, "triad": 24}

@@ -19,6 +19,7 @@ from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.guests import guests_context
 from virtoll.report.rows import Shown, TableRow
+from virtoll.report.scaling import scaling_context
 from virtoll.report.study import study_context
 from virtoll.report.tables import csv_tables
 from virtoll.report.wire import wire_context
@@ -106,6 +107,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
             units.nanoseconds(one) for one in sorted({p.duration_ns for p in analysis.points})
         ),
         "wire": wire_context(analysis),
+        "scaling": scaling_context(analysis),
         "guests": guests_context(analysis),
         "study": study_context(analysis),
         "tables": [table.name for table in csv_tables(analysis)],

@@ -33,6 +33,7 @@ from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
+from virtoll.stats.scaling import Scaling, scalings
 from virtoll.stats.study import StudyComparison, beside_study
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
@@ -94,6 +95,7 @@ class Analysis:
     guests: tuple[GuestCost, ...]
     host_cpu: tuple[CpuUse, ...]
     densities: tuple[Density, ...]
+    scalings: tuple[Scaling, ...]
     brands: Mapping[str, str]
     study: StudyComparison | None
 
@@ -180,6 +182,7 @@ def analyse(data: RunData) -> Analysis:
         guests=guest_costs(data.boots, data.footprints, platforms),
         host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, brands),
         densities=densities(data.density),
+        scalings=scalings(tasks, observations, data.trials, platforms),
         brands=brands,
         study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
     )

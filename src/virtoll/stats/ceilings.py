@@ -15,8 +15,10 @@ from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, canonical, forwarded_rate
 
 BOUND_SHARE = 0.9
-_SHAPE = ("frame_size_bytes", "sources", "mix", "ip_version", "vlan", "batch_frames")
-_UNSAID: Mapping[str, Any] = {"sources": 1, "mix": "none", "ip_version": 4, "vlan": 0, "batch_frames": 0}
+_UNSAID: Mapping[str, Any] = {
+    "sources": 1, "mix": "none", "ip_version": 4, "vlan": 0, "batch_frames": 0, "destinations": 1,
+}  # fmt: skip
+_SHAPE = ("frame_size_bytes", *_UNSAID)
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,12 @@ class Headroom:
 
 
 def shape_of(parameters: Mapping[str, Any]) -> str:
-    """What of a workload's parameters shapes its frames, as canonical JSON; older records leave some unsaid."""
-    return canonical({key: parameters.get(key, _UNSAID.get(key)) for key in _SHAPE})
+    """What of a workload's parameters shapes its frames, as canonical JSON; older records leave some unsaid.
+
+    Where several guests are sent to, each is so many sources more for the generator.
+    """
+    said = {key: parameters.get(key, _UNSAID.get(key)) for key in _SHAPE}
+    return canonical({**said, "sources": said["sources"] * parameters.get("routers", 1)})
 
 
 def ceilings(calibrations: Sequence[CalibrationRecord]) -> tuple[Ceiling, ...]:

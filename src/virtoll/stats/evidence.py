@@ -81,7 +81,8 @@ def evidence_of(analysis: Analysis) -> tuple[Evidence, ...]:
 
 
 def _ready(boots: Sequence[BootRecord]) -> Quantity | None:
-    ways = {one.block: way for one in boots if (way := readiness(one)) is not None}
+    alone = [one for one in boots if one.place == 0]  # those beside it were started on a busier host
+    ways = {one.block: way for one in alone if (way := readiness(one)) is not None}
     return quantity(way.total for way in ways.values())
 
 

@@ -21,10 +21,13 @@ from virtoll.workloads.nginx_httperf import NginxHttperf
 from virtoll.workloads.stream import Stream
 from virtoll.workloads.superpi import SuperPi
 from virtoll.workloads.sysbench_cpu import SysbenchCpu
+from virtoll.workloads.transmitters import Transmitters
+from virtoll.workloads.virtual_routers import VirtualRouters
 from virtoll.workloads.zfg import Zfg
 
 _ALL: tuple[Workload, ...] = (
-    Forward(), SuperPi(), Bzip2(), SysbenchCpu(), Masr(), Stream(), ForkWait(), KernelOperations(),
-    ContextSwitch(), Bonnie(), Zfg(), Dd(), Dbench(), Fio(), KernelCompile(), MariadbOltp(), Nginx(), NginxHttperf(),
+    Forward(), VirtualRouters(), Transmitters(), SuperPi(), Bzip2(), SysbenchCpu(), Masr(), Stream(), ForkWait(),
+    KernelOperations(), ContextSwitch(), Bonnie(), Zfg(), Dd(), Dbench(), Fio(), KernelCompile(), MariadbOltp(),
+    Nginx(), NginxHttperf(),
 )  # fmt: skip
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

@@ -44,13 +44,14 @@ class Needs:
     """What a guest must have for a workload: without it the trial is skipped, with the reason.
 
     ``memory_bytes``: of the guest's, all in all; ``data_bytes``: room in the data directory, on a disk; ``features``:
-    names of ``FEATURES``.
+    names of ``FEATURES``; ``guests``: how many of the platform's guests stand side by side and are measured together.
     """
 
     memory_bytes: int = 0
     vcpus: int = 1
     data_bytes: int = 0
     features: frozenset[str] = frozenset()
+    guests: int = 1
 
 
 # What some platforms lack and some workloads need, in words for the reason of a skipped trial.
@@ -85,6 +86,7 @@ class Bench:
 
     ``data_state``: what is in the data directory and in the page caches now, for the record; called with True it first
     has everything written back and forgotten, so that what a workload made ready is read from the disk.
+    ``beside``: the other guests of its platform that the workload needs, as many as it said, each on links of its own.
     """
 
     guest: Caller
@@ -97,6 +99,7 @@ class Bench:
     hops: HopReader
     data: DataDirectory = DataDirectory()
     data_state: Callable[[bool], dict[str, Any]] = _no_data_state
+    beside: tuple[Bench, ...] = ()
 
     def next_tag(self) -> int:
         """A 16-bit number that tells this traffic trial's frames from any earlier one's."""
@@ -157,6 +160,10 @@ class TimedJobWorkload:
         """The job's own parameters, as docs/protocol.md has them."""
         del bench
         return dict(parameters.model_dump(mode="json"))
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """The check value that a right answer has, or None where it is not known beforehand."""
+        raise NotImplementedError
 
     def figures(self, result: dict[str, Any]) -> dict[str, Any] | None:
         """What is read from the job's own result, by the guest's clock; None where the duration is all."""

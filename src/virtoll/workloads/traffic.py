@@ -24,8 +24,10 @@ QUIET_NS, DRAIN_LIMIT_NS = 20_000_000, 2_000_000_000
 # bytes without their FCS; the usual smallest one, 64 with it, has no room for a test frame and is 4 bytes longer.
 IMIX = ((64, 7), (590, 4), (1514, 1))
 _SMALLEST_FRAME_BYTES, _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 64, 20, 4, 14
-_TOLD = ("intended_frames", "offered_frames", "unsent_frames")
+TOLD = ("intended_frames", "offered_frames", "unsent_frames")
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
+# As in the agent (crates/wire/src/routes.rs, crates/agent/src/traffic.rs).
+MOST_DESTINATIONS, MOST_ROUTES, MOST_SOURCES = 65_536, 2_000_000, 16
 
 
 class FrameParameters(Parameters):
@@ -33,16 +35,18 @@ class FrameParameters(Parameters):
 
     ``vlan``: number of the frames' 802.1Q tag, which counts in the frame's size; 0 for none.
     ``batch_frames``: frames handed to the kernel at once by live frames; 0 is the smallest that holds the rate.
+    ``destinations``: how many addresses frames go to in turn, spread over a table of routes; 1 is the sink's alone.
     """
 
     frame_size_bytes: int = Field(default=64, ge=64, le=1518)
-    sources: int = Field(default=1, ge=1, le=3)
+    sources: int = Field(default=1, ge=1, le=MOST_SOURCES)
     mix: Literal["none", "imix"] = "none"
     ip_version: Literal[4, 6] = 4
     vlan: int = Field(default=0, ge=0, le=4094, description="802.1Q tag, 1 to 4094; 0 for none")
     backend: Backend = "auto"
     sink: Literal["auto", "xdp", "tpacket"] = "auto"
     batch_frames: int = Field(default=0, ge=0, le=256)
+    destinations: int = Field(default=1, ge=1, le=MOST_DESTINATIONS)
 
     @model_validator(mode="after")
     def _holds_a_test_frame(self) -> Self:
@@ -51,6 +55,10 @@ class FrameParameters(Parameters):
             raise ValueError(
                 f"frame_size_bytes is {self.frame_size_bytes}, and a test frame of {kind} has at least "
                 f"{self.smallest_frame_bytes} bytes; give frame_size_bytes {self.smallest_frame_bytes} to 1518"
+            )
+        if self.destinations > 1 and self.ip_version != 4:
+            raise ValueError(
+                "destinations of a table of routes are IPv4 addresses; set ip_version 4, or destinations 1"
             )
         return self
 
@@ -73,9 +81,23 @@ class FrameParameters(Parameters):
         headers = _ETHERNET_HEADER_BYTES + (_TAG_BYTES if self.vlan else 0)
         return max(size for size, _ in self.parts) - headers
 
+    @property
+    def guests(self) -> int:
+        """How many guests are sent to at once, each by so many sources."""
+        return 1
+
     def shape(self) -> FrameParameters:
         """These fields alone: equal for all parameters that one calibration serves."""
-        return FrameParameters(**{key: getattr(self, key) for key in FrameParameters.model_fields})
+        own = {key: getattr(self, key) for key in FrameParameters.model_fields}
+        return FrameParameters(**{**own, "sources": self.sources * self.guests})
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of routes, which the agents make themselves of its size and a seed."""
+
+    routes: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -91,12 +113,16 @@ class Lane:
 
 @dataclass(frozen=True)
 class Stream:
-    """Where traffic of any rate goes: lanes, the sink's interfaces, and the CPUs of generator and sink."""
+    """Where traffic of any rate goes: lanes, the sink's interfaces, and the CPUs of generator and sink.
+
+    ``table``: what several destinations are spread over; without one (in a calibration) over one of as many routes.
+    """
 
     lanes: tuple[Lane, ...]
     sink_interfaces: tuple[str, ...]
     generator_cpu: int | None
     sink_cpu: int | None
+    table: Table | None = None
 
     def request(self, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
         """The ``traffic`` request; fields that are as they were in the protocol's first form are left out."""
@@ -127,6 +153,12 @@ class Stream:
         if wanted.vlan:
             for source in sources:
                 source["vlan"] = wanted.vlan
+        if wanted.destinations > 1:
+            table = self.table or Table(wanted.destinations, 0)
+            for source in sources:
+                source["destinations"] = {
+                    "count": wanted.destinations, "routes": table.routes, "seed": table.seed
+                }  # fmt: skip
         return request
 
 
@@ -154,7 +186,7 @@ def _by_halves(ends: Ends, request: Answer, deadline_seconds: float) -> Answer:
     ends.sink.call("sink-open", **request)
     try:
         sent = ends.generator.call("send", deadline_seconds, **request)
-        told = [{key: source[key] for key in _TOLD} for source in sent["sources"]]
+        told = [{key: source[key] for key in TOLD} for source in sent["sources"]]
         received = ends.sink.call("sink-finish", deadline_seconds, sources=told)
     except GuestError:
         with contextlib.suppress(GuestError):

@@ -4,6 +4,7 @@
 //! the sources' counts at the end, the controller carries over.
 
 use serde_json::{Value, json};
+use virtoll_clock::monotonic_ns;
 use virtoll_proto::request::{SinkFinish, Traffic};
 use virtoll_proto::{Error, ErrorKind};
 use virtoll_wire::alone;
@@ -12,6 +13,8 @@ use virtoll_wire::trial::{self, SinkHalf, Told, TrialError, TrialPlan, Watched};
 
 use super::{answer, failed, plan, write_capture};
 use crate::processors::Processors;
+
+const MOST_DELAY_NS: u64 = 60_000_000_000;
 
 /// A sink that counts while the session goes on.
 pub struct OpenSink {
@@ -81,10 +84,15 @@ impl OpenSink {
 /// # Errors
 /// As [`super::run`].
 pub fn send(request: &Traffic) -> Result<Value, Error> {
+    let asked_ns = monotonic_ns();
     let plan = plan(request)?;
+    let delay_ns = request.delay_ns.unwrap_or(0);
+    if delay_ns > MOST_DELAY_NS {
+        return Err(Error::bad_request("delay_ns must be at most 60000000000"));
+    }
     let watched = watch(plan.source_interfaces())?;
     let processors = Processors::read();
-    let sent = alone::send(plan.generator, &plan.sources)
+    let sent = alone::send(plan.generator, &plan.sources, asked_ns + delay_ns)
         .map_err(|refused| failed(TrialError::refused("send on", refused)))?;
     let mut cpu = answer::generator_cpu(&plan, &sent.value);
     cpu["processors"] = processors.since_then();

@@ -6,6 +6,7 @@ mod idle;
 mod kernel;
 mod masr;
 mod program;
+mod routing_table;
 mod series;
 mod stream;
 mod superpi;
@@ -62,9 +63,12 @@ pub fn parse<'a>(
         "stream" => Box::new(read::<stream::Stream>(name, parameters)?.ready()?),
         "zfg" => Box::new(read::<zfg::Zfg>(name, parameters)?.checked()?),
         "program" => Box::new(program::Program::checked(read(name, parameters)?, signals)?),
+        "routing-table" => {
+            Box::new(read::<routing_table::RoutingTable>(name, parameters)?.checked()?)
+        }
         _ => {
             return Err(Error::bad_request(format!(
-                "no job {name:?}; there are superpi, masr, stream, zfg, forkwait, kernel, context-switch, idle and program"
+                "no job {name:?}; there are superpi, masr, stream, zfg, forkwait, kernel, context-switch, idle, program and routing-table"
             )));
         }
     })

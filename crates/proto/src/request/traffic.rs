@@ -33,6 +33,10 @@ pub struct Traffic {
     /// A frame that is later than this is not sent; null for 20 ms.
     #[serde(default)]
     pub catch_up_ns: Option<u64>,
+    /// How much later the first frame of `send` is due; null for at once. Several agents that are asked one after
+    /// another begin together so.
+    #[serde(default)]
+    pub delay_ns: Option<u64>,
     /// Whether the answer holds the histograms' buckets.
     #[serde(default)]
     pub histograms: bool,
@@ -93,6 +97,10 @@ pub enum SinkBackend {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
+    /// Its number in every frame; null for its place in the request. For `send` alone, where the other sources are
+    /// other agents'.
+    #[serde(default)]
+    pub number: Option<u8>,
     /// The interface that its frames leave by.
     pub interface: String,
     /// Link addresses.
@@ -113,12 +121,27 @@ pub struct Source {
     /// How many source ports, from `source_port` on.
     #[serde(default = "one")]
     pub flows: u16,
+    /// Destinations spread over a table of routes, in turn; null for `destination_address` alone.
+    #[serde(default)]
+    pub destinations: Option<Destinations>,
     /// Target rate; null for flat out.
     #[serde(default)]
     pub rate_frames_per_second: Option<f64>,
     /// The core of the sending thread.
     #[serde(default)]
     pub cpu: Option<u32>,
+}
+
+/// Addresses that lie in the prefixes of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Destinations {
+    /// How many.
+    pub count: u32,
+    /// The size of the table.
+    pub routes: u32,
+    /// What it is made from.
+    pub seed: u64,
 }
 
 const fn one() -> u16 {

@@ -1,8 +1,11 @@
 //! Writes sequence number, send time, port and checksum into prepared frames of one or several sizes.
 
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
 use super::{
-    FLAG_EARLIER_TIME, FLAGS, FrameError, Layout, MAXIMUM_FRAME_BYTES, SENT, SEQUENCE,
-    TestFrameRepr, never_zero, put_u16, put_u64,
+    FLAG_EARLIER_TIME, FLAGS, FrameError, IPV4_BYTES, IPV4_CHECKSUM, IPV4_DESTINATION, Layout,
+    MAXIMUM_FRAME_BYTES, SENT, SEQUENCE, TestFrameRepr, never_zero, put_u16, put_u64,
 };
 use crate::checksum;
 
@@ -15,12 +18,15 @@ pub const MOST_SLOTS: usize = 128;
 #[derive(Clone, Debug)]
 struct Shape {
     bytes: Vec<u8>,
-    /// Over all that stays: source port, sequence number and send time are 0 in it.
+    /// Over all that stays: source port, sequence number and send time are 0 in it, and so is the destination's address
+    /// where there are several.
     sum: u64,
+    /// Over the IPv4 header in the same state, its checksum 0 too; of no meaning with IPv6.
+    ip_sum: u64,
 }
 
-/// The frames of one source: frame `n` has the size of slot `n` modulo the pattern's length, and flow `n` modulo the
-/// number of flows.
+/// The frames of one source: frame `n` has the size of slot `n` modulo the pattern's length, flow `n` modulo the number
+/// of flows, and destination `n` modulo theirs, where there are several.
 #[derive(Clone, Debug)]
 pub struct Composer {
     layout: Layout,
@@ -28,6 +34,7 @@ pub struct Composer {
     shape_of_slot: Vec<u8>,
     first_port: u16,
     flows: u16,
+    destinations: Arc<[Ipv4Addr]>,
     largest_bytes: usize,
 }
 
@@ -57,7 +64,31 @@ impl Composer {
             known.iter().map(|size| Shape::new(repr, *size)).collect::<Result<_, _>>()?;
         let largest_bytes = known.last().copied().unwrap_or(MAXIMUM_FRAME_BYTES);
         let (layout, first_port) = (repr.layout(), repr.source_port);
-        Ok(Self { layout, shapes, shape_of_slot, first_port, flows, largest_bytes })
+        let destinations = Arc::new([]);
+        Ok(Self { layout, shapes, shape_of_slot, first_port, flows, destinations, largest_bytes })
+    }
+
+    /// Frames like `repr` to these destinations in turn; to its own where there are none.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; destinations for frames of IPv6 are [`FrameError::WrongAddresses`].
+    pub fn to_destinations(
+        repr: &TestFrameRepr,
+        sizes: &[usize],
+        flows: u16,
+        destinations: &Arc<[Ipv4Addr]>,
+    ) -> Result<Self, FrameError> {
+        if destinations.is_empty() {
+            return Self::new(repr, sizes, flows);
+        }
+        let destination_address = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let composer = Self::new(&TestFrameRepr { destination_address, ..*repr }, sizes, flows)?;
+        Ok(Self { destinations: Arc::clone(destinations), ..composer })
+    }
+
+    /// Where the frames go in turn; none where all go to one address.
+    pub fn destinations(&self) -> &[Ipv4Addr] {
+        &self.destinations
     }
 
     /// Which headers the frames have.
@@ -75,9 +106,9 @@ impl Composer {
         (self.first_port, self.flows)
     }
 
-    /// The prepared frames, each with the sum over all that stays in it.
-    pub fn shapes(&self) -> impl ExactSizeIterator<Item = (&[u8], u64)> {
-        self.shapes.iter().map(|shape| (shape.bytes.as_slice(), shape.sum))
+    /// The prepared frames, each with the sums over all that stays in it: for the UDP checksum and for IPv4's.
+    pub fn shapes(&self) -> impl ExactSizeIterator<Item = (&[u8], u64, u64)> {
+        self.shapes.iter().map(|shape| (shape.bytes.as_slice(), shape.sum, shape.ip_sum))
     }
 
     /// The pattern: indices into [`Self::shapes`].
@@ -125,7 +156,16 @@ impl Composer {
         frame[payload + FLAGS] = flags;
         put_u64(frame, payload + SEQUENCE, sequence);
         put_u64(frame, payload + SENT, sent_monotonic_ns);
-        let sum = shape.sum + u64::from(port) + u64::from(flags);
+        let mut sum = shape.sum + u64::from(port) + u64::from(flags);
+        if !self.destinations.is_empty() {
+            let place = (sequence % self.destinations.len() as u64) as usize;
+            let address = self.destinations[place].octets();
+            let ip = self.layout.ip();
+            frame[ip + IPV4_DESTINATION..ip + IPV4_BYTES].copy_from_slice(&address);
+            let of_ip = checksum::finish(checksum::add_bytes(shape.ip_sum, &address));
+            put_u16(frame, ip + IPV4_CHECKSUM, of_ip);
+            sum = checksum::add_bytes(sum, &address);
+        }
         let sum = checksum::add_u64(checksum::add_u64(sum, sequence), sent_monotonic_ns);
         put_u16(frame, self.layout.udp() + 6, never_zero(checksum::finish(sum)));
     }
@@ -145,7 +185,15 @@ impl Shape {
         blank.emit(&mut bytes)?;
         put_u16(&mut bytes, blank.layout().udp() + 6, 0);
         let sum = blank.udp_sum(&bytes);
-        Ok(Self { bytes, sum })
+        let ip = blank.layout().ip();
+        let ip_sum = if blank.layout().ipv6 {
+            0
+        } else {
+            let mut header = bytes[ip..ip + IPV4_BYTES].to_vec();
+            put_u16(&mut header, IPV4_CHECKSUM, 0);
+            checksum::add_bytes(0, &header)
+        };
+        Ok(Self { bytes, sum, ip_sum })
     }
 }
 

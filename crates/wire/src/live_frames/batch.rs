@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use virtoll_clock::monotonic_ns;
 
 use super::{GENERATOR, LARGEST_BATCH};
-use crate::bpf::{devices, named, run_live};
+use crate::bpf::run_live;
 use crate::frame::MINIMUM_FRAME_BYTES;
 
 /// How many idle turns must fit into a gap: one of them sends, which takes longer.
@@ -44,8 +44,7 @@ pub(crate) fn turns() -> io::Result<&'static [(u32, f64)]> {
 fn measure() -> io::Result<Vec<(u32, f64)>> {
     // The data is empty: no frame is ever due, and every turn gives its frame back.
     let state = super::state::State::idle(GENERATOR)?;
-    let devices = devices(&[LOOPBACK])?;
-    let program = GENERATOR.load("paced_4", state.descriptor(), &[named("devices", &devices)])?;
+    let program = super::load("paced_4", &state, &[LOOPBACK], &[])?;
     let frame = [0; MINIMUM_FRAME_BYTES];
     let sizes = (0..).map(|power| 1 << power).take_while(|batch| *batch <= LARGEST_BATCH);
     sizes

@@ -22,6 +22,8 @@ pub(crate) struct Shape {
     words: [u64; HEADER_WORDS],
     sum: u32,
     frame_bytes: u32,
+    ip_sum: u32,
+    unused: u32,
 }
 
 /// The most sources of one loop.
@@ -53,12 +55,16 @@ pub(crate) struct SourceData {
     largest_bytes: u32,
     first_port: u16,
     flows: u16,
+    first_destination: u32,
+    destinations: u32,
     sequence: u64,
     due_ns: u64,
     due_fraction: u64,
     now_ns: u64,
     slot: u32,
     flow: u32,
+    destination: u32,
+    unused: u32,
     failed_frames: u64,
     skipped_frames: u64,
     late_frames: u64,
@@ -75,6 +81,9 @@ pub(crate) struct SourceData {
     shape_of_slot: [u8; MOST_SLOTS],
 }
 
+const NO_SHAPE: Shape =
+    Shape { words: [0; HEADER_WORDS], sum: 0, frame_bytes: 0, ip_sum: 0, unused: 0 };
+
 const EMPTY: SourceData = SourceData {
     limit_frames: 0,
     end_ns: 0,
@@ -89,12 +98,16 @@ const EMPTY: SourceData = SourceData {
     largest_bytes: 0,
     first_port: 0,
     flows: 1,
+    first_destination: 0,
+    destinations: 0,
     sequence: 0,
     due_ns: u64::MAX,
     due_fraction: 0,
     now_ns: 0,
     slot: 0,
     flow: 0,
+    destination: 0,
+    unused: 0,
     failed_frames: 0,
     skipped_frames: 0,
     late_frames: 0,
@@ -107,7 +120,7 @@ const EMPTY: SourceData = SourceData {
     gap_min_ns: u64::MAX,
     gap_max_ns: 0,
     gaps: [0; BUCKETS],
-    shape: [Shape { words: [0; HEADER_WORDS], sum: 0, frame_bytes: 0 }; MOST_SHAPES],
+    shape: [NO_SHAPE; MOST_SHAPES],
     shape_of_slot: [0; MOST_SLOTS],
 };
 
@@ -133,6 +146,7 @@ impl State {
     pub(crate) fn create(object: &Object, composers: &[&Composer]) -> io::Result<Self> {
         let mut shared: Shared<Data> = object.data()?;
         shared.set_field(offset_of!(Data, sources), composers.len() as u64);
+        let mut first_destination = 0;
         for (source, composer) in composers.iter().enumerate() {
             let (first_port, flows) = composer.ports();
             let mut data = SourceData {
@@ -141,10 +155,13 @@ impl State {
                 largest_bytes: composer.largest_bytes() as u32,
                 first_port,
                 flows,
+                first_destination,
+                destinations: composer.destinations().len() as u32,
                 ..EMPTY
             };
-            for (place, (bytes, sum)) in data.shape.iter_mut().zip(composer.shapes()) {
-                *place = shape(bytes, sum);
+            first_destination += data.destinations;
+            for (place, (bytes, sum, ip_sum)) in data.shape.iter_mut().zip(composer.shapes()) {
+                *place = shape(bytes, sum, ip_sum);
             }
             data.shape_of_slot[..composer.slots().len()].copy_from_slice(composer.slots());
             shared.set_part(place_of(source), &data);
@@ -236,7 +253,7 @@ fn gaps_of(data: &SourceData) -> Option<GapSummary> {
     gaps::summary(&histogram, data.gap_ns, squares)
 }
 
-fn shape(bytes: &[u8], sum: u64) -> Shape {
+fn shape(bytes: &[u8], sum: u64, ip_sum: u64) -> Shape {
     let mut words = [0; HEADER_WORDS];
     for (word, part) in words.iter_mut().zip(bytes.chunks(8)) {
         let mut value = [0; 8];
@@ -244,6 +261,17 @@ fn shape(bytes: &[u8], sum: u64) -> Shape {
         *word = u64::from_ne_bytes(value);
     }
     // The program sums words as this machine reads them, which swaps the bytes of the sum and of nothing else.
-    let folded = !crate::checksum::finish(sum);
-    Shape { words, sum: u32::from(folded.to_be()), frame_bytes: bytes.len() as u32 }
+    let folded = |sum| u32::from((!crate::checksum::finish(sum)).to_be());
+    let (sum, ip_sum) = (folded(sum), folded(ip_sum));
+    Shape { words, sum, frame_bytes: bytes.len() as u32, ip_sum, unused: 0 }
+}
+
+/// The destinations of all sources, one source's after another's, as they are in a frame.
+pub(crate) fn destinations(composers: &[&Composer]) -> io::Result<Shared<u64>> {
+    let all = || composers.iter().flat_map(|composer| composer.destinations());
+    let mut shared: Shared<u64> = Shared::create(all().count() as u32)?;
+    for (place, address) in all().enumerate() {
+        shared.set(place, u64::from(u32::from_ne_bytes(address.octets())));
+    }
+    Ok(shared)
 }

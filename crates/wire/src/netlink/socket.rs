@@ -15,7 +15,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,
-    sequence: u32,
+    pub(super) sequence: u32,
     buffer: Vec<u8>,
 }
 
@@ -42,30 +42,76 @@ impl Netlink {
     /// # Errors
     /// The kernel's code.
     pub fn request(&mut self, message: Message, kind: u16) -> io::Result<Vec<Vec<u8>>> {
+        let mut bodies = Vec::new();
+        self.each(message, kind, |body| bodies.push(body.to_vec()))?;
+        Ok(bodies)
+    }
+
+    /// Sends a request and looks at the body of each answer of one kind.
+    ///
+    /// # Errors
+    /// The kernel's code.
+    pub(super) fn each(
+        &mut self,
+        message: Message,
+        kind: u16,
+        mut look: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
         self.sequence += 1;
         sys::send_all(self.socket.as_fd(), &message.finish(self.sequence))?;
-        let mut bodies = Vec::new();
         loop {
             let count = sys::receive(self.socket.as_fd(), &mut self.buffer)?;
-            let mut rest = &self.buffer[..count];
-            while let (Some(length), Some(answer)) = (u32_at(rest, 0), u16_at(rest, 4)) {
-                let length = length as usize;
-                let Some(body) = rest.get(HEADER_BYTES..length) else { break };
-                let ours = u32_at(rest, 8) == Some(self.sequence);
-                rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+            for (sequence, answer, body) in answers(&self.buffer[..count]) {
                 match answer {
-                    _ if !ours => {}
-                    MESSAGE_DONE => return Ok(bodies),
-                    MESSAGE_ERROR => match u32_at(body, 0) {
-                        Some(0) => return Ok(bodies),
-                        Some(code) => return Err(io::Error::from_raw_os_error(-(code as i32))),
-                        None => return Err(io::Error::from(io::ErrorKind::InvalidData)),
-                    },
-                    _ if answer == kind => bodies.push(body.to_vec()),
+                    _ if sequence != self.sequence => {}
+                    MESSAGE_DONE => return Ok(()),
+                    MESSAGE_ERROR => return code(body),
+                    _ if answer == kind => look(body),
                     _ => {}
                 }
             }
         }
+    }
+
+    /// Sends requests of which only the last, the newest, is acknowledged; `first` is the number of the first. All are
+    /// carried out, also those after one that was refused.
+    ///
+    /// # Errors
+    /// The kernel's first refusal.
+    pub(super) fn answered(&mut self, requests: &[u8], first: u32) -> io::Result<()> {
+        sys::send_all(self.socket.as_fd(), requests)?;
+        let mut outcome = Ok(());
+        loop {
+            let count = sys::receive(self.socket.as_fd(), &mut self.buffer)?;
+            for (sequence, answer, body) in answers(&self.buffer[..count]) {
+                if answer == MESSAGE_ERROR && (first..=self.sequence).contains(&sequence) {
+                    outcome = outcome.and_then(|()| code(body));
+                    if sequence == self.sequence {
+                        return outcome;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The answers that came together: sequence number, kind and body of each.
+fn answers(mut bytes: &[u8]) -> impl Iterator<Item = (u32, u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = u32_at(bytes, 0)? as usize;
+        let (kind, sequence) = (u16_at(bytes, 4)?, u32_at(bytes, 8)?);
+        let body = bytes.get(HEADER_BYTES..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some((sequence, kind, body))
+    })
+}
+
+/// What the kernel says: 0, or an error's number, negative.
+fn code(body: &[u8]) -> io::Result<()> {
+    match u32_at(body, 0) {
+        Some(0) => Ok(()),
+        Some(code) => Err(io::Error::from_raw_os_error(-(code as i32))),
+        None => Err(io::Error::from(io::ErrorKind::InvalidData)),
     }
 }
 

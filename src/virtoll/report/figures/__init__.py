@@ -7,6 +7,7 @@ from virtoll.report.figures.density import DENSITY
 from virtoll.report.figures.forwarding import FORWARDING
 from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.order import ORDER
+from virtoll.report.figures.scaling import SCALING
 from virtoll.report.figures.study import STUDY
 from virtoll.report.figures.throughput import THROUGHPUT
 
@@ -14,6 +15,7 @@ FIGURES: dict[str, FigureSpec] = {
     "cost": COST,
     "forwarding": FORWARDING,
     "throughput": THROUGHPUT,
+    "scaling": SCALING,
     "clock": CLOCK,
     "guests": GUESTS,
     "density": DENSITY,

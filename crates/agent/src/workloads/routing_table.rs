@@ -1,0 +1,222 @@
+//! Fills the kernel's routing table, or takes what was filled in away again, by route netlink.
+
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use virtoll_proto::{Error, ErrorKind};
+use virtoll_wire::netlink::{Netlink, Route};
+use virtoll_wire::routes::{MOST_ROUTES, Prefix, Table};
+
+use super::{Done, Outcome, Workload};
+
+const MEMORY: &str = "/proc/meminfo";
+const TRIE: &str = "/proc/net/fib_triestat";
+const MEMORY_FIELDS: [&str; 5] = ["MemTotal", "MemAvailable", "Slab", "SReclaimable", "SUnreclaim"];
+
+/// The parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoutingTable {
+    /// The size of the table; 0 takes a table away.
+    routes: u32,
+    /// What it is made from.
+    #[serde(default)]
+    seed: u64,
+    /// The gateway of all routes; needed for a table.
+    #[serde(default)]
+    via: Option<Ipv4Addr>,
+}
+
+/// A checked job: what it finds at its start is not part of what is timed.
+pub struct Checked {
+    wanted: Option<(Table, Ipv4Addr, u32)>,
+    found: Vec<Prefix>,
+    memory: Value,
+}
+
+struct Loaded {
+    wanted_routes: u32,
+    changed_routes: u32,
+    memory: Value,
+}
+
+impl RoutingTable {
+    /// Checks the parameters, and that the table can be set beside the routes that are there.
+    ///
+    /// # Errors
+    /// `bad-request` for a size out of range or no gateway, `unsupported` for a router that has routes of its own which
+    /// the table would take the traffic from, `system` for routes that cannot be read.
+    pub fn checked(self) -> Result<Checked, Error> {
+        let wanted = match (self.routes, Table::new(self.routes, self.seed), self.via) {
+            (0, ..) => None,
+            (routes, Some(table), Some(via)) => Some((table, via, routes)),
+            (_, _, None) => return Err(Error::bad_request("routing-table: via is missing")),
+            (..) => {
+                return Err(Error::bad_request(format!(
+                    "routing-table: routes must be 0 to {MOST_ROUTES}"
+                )));
+            }
+        };
+        let known = routes()?;
+        if wanted.is_some()
+            && let Some(own) = known.iter().find(|one| !one.ours && one.prefix.may_be_covered())
+        {
+            return Err(Error::unsupported(format!(
+                "it has a route of its own to {}/{}, and a table would take over what it leads to; use a guest whose \
+                 routes lead to its links alone",
+                Ipv4Addr::from_bits(own.prefix.network),
+                own.prefix.length
+            )));
+        }
+        let found = known.iter().filter(|one| one.ours).map(|one| one.prefix).collect();
+        Ok(Checked { wanted, found, memory: memory() })
+    }
+}
+
+impl Workload for Checked {
+    fn run(&self) -> Result<Box<dyn Done>, Error> {
+        let mut netlink = open()?;
+        // One that a guest died over is never added to.
+        let removed = netlink
+            .delete_routes(self.found.iter().copied())
+            .map_err(|cause| Error::system("take routes away by netlink", &cause))?;
+        let (wanted_routes, changed_routes) = match self.wanted {
+            None => (0, removed),
+            Some((table, via, routes)) => {
+                tells_who_set_a_route(&mut netlink, table, via)?;
+                let added = netlink.add_routes(table.prefixes(), via);
+                if added.is_err() {
+                    // What was set before the refusal would stay behind.
+                    remove_ours(&mut netlink);
+                }
+                (routes, added.map_err(|cause| refused(via, &cause))?)
+            }
+        };
+        Ok(Box::new(Loaded { wanted_routes, changed_routes, memory: self.memory.clone() }))
+    }
+}
+
+impl Done for Loaded {
+    fn check(self: Box<Self>) -> Outcome {
+        let present = routes().map(|all| all.iter().filter(|one| one.ours).count());
+        let present = present.map_or_else(|cause| cause.message, |count| count.to_string());
+        Outcome {
+            result: json!({
+                "routes": self.wanted_routes,
+                "changed_routes": self.changed_routes,
+                "memory_before": self.memory,
+                "memory_after": memory(),
+            }),
+            check: present,
+        }
+    }
+}
+
+fn open() -> Result<Netlink, Error> {
+    Netlink::open().map_err(|cause| Error::system("netlink", &cause))
+}
+
+fn routes() -> Result<Vec<Route>, Error> {
+    open()?.routes().map_err(|cause| Error::system("read routes by netlink", &cause))
+}
+
+/// Tries with the table's first route whether this kernel says later who set it: only then can a table be taken away.
+fn tells_who_set_a_route(netlink: &mut Netlink, table: Table, via: Ipv4Addr) -> Result<(), Error> {
+    let first = || table.prefixes().take(1);
+    netlink.add_routes(first(), via).map_err(|cause| refused(via, &cause))?;
+    let told = netlink.routes().map(|all| all.iter().any(|one| one.ours));
+    let gone = netlink.delete_routes(first());
+    match (told, gone) {
+        (Ok(true), Ok(_)) => Ok(()),
+        (Ok(false), Ok(_)) => Err(Error::unsupported(
+            "its network stack takes routes by netlink and does not say later who set them, so that a table could not be \
+             taken away again; use routes 0",
+        )),
+        (Err(cause), _) => Err(Error::system("read routes by netlink", &cause)),
+        (_, Err(cause)) => Err(Error::new(
+            ErrorKind::System,
+            format!("take a route away by netlink: {cause}: the guest keeps it"),
+        )),
+    }
+}
+
+fn remove_ours(netlink: &mut Netlink) {
+    if let Ok(known) = netlink.routes() {
+        let ours = known.into_iter().filter(|one| one.ours).map(|one| one.prefix);
+        // The refusal that led here is what is told.
+        let _ = netlink.delete_routes(ours);
+    }
+}
+
+fn refused(via: Ipv4Addr, cause: &io::Error) -> Error {
+    let sentence = format!("set routes via {via} by netlink: {cause}");
+    let kind = match cause.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EACCES) => {
+            ErrorKind::Unsupported
+        }
+        _ => ErrorKind::System,
+    };
+    Error::new(kind, sentence)
+}
+
+/// What the kernel says of its memory and of the size of its table of routes, in bytes; null where it says nothing.
+fn memory() -> Value {
+    let fields = fs::read_to_string(MEMORY).map_or(Value::Null, |text| {
+        let known = text.lines().filter_map(|line| {
+            let (name, rest) = line.split_once(':')?;
+            let name = MEMORY_FIELDS.iter().find(|wanted| **wanted == name)?;
+            let kibibytes: u64 = rest.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+            Some(((*name).to_owned(), json!(kibibytes * 1024)))
+        });
+        Value::Object(known.collect::<Map<_, _>>())
+    });
+    let trie = fs::read_to_string(TRIE).ok().and_then(|text| read_trie(&text));
+    json!({"kernel": fields, "trie": trie})
+}
+
+/// The figures of the main table, the first one told; sizes in bytes.
+fn read_trie(text: &str) -> Option<Value> {
+    let main = text.split_once("Main:")?.1;
+    let field = |name: &str| main.split_once(name).map(|(_, rest)| rest.trim_start());
+    let first = |rest: &str| rest.split_whitespace().next().map(str::to_owned);
+    let number = |name| field(name).and_then(first).and_then(|word| word.parse::<u64>().ok());
+    let depth = field("Aver depth:").and_then(first).and_then(|word| word.parse::<f64>().ok());
+    Some(json!({
+        "prefixes": number("Prefixes:")?,
+        "leaves": number("Leaves:")?,
+        "internal_nodes": number("Internal nodes:")?,
+        "mean_depth": depth?,
+        "maximum_depth": number("Max depth:")?,
+        "bytes": number("Total size:")? * 1024,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOLD: &str = "Basic info: size of leaf: 48 bytes, size of tnode: 40 bytes.\nMain:\n\tAver depth:     2.42\n\tMax depth:      3\n\tLeaves:         7\n\tPrefixes:       8\n\tInternal nodes: 5\n\t  1: 1  2: 3  3: 1\n\tPointers: 22\nNull ptrs: 11\nTotal size: 2  kB\nLocal:\n\tAver depth:     9.00\n";
+
+    #[test]
+    fn the_tries_figures_are_read() {
+        let told = read_trie(TOLD).unwrap();
+        assert_eq!(
+            told,
+            json!({"prefixes": 8, "leaves": 7, "internal_nodes": 5, "mean_depth": 2.42, "maximum_depth": 3, "bytes": 2048})
+        );
+        assert_eq!(read_trie("nothing"), None);
+    }
+
+    #[test]
+    fn a_table_needs_a_size_in_range_and_a_gateway() {
+        let job = |routes, via| {
+            RoutingTable { routes, seed: 1, via }.checked().err().map(|one| one.message)
+        };
+        assert!(job(5, None).unwrap().contains("via"));
+        let via = Some(Ipv4Addr::LOCALHOST);
+        assert!(job(MOST_ROUTES + 1, via).unwrap().contains("2000000"));
+    }
+}

@@ -1,0 +1,90 @@
+"""Rates over the size of what is asked: routes in the table, routers or transmitting guests (Mattos et al. 2012, V)."""
+
+import statistics
+from typing import TYPE_CHECKING
+
+from virtoll.report.figures import branding
+from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
+from virtoll.report.figures.style import nice_log_ticks, platform_styles, whole
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.scaling import FACTORS, Scaling
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def draw(analysis: Analysis) -> "Figure":
+    """A row for each factor: frames/s of all guests together, and as a share of the smallest size."""
+    factors = [factor for factor in FACTORS if any(one.factor == factor for one in analysis.scalings)]
+    figure = new_figure(0.7 + 2.4 * len(factors))
+    panels = figure.subplots(len(factors), 2, squeeze=False)
+    for (rates, shares), factor in zip(panels, factors, strict=True):
+        own = [one for one in analysis.scalings if one.factor == factor]
+        _panel(rates, analysis, own, share=False)
+        _panel(shares, analysis, own, share=True)
+        rates.set_ylabel("frames/s, all together")
+        shares.set_ylabel("of the smallest size")
+        for panel in (rates, shares):
+            panel.set_xlabel(FACTORS[factor])
+    handles: dict[str, object] = {}
+    for panel in panels[:, 0]:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    brands = branding.handles(analysis, [one.platform for one in analysis.scalings])
+    figure.legend(handles=[*handles.values(), *brands], loc="outside lower center", ncols=4)
+    return figure
+
+
+def _panel(panel: "Axes", analysis: Analysis, rows: list[Scaling], *, share: bool) -> None:
+    """Medians as markers, the range over blocks as a bar."""
+    styles = platform_styles(analysis.platforms)
+    sizes = sorted({step.size for row in rows for step in row.steps})
+    routes = rows[0].factor == "routes"
+    if routes:
+        panel.set_xscale("symlog", linthresh=1)
+        panel.xaxis.set_major_formatter(lambda value, _: whole(value))
+    panel.set_xticks(sizes)
+    panel.minorticks_off()
+    for row in rows:
+        style = styles[row.platform]
+        known = [(step.size, sorted(step.ratios if share else step.rates)) for step in row.steps]
+        values = [(size, own) for size, own in known if own]
+        if not values:
+            continue
+        places = [size for size, _ in values]
+        middles = [statistics.median(own) for _, own in values]
+        label = branding.name(analysis, row.platform)
+        panel.plot(places, middles, color=style.colour, marker=style.marker, markersize=4, linestyle=style.line,
+                   linewidth=1.1, label=label)  # fmt: skip
+        panel.vlines(places, [own[0] for _, own in values], [own[-1] for _, own in values], color=style.colour,
+                     linewidth=0.9)  # fmt: skip
+    shown = [rate for row in rows for step in row.steps for rate in step.rates]
+    if share:
+        panel.set_ylim(bottom=0)
+        panel.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    else:
+        panel.set_yscale("log")
+        panel.set_ylim(min(shown) / 1.2, max(shown) * 1.2)
+        panel.set_yticks(nice_log_ticks(min(shown) / 1.2, max(shown) * 1.2))
+        panel.yaxis.set_major_formatter(lambda value, _: whole(value))
+        panel.yaxis.set_minor_formatter("")
+
+
+def caption(analysis: Analysis) -> str:
+    """What to see."""
+    return (
+        "Left: the largest rate of each sweep, summed over all guests that work side by side (logarithmic). Right: the "
+        "same as a share of the smallest size in the same block. A level line on the right: the size costs nothing. "
+        f"Markers are medians over {blocks_text(analysis)}, bars reach from the smallest to the largest."
+    )
+
+
+def why_not(analysis: Analysis) -> str | None:
+    """A factor with at least two sizes is needed."""
+    if analysis.scalings:
+        return None
+    return "no routing table, virtual routers or transmitters were measured at two sizes in this run"
+
+
+SCALING = FigureSpec("Routing tables, and guests side by side", caption, draw, why_not)

@@ -1,0 +1,108 @@
+"""How a rate goes with the size of what is asked: routes in the table, routers or senders side by side. Pure.
+
+Ratios are made within a block, to the smallest size measured there, so that what a host does over hours cancels; a
+block without the smallest size gives no ratio.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll.records import TrialRecord
+from virtoll.stats.values import Observation, Task, canonical
+from virtoll.stats.wire import fair_rows
+
+FACTORS: Mapping[str, str] = {
+    "routes": "routes in the table",
+    "routers": "virtual routers side by side",
+    "transmitters": "transmitting guests side by side",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One platform at one size: rates by block, frames/s; their ratios to the smallest size of the same block.
+
+    `shares`: each guest's median rate flat out, frames/s, and `jain` their fairness; None and nothing for one guest.
+    `load_ns`: the outside durations of loading the table.
+    """
+
+    platform: str
+    task: Task
+    factor: str
+    size: int
+    rates: tuple[float, ...]
+    ratios: tuple[float, ...]
+    shares: tuple[float, ...]
+    jain: float | None
+    load_ns: tuple[int, ...]
+
+    @property
+    def rate(self) -> float:
+        """The median over blocks."""
+        return statistics.median(self.rates)
+
+    @property
+    def ratio(self) -> float | None:
+        """The median over blocks."""
+        return statistics.median(self.ratios) if self.ratios else None
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """One platform over the sizes of one factor, everything else equal; `others` says what, where it is not alone."""
+
+    platform: str
+    factor: str
+    others: str
+    steps: tuple[Step, ...]
+
+
+def scalings(
+    tasks: Sequence[Task], observations: Sequence[Observation], trials: Sequence[TrialRecord], platforms: Sequence[str]
+) -> tuple[Scaling, ...]:
+    """One row for each platform and factor of which at least two sizes were measured, platforms in the given order."""
+    by_number = {trial.trial: trial for trial in trials}
+    fair = {(row.platform, row.task): row for row in fair_rows(tasks, trials)}
+    groups: dict[tuple[str, str, str], dict[int, list[Observation]]] = {}
+    for one in observations:
+        parameters = by_number[one.trial].parameters
+        factor = next((name for name in FACTORS if name in parameters), None)
+        if factor is not None and one.task.metric.source == "points":
+            key = (one.platform, factor, _others(factor, parameters))
+            groups.setdefault(key, {}).setdefault(parameters[factor], []).append(one)
+    told = {key[1:]: None for key in groups}
+    several = len({others for _, others in told}) > 1
+    rows = []
+    for factor, others in told:
+        for platform in platforms:
+            sizes = groups.get((platform, factor, others), {})
+            if len(sizes) < 2:
+                continue
+            first = {one.block: one.value for one in sizes[min(sizes)]}
+            steps = []
+            for size in sorted(sizes):
+                own = sizes[size]
+                row = fair.get((platform, own[0].task))
+                steps.append(Step(
+                    platform, own[0].task, factor, size, tuple(one.value for one in own),
+                    tuple(one.value / first[one.block] for one in own if first.get(one.block)),
+                    row.rates if row else (), row.jain if row else None,
+                    tuple(load for one in own if (load := _load_ns(by_number[one.trial])) is not None),
+                ))  # fmt: skip
+            rows.append(Scaling(platform, factor, others if several else "", tuple(steps)))
+    return tuple(rows)
+
+
+def _others(factor: str, parameters: Mapping[str, Any]) -> str:
+    """What else was asked; several destinations come with a table and are no other question."""
+    return canonical({key: value for key, value in parameters.items() if key not in (factor, "destinations")})
+
+
+def _load_ns(trial: TrialRecord) -> int | None:
+    marks = (((trial.result or {}).get("routing_table") or {}).get("clock") or {}).get("marks")
+    if marks is None:
+        return None
+    step = trial.result["routing_table"]["clock"].get("realtime_step_ns", 0) if trial.result else 0
+    return int(marks["end_ns"] - marks["start_ns"] - step)

@@ -1,0 +1,97 @@
+"""virtual-routers: n guests of one platform side by side, each an IP router of its own flow (Mattos et al. 2012, V).
+
+All are loaded at the same time and alike, by one generator, and counted by one sink: source k of a point is router k,
+so that each router's rate is in the point and their sum is the metric. They share the host's CPUs that one guest is
+pinned to. A trial is a sweep (``sweep.py``), whose rates are of each router.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from virtoll.errors import AgentError
+from virtoll.experiment import Parameters
+from virtoll.hops import knows_counters
+from virtoll.workloads.base import Bench, Image, Measurement, Metric, Needs
+from virtoll.workloads.forward import lane
+from virtoll.workloads.router import routing
+from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds
+from virtoll.workloads.traffic import MOST_SOURCES, Stream, send, unbalanced
+
+
+class VirtualRoutersParameters(SweepParameters):
+    """``routers``: how many guests forward at once; ``first_rate_frames_per_second`` is of each of them."""
+
+    sources: Literal[1] = 1
+    destinations: Literal[1] = 1
+    routers: int = Field(default=2, ge=1, le=MOST_SOURCES)
+
+    @property
+    def guests(self) -> int:
+        """One for each router."""
+        return self.routers
+
+
+class VirtualRouters:
+    """Routers side by side."""
+
+    name: ClassVar[str] = "virtual-routers"
+    title: ClassVar[str] = "Virtual routers side by side"
+    resource: ClassVar[str] = "packet path"
+    parameter_model: ClassVar[type[Parameters]] = VirtualRoutersParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (Metric("maximum_forwarded_rate", "frames/s", "higher", "points"),)
+    image: ClassVar[Image] = "tiny"
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """As many guests as routers."""
+        return Needs(guests=_checked(parameters).routers)
+
+    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+        """The sweep; that the guests share a CPU makes it shorter, their starts are not in it."""
+        return sweep_seconds(_checked(parameters), slowdown)
+
+    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+        """The sweep; every point is kept as the agent answered it."""
+        wanted = _checked(parameters)
+        benches = (bench, *bench.beside)
+        refuse_shared_links(benches)
+        histograms = knows_counters(bench.peer.generator)
+        with contextlib.ExitStack() as configured:
+            for one in benches:
+                configured.enter_context(routing(one, wanted))
+            stream = _stream(benches, wanted)
+
+            def point(rate: float | None) -> dict[str, Any]:
+                tag = bench.next_tag()
+                return send(bench.peer, stream, wanted, tag, wanted.point_ns, rate, histograms=histograms)
+
+            points = sweep(wanted, point)
+        return Measurement(points=points, problem=unbalanced(points))
+
+
+def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
+    """Guests that are reached by the same NIC would be measured against each other there and not in their host."""
+    if len(benches) > 1 and any(link.trunk for one in benches for link in one.network.links):
+        raise AgentError(
+            "unsupported",
+            "in a testbed all guests are reached by the same NICs, and those would be measured; leave the testbed out",
+        )
+
+
+def _stream(benches: tuple[Bench, ...], wanted: VirtualRoutersParameters) -> Stream:
+    version, tagged = wanted.ip_version, wanted.vlan > 0
+    lanes = tuple(
+        lane(one.network.sources[0], one.network.sink.ends(version, tagged=tagged).peer, version, tagged=tagged)
+        for one in benches
+    )
+    sinks = tuple(one.network.sink.peer_interface for one in benches)
+    return Stream(lanes, sinks, benches[0].generator_cpu, benches[0].sink_cpu)
+
+
+def _checked(parameters: Parameters) -> VirtualRoutersParameters:
+    if not isinstance(parameters, VirtualRoutersParameters):
+        raise TypeError("VirtualRoutersParameters expected")
+    return parameters

@@ -1,0 +1,158 @@
+"""Tables of routes and guests side by side on models: what is asked, what is stored, what the report makes of it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments
+from tests.support.experiments import fake
+
+from virtoll.errors import UsageError
+from virtoll.plan import make_plan
+from virtoll.platforms import PLATFORMS
+from virtoll.progress import SilentProgress
+from virtoll.report.build import build_report, load
+from virtoll.run import estimate, measure
+from virtoll.samples import RunFolder
+from virtoll.stats.analysis import analyse
+from virtoll.workloads import WORKLOADS
+from virtoll.workloads.forward import ForwardParameters
+from virtoll.workloads.traffic import MOST_DESTINATIONS, Lane, Stream, Table
+
+LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")
+
+
+def run(into: Path, **changed: Any) -> RunFolder:
+    """Measure an experiment of models."""
+    changed = {"platforms": [fake("model"), fake("dear", cost=2)], "baseline": "model", "blocks": 2, **changed}
+    measure(experiments.parsed(**changed), into, ["virtoll"], SilentProgress())
+    return RunFolder.open(into)
+
+
+def test_frames_go_all_over_a_table_unless_it_is_said_otherwise() -> None:
+    assert ForwardParameters(routes=1000).destinations == MOST_DESTINATIONS
+    assert ForwardParameters(routes=1000, destinations=3).destinations == 3
+    assert ForwardParameters().destinations == 1
+    wanted = ForwardParameters(routes=1000)
+    asked = Stream((LANE,), ("p0out",), 1, 1, Table(1000, 9)).request(wanted, 7, 1000, None)
+    assert asked["sources"][0]["destinations"] == {"count": MOST_DESTINATIONS, "routes": 1000, "seed": 9}
+    # A calibration has no table, and sends to as many addresses all the same.
+    asked = Stream((LANE,), ("p0out",), 1, 1).request(wanted.shape(), 7, 1000, None)
+    assert asked["sources"][0]["destinations"]["count"] == MOST_DESTINATIONS
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"routes": 10, "ip_version": 6, "frame_size_bytes": 84}, "IPv4"),
+        ({"destinations": 5}, "table"),
+        ({"routes": 2_000_001}, "routes"),
+        ({"sources": 4}, "sources"),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        experiments.parsed(workloads=[{"workload": "forward", **wrong}])
+
+
+def test_a_table_needs_memory_and_routers_need_guests() -> None:
+    forward, routers = WORKLOADS["forward"], WORKLOADS["virtual-routers"]
+    assert forward.needs(ForwardParameters()).memory_bytes == 0
+    million = forward.needs(ForwardParameters(routes=1_000_000)).memory_bytes
+    assert million > 132 * 2**20 + forward.needs(ForwardParameters(routes=1)).memory_bytes
+    assert routers.needs(routers.parameter_model.model_validate({"routers": 5})).guests == 5
+
+
+def test_the_estimate_knows_the_starts_of_all_guests() -> None:
+    def seconds(routers: list[int]) -> float:
+        wanted = experiments.parsed(
+            platforms=["qemu-tcg"],
+            baseline="qemu-tcg",
+            workloads=[{"workload": "virtual-routers", "routers": routers}],
+            blocks=1,
+        )
+        return estimate(make_plan(wanted))
+
+    # The same trials, of eight guests at most instead of two: six more starts, and a calibration like the other.
+    boot = PLATFORMS["qemu-tcg"].boot_seconds
+    assert seconds([1, 8]) - seconds([1, 2]) == pytest.approx(6 * boot)
+
+
+def test_the_load_of_a_table_is_stored_by_the_outside_clock_and_checked(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", workloads=[{"workload": "forward", "routes": [0, 1000]}])
+    trials = {(one.platform, one.parameters["routes"]): one for one in folder.trials()}
+    assert {one.status for one in trials.values()} == {"ok"}
+    assert trials["model", 0].result is None
+    stored = trials["dear", 1000].result
+    assert stored is not None
+    assert stored["routing_table"]["routes"] == 1000
+    assert stored["routing_table"]["clock"]["marks"]["end_ns"] > stored["routing_table"]["clock"]["marks"]["start_ns"]
+    assert trials["dear", 1000].check is not None
+    folder = run(
+        tmp_path / "wrong",
+        platforms=[fake("model", failure="wrong-check")],
+        workloads=[{"workload": "forward", "routes": 1000}],
+        blocks=1,
+    )
+    wrong = folder.trials()[0]
+    assert wrong.status == "failed"
+    assert "kept wrong routes of a table that was taken away" in str(wrong.reason), "such a guest is not used again"
+
+
+def test_each_router_and_transmitter_is_a_source_and_a_guest_of_its_own(tmp_path: Path) -> None:
+    workloads = [
+        {"workload": "virtual-routers", "routers": [1, 2, 4]},
+        {"workload": "transmitters", "transmitters": [1, 3]},
+    ]
+    folder = run(tmp_path / "run", workloads=workloads)
+    for trial in folder.trials():
+        assert (trial.status, trial.reason) == ("ok", None)
+        count = trial.parameters.get("routers") or trial.parameters["transmitters"]
+        for point in trial.points or ():
+            assert [one.source for one in point.sink.per_source] == list(range(count))
+            assert len(point.sources) == count
+        assert (trial.host_cpu is None) == (count > 1) or trial.platform in ("model", "dear")
+    # Four guests of each platform at most, each started once a block, whatever the trials' order.
+    boots = [boot for boot in folder.boots() if boot.platform == "dear"]
+    assert sorted((boot.block, boot.place) for boot in boots) == [
+        (block, place) for block in (0, 1) for place in range(4)
+    ]
+    assert len({boot.boot for boot in boots}) == 8
+    macs = [mac for boot in folder.boots() if boot.block == 0 for mac in (boot.requested or {})["interface_macs"]]
+    assert len(macs) == len(set(macs)), "no two guests have a link in common"
+
+    analysis = analyse(load(folder.path))
+    found = {(one.platform, one.factor): one for one in analysis.scalings}
+    assert set(found) == {(one, factor) for one in ("model", "dear") for factor in ("routers", "transmitters")}
+    steps = found["dear", "routers"].steps
+    assert [step.size for step in steps] == [1, 2, 4]
+    assert steps[0].ratios == (1.0, 1.0)
+    assert steps[0].jain is None
+    assert steps[2].jain == pytest.approx(1.0)
+    assert len(steps[2].shares) == 4
+    # The model's router is one, however many stand there; its transmitters are each as fast as one.
+    assert steps[2].ratio == pytest.approx(1.0, rel=0.2)
+    assert found["dear", "transmitters"].steps[1].ratio == pytest.approx(3.0, rel=0.2)
+    build_report(folder.path)
+    with (folder.path / "report" / "tables" / "scaling.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["platform"], row["size"]) for row in rows if row["factor"] == "routers"] == [
+        (one, size) for one in ("model", "dear") for size in ("1", "2", "4")
+    ]
+    page = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Virtual routers side by side" in page
+    assert (folder.path / "report" / "figures" / "scaling.svg").is_file()
+
+
+def test_guests_that_die_cost_their_trial_and_all_are_started_anew(tmp_path: Path) -> None:
+    folder = run(
+        tmp_path / "run",
+        platforms=[fake("model", failure="dies", dies_at_job=1)],
+        workloads=[{"workload": "superpi", "digits": 100}, {"workload": "virtual-routers", "routers": 3}],
+    )
+    by_workload = {(one.workload, one.block): one.status for one in folder.latest_trials()}
+    assert [by_workload["superpi", block] for block in (0, 1)] == ["failed", "failed"]
+    assert [by_workload["virtual-routers", block] for block in (0, 1)] == ["ok", "ok"]
