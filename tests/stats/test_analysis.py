@@ -10,7 +10,7 @@ from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.comparability import Identity, require_comparable
 from virtoll.stats.compare import Verdict
 from virtoll.stats.fitness import Brand
-from virtoll.stats.summaries import PAPER_SUMMARIES, median_of_last_three, outliers
+from virtoll.stats.summaries import outliers
 
 FLAT: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
 FOUR = {"packet path": 1.25, "cpu": 1.25, "memory": 1.25, "kernel": 1.25}
@@ -191,13 +191,3 @@ def test_outliers_are_flagged_from_five_values_on_and_kept() -> None:
     cell = analysis.cells["netns", task]
     assert {one.block for one in cell.observations if one.trial in cell.outliers} >= {3}
     assert len(cell.observations) == 7
-
-
-def test_the_papers_own_summaries() -> None:
-    nine = [10.0, 11, 12, 9, 10, 11, 10, 9, 8]
-    assert PAPER_SUMMARIES["schlosser2011"](nine).centre == pytest.approx(10)
-    deviation = PAPER_SUMMARIES["mattos2012"](nine)
-    assert deviation.high == pytest.approx(10 + 1.2247, abs=1e-3)
-    assert median_of_last_three([100, 3, 1, 2]).centre == 2
-    with pytest.raises(ValueError, match="four values"):
-        median_of_last_three([1, 2, 3])

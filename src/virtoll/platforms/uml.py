@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -88,6 +89,10 @@ class UserModeLinux:
     slowdown: ClassVar[float] = 8.0
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    most_vcpus: ClassVar[int | None] = 1
+    lacks: ClassVar[Mapping[str, str]] = {
+        "address-space": "a process has less of it than the host's processes, and large reservations fail",
+    }
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``UmlParameters``."""

@@ -18,6 +18,7 @@ from virtoll.report import headline
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.guests import guests_context
+from virtoll.report.papers import paper_context
 from virtoll.report.rows import Shown, TableRow
 from virtoll.report.study import study_context
 from virtoll.report.tables import csv_tables
@@ -108,6 +109,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "wire": wire_context(analysis),
         "guests": guests_context(analysis),
         "study": study_context(analysis),
+        "paper": paper_context(analysis),
         "tables": [table.name for table in csv_tables(analysis)],
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),

@@ -7,10 +7,11 @@ from typing import ClassVar
 from pydantic import ByteSize, Field
 
 from virtoll.experiment import Parameters
-from virtoll.workloads.base import TimedJobWorkload
+from virtoll.workloads.base import Needs, TimedJobWorkload
 
 # Every 64-bit word is set to this; the sum of all words, modulo 2^64, is the check value (docs/protocol.md).
 PATTERN = 0x5654_6D61_7372_5654
+_OTHER_BYTES = 64 * 2**20  # a guest's kernel, its root where that is in memory, the agent
 
 
 class MasrParameters(Parameters):
@@ -31,6 +32,10 @@ class Masr(TimedJobWorkload):
     def native_seconds(self, parameters: Parameters) -> float:
         """About 1 GB/s over all three steps."""
         return _size(parameters) * 1e-9
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """What is written, and room for what else is in a guest."""
+        return Needs(memory_bytes=_size(parameters) + _OTHER_BYTES)
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """The pattern times the number of words, modulo 2^64."""
