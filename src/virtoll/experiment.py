@@ -117,13 +117,15 @@ class DensityFile(Parameters):
 class PlatformChoice:
     """One platform of an experiment: ``label`` is its name in every table, ``parameters`` its checked model.
 
-    ``host``: where its guests are, where that is not this machine.
+    ``host``: where its guests are, where that is not this machine. ``stands_for``: in a study's repetition, what of the
+    paper's it is in the place of, in words.
     """
 
     label: str
     platform: str
     parameters: Parameters
     host: HostAddress | None = None
+    stands_for: str | None = None
 
     @property
     def whereabouts(self) -> dict[str, str | None]:
@@ -338,6 +340,7 @@ def _platform_choices(
         name, given = _entry(entry, "platform", where, path, catalogue.platforms)
         label = _label(given.pop("label", None), where, path)
         host = _host(given.pop("host", None), where, path, parsed)
+        stands_for = _words(given.pop("stands_for", None), f"{where}.stands_for", path)
         _refuse_misplaced(catalogue.platforms[name], host, where, path, parsed)
         for combination in _combinations(given, catalogue.platforms[name], where, path):
             parameters = _validate(catalogue.platforms[name], combination, path, where)
@@ -348,7 +351,7 @@ def _platform_choices(
             named = label or "-".join([name, *nested, *(_in_words(parameters, key) for key in keys)])
             if any(named == choice.label for choice in choices):
                 raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
-            choices.append(PlatformChoice(named, name, parameters, host))
+            choices.append(PlatformChoice(named, name, parameters, host, stands_for))
     return tuple(choices)
 
 
@@ -430,6 +433,12 @@ def _label(given: object, where: str, path: Path) -> str | None:
         f"{path}: key '{where}.label': {given!r} is not a label; "
         "allowed: small letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
     )
+
+
+def _words(given: object, where: str, path: Path) -> str | None:
+    if given is None or (isinstance(given, str) and given.strip()):
+        return given
+    raise UsageError(f"{path}: key '{where}': {given!r} is no text; say in words what of the paper's it stands for")
 
 
 def _combinations(given: dict[str, Any], model: type[Parameters], where: str, path: Path) -> list[dict[str, Any]]:

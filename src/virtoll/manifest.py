@@ -120,6 +120,7 @@ def _platform(experiment: Experiment, number: int, probes: Mapping[str, Probe]) 
         "parameters": choice.parameters.model_dump(mode="json"),
         **choice.whereabouts,
         "brand": _brand(choice),
+        "stands_for": choice.stands_for,
         "available": probe.available,
         "reason": probe.reason,
         "version": probe.version,

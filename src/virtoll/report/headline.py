@@ -112,7 +112,14 @@ def headline_table(analysis: Analysis) -> "Table":
     rows = headline_rows(analysis)
     marked = any(cell.generator_bound for row in rows for cell in row.cells)
     legend = f"{LEGEND}   {BOUND_SIGN} generator-bound" if marked else LEGEND
-    lines = (legend, brand_line(analysis), bound_line(analysis), control_line(analysis), host_line(analysis))
+    lines = (
+        legend,
+        order_line(analysis),
+        brand_line(analysis),
+        bound_line(analysis),
+        control_line(analysis),
+        host_line(analysis),
+    )
     caption = "\n".join(filter(None, lines))
     table = Table(title=title, caption=caption, caption_justify="left")
     table.add_column("platform", no_wrap=True)
@@ -130,6 +137,17 @@ def headline_table(analysis: Analysis) -> "Table":
             cells.append(Text(text, style=style if baseline else ""))
         table.add_row(f"{row.platform} {BRAND_SIGN}" if row.brand else row.platform, *cells)
     return table
+
+
+def order_line(analysis: Analysis) -> str:
+    """That trials ran platform after platform, and what that does to ratios; empty for randomised blocks."""
+    if not analysis.in_paper_order:
+        return ""
+    return (
+        "The trials ran platform after platform, as papers did (order: paper), each platform in one guest: what "
+        "changed on the host meanwhile is in these ratios as if it were the platform's cost, and what varies from boot "
+        "to boot is not in the intervals."
+    )
 
 
 def control_line(analysis: Analysis) -> str:

@@ -18,7 +18,7 @@ from virtoll.report import headline
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.guests import guests_context
-from virtoll.report.papers import paper_context
+from virtoll.report.papers import paper_context, stand_ins
 from virtoll.report.rows import Shown, TableRow
 from virtoll.report.study import study_context
 from virtoll.report.tables import csv_tables
@@ -80,6 +80,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "state": analysis.data.state,
         "created": _moment(manifest.created_realtime_ns),
         "words": headline.platform_words(analysis),
+        "order_line": headline.order_line(analysis),
         "control_line": headline.control_line(analysis),
         "host_line": headline.host_line(analysis),
         "bound_line": headline.bound_line(analysis),
@@ -110,6 +111,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "guests": guests_context(analysis),
         "study": study_context(analysis),
         "paper": paper_context(analysis),
+        "stand_ins": stand_ins(analysis),
         "tables": [table.name for table in csv_tables(analysis)],
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),

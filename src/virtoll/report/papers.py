@@ -31,6 +31,15 @@ def paper_context(analysis: Analysis) -> dict[str, Any] | None:
     }
 
 
+def stand_ins(analysis: Analysis) -> list[tuple[str, list[str]]]:
+    """What of the paper's is stood for, each with the labels that do, in the experiment's order."""
+    found: dict[str, list[str]] = {}
+    for entry in analysis.data.manifest.platforms:
+        if entry.stands_for is not None:
+            found.setdefault(entry.stands_for, []).append(entry.label)
+    return list(found.items())
+
+
 def paper_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     """One row a cell; no table where the experiment names no summary."""
     method = analysis.paper_method
