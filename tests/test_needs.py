@@ -84,10 +84,10 @@ def test_a_feature_that_is_lacking_and_a_disk_that_is_not_there(tmp_path: Path) 
         workloads=[{"workload": "forkwait", "processes": [1, 2, 3]}],
     )  # fmt: skip
     reasons = {(one.platform, one.parameters["processes"]): one.reason for one in folder.trials()}
-    no_disk = "forkwait needs 2 GiB on a disk, and this guest has no data directory but the guest's memory"
+    no_disk = "{} carries no data directory on its host's disk; choose another platform for this workload"
     assert reasons == {
-        ("model", 1): no_disk,
-        ("without", 1): no_disk,
+        ("model", 1): no_disk.format("fake"),
+        ("without", 1): no_disk.format("lacking"),
         ("model", 2): None,
         ("without", 2): "forkwait needs asynchronous input and output by io_uring, which lacking has not: "
         "its model knows none",

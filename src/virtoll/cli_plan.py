@@ -117,12 +117,13 @@ def _disk_line(name: str, image: int | None, data: int) -> str:
 
 
 def _image_bytes(name: str) -> int | None:
-    """What the image takes in the cache, or None while it is not built."""
+    """What the image and its forms take in the cache, or None while it is not built."""
     from virtoll.cli_image import bytes_of
-    from virtoll.image import prepare_image
+    from virtoll.image import made_forms, prepare_image
 
     try:
-        return bytes_of(prepare_image(name, offline=True))
+        image = prepare_image(name, offline=True)
+        return bytes_of(image) + sum(form.file.stat().st_size for form in made_forms(image))
     except ImageError:
         return None
 

@@ -14,7 +14,7 @@ from virtoll.plan import Plan, Trial
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import lacks_of, most_vcpus_of
 from virtoll.workloads import WORKLOADS
-from virtoll.workloads.base import FEATURES, DataDirectory, Needs
+from virtoll.workloads.base import FEATURES, Needs
 
 
 def needs_of(trial: Trial) -> Needs:
@@ -32,8 +32,11 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
     if most is not None and experiment.vcpus > most:
         cpus = "one CPU" if most == 1 else f"{most} CPUs"
         return f"{kind.name} gives a guest at most {cpus}, and it is to have {experiment.vcpus} ('guest.vcpus')"
+    needs = needs_of(trial)
+    if needs.data_bytes and getattr(kind, "data_by", None) is None:
+        return f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload"
     given = None if trial.platform.parameters.found else (experiment.vcpus, experiment.memory_bytes)
-    return unmet(trial.workload.workload, needs_of(trial), given, kind.name, lacks_of(kind))
+    return unmet(trial.workload.workload, needs, given, kind.name, lacks_of(kind))
 
 
 def unmet(
@@ -53,17 +56,6 @@ def unmet(
         if feature in needs.features and feature in lacks:
             return f"{workload} needs {FEATURES[feature]}, which {platform} has not: {lacks[feature]}"
     return None
-
-
-def why_no_disk(trial: Trial, data: DataDirectory) -> str | None:
-    """Why a workload's files have no place in a guest whose data directory is ``data``; None: they have."""
-    needed = needs_of(trial).data_bytes
-    if needed == 0 or data != DataDirectory():
-        return None
-    return (
-        f"{trial.workload.workload} needs {units.size(needed)} on a disk, and this guest has no data directory but "
-        f"{data.reach}"
-    )
 
 
 def data_bytes(plan: Plan) -> int:

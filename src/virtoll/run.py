@@ -21,7 +21,7 @@ from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_expe
 from virtoll.fleet import Fleet, LiveGuest, awake, choose_pinning
 from virtoll.ground import Ground, bare_ground, open_ground
 from virtoll.host import FitnessSampler
-from virtoll.needs import why_impossible, why_no_disk
+from virtoll.needs import why_impossible
 from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Platform, Probe
@@ -156,11 +156,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
             with live.running(), live.host_cpu() as host_cpu:
                 bench = live.bench(ground.pinning, ground.tags)
                 try:
-                    reason = why_no_disk(trial, bench.data)
-                    if reason is None:
-                        outcome = WORKLOADS[trial.workload.workload].measure(bench, trial.workload.parameters)
-                    else:
-                        status = "skipped"
+                    outcome = WORKLOADS[trial.workload.workload].measure(bench, trial.workload.parameters)
                 except AgentError as error:
                     if error.kind != "unsupported":
                         raise

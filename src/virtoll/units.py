@@ -84,9 +84,11 @@ _PREFIXED = {"frames/s": "frames/s", "bytes/s": "B/s", "B/s": "B/s", "bits/s": "
 
 def rate(number: float, unit: str) -> str:
     """A rate: '412 kframes/s', '9.31 MB/s', '95.1 Mbit/s'; counted in words, '1230 transactions/s', '1.20 M rows/s'."""
+    if unit == "Mbit/s":
+        return rate(number * 1e6, "bit/s")
     if unit not in _PREFIXED:
         text = count(number) if abs(number) >= 999_500 else significant(number)
-        return f"{text} {unit}"
+        return f"{text} {'per s' if unit == '1/s' else unit}"
     text = count(number)
     return f"{text}{_PREFIXED[unit]}" if text[-1:].isalpha() else f"{text} {_PREFIXED[unit]}"
 
@@ -97,7 +99,7 @@ def value(number: float, unit: str) -> str:
         return nanoseconds(number)
     if unit == "bytes":
         return size(round(number))
-    return rate(number, unit) if unit.endswith("/s") else f"{significant(number)} {unit}"
+    return rate(number, unit) if unit.endswith("/s") else f"{significant(number)} {unit}".rstrip()
 
 
 def wire_rate_bits_per_second(frames_per_second: float, frame_size_bytes: int) -> float:
