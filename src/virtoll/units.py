@@ -102,6 +102,14 @@ def value(number: float, unit: str) -> str:
     return rate(number, unit) if unit.endswith("/s") else f"{significant(number)} {unit}".rstrip()
 
 
+def between(low: float, high: float, unit: str) -> str:
+    """Two values of a metric, their unit once where both have the same: '466 to 476 kframes/s', '950 ns to 1.20 µs'."""
+    one, other = value(low, unit), value(high, unit)
+    number, _, tail = one.partition(" ")
+    shared = tail and tail == other.partition(" ")[2] and " " not in tail
+    return f"{number if shared else one} to {other}"
+
+
 def wire_rate_bits_per_second(frames_per_second: float, frame_size_bytes: int) -> float:
     """Rate on the wire in bit/s of frames of this size: `rate * 8 * (size + 24)` (Schlosser et al. 2011)."""
     return frames_per_second * 8 * (frame_size_bytes + WIRE_OVERHEAD_BYTES)

@@ -6,6 +6,8 @@ import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.errors import RunFolderError
+from virtoll.records import TrialRecord
+from virtoll.report.headline import headline_tasks, platform_words
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.comparability import Identity, require_comparable
 from virtoll.stats.compare import Verdict
@@ -191,3 +193,34 @@ def test_outliers_are_flagged_from_five_values_on_and_kept() -> None:
     cell = analysis.cells["netns", task]
     assert {one.block for one in cell.observations if one.trial in cell.outliers} >= {3}
     assert len(cell.observations) == 7
+
+
+def test_the_metrics_of_one_workload_are_told_apart() -> None:
+    """Each has its own row and phrase, in its own direction; the terminal shows the first of them."""
+    data = run_data(Truth(REALISTIC, blocks=4, noise=0.001, weighed=True))
+    masr = next(one for one in data.manifest.metrics if one.workload == "masr")
+    rate = replace(masr, name="transactions_per_second", unit="transactions/s", better="higher", source="figures")
+    late = replace(masr, name="latency_p95_ns", source="figures")
+
+    def figures(trial: TrialRecord) -> TrialRecord:
+        if trial.workload != "masr":
+            return trial
+        cost = 4.0 if trial.platform == "netns" else 1.0 + trial.block / 1000
+        return replace(trial, result={"figures": {rate.name: 800 / cost, late.name: 1e6 * cost}})
+
+    trials = tuple(map(figures, data.trials))
+    analysis = analyse(
+        replace(data, trials=trials, manifest=replace(data.manifest, metrics=(*data.manifest.metrics, rate, late)))
+    )
+    labels = [task.label for task in analysis.tasks if task.workload == "masr"]
+    assert labels == [
+        f"{masr.title}, duration, 64 MiB",
+        f"{masr.title}, transactions per second, 64 MiB",
+        f"{masr.title}, latency p95, 64 MiB",
+    ]
+    assert [task.label for task in analysis.tasks if task.workload == "superpi"] == ["Super Pi, 16384 digits"]
+    (netns,) = [words.phrases for words in platform_words(analysis) if words.platform == "netns"]
+    assert f"{masr.title}, transactions per second reaches 25.0 % of native's rate" in netns
+    assert f"{masr.title}, latency p95 takes 3.99 × as long" in netns
+    assert [task.short for task in headline_tasks(analysis) if task.workload == "masr"] == ["masr duration 64 MiB"]
+    assert {use.task.aspect for use in analysis.host_cpu if use.task.workload == "masr"} == {"duration"}

@@ -70,10 +70,13 @@ class PlatformWords:
 
 
 def headline_tasks(analysis: Analysis) -> tuple[Task, ...]:
-    """Tasks short enough for a terminal: of each workload the first and the last of its sizes."""
+    """Tasks short enough for a terminal: of each workload's first metric the first and the last of its sizes."""
     kept: list[Task] = []
-    for workload in dict.fromkeys(task.workload for task in analysis.tasks):
-        own = [task for task in analysis.tasks if task.workload == workload]
+    first: dict[str, str] = {}
+    for task in analysis.tasks:
+        first.setdefault(task.workload, task.metric.name)
+    for workload, metric in first.items():
+        own = [task for task in analysis.tasks if (task.workload, task.metric.name) == (workload, metric)]
         kept += own if len(own) <= 2 else [own[0], own[-1]]
     return tuple(kept)
 
@@ -224,8 +227,7 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
         return (_functional(analysis, platform, own, brand),)
     baseline = analysis.baseline or ""
     groups = [
-        [one for one in own if one.task.workload == workload]
-        for workload in dict.fromkeys(one.task.workload for one in own)
+        [one for one in own if one.task.metric == metric] for metric in dict.fromkeys(one.task.metric for one in own)
     ]
     found = [_difference(group, verdict, baseline) for group in groups for verdict in DECIDED]
     rest = [_remainder(own, verdict) for verdict in (Verdict.NONE, Verdict.UNDECIDED, Verdict.NOT_MEASURED)]
@@ -247,10 +249,16 @@ def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) ->
         return ""
     sizes = "" if len(own) == len(group) else " at " + ", ".join(one.task.size for one in own)
     shares = [one.share for one in own if one.share is not None]
-    title = group[0].task.metric.title
-    if own[0].task.metric.better == "higher":
-        return f"{title} reaches {_range(shares)} of {baseline}'s rate{sizes}"
-    return f"{title} takes {_range([1 / share for share in shares], times=True)} as long{sizes}"
+    title, metric = group[0].task.title, group[0].task.metric
+    if metric.better == "higher":
+        rate = " rate" if metric.unit.endswith("/s") else ""
+        return f"{title} reaches {_range(shares)} of {baseline}'s{rate}{sizes}"
+    factors = _range([1 / share for share in shares], times=True)
+    return (
+        f"{title} takes {factors} as long{sizes}"
+        if metric.unit == "ns"
+        else f"{title} is {factors} {baseline}'s{sizes}"
+    )
 
 
 def _remainder(own: Sequence[Comparison], verdict: Verdict) -> str:
@@ -265,7 +273,7 @@ def _remainder(own: Sequence[Comparison], verdict: Verdict) -> str:
                 if one.interval
                 else f" ({units.percent(one.share)})"
             )
-            names.append(f"{one.task.metric.title} {one.task.size}".strip() + known)
+            names.append(f"{one.task.title} {one.task.size}".strip() + known)
     lead = {
         Verdict.NONE: "No difference detectable, with what the interval allows",
         Verdict.UNDECIDED: "Not decided, only one block has both values",

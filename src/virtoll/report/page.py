@@ -203,7 +203,7 @@ def _median_row(analysis: Analysis, task: Task) -> TableRow:
             continue
         show = cell.interval
         unit = task.metric.unit
-        spread = f"{units.value(show.low, unit)} to {units.value(show.high, unit)}" if show else "one block"
+        spread = units.between(show.low, show.high, unit) if show else "one block"
         flagged = f", {len(cell.outliers)} flagged" if cell.outliers else ""
         small = f"{spread}, n = {cell.blocks}{flagged}"
         brand = analysis.brands.get(platform)

@@ -62,8 +62,7 @@ def _cell(analysis: Analysis, row: PaperRow | None, task: Task) -> Shown:
     unit, own = task.metric.unit, row.summary
     spread = "no spread"
     if own.low is not None and own.high is not None:
-        spread = f"{units.value(own.low, unit)} to {units.value(own.high, unit)}"
-    share = "" if row.share is None or row.platform == analysis.baseline else f", {units.percent(row.share)}"
-    brand = analysis.brands.get(row.platform)
-    small = f"{spread}, n = {own.count}{share}"
-    return Shown(units.value(own.centre, unit), small, "branded" if brand else "", but=brand or "")
+        spread = units.between(own.low, own.high, unit)
+    share = "" if row.share is None or row.platform == analysis.baseline else f"{units.percent(row.share)}, "
+    kind = "branded" if row.platform in analysis.brands else ""
+    return Shown(units.value(own.centre, unit), spread, kind, but=f"{share}n = {own.count}")
