@@ -23,6 +23,7 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import EVIDENCE_WORDS, Probe, Site, evidence_of
 from virtoll.samples import FORMAT, Manifest
 from virtoll.workloads import WORKLOADS
+from virtoll.workloads.base import Metric
 
 
 def build(
@@ -130,10 +131,16 @@ def _platform(experiment: Experiment, number: int, probes: Mapping[str, Probe]) 
 def _metrics(experiment: Experiment) -> list[dict[str, Any]]:
     names = dict.fromkeys(choice.workload for choice in experiment.workloads)
     return [
-        {"workload": name, **asdict(metric), "title": WORKLOADS[name].title, "resource": WORKLOADS[name].resource}
+        {"workload": name, **asdict(metric), "title": _title(name, metric), "resource": WORKLOADS[name].resource}
         for name in names
         for metric in WORKLOADS[name].metrics
     ]
+
+
+def _title(name: str, metric: Metric) -> str:
+    """The workload's, and of which of its metrics, where it has several: else two rows of a table had one name."""
+    workload = WORKLOADS[name]
+    return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {metric.name.replace('_', ' ')}"
 
 
 def _image(site: Site | None) -> dict[str, Any] | None:

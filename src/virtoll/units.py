@@ -106,7 +106,7 @@ def between(low: float, high: float, unit: str) -> str:
     """Two values of a metric, their unit once where both have the same: '466 to 476 kframes/s', '950 ns to 1.20 µs'."""
     one, other = value(low, unit), value(high, unit)
     number, _, tail = one.partition(" ")
-    shared = tail and tail == other.partition(" ")[2] and " " not in tail
+    shared = tail and tail == other.partition(" ")[2] and not tail.startswith("min")
     return f"{number if shared else one} to {other}"
 
 

@@ -249,15 +249,15 @@ def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) ->
         return ""
     sizes = "" if len(own) == len(group) else " at " + ", ".join(one.task.size for one in own)
     shares = [one.share for one in own if one.share is not None]
-    title, metric = group[0].task.title, group[0].task.metric
+    metric = group[0].task.metric
     if metric.better == "higher":
         rate = " rate" if metric.unit.endswith("/s") else ""
-        return f"{title} reaches {_range(shares)} of {baseline}'s{rate}{sizes}"
+        return f"{metric.title} reaches {_range(shares)} of {baseline}'s{rate}{sizes}"
     factors = _range([1 / share for share in shares], times=True)
     return (
-        f"{title} takes {factors} as long{sizes}"
+        f"{metric.title} takes {factors} as long{sizes}"
         if metric.unit == "ns"
-        else f"{title} is {factors} {baseline}'s{sizes}"
+        else f"{metric.title} is {factors} {baseline}'s{sizes}"
     )
 
 
@@ -273,7 +273,7 @@ def _remainder(own: Sequence[Comparison], verdict: Verdict) -> str:
                 if one.interval
                 else f" ({units.percent(one.share)})"
             )
-            names.append(f"{one.task.title} {one.task.size}".strip() + known)
+            names.append(f"{one.task.metric.title} {one.task.size}".strip() + known)
     lead = {
         Verdict.NONE: "No difference detectable, with what the interval allows",
         Verdict.UNDECIDED: "Not decided, only one block has both values",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from virtoll.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
-from virtoll.records import BootRecord, Metric, TrialRecord
+from virtoll.records import BootRecord, TrialRecord
 from virtoll.stats.intervals import Interval, log_ratio_estimate, median_interval
 from virtoll.stats.values import Task
 
@@ -144,12 +144,9 @@ def cpu_uses(
 ) -> tuple[CpuUse, ...]:
     """Every cell whose `ok` trials were read before and after, by task and platform; no ratio where one is branded.
 
-    Of a workload with several metrics its first stands for the trial: the CPU time is the same for all.
+    A workload's figures are of the same trials as its duration, whose CPU time is told once.
     """
-    first: dict[str, Metric] = {}
-    for task in tasks:
-        first.setdefault(task.workload, task.metric)
-    tasks = [task for task in tasks if task.metric == first[task.workload]]
+    tasks = [task for task in tasks if task.metric.source != "figures"]
     cells: dict[tuple[str, Task], dict[int, list[float]]] = {}
     for trial in trials:
         used = used_ns(trial)

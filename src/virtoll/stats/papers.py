@@ -87,7 +87,7 @@ _METHODS = (
         mean_with_t_interval,
     ),
     PaperMethod(
-        "mean-sd", "mean and standard deviation", "mean −/+ SD", "Suresh and Kannan 2014 (twenty repetitions)",
+        "mean-sd", "mean and standard deviation", "mean ± SD", "Suresh and Kannan 2014 (twenty repetitions)",
         mean_and_deviation,
     ),
     PaperMethod(

@@ -22,30 +22,24 @@ Parameters = Mapping[str, Any]
 class Task:
     """One metric of one workload at one set of parameters; equal tasks may be compared between platforms.
 
-    `parameters` is canonical JSON; `size` tells it from the workload's other tasks in a few words ('64 B'), `aspect`
-    which of the workload's metrics it is, where there are several ('latency p95').
+    `parameters` is canonical JSON; `size` tells it from the workload's other tasks in a few words ('64 B').
     """
 
     workload: str
     metric: Metric
     parameters: str
     size: str
-    aspect: str = ""
-
-    @property
-    def title(self) -> str:
-        """The workload's title with the aspect: 'Super Pi', 'MariaDB, latency p95'."""
-        return f"{self.metric.title}, {self.aspect}" if self.aspect else self.metric.title
 
     @property
     def label(self) -> str:
         """Title and size for tables: 'IP forwarding, 64 B'."""
-        return f"{self.title}, {self.size}" if self.size else self.title
+        return f"{self.metric.title}, {self.size}" if self.size else self.metric.title
 
     @property
     def short(self) -> str:
-        """Workload, aspect and size for narrow columns: 'forward 64 B'."""
-        return " ".join(filter(None, (self.workload, self.aspect, self.size)))
+        """Workload and size for narrow columns: 'forward 64 B', 'stream copy rate 2000000 elements'."""
+        figure = self.metric.name.replace("_", " ") if self.metric.source == "figures" else ""
+        return " ".join(filter(None, (self.workload, figure, self.size)))
 
     def is_of(self, trial: TrialRecord) -> bool:
         """Whether a trial measures this task."""
@@ -125,12 +119,10 @@ def tasks_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> tuple[Task, .
     for workload, parameters in named + [(trial.workload, trial.parameters) for trial in trials]:
         asked.setdefault((workload, canonical(parameters)), parameters)
     tasks: list[Task] = []
-    several = {name for name, count in Counter(metric.workload for metric in manifest.metrics).items() if count > 1}
     for metric in manifest.metrics:
-        aspect = _aspect(metric) if metric.workload in several else ""
         own = [parameters for (workload, _), parameters in asked.items() if workload == metric.workload]
         tasks += [
-            Task(metric.workload, metric, canonical(parameters), _size(parameters, own), aspect)
+            Task(metric.workload, metric, canonical(parameters), _size(parameters, own))
             for parameters in sorted(own, key=_natural)
         ]
     return tuple(tasks)
@@ -156,11 +148,6 @@ def observations_of(
             else:
                 found.append(Observation(task, trial.platform, trial.trial, trial.block, position, value))
     return tuple(found), tuple(gaps)
-
-
-def _aspect(metric: Metric) -> str:
-    """A metric's name in words: the unit that it may end with is told with the value."""
-    return metric.name.removesuffix("_ns").replace("_", " ")
 
 
 def _value(metric: Metric, trial: TrialRecord) -> tuple[float | None, str]:

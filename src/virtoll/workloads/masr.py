@@ -11,11 +11,11 @@ from virtoll.workloads.base import Needs, TimedJobWorkload
 
 # Every 64-bit word is set to this; the sum of all words, modulo 2^64, is the check value (docs/protocol.md).
 PATTERN = 0x5654_6D61_7372_5654
-_OTHER_BYTES = 64 * 2**20  # a guest's kernel, its root where that is in memory, the agent
+_SLACK_BYTES = 64 * 2**20
 
 
 class MasrParameters(Parameters):
-    """``size_bytes``: quick 64 MiB, the paper's size 2 GB; text such as ``64MiB`` is taken. A multiple of 4096."""
+    """``size_bytes``: quick 64 MiB, the paper's size ``2GiB``; text such as that is taken. A multiple of 4096."""
 
     size_bytes: ByteSize = Field(default=ByteSize(64 * 2**20), ge=4096, multiple_of=4096)
 
@@ -34,8 +34,8 @@ class Masr(TimedJobWorkload):
         return _size(parameters) * 1e-9
 
     def needs(self, parameters: Parameters) -> Needs:
-        """What is written, and room for what else is in a guest."""
-        return Needs(memory_bytes=_size(parameters) + _OTHER_BYTES)
+        """The memory that is set, and what the guest itself takes."""
+        return Needs(_size(parameters) + _SLACK_BYTES)
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """The pattern times the number of words, modulo 2^64."""
