@@ -84,15 +84,15 @@ class UserModeLinux:
     family: ClassVar[str] = "user-mode kernel"
     evidence: ClassVar[Evidence] = "real"
     title: ClassVar[str] = "User-mode Linux"
+    most_vcpus: ClassVar[int | None] = 1
+    lacks: ClassVar[Mapping[str, str]] = {
+        "address-space": "a process has less of it than the host's processes, and large reservations fail",
+    }
     parameter_model: ClassVar[type[Parameters]] = UmlParameters
     boot_seconds: ClassVar[float] = 2.5
     slowdown: ClassVar[float] = 8.0
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
-    most_vcpus: ClassVar[int | None] = 1
-    lacks: ClassVar[Mapping[str, str]] = {
-        "address-space": "a process has less of it than the host's processes, and large reservations fail",
-    }
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``UmlParameters``."""
