@@ -121,10 +121,9 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
 def test_each_paper_has_a_quick_size_and_its_own(preset: str) -> None:
     quick, paper = (as_json("plan", preset, "--size", size) for size in ("quick", "paper"))
     assert (quick["size"], paper["size"]) == ("quick", "paper")
-    assert 0 < quick["estimated_seconds"] < 600 < paper["estimated_seconds"]
+    assert 0 < quick["estimated_seconds"] < paper["estimated_seconds"]
     labels = {trial["platform"] for trial in quick["trials"]}
     assert labels >= {"native", "native-again", "netns", "runc", "runsc", "uml", "qemu-tcg"}
-    assert {trial["workload"] for trial in paper["trials"]} <= {trial["workload"] for trial in quick["trials"]}
     repetitions = {"camargos2008": 4, "mattos2012": 9, "schlosser2011": 9, "suresh2014": 20}
     assert 1 + max(trial["block"] for trial in paper["trials"]) == repetitions[preset]
     assert all(trial["skipped"] is None for trial in quick["trials"])
