@@ -78,8 +78,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         "cli_testbed": "errors held image lab nested",
         "cli_image": "errors image",
         "cli_plan": "cli_image errors experiment image manifest needs plan progress run selection units",
-        "cli": "cleaning cli_image cli_plan cli_testbed doctor errors experiment hosts image lab nested plan platforms "
-        "progress report run samples selection shell unprivileged workloads",
+        "cli": "cleaning cli_image cli_plan cli_testbed doctor errors experiment hosts image lab needs nested plan "
+        "platforms progress report run samples selection shell unprivileged workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()

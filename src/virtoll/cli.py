@@ -432,12 +432,13 @@ def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
 
 
 def _measure_here(experiment: Experiment, folder: Path) -> None:
+    from virtoll.needs import possible
     from virtoll.plan import make_plan
     from virtoll.run import estimate, measure
 
     size = f", size {experiment.size}" if experiment.size else ""
     console.print(f"{experiment.name}{size}: {experiment.question}", highlight=False, markup=False)
-    seconds = estimate(make_plan(experiment))
+    seconds = estimate(possible(make_plan(experiment), experiment))
     console.print(
         f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}",
         highlight=False,

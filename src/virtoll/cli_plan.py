@@ -68,7 +68,7 @@ def plan(
 ) -> None:
     """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
     from virtoll.manifest import trial_entry
-    from virtoll.needs import data_bytes, why_impossible
+    from virtoll.needs import data_bytes, possible, why_impossible
     from virtoll.plan import make_plan
     from virtoll.progress import describe
     from virtoll.run import estimate
@@ -76,8 +76,8 @@ def plan(
     checked = load(experiment, chosen(size, platform, workload, only, skip))
     planned = make_plan(checked)
     reasons = {trial.number: why_impossible(trial, checked) for trial in planned.trials}
-    possible = Plan(planned.seed, tuple(t for t in planned.trials if reasons[t.number] is None), planned.order)
-    seconds, data, image = estimate(possible), data_bytes(possible), _image_bytes(checked.image)
+    held = possible(planned, checked)
+    seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
     if as_json:
         document = {
             "experiment": checked.name, "size": checked.size, "order": planned.order, "seed": planned.seed,
@@ -90,19 +90,19 @@ def plan(
     for trial in planned.trials:
         reason = reasons[trial.number]
         _say(f"{trial.number:5d}  {describe(trial)}" + (f"  skipped: {reason}" if reason else ""))
-    for line in _summary(checked, planned, len(possible.trials), seconds):
+    for line in _summary(checked, planned, len(held.trials), seconds):
         _say(line)
     _say(_disk_line(checked.image, image, data))
 
 
-def _summary(checked: Experiment, planned: Plan, possible: int, seconds: float) -> list[str]:
+def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> list[str]:
     if planned.order == "paper":
         order = f"{checked.blocks} repetitions in a row, platform after platform (order: paper)"
     else:
         order = f"{checked.blocks} randomised blocks, seed {planned.seed}"
     lines = [f"{len(planned.trials)} trials in {order}, about {_minutes(seconds)} if every platform is available"]
-    if possible < len(planned.trials):
-        lines.append(f"{len(planned.trials) - possible} of them will be skipped, as said above, and take no time")
+    if held < len(planned.trials):
+        lines.append(f"{len(planned.trials) - held} of them will be skipped, as said above, and take no time")
     return lines
 
 

@@ -7,6 +7,7 @@ host too, because a guest that was given more would not be compared with the oth
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from virtoll import units
 from virtoll.experiment import Experiment
@@ -37,6 +38,11 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
         return f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload"
     given = None if trial.platform.parameters.found else (experiment.vcpus, experiment.memory_bytes)
     return unmet(trial.workload.workload, needs, given, kind.name, lacks_of(kind))
+
+
+def possible(plan: Plan, experiment: Experiment) -> Plan:
+    """The plan without the trials that cannot be had."""
+    return replace(plan, trials=tuple(trial for trial in plan.trials if why_impossible(trial, experiment) is None))
 
 
 def unmet(

@@ -21,7 +21,7 @@ from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_expe
 from virtoll.fleet import Fleet, LiveGuest, awake, choose_pinning
 from virtoll.ground import Ground, bare_ground, open_ground
 from virtoll.host import FitnessSampler
-from virtoll.needs import why_impossible
+from virtoll.needs import possible, why_impossible
 from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Platform, Probe
@@ -68,7 +68,8 @@ def measure(experiment: Experiment, into: Path, command: list[str], progress: Pr
     with open_site(experiment, progress) as ground:
         plan = make_plan(experiment)
         found = probe_all(experiment.platforms, ground, progress)
-        usable = replace(plan, trials=tuple(t for t in plan.trials if found[t.platform.label].available))
+        held = possible(plan, experiment).trials
+        usable = replace(plan, trials=tuple(t for t in held if found[t.platform.label].available))
         document = manifest.build(
             into.name, command, experiment, plan, estimate(usable), found, ground.site, ground.pinning
         )

@@ -186,6 +186,7 @@ def _platform(label: str, truth: Truth) -> dict[str, Any]:
     reason = truth.unavailable.get(label)
     return {"label": label, "platform": label, "family": FAMILIES.get(label, "emulated"), "parameters": {},
             "available": reason is None, "reason": reason, "version": None,
+            "stands_for": "OpenVZ (its successors)" if truth.summary and label in ("netns", "runc") else None,
             **_where(label, truth)}  # fmt: skip
 
 
