@@ -20,6 +20,9 @@ from virtoll.platforms import PLATFORMS
 from virtoll.report.figures import FIGURES
 from virtoll.workloads import WORKLOADS
 
+PRESETS = ["camargos2008", "mattos2012", "schlosser2011", "suresh2014"]
+EXPERIMENTS = sorted([*PRESETS, "one-host", "quick", "routes", "schlosser-nested", "self-test", "virtual-routers"])
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -55,10 +58,7 @@ def as_json(*arguments: str, runs: Path | None = None) -> Any:
         ("platforms", list(PLATFORMS)),
         ("workloads", list(WORKLOADS)),
         ("figures", list(FIGURES)),
-        (
-            "experiments",
-            ["one-host", "quick", "routes", "schlosser-forwarding", "schlosser2011", "self-test", "virtual-routers"],
-        ),
+        ("experiments", EXPERIMENTS),
     ],
 )
 def test_lists_for_people_and_for_programs(what: str, names: list[str]) -> None:
@@ -111,9 +111,22 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     assert 0 < document["estimated_seconds"] <= 420
     finished = virtoll("plan", "quick", runs=tmp_path / "runs")
     lines = finished.stdout.splitlines()
-    assert len(lines) == len(document["trials"]) + 1
-    assert lines[-1].startswith(f"{len(document['trials'])} trials in 3 randomised blocks, seed 20080407, about ")
+    assert len(lines) == len(document["trials"]) + 2
+    assert lines[-2].startswith(f"{len(document['trials'])} trials in 3 randomised blocks, seed 20080407, about ")
+    assert lines[-1].startswith("disk: image tiny in the cache ")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_each_paper_has_a_quick_size_and_its_own(preset: str) -> None:
+    quick, paper = (as_json("plan", preset, "--size", size) for size in ("quick", "paper"))
+    assert (quick["size"], paper["size"]) == ("quick", "paper")
+    assert 0 < quick["estimated_seconds"] < paper["estimated_seconds"]
+    labels = {trial["platform"] for trial in quick["trials"]}
+    assert labels >= {"native", "native-again", "netns", "runc", "runsc", "uml", "qemu-tcg"}
+    repetitions = {"camargos2008": 4, "mattos2012": 9, "schlosser2011": 9, "suresh2014": 20}
+    assert 1 + max(trial["block"] for trial in paper["trials"]) == repetitions[preset]
+    assert all(trial["skipped"] is None for trial in quick["trials"])
 
 
 @pytest.mark.network

@@ -38,7 +38,9 @@ ALLOWED: dict[str, frozenset[str]] = {
         "lab": "errors units",
         "agent": "errors",
         "testbed": "",
-        "experiment": "errors testbed",
+        "selection": "errors",
+        "sizes": "errors",
+        "experiment": "errors selection sizes testbed",
         "hosts": "errors testbed",
         "plan": "experiment",
         "progress": "plan",
@@ -64,8 +66,9 @@ ALLOWED: dict[str, frozenset[str]] = {
         "density": "agent errors experiment footprint ground lab platforms progress samples",
         "manifest": "agent errors experiment fleet host image plan platforms samples workloads",
         "ground": "errors experiment farpeer fleet image lab peer platforms progress samples sites testbed",
-        "run": "calibration density errors experiment fleet ground host manifest plan platforms probes progress "
-        "published samples workloads",
+        "needs": "experiment plan platforms units workloads",
+        "run": "calibration density errors experiment fleet ground host manifest needs plan platforms probes progress "
+        "published samples selection workloads",
         # what a person starts
         "unprivileged": "image",
         "hypervisors": "",
@@ -75,8 +78,9 @@ ALLOWED: dict[str, frozenset[str]] = {
         "held": "errors fleet ground lab nested progress remote testbed",
         "cli_testbed": "errors held image lab nested",
         "cli_image": "errors image",
-        "cli": "cleaning cli_image cli_testbed doctor errors experiment hosts image lab manifest nested plan platforms "
-        "progress report run samples shell unprivileged workloads",
+        "cli_plan": "cli_image errors experiment image manifest needs plan progress run selection units",
+        "cli": "cleaning cli_image cli_plan cli_testbed doctor errors experiment hosts image lab needs nested plan "
+        "platforms progress report run samples selection shell unprivileged workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()
@@ -98,13 +102,14 @@ SEES_PLATFORMS = frozenset(
         "probes",
         "calibration",
         "density",
+        "needs",
         "sites",
         "nested",
         "cleaning",
         "cli",
     }
 )
-SEES_WORKLOADS = frozenset({"run", "manifest", "data_directory", "fleet", "calibration", "cli"})
+SEES_WORKLOADS = frozenset({"run", "manifest", "data_directory", "fleet", "calibration", "needs", "cli"})
 
 
 def module_name(path: Path, source: Path) -> str:

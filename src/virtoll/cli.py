@@ -22,16 +22,25 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from virtoll import __version__, cli_image, cli_testbed
+from virtoll import __version__, cli_image, cli_plan, cli_testbed
+from virtoll.cli_plan import (
+    ExperimentArgument,
+    OnlyOption,
+    PlatformOption,
+    SizeOption,
+    SkipOption,
+    WorkloadOption,
+    chosen,
+    load,
+)
 from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
 from virtoll.experiment import (
     Experiment,
     describe_parameters,
-    find_experiment,
-    load_experiment,
     parse_experiment,
 )
 from virtoll.lab.launch import inside_lab, probe_namespaces, run_in_lab, sweep_dead_labs
+from virtoll.selection import Selection
 
 app = typer.Typer(
     name="virtoll",
@@ -48,7 +57,6 @@ app.add_typer(cli_image.app, name="image")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")]
-ExperimentArgument = Annotated[str, typer.Argument(help="The name of an experiment, or the path of its YAML file.")]
 
 console = Console()
 errors = Console(stderr=True)
@@ -99,11 +107,18 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Print the 
 def run(
     experiment: ExperimentArgument = "quick",
     into: Annotated[Path | None, typer.Option(help="The run's folder; a new one below 'runs' when not given.")] = None,
+    size: SizeOption = None,
+    platform: PlatformOption = None,
+    workload: WorkloadOption = None,
+    only: OnlyOption = None,
+    skip: SkipOption = None,
 ) -> None:
-    """Measure an experiment and write its report."""
-    checked = _load(experiment)
+    """Measure an experiment, or what is chosen of it, and write its report."""
+    selection = chosen(size, platform, workload, only, skip)
+    checked = load(experiment, selection)
     folder = _new_folder(checked, into)
-    _measure(checked, folder, ["in-lab-run", str(checked.file.absolute()), str(folder)])
+    words = json.dumps(selection.as_record())
+    _measure(checked, folder, ["in-lab-run", str(checked.file.absolute()), str(folder), words])
 
 
 @app.command()
@@ -179,25 +194,7 @@ def _text_of(path: Path) -> str:
         raise UsageError(f"{path}: cannot be read ({error}); give a file that 'pytest --junitxml' wrote") from error
 
 
-@app.command()
-def plan(experiment: ExperimentArgument = "quick", as_json: Json = False) -> None:
-    """Print the trials of an experiment, in order, and the time they will take; starts nothing."""
-    from virtoll.manifest import trial_entry
-    from virtoll.plan import make_plan
-    from virtoll.progress import describe
-    from virtoll.run import estimate
-
-    checked = _load(experiment)
-    planned = make_plan(checked)
-    seconds = estimate(planned)
-    if as_json:
-        _print_json({"experiment": checked.name, "seed": planned.seed, "estimated_seconds": seconds,
-                     "trials": [trial_entry(trial) for trial in planned.trials]})  # fmt: skip
-        return
-    for trial in planned.trials:
-        console.print(f"{trial.number:5d}  {describe(trial)}", highlight=False, markup=False)
-    console.print(f"{len(planned.trials)} trials in {checked.blocks} randomised blocks, seed {planned.seed}, "
-                  f"about {seconds / 60:.1f} minutes if every platform is available", highlight=False)  # fmt: skip
+app.command()(cli_plan.plan)
 
 
 @app.command()
@@ -243,7 +240,7 @@ def clean(
     from virtoll.platforms import PLATFORMS
 
     there = [host_to_clean(one) for one in host or () if not is_experiment(one)]
-    interfaces = [choice for one in host or () if is_experiment(one) for choice in by_api(_load(one), PLATFORMS)]
+    interfaces = [choice for one in host or () if is_experiment(one) for choice in by_api(load(one), PLATFORMS)]
     removed = [*sweep_dead_labs(), *map(str, default_cache().sweep())]
     for one in there:
         found, silent = clean_host(one, PLATFORMS)
@@ -333,7 +330,7 @@ def list_experiments(as_json: Json = False) -> None:
 
     rows = []
     for path in sorted(EXPERIMENTS_DIRECTORY.glob("*.yaml")):
-        experiment = _load(str(path))
+        experiment = load(str(path))
         planned = make_plan(experiment)
         rows.append({"name": experiment.name, "question": experiment.question, "trials": len(planned.trials),
                      "minutes": round(estimate(planned) / 60, 1)})  # fmt: skip
@@ -367,9 +364,9 @@ def list_figures(as_json: Json = False) -> None:
 
 
 @app.command("in-lab-run", hidden=True)
-def _in_lab_run(experiment: str, into: Path) -> None:
+def _in_lab_run(experiment: str, into: Path, selection: str) -> None:
     _require_lab()
-    _measure_here(_load(experiment), into)
+    _measure_here(load(experiment, Selection.of_record(json.loads(selection))), into)
 
 
 @app.command("in-lab-density", hidden=True)
@@ -409,12 +406,6 @@ def _require_lab() -> None:
         raise UsageError("this command runs inside a lab only; use the one without 'in-lab-'")
 
 
-def _load(name: str) -> Experiment:
-    from virtoll.run import catalogue
-
-    return load_experiment(find_experiment(name), catalogue())
-
-
 def _new_folder(experiment: Experiment, into: Path | None) -> Path:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = (into or runs_directory() / f"{stamp}-{experiment.name}-{os.urandom(2).hex()}").absolute()
@@ -441,17 +432,19 @@ def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
 
 
 def _measure_here(experiment: Experiment, folder: Path) -> None:
+    from virtoll.needs import possible
     from virtoll.plan import make_plan
     from virtoll.run import estimate, measure
 
-    console.print(f"{experiment.name}: {experiment.question}", highlight=False, markup=False)
-    seconds = estimate(make_plan(experiment))
+    size = f", size {experiment.size}" if experiment.size else ""
+    console.print(f"{experiment.name}{size}: {experiment.question}", highlight=False, markup=False)
+    seconds = estimate(possible(make_plan(experiment), experiment))
     console.print(
         f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}",
         highlight=False,
         soft_wrap=True,
     )
-    command = ["virtoll", "run", str(experiment.file)]
+    command = ["virtoll", "run", str(experiment.file), *experiment.selection.arguments()]
     _with_progress(lambda progress: measure(experiment, folder, command, progress), folder)
 
 

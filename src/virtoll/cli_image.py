@@ -55,7 +55,7 @@ def list_images(as_json: Json = False) -> None:
             row["reason"] = str(error)
         else:
             packages = len((image.tools or {}).get("packages", {}))
-            row |= {"built": True, "digest": image.digest, "bytes": _bytes_of(image), "packages": packages}
+            row |= {"built": True, "digest": image.digest, "bytes": bytes_of(image), "packages": packages}
         rows.append(row)
     if as_json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
@@ -79,7 +79,7 @@ def show(name: Name = "full", as_json: Json = False) -> None:
     kernel = image.kernel
     tools: dict[str, Any] = dict(image.tools or {})
     shown = {
-        "image": image.name, "digest": image.digest, "root": str(image.root), "bytes": _bytes_of(image),
+        "image": image.name, "digest": image.digest, "root": str(image.root), "bytes": bytes_of(image),
         "agent_sha256": image.agent_sha256, "forms": forms,
         "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
         "tools": tools or None,
@@ -87,7 +87,7 @@ def show(name: Name = "full", as_json: Json = False) -> None:
     if as_json:
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
         return
-    lines = [f"{image.name} {image.digest}", f"root {image.root}", f"{_bytes_of(image)} bytes"]
+    lines = [f"{image.name} {image.digest}", f"root {image.root}", f"{bytes_of(image)} bytes"]
     lines += [f"kernel {kernel.package} {kernel.version}", f"agent sha256:{image.agent_sha256}"]
     lines += [f"form {form} {digest}" for form, digest in forms.items()]
     for package, version in sorted(tools.get("packages", {}).items()):
@@ -95,7 +95,7 @@ def show(name: Name = "full", as_json: Json = False) -> None:
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _bytes_of(image: Any) -> int:
+def bytes_of(image: Any) -> int:
     """What the image's files hold together; a tree of packages was counted when it was made."""
     if image.tools is not None:
         return int(image.tools["bytes"]) + int(image.agent.stat().st_size)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -22,6 +22,8 @@ import yaml
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints, ValidationError
 
 from virtoll.errors import UsageError
+from virtoll.selection import EVERYTHING, Cell, Selection, kept_cells
+from virtoll.sizes import at_size
 from virtoll.testbed import HostAddress, Testbed
 
 EXPERIMENTS_DIRECTORY = Path(__file__).resolve().parents[2] / "experiments"
@@ -29,6 +31,7 @@ EXPERIMENTS_DIRECTORY = Path(__file__).resolve().parents[2] / "experiments"
 Model = TypeVar("Model", bound=BaseModel)
 _LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 Label = Annotated[str, StringConstraints(pattern=_LABEL_PATTERN)]
+Order = Literal["randomised", "paper"]
 
 
 class Parameters(BaseModel):
@@ -69,7 +72,12 @@ class GuestSize(Parameters):
 
 
 class ExperimentFile(Parameters):
-    """The YAML file's own keys; entries of ``platforms`` and ``workloads`` are checked against the catalogue."""
+    """The YAML file's own keys; entries of ``platforms`` and ``workloads`` are checked against the catalogue.
+
+    ``order``: blocks in random order, or as papers ran: platform after platform, all repetitions of a workload in a
+    row, in one guest. ``summary``: a paper's way to sum up, told beside the project's own (``stats/papers.py``).
+    ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
+    """
 
     name: Label
     question: str = Field(min_length=1)
@@ -83,6 +91,8 @@ class ExperimentFile(Parameters):
     seed: int = Field(default=1, ge=0, lt=2**63)
     testbed: Testbed | None = None
     study: str | None = None
+    order: Order = "randomised"
+    summary: Literal["mean-t95", "mean-sd", "median-drop-first"] | None = None
 
 
 class DensityBudget(Parameters):
@@ -107,13 +117,15 @@ class DensityFile(Parameters):
 class PlatformChoice:
     """One platform of an experiment: ``label`` is its name in every table, ``parameters`` its checked model.
 
-    ``host``: where its guests are, where that is not this machine.
+    ``host``: where its guests are, where that is not this machine. ``stands_for``: in a study's repetition, what of the
+    paper's it is in the place of, in words.
     """
 
     label: str
     platform: str
     parameters: Parameters
     host: HostAddress | None = None
+    stands_for: str | None = None
 
     @property
     def whereabouts(self) -> dict[str, str | None]:
@@ -150,7 +162,10 @@ class Catalogue:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A checked experiment; ``text`` is the YAML as read, so that a run folder can say exactly what was asked."""
+    """A checked experiment; ``text`` is the YAML as read, so that a run folder can say exactly what was asked.
+
+    ``size`` and ``selection`` say which part of it; ``cells`` are the pairs of label and workload that are run.
+    """
 
     name: str
     question: str
@@ -171,6 +186,11 @@ class Experiment:
     density: DensityBudget | None = None
     study: str | None = None
     image: str = "tiny"
+    order: Order = "randomised"
+    summary: str | None = None
+    size: str | None = None
+    selection: Selection = EVERYTHING
+    cells: frozenset[Cell] = frozenset()
 
 
 def find_experiment(name: str) -> Path:
@@ -187,24 +207,29 @@ def find_experiment(name: str) -> Path:
     raise UsageError(f"experiment {name!r} is not known; choose one of: {known}; or give the path of a YAML file")
 
 
-def load_experiment(path: Path, catalogue: Catalogue) -> Experiment:
+def load_experiment(path: Path, catalogue: Catalogue, selection: Selection = EVERYTHING) -> Experiment:
     """Read and check one experiment file; raises ``UsageError`` that names file, key and allowed values."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({error}); give a readable UTF-8 YAML file") from error
-    return parse_experiment(text, path, catalogue)
+    return parse_experiment(text, path, catalogue, selection)
 
 
-def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
+def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Selection = EVERYTHING) -> Experiment:
     """As ``load_experiment``, from text; ``path`` is only named in complaints."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: not valid YAML ({' '.join(str(error).split())}); correct it") from error
     if not isinstance(document, dict):
-        raise UsageError(f"{path}: the file must be a mapping with the keys {_keys_of(ExperimentFile)}")
+        raise UsageError(f"{path}: the file must be a mapping with the keys {_keys_of(ExperimentFile)}, sizes")
+    file = path
+    document, size = at_size(document, selection.size, path)
+    path = path if size is None else Path(f"{path}, size {size}")  # as complaints name it
     if document.get("scenario") == "density":
+        if selection.filters:
+            raise UsageError(f"{path}: a density series has no trials to choose from; leave out the filters")
         return _parse_density(_validate(DensityFile, document, path, ""), text, path, catalogue)
     parsed = _validate(ExperimentFile, document, path, "")
     platforms = _platform_choices(parsed, path, catalogue)
@@ -224,15 +249,24 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
     control = parsed.control or next(
         (c.label for c in platforms if catalogue.controls.get(c.platform) == parsed.baseline), None
     )
+    workloads = _workload_choices(parsed, path, catalogue)
+    cells = kept_cells(
+        {one.label: one.platform for one in platforms},
+        [one.workload for one in workloads],
+        (parsed.baseline, control),
+        selection,
+    )
+    left, run = {label for label, _ in cells}, {workload for _, workload in cells}
+    baseline = parsed.baseline if parsed.baseline in left else None
     return Experiment(
         name=parsed.name,
         question=parsed.question.strip(),
-        file=path,
+        file=file,
         text=text,
-        platforms=platforms,
-        workloads=_workload_choices(parsed, path, catalogue),
-        baseline=parsed.baseline,
-        control=control,
+        platforms=tuple(one for one in platforms if one.label in left),
+        workloads=tuple(one for one in workloads if one.workload in run),
+        baseline=baseline,
+        control=control if baseline is not None and control in left else None,
         scenario=parsed.scenario,
         vcpus=parsed.guest.vcpus,
         memory_bytes=int(parsed.guest.memory),
@@ -242,14 +276,18 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue) -> Experiment:
         testbed=_marked(parsed, path).testbed,
         cpu_quota=parsed.guest.cpu_quota,
         study=parsed.study,
-        image=_image(parsed, path, catalogue),
+        image=_image(parsed, run, path, catalogue),
+        order=parsed.order,
+        summary=parsed.summary,
+        size=size,
+        selection=selection,
+        cells=cells,
     )
 
 
-def _image(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> str:
-    """What was asked for, if the workloads' programs are in it; else what they need."""
-    named = [entry if isinstance(entry, str) else str(entry.get("workload")) for entry in parsed.workloads]
-    needy = [name for name in named if name in catalogue.needs_tools]
+def _image(parsed: ExperimentFile, workloads: Collection[str], path: Path, catalogue: Catalogue) -> str:
+    """What was asked for, if the programs of the workloads that are run are in it; else what they need."""
+    needy = [name for name in catalogue.workloads if name in workloads and name in catalogue.needs_tools]
     if parsed.guest.image == "tiny" and needy:
         raise UsageError(
             f"{path}: key 'guest.image': 'tiny' holds the agent alone, and the workload {needy[0]} runs a program that "
@@ -302,6 +340,7 @@ def _platform_choices(
         name, given = _entry(entry, "platform", where, path, catalogue.platforms)
         label = _label(given.pop("label", None), where, path)
         host = _host(given.pop("host", None), where, path, parsed)
+        stands_for = _words(given.pop("stands_for", None), f"{where}.stands_for", path)
         _refuse_misplaced(catalogue.platforms[name], host, where, path, parsed)
         for combination in _combinations(given, catalogue.platforms[name], where, path):
             parameters = _validate(catalogue.platforms[name], combination, path, where)
@@ -312,7 +351,7 @@ def _platform_choices(
             named = label or "-".join([name, *nested, *(_in_words(parameters, key) for key in keys)])
             if any(named == choice.label for choice in choices):
                 raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
-            choices.append(PlatformChoice(named, name, parameters, host))
+            choices.append(PlatformChoice(named, name, parameters, host, stands_for))
     return tuple(choices)
 
 
@@ -394,6 +433,12 @@ def _label(given: object, where: str, path: Path) -> str | None:
         f"{path}: key '{where}.label': {given!r} is not a label; "
         "allowed: small letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
     )
+
+
+def _words(given: object, where: str, path: Path) -> str | None:
+    if given is None or (isinstance(given, str) and given.strip()):
+        return given
+    raise UsageError(f"{path}: key '{where}': {given!r} is no text; say in words what of the paper's it stands for")
 
 
 def _combinations(given: dict[str, Any], model: type[Parameters], where: str, path: Path) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ class PlatformEntry:
 
     `host`: where its guests live, in words; `brand`: what all that is measured there is marked with, None for a host
     whose numbers may be results. Both are None in the records of an older Virtoll, which knew this machine alone.
+    `stands_for`: what of a paper's it is in the place of, in words.
     """
 
     label: str
@@ -31,6 +32,7 @@ class PlatformEntry:
     version: str | None
     host: str | None = None
     brand: str | None = None
+    stands_for: str | None = None
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,14 @@ from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_expe
 from virtoll.fleet import Fleet, LiveGuest, awake, choose_pinning, running
 from virtoll.ground import Ground, bare_ground, open_ground
 from virtoll.host import FitnessSampler
+from virtoll.needs import possible, why_impossible
 from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Platform, Probe
 from virtoll.progress import Progress
 from virtoll.published import study_names
 from virtoll.samples import RunFolder
+from virtoll.selection import Selection
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Measurement
 
@@ -72,7 +74,8 @@ def measure(experiment: Experiment, into: Path, command: list[str], progress: Pr
     with open_site(experiment, progress) as ground:
         plan = make_plan(experiment)
         found = probe_all(experiment.platforms, ground, progress)
-        usable = Plan(plan.seed, tuple(t for t in plan.trials if found[t.platform.label].available))
+        held = possible(plan, experiment).trials
+        usable = replace(plan, trials=tuple(t for t in held if found[t.platform.label].available))
         document = manifest.build(
             into.name, command, experiment, plan, estimate(usable), found, ground.site, ground.pinning
         )
@@ -94,9 +97,10 @@ def resume(into: Path, progress: Progress) -> None:
 
 
 def experiment_of(folder: RunFolder) -> Experiment:
-    """The experiment that a run folder was made from, from the text stored in it."""
+    """The experiment that a run folder was made from: from the text stored in it, and what of it was chosen."""
     described = folder.manifest.experiment
-    experiment = parse_experiment(described["text"], Path(described["file"]), catalogue())
+    selection = Selection.of_record(described.get("selection"))
+    experiment = parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
     planned = [(t.number, t.platform.label, t.workload.workload) for t in make_plan(experiment).trials]
     if planned != [(t.trial, t.platform, t.workload) for t in folder.manifest.plan.trials]:
         raise UsageError(
@@ -112,19 +116,19 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
         return
     ground.attempts = Counter(record.trial for record in folder.trials())
     ground.boots = Counter((boot.platform, boot.block) for boot in folder.boots())
-    _skip_unavailable(plan, folder, ground)
+    _skip_impossible(experiment, plan, folder, ground)
     finished = folder.finished_trials()
     todo = [trial for trial in plan.trials if trial.number not in finished]
-    progress.begin(len(plan.trials) - len(todo), len(plan.trials), estimate(Plan(plan.seed, tuple(todo))))
+    progress.begin(len(plan.trials) - len(todo), len(plan.trials), estimate(replace(plan, trials=tuple(todo))))
     sampler = FitnessSampler()
     folder.append_fitness(sampler.sample(None))
     calibrator = Calibrator(experiment, ground.site, folder, ground.pinning, ground.tags) if ground.site else None
     _calibrate(calibrator, "start" if todo else None, progress)
-    for block in Plan(plan.seed, tuple(todo)).blocks():
+    for sitting in replace(plan, trials=tuple(todo)).sittings():
         with Fleet(
-            experiment, block, folder, ground.site_of, ground.pinning, PLATFORMS, progress, ground.boots
+            experiment, sitting, folder, ground.site_of, ground.pinning, PLATFORMS, progress, ground.boots
         ) as fleet:
-            for trial in block:
+            for trial in sitting:
                 progress.trial_begins(trial)
                 record = _measure_trial(trial, fleet, ground)
                 folder.append_trial(record)
@@ -197,16 +201,19 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
     }
 
 
-def _skip_unavailable(plan: Plan, folder: RunFolder, ground: Ground) -> None:
-    """A record for each trial of a platform that cannot be used here, so that none is missing."""
+def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground) -> None:
+    """A record for each trial that cannot be had, so that none is missing and no guest is started for it.
+
+    Its platform cannot be used here, or has not what the workload needs.
+    """
     reasons = {entry.label: entry.reason for entry in folder.manifest.platforms if not entry.available}
     never = dict.fromkeys(("boot", "started_realtime_ns", "ended_realtime_ns", "clock", "result", "check", "points"))
     for trial in plan.trials:
-        label = trial.platform.label
-        if label in reasons and not ground.attempts[trial.number]:
+        reason = reasons.get(trial.platform.label) or why_impossible(trial, experiment)
+        if reason is not None and not ground.attempts[trial.number]:
             folder.append_trial({
                 **manifest.trial_entry(trial), **never,
-                "attempt": 1, "status": "skipped", "reason": reasons[label], "evidence": [],
+                "attempt": 1, "status": "skipped", "reason": reason, "evidence": [],
                 **trial.platform.whereabouts,
             })  # fmt: skip
 

@@ -53,8 +53,7 @@ def count(value: float) -> str:
 
 def frame_rate(value: float) -> str:
     """A rate given in frames/s: '412 kframes/s'."""
-    text = count(value)
-    return f"{text}frames/s" if text[-1:].isalpha() else f"{text} frames/s"
+    return rate(value, "frames/s")
 
 
 def percent(share: float) -> str:
@@ -79,13 +78,36 @@ def parts_per_million(relative: float) -> str:
     return f"{sign}{significant(value, 2 if abs(value) < 100 else 3)} ppm".replace("-", "−")
 
 
+# How rates are written that take a decimal prefix; a word of a unit takes none: 'ktransactions/s' is none.
+_PREFIXED = {"frames/s": "frames/s", "bytes/s": "B/s", "B/s": "B/s", "bits/s": "bit/s", "bit/s": "bit/s"}
+
+
+def rate(number: float, unit: str) -> str:
+    """A rate: '412 kframes/s', '9.31 MB/s', '95.1 Mbit/s'; counted in words, '1230 transactions/s', '1.20 M rows/s'."""
+    if unit == "Mbit/s":
+        return rate(number * 1e6, "bit/s")
+    if unit not in _PREFIXED:
+        text = count(number) if abs(number) >= 999_500 else significant(number)
+        return f"{text} {'per s' if unit == '1/s' else unit}"
+    text = count(number)
+    return f"{text}{_PREFIXED[unit]}" if text[-1:].isalpha() else f"{text} {_PREFIXED[unit]}"
+
+
 def value(number: float, unit: str) -> str:
-    """A metric's value in its own unit: ns and frames/s get prefixes, every other unit is printed after the number."""
+    """A metric's value in its own unit: ns, bytes and rates as above, every other unit is printed after the number."""
     if unit == "ns":
         return nanoseconds(number)
-    if unit == "frames/s":
-        return frame_rate(number)
-    return f"{significant(number)} {unit}"
+    if unit == "bytes":
+        return size(round(number))
+    return rate(number, unit) if unit.endswith("/s") else f"{significant(number)} {unit}".rstrip()
+
+
+def between(low: float, high: float, unit: str) -> str:
+    """Two values of a metric, their unit once where both have the same: '466 to 476 kframes/s', '950 ns to 1.20 µs'."""
+    one, other = value(low, unit), value(high, unit)
+    number, _, tail = one.partition(" ")
+    shared = tail and tail == other.partition(" ")[2] and not tail.startswith("min")
+    return f"{number if shared else one} to {other}"
 
 
 def wire_rate_bits_per_second(frames_per_second: float, frame_size_bytes: int) -> float:

@@ -44,6 +44,27 @@ def test_two_blocks_with_every_kind_of_guest_are_ok(tmp_path: Path) -> None:
     assert {"network peer", "probe", "guest runc/1", "guest qemu-tcg-e1000/0"} <= roles
 
 
+def test_the_papers_order_in_one_guest_and_what_does_not_fit_is_skipped(tmp_path: Path) -> None:
+    """Chosen on the command line, and what a guest has no memory for harms no guest."""
+    file = experiments.write(
+        tmp_path,
+        platforms=["native", "netns", "runc"],
+        guest={"memory": "128MiB"},
+        workloads=[{"workload": "forkwait", "processes": 50}, {"workload": "masr", "size_bytes": "1GiB"}],
+        sizes={"quick": {}, "paper": {"order": "paper", "blocks": 2, "summary": "mean-sd"}},
+    )
+    options = ("--size", "paper", "--skip", "runc:*")
+    finished = virtoll("run", file, "--into", tmp_path / "run", *options, runs=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    folder = RunFolder.open(tmp_path / "run")
+    ok = [(trial.platform, trial.block) for trial in folder.trials() if trial.status == "ok"]
+    assert ok == [("native", 0), ("native", 1), ("netns", 0), ("netns", 1)]
+    skipped = {(trial.workload, trial.status, trial.boot) for trial in folder.trials() if trial.status != "ok"}
+    assert skipped == {("masr", "skipped", None)}
+    assert [boot.boot for boot in folder.boots()] == ["native/0", "netns/0"]
+    assert "order: paper" in finished.stdout
+
+
 def long_trial_in_the_middle(label: str, workload: dict[str, Any]) -> tuple[str, Trial]:
     """An experiment and the long trial of a platform, with trials of that platform and of the other one after it."""
     for seed in itertools.count():

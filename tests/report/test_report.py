@@ -43,6 +43,10 @@ RUNS = {
         REALISTIC | {"xen": {"packet path": 300.0, "cpu": 40.0}}, wired=True, weighed=True,
         brands={"xen": ("nested xen", FUNCTIONAL_ONLY)}, clock_error={"xen": 0.01}, study="schlosser2011",
     ),
+    "as a paper": Truth(REALISTIC, blocks=4, summary="median-drop-first", order="paper", failures={
+        ("runc", "masr", 0): "failed", ("netns", "masr", 0): "failed", ("netns", "masr", 1): "failed",
+        ("netns", "masr", 2): "failed",
+    }),
     "one platform": Truth({"native": {}}, control=None, frame_sizes=(64,)),
 }  # fmt: skip
 
@@ -262,3 +266,24 @@ def test_each_platform_has_its_own_look() -> None:
     assert styles["netns"] == KNOWN["netns"]
     looks = [(style.colour, style.marker) for style in styles.values()]
     assert len(set(looks)) == len(looks)
+
+
+def test_a_papers_summary_has_a_table_of_its_own(reports: Callable[[str], ReportResult]) -> None:
+    report = reports("as a paper")
+    page = report.path.read_text(encoding="utf-8")
+    assert "As the paper summarised: median, the first repetition dropped" in page
+    assert "Camargos et al. 2008 (four repetitions, so of three)" in page
+    assert "The trials ran platform after platform" in page
+    assert "platforms: OpenVZ (its successors): netns, runc." in page
+    rows = list(csv.DictReader(io.StringIO((report.path.parent / "tables" / "paper_summary.csv").read_text())))
+    of = {(row["platform"], row["workload"]): row for row in rows}
+    assert (of["runc", "masr"]["values"], of["runc", "masr"]["dropped"]) == ("2", "1")
+    assert ("netns", "masr") not in of  # one value, and that is dropped: missing, and not zero
+    assert float(of["native", "superpi"]["share_of_baseline"]) == 1
+    assert {row["summary"] for row in rows} == {"median-drop-first"}
+    other = reports("whole")
+    assert "As the paper summarised" not in other.path.read_text(encoding="utf-8")
+    assert not (other.path.parent / "tables" / "paper_summary.csv").exists()
+    table = Console(width=300, record=True)
+    table.print(headline_table(report.analysis))
+    assert "order: paper" in table.export_text()

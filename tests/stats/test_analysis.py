@@ -6,11 +6,13 @@ import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.errors import RunFolderError
+from virtoll.records import TrialRecord
+from virtoll.report.headline import headline_tasks, platform_words
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.comparability import Identity, require_comparable
 from virtoll.stats.compare import Verdict
 from virtoll.stats.fitness import Brand
-from virtoll.stats.summaries import PAPER_SUMMARIES, median_of_last_three, outliers
+from virtoll.stats.summaries import outliers
 
 FLAT: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
 FOUR = {"packet path": 1.25, "cpu": 1.25, "memory": 1.25, "kernel": 1.25}
@@ -193,11 +195,26 @@ def test_outliers_are_flagged_from_five_values_on_and_kept() -> None:
     assert len(cell.observations) == 7
 
 
-def test_the_papers_own_summaries() -> None:
-    nine = [10.0, 11, 12, 9, 10, 11, 10, 9, 8]
-    assert PAPER_SUMMARIES["schlosser2011"](nine).centre == pytest.approx(10)
-    deviation = PAPER_SUMMARIES["mattos2012"](nine)
-    assert deviation.high == pytest.approx(10 + 1.2247, abs=1e-3)
-    assert median_of_last_three([100, 3, 1, 2]).centre == 2
-    with pytest.raises(ValueError, match="four values"):
-        median_of_last_three([1, 2, 3])
+def test_the_metrics_of_one_workload_are_told_apart() -> None:
+    """Each has its own row and phrase, in its own direction; the terminal shows the first of them."""
+    data = run_data(Truth(REALISTIC, blocks=4, noise=0.001, weighed=True))
+    masr = next(one for one in data.manifest.metrics if one.workload == "masr")
+    rate = replace(masr, name="transactions_per_second", unit="transactions/s", better="higher", source="figures",
+                   title="MASR: transactions per second")  # fmt: skip
+    late = replace(masr, name="latency_p95", source="figures", title="MASR: latency p95")
+
+    def figures(trial: TrialRecord) -> TrialRecord:
+        if trial.workload != "masr":
+            return trial
+        cost = 4.0 if trial.platform == "netns" else 1.0 + trial.block / 1000
+        return replace(trial, result={"figures": {rate.name: 800 / cost, late.name: 1e6 * cost}})
+
+    trials = tuple(map(figures, data.trials))
+    analysis = analyse(
+        replace(data, trials=trials, manifest=replace(data.manifest, metrics=(*data.manifest.metrics, rate, late)))
+    )
+    (netns,) = [words.phrases for words in platform_words(analysis) if words.platform == "netns"]
+    assert "MASR: transactions per second reaches 25.0 % of native's rate" in netns
+    assert "MASR: latency p95 takes 3.99 × as long" in netns
+    assert [task.short for task in headline_tasks(analysis) if task.workload == "masr"] == ["masr 64 MiB"]
+    assert [use.task.metric.source for use in analysis.host_cpu if use.task.workload == "masr"].count("figures") == 0

@@ -64,6 +64,8 @@ class Truth:
     weighed: bool = False
     brands: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     study: str | None = None
+    summary: str | None = None
+    order: str = "randomised"
 
 
 REALISTIC: dict[str, dict[str, float]] = {
@@ -89,7 +91,7 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
         "experiment": {"name": "quick", "question": "What does each platform cost against the bare host?",
                        "file": "experiments/quick.yaml", "text": "name: quick\nblocks: 3\n", "blocks": truth.blocks,
                        "seed": truth.seed, "guest": {"vcpus": 1, "memory_bytes": 268435456},
-                       "study": truth.study},
+                       "study": truth.study, "summary": truth.summary, "order": truth.order},
         "command": ["virtoll", "run", "quick"], "baseline": truth.baseline, "control": truth.control,
         "platforms": [_platform(label, truth) for label in truth.costs], "metrics": _metrics(),
         "plan": {"seed": truth.seed, "estimated_seconds": 300, "trials": planned}, "host": host,
@@ -184,6 +186,7 @@ def _platform(label: str, truth: Truth) -> dict[str, Any]:
     reason = truth.unavailable.get(label)
     return {"label": label, "platform": label, "family": FAMILIES.get(label, "emulated"), "parameters": {},
             "available": reason is None, "reason": reason, "version": None,
+            "stands_for": "OpenVZ (its successors)" if truth.summary and label in ("netns", "runc") else None,
             **_where(label, truth)}  # fmt: skip
 
 

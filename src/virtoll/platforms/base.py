@@ -15,7 +15,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -78,6 +78,21 @@ class GuestStartError(GuestError):
         """``evidence`` maps file names to their content."""
         super().__init__(message)
         self.evidence = evidence
+
+
+def lacks_of(kind: type[Platform]) -> Mapping[str, str]:
+    """What its guests cannot do: a platform's own class attribute ``lacks``, feature -> why, in a few words.
+
+    The features' names are the workloads' (``workloads.base.FEATURES``).
+    """
+    found: Mapping[str, str] = getattr(kind, "lacks", {})
+    return found
+
+
+def most_vcpus_of(kind: type[Platform]) -> int | None:
+    """How many CPUs its guests can have: its own class attribute ``most_vcpus``; None: as many as the host."""
+    found: int | None = getattr(kind, "most_vcpus", None)
+    return found
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ in, and must not be given it from outside. Sources: ``runsc/sandbox/network.go``
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -38,6 +39,10 @@ class GVisor(OciPlatform):
     parameter_model: ClassVar[type[Parameters]] = GVisorParameters
     boot_seconds: ClassVar[float] = 1.0
     slowdown: ClassVar[float] = 3.0
+    lacks: ClassVar[Mapping[str, str]] = {
+        "io-uring": "its kernel answers io_uring_setup with ENOSYS unless runsc is told otherwise",
+        "direct-io": "its kernel takes O_DIRECT and goes through its page cache all the same",
+    }
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``GVisorParameters``."""

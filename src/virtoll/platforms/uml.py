@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -84,6 +85,10 @@ class UserModeLinux:
     family: ClassVar[str] = "user-mode kernel"
     evidence: ClassVar[Evidence] = "real"
     title: ClassVar[str] = "User-mode Linux"
+    most_vcpus: ClassVar[int | None] = 1
+    lacks: ClassVar[Mapping[str, str]] = {
+        "address-space": "a process has less of it than the host's processes, and large reservations fail",
+    }
     parameter_model: ClassVar[type[Parameters]] = UmlParameters
     boot_seconds: ClassVar[float] = 2.5
     slowdown: ClassVar[float] = 8.0

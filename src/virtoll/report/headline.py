@@ -70,10 +70,13 @@ class PlatformWords:
 
 
 def headline_tasks(analysis: Analysis) -> tuple[Task, ...]:
-    """Tasks short enough for a terminal: of each workload the first and the last of its sizes."""
+    """Tasks short enough for a terminal: of each workload's first metric the first and the last of its sizes."""
     kept: list[Task] = []
-    for workload in dict.fromkeys(task.workload for task in analysis.tasks):
-        own = [task for task in analysis.tasks if task.workload == workload]
+    first: dict[str, str] = {}
+    for task in analysis.tasks:
+        first.setdefault(task.workload, task.metric.name)
+    for workload, metric in first.items():
+        own = [task for task in analysis.tasks if (task.workload, task.metric.name) == (workload, metric)]
         kept += own if len(own) <= 2 else [own[0], own[-1]]
     return tuple(kept)
 
@@ -112,7 +115,14 @@ def headline_table(analysis: Analysis) -> "Table":
     rows = headline_rows(analysis)
     marked = any(cell.generator_bound for row in rows for cell in row.cells)
     legend = f"{LEGEND}   {BOUND_SIGN} generator-bound" if marked else LEGEND
-    lines = (legend, brand_line(analysis), bound_line(analysis), control_line(analysis), host_line(analysis))
+    lines = (
+        legend,
+        order_line(analysis),
+        brand_line(analysis),
+        bound_line(analysis),
+        control_line(analysis),
+        host_line(analysis),
+    )
     caption = "\n".join(filter(None, lines))
     table = Table(title=title, caption=caption, caption_justify="left")
     table.add_column("platform", no_wrap=True)
@@ -130,6 +140,17 @@ def headline_table(analysis: Analysis) -> "Table":
             cells.append(Text(text, style=style if baseline else ""))
         table.add_row(f"{row.platform} {BRAND_SIGN}" if row.brand else row.platform, *cells)
     return table
+
+
+def order_line(analysis: Analysis) -> str:
+    """That trials ran platform after platform, and what that does to ratios; empty for randomised blocks."""
+    if not analysis.in_paper_order:
+        return ""
+    return (
+        "The trials ran platform after platform, as papers did (order: paper), each platform in one guest: what "
+        "changed on the host meanwhile is in these ratios as if it were the platform's cost, and what varies from boot "
+        "to boot is not in the intervals."
+    )
 
 
 def control_line(analysis: Analysis) -> str:
@@ -206,8 +227,7 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
         return (_functional(analysis, platform, own, brand),)
     baseline = analysis.baseline or ""
     groups = [
-        [one for one in own if one.task.workload == workload]
-        for workload in dict.fromkeys(one.task.workload for one in own)
+        [one for one in own if one.task.metric == metric] for metric in dict.fromkeys(one.task.metric for one in own)
     ]
     found = [_difference(group, verdict, baseline) for group in groups for verdict in DECIDED]
     rest = [_remainder(own, verdict) for verdict in (Verdict.NONE, Verdict.UNDECIDED, Verdict.NOT_MEASURED)]
@@ -229,10 +249,16 @@ def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) ->
         return ""
     sizes = "" if len(own) == len(group) else " at " + ", ".join(one.task.size for one in own)
     shares = [one.share for one in own if one.share is not None]
-    title = group[0].task.metric.title
-    if own[0].task.metric.better == "higher":
-        return f"{title} reaches {_range(shares)} of {baseline}'s rate{sizes}"
-    return f"{title} takes {_range([1 / share for share in shares], times=True)} as long{sizes}"
+    metric = group[0].task.metric
+    if metric.better == "higher":
+        rate = " rate" if metric.unit.endswith("/s") else ""
+        return f"{metric.title} reaches {_range(shares)} of {baseline}'s{rate}{sizes}"
+    factors = _range([1 / share for share in shares], times=True)
+    return (
+        f"{metric.title} takes {factors} as long{sizes}"
+        if metric.unit == "ns"
+        else f"{metric.title} is {factors} {baseline}'s{sizes}"
+    )
 
 
 def _remainder(own: Sequence[Comparison], verdict: Verdict) -> str:

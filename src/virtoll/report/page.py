@@ -18,6 +18,7 @@ from virtoll.report import headline
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.guests import guests_context
+from virtoll.report.papers import paper_context, stand_ins
 from virtoll.report.rows import Shown, TableRow
 from virtoll.report.scaling import scaling_context
 from virtoll.report.study import study_context
@@ -80,6 +81,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "state": analysis.data.state,
         "created": _moment(manifest.created_realtime_ns),
         "words": headline.platform_words(analysis),
+        "order_line": headline.order_line(analysis),
         "control_line": headline.control_line(analysis),
         "host_line": headline.host_line(analysis),
         "bound_line": headline.bound_line(analysis),
@@ -110,6 +112,8 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "scaling": scaling_context(analysis),
         "guests": guests_context(analysis),
         "study": study_context(analysis),
+        "paper": paper_context(analysis),
+        "stand_ins": stand_ins(analysis),
         "tables": [table.name for table in csv_tables(analysis)],
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
@@ -201,7 +205,7 @@ def _median_row(analysis: Analysis, task: Task) -> TableRow:
             continue
         show = cell.interval
         unit = task.metric.unit
-        spread = f"{units.value(show.low, unit)} to {units.value(show.high, unit)}" if show else "one block"
+        spread = units.between(show.low, show.high, unit) if show else "one block"
         flagged = f", {len(cell.outliers)} flagged" if cell.outliers else ""
         small = f"{spread}, n = {cell.blocks}{flagged}"
         brand = analysis.brands.get(platform)

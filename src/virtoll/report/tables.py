@@ -2,6 +2,7 @@
 
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.guest_tables import guest_tables
+from virtoll.report.papers import paper_tables
 from virtoll.report.scaling import scaling_tables
 from virtoll.report.study import study_tables
 from virtoll.stats.analysis import Analysis
@@ -11,7 +12,7 @@ def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     """Every table of the report."""
     return (
         _cells(analysis), _comparisons(analysis), _points(analysis), _clock(analysis), *guest_tables(analysis),
-        _equivalence(analysis), *scaling_tables(analysis), *study_tables(analysis),
+        _equivalence(analysis), *scaling_tables(analysis), *study_tables(analysis), *paper_tables(analysis),
     )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
+from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperRow, paper_rows
 from virtoll.stats.scaling import Scaling, scalings
 from virtoll.stats.study import StudyComparison, beside_study
 from virtoll.stats.summaries import CellSummary, summarise
@@ -98,6 +99,17 @@ class Analysis:
     scalings: tuple[Scaling, ...]
     brands: Mapping[str, str]
     study: StudyComparison | None
+    paper: tuple[PaperRow, ...]
+
+    @property
+    def paper_method(self) -> PaperMethod | None:
+        """The paper's way to sum up that the experiment names; None where it names none, or one of a later Virtoll."""
+        return _paper_method(self.data)
+
+    @property
+    def in_paper_order(self) -> bool:
+        """Whether trials ran platform after platform: what changed on the host meanwhile is then in the ratios."""
+        return self.data.manifest.experiment.get("order") == "paper"
 
     @property
     def baseline(self) -> str | None:
@@ -185,7 +197,12 @@ def analyse(data: RunData) -> Analysis:
         scalings=scalings(tasks, observations, data.trials, platforms),
         brands=brands,
         study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
+        paper=paper_rows(_paper_method(data), cells, data.manifest.baseline),
     )
+
+
+def _paper_method(data: RunData) -> PaperMethod | None:
+    return PAPER_METHODS.get(data.manifest.experiment.get("summary") or "")
 
 
 def _cautions(

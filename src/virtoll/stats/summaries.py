@@ -1,11 +1,10 @@
-"""One cell's values in numbers: the default summary, flagged outliers, and the papers' own summaries by name."""
+"""One cell's values in numbers: the default summary and flagged outliers."""
 
-import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from virtoll.stats.intervals import Interval, median_interval, student
+from virtoll.stats.intervals import Interval, median_interval
 from virtoll.stats.values import Observation
 
 OUTLIER_LIMIT = 3.5
@@ -24,16 +23,6 @@ class CellSummary:
     median: float
     interval: Interval | None
     outliers: frozenset[int]
-
-
-@dataclass(frozen=True)
-class PaperSummary:
-    """A published study's way to sum up: `centre` and its spread (`low`, `high`), in the unit of the values."""
-
-    name: str
-    centre: float
-    low: float | None
-    high: float | None
 
 
 def block_values(observations: Sequence[Observation]) -> dict[int, float]:
@@ -69,34 +58,3 @@ def outliers(values: Sequence[float]) -> list[int]:
     if spread == 0:
         return []
     return [index for index, value in enumerate(values) if 0.6745 * abs(value - centre) / spread > OUTLIER_LIMIT]
-
-
-def mean_with_t_interval(values: Sequence[float]) -> PaperSummary:
-    """Mean with its 95 % Student interval: Schlosser et al. 2011 (nine repetitions)."""
-    found = student(values)
-    low, high = (found.interval.low, found.interval.high) if found.interval else (None, None)
-    return PaperSummary("mean with 95 % t interval", found.value, low, high)
-
-
-def mean_and_deviation(values: Sequence[float]) -> PaperSummary:
-    """Mean and sample standard deviation, as centre - SD and centre + SD: Mattos et al. 2012, Suresh et al. 2014."""
-    mean = statistics.fmean(values)
-    deviation = statistics.stdev(values) if len(values) > 1 else math.nan
-    known = not math.isnan(deviation)
-    return PaperSummary("mean and SD", mean, mean - deviation if known else None, mean + deviation if known else None)
-
-
-def median_of_last_three(values: Sequence[float]) -> PaperSummary:
-    """Median of the last three of four, the first being the warm-up: Camargos et al. 2008. Needs four values."""
-    if len(values) < 4:
-        raise ValueError(f"the median of the last three of four needs four values, there are {len(values)}")
-    last = values[-3:]
-    return PaperSummary("median of the last three of four", statistics.median(last), min(last), max(last))
-
-
-PAPER_SUMMARIES: Mapping[str, Callable[[Sequence[float]], PaperSummary]] = {
-    "schlosser2011": mean_with_t_interval,
-    "mattos2012": mean_and_deviation,
-    "suresh2014": mean_and_deviation,
-    "camargos2008": median_of_last_three,
-}

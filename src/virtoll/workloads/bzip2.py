@@ -12,13 +12,14 @@ from pydantic import ByteSize, Field
 
 from virtoll.agent import Caller
 from virtoll.experiment import Parameters
-from virtoll.workloads.base import Bench
+from virtoll.workloads.base import Bench, Needs
 from virtoll.workloads.programs import ProgramWorkload, Said, run
 
 _SOURCE = "/usr/src/linux-source-6.1.tar.xz"
 _FILE = "/tmp/virtoll-bzip2"  # noqa: S108 - in the guest, where nobody else is
 _BLOCK_BYTES = 65536
 _NATIVE_BYTES_PER_SECOND = 8e6
+_GROWTH_BYTES = 2 * 2**20  # packed data become 0.5 % larger, of at most 128 MiB
 
 
 class Bzip2Parameters(Parameters):
@@ -41,6 +42,10 @@ class Bzip2(ProgramWorkload):
     def native_seconds(self, parameters: Parameters) -> float:
         """About 8 MB/s."""
         return _size(parameters) / _NATIVE_BYTES_PER_SECOND
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """The file and its compressed form, in /tmp, which in a machine is at most half of its memory."""
+        return Needs(memory_bytes=max(64 * 2**20, 2 * (2 * _size(parameters) + _GROWTH_BYTES)))
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """``--keep``: unlinking the file is not part of the work; it says on standard error how small it became."""

@@ -1,0 +1,132 @@
+"""``virtoll plan``, and the options that ``virtoll run`` shares with it: an experiment's size and what of it is run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from virtoll import units
+from virtoll.errors import ImageError
+from virtoll.experiment import Experiment, find_experiment, load_experiment
+from virtoll.plan import Plan
+from virtoll.selection import EVERYTHING, Selection
+
+ExperimentArgument = Annotated[str, typer.Argument(help="The name of an experiment, or the path of its YAML file.")]
+SizeOption = Annotated[
+    str | None, typer.Option("--size", help="quick (without it) or paper, in an experiment that has sizes.")
+]
+PlatformOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--platform", help="This platform alone, by its label or name; baseline and control stay; repeatable."
+    ),
+]
+WorkloadOption = Annotated[list[str] | None, typer.Option("--workload", help="This workload alone; repeatable.")]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option("--only", help="What fits PLATFORM:WORKLOAD alone, with wildcards; repeatable.", metavar="PATTERN"),
+]
+SkipOption = Annotated[
+    list[str] | None,
+    typer.Option("--skip", help="All but what fits PLATFORM:WORKLOAD, baseline too; repeatable.", metavar="PATTERN"),
+]
+
+console = Console()
+
+
+def chosen(
+    size: str | None,
+    platform: list[str] | None,
+    workload: list[str] | None,
+    only: list[str] | None,
+    skip: list[str] | None,
+) -> Selection:
+    """The options as one selection."""
+    given = [tuple(values or ()) for values in (platform, workload, only, skip)]
+    return Selection(size, *given)
+
+
+def load(name: str, selection: Selection = EVERYTHING) -> Experiment:
+    """An experiment by name or path, checked, and what of it was chosen."""
+    from virtoll.run import catalogue
+
+    return load_experiment(find_experiment(name), catalogue(), selection)
+
+
+def plan(
+    experiment: ExperimentArgument = "quick",
+    size: SizeOption = None,
+    platform: PlatformOption = None,
+    workload: WorkloadOption = None,
+    only: OnlyOption = None,
+    skip: SkipOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
+) -> None:
+    """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
+    from virtoll.manifest import trial_entry
+    from virtoll.needs import data_bytes, possible, why_impossible
+    from virtoll.plan import make_plan
+    from virtoll.progress import describe
+    from virtoll.run import estimate
+
+    checked = load(experiment, chosen(size, platform, workload, only, skip))
+    planned = make_plan(checked)
+    reasons = {trial.number: why_impossible(trial, checked) for trial in planned.trials}
+    held = possible(planned, checked)
+    seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
+    if as_json:
+        document = {
+            "experiment": checked.name, "size": checked.size, "order": planned.order, "seed": planned.seed,
+            "estimated_seconds": seconds,
+            "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
+            "trials": [{**trial_entry(trial), "skipped": reasons[trial.number]} for trial in planned.trials],
+        }  # fmt: skip
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        return
+    for trial in planned.trials:
+        reason = reasons[trial.number]
+        _say(f"{trial.number:5d}  {describe(trial)}" + (f"  skipped: {reason}" if reason else ""))
+    for line in _summary(checked, planned, len(held.trials), seconds):
+        _say(line)
+    _say(_disk_line(checked.image, image, data))
+
+
+def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> list[str]:
+    if planned.order == "paper":
+        order = f"{checked.blocks} repetitions in a row, platform after platform (order: paper)"
+    else:
+        order = f"{checked.blocks} randomised blocks, seed {planned.seed}"
+    lines = [f"{len(planned.trials)} trials in {order}, about {_minutes(seconds)} if every platform is available"]
+    if held < len(planned.trials):
+        lines.append(f"{len(planned.trials) - held} of them will be skipped, as said above, and take no time")
+    return lines
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} minutes" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} hours"
+
+
+def _disk_line(name: str, image: int | None, data: int) -> str:
+    has = "not built yet ('virtoll image list' tells its size once it is)" if image is None else units.size(image)
+    files = f"{units.size(data)} for the workloads' files at one time" if data else "nothing for workloads' files"
+    return f"disk: image {name} in the cache {has}; {files}"
+
+
+def _image_bytes(name: str) -> int | None:
+    """What the image and its forms take in the cache, or None while it is not built."""
+    from virtoll.cli_image import bytes_of
+    from virtoll.image import made_forms, prepare_image
+
+    try:
+        image = prepare_image(name, offline=True)
+        return bytes_of(image) + sum(form.file.stat().st_size for form in made_forms(image))
+    except ImageError:
+        return None
+
+
+def _say(text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

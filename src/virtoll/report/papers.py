@@ -1,0 +1,68 @@
+"""The page's table "as the paper summarised", and its CSV: a study's own way to sum up, beside the project's.
+
+No numbers are computed here: they come from ``stats/papers.py``.
+"""
+
+from typing import Any
+
+from virtoll import units
+from virtoll.report.csv_table import CsvTable
+from virtoll.report.rows import Shown, TableRow
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.papers import PaperRow
+from virtoll.stats.values import Task
+
+
+def paper_context(analysis: Analysis) -> dict[str, Any] | None:
+    """What ``paper.html.j2`` prints; None for an experiment that names no summary, or has no values."""
+    method = analysis.paper_method
+    if method is None or not analysis.paper:
+        return None
+    rows = {(one.platform, one.task): one for one in analysis.paper}
+    platforms = [one for one in analysis.platforms if any(row.platform == one for row in analysis.paper)]
+    return {
+        "method": method,
+        "platforms": platforms,
+        "rows": [
+            TableRow(task.label, tuple(_cell(analysis, rows.get((platform, task)), task) for platform in platforms))
+            for task in analysis.tasks
+            if any(row.task == task for row in analysis.paper)
+        ],
+    }
+
+
+def stand_ins(analysis: Analysis) -> list[tuple[str, list[str]]]:
+    """What of the paper's is stood for, each with the labels that do, in the experiment's order."""
+    found: dict[str, list[str]] = {}
+    for entry in analysis.data.manifest.platforms:
+        if entry.stands_for is not None:
+            found.setdefault(entry.stands_for, []).append(entry.label)
+    return list(found.items())
+
+
+def paper_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
+    """One row a cell; no table where the experiment names no summary."""
+    method = analysis.paper_method
+    if method is None:
+        return ()
+    header = ("platform", "workload", "parameters", "metric", "unit", "summary", "values", "dropped", "centre", "low",
+              "high", "share_of_baseline", "brand")  # fmt: skip
+    rows = tuple(
+        (one.platform, one.task.workload, one.task.parameters, one.task.metric.name, one.task.metric.unit, method.name,
+         one.summary.count, one.summary.dropped, one.summary.centre, one.summary.low, one.summary.high, one.share,
+         analysis.brands.get(one.platform))
+        for one in analysis.paper
+    )  # fmt: skip
+    return (CsvTable("paper_summary", header, rows),)
+
+
+def _cell(analysis: Analysis, row: PaperRow | None, task: Task) -> Shown:
+    if row is None:
+        return Shown("–", "not measured", "missing")
+    unit, own = task.metric.unit, row.summary
+    spread = "no spread"
+    if own.low is not None and own.high is not None:
+        spread = units.between(own.low, own.high, unit)
+    share = "" if row.share is None or row.platform == analysis.baseline else f"{units.percent(row.share)}, "
+    kind = "branded" if row.platform in analysis.brands else ""
+    return Shown(units.value(own.centre, unit), spread, kind, but=f"{share}n = {own.count}")

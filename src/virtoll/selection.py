@@ -1,0 +1,124 @@
+"""Which part of an experiment is run: its size, and filters by platform and workload. Pure.
+
+A filter never takes away what the others are measured against: the baseline and its A/A control stay with every
+workload that is left, unless ``skip`` names them.
+
+Main types: ``Selection`` (what was asked for, as the run folder stores it), ``kept_cells``.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Self
+
+from virtoll.errors import UsageError
+
+Cell = tuple[str, str]
+"""A platform's label and a workload's name."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """``platforms``: labels, or platforms' names, which take all labels of theirs; ``workloads``: names.
+
+    ``only`` and ``skip``: patterns ``platform:workload`` with the shell's wildcards. Empty: nothing is left out.
+    """
+
+    size: str | None = None
+    platforms: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+
+    @property
+    def filters(self) -> bool:
+        """Whether anything may be left out."""
+        return any((self.platforms, self.workloads, self.only, self.skip))
+
+    def arguments(self) -> list[str]:
+        """As options of the command line."""
+        options = (("--platform", self.platforms), ("--workload", self.workloads), ("--only", self.only),
+                   ("--skip", self.skip))  # fmt: skip
+        size = [] if self.size is None else ["--size", self.size]
+        return size + [word for option, values in options for value in values for word in (option, value)]
+
+    def as_record(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any] | None) -> Self:
+        """From JSON; None, as a run of an older Virtoll has it: nothing was asked for."""
+        given = dict(record or {})
+        size = given.pop("size", None)
+        return cls(size, **{key: tuple(values) for key, values in given.items()})
+
+
+EVERYTHING = Selection()
+
+
+def kept_cells(
+    platforms: Mapping[str, str], workloads: Iterable[str], standing: Collection[str | None], selection: Selection
+) -> frozenset[Cell]:
+    """The cells that are run: ``platforms`` maps labels to platforms' names, ``standing`` are baseline and control.
+
+    ``UsageError`` where a name or pattern fits nothing, or nothing is left.
+    """
+    names = tuple(dict.fromkeys(workloads))
+    cells = frozenset((label, name) for label in platforms for name in names)
+    _check(platforms, names, selection)
+    only = _matched(selection.only, "--only", platforms, names)
+    skipped = _matched(selection.skip, "--skip", platforms, names)
+    chosen = {
+        (label, name)
+        for label, name in cells
+        if (not selection.platforms or label in selection.platforms or platforms[label] in selection.platforms)
+        and (not selection.workloads or name in selection.workloads)
+        and (not selection.only or (label, name) in only)
+        and (label, name) not in skipped
+    }
+    if not chosen:
+        raise UsageError(
+            f"nothing of the experiment is left by {shlex.join(selection.arguments())}; take an option away "
+            f"({_allowed(platforms, names)})"
+        )
+    left = {name for _, name in chosen}
+    return frozenset(chosen | {cell for cell in cells - skipped if cell[0] in standing and cell[1] in left})
+
+
+def _check(platforms: Mapping[str, str], workloads: Collection[str], selection: Selection) -> None:
+    for option, asked, known in (
+        ("--platform", selection.platforms, [*platforms, *platforms.values()]),
+        ("--workload", selection.workloads, workloads),
+    ):
+        for name in asked:
+            if name not in known:
+                allowed = ", ".join(platforms if option == "--platform" else workloads)
+                raise UsageError(f"{option} {name!r} is not in this experiment; allowed: {allowed}")
+
+
+def _matched(
+    patterns: Iterable[str], option: str, platforms: Mapping[str, str], workloads: Collection[str]
+) -> frozenset[Cell]:
+    found: set[Cell] = set()
+    for pattern in patterns:
+        platform, colon, workload = pattern.partition(":")
+        if not (platform and colon and workload):
+            raise UsageError(f"{option} {pattern!r} is not PLATFORM:WORKLOAD; give both, such as 'runsc:*' or '*:masr'")
+        own = {
+            (label, name)
+            for label in platforms
+            for name in workloads
+            if fnmatchcase(label, platform) and fnmatchcase(name, workload)
+        }
+        if not own:
+            raise UsageError(f"{option} {pattern!r} fits nothing of this experiment; {_allowed(platforms, workloads)}")
+        found |= own
+    return frozenset(found)
+
+
+def _allowed(platforms: Iterable[str], workloads: Iterable[str]) -> str:
+    return f"platforms: {', '.join(platforms)}; workloads: {', '.join(workloads)}"

@@ -1,0 +1,52 @@
+"""The sizes of an experiment: one file that says how it is run quickly, and how its paper ran it.
+
+``sizes: {quick: {...}, paper: {...}}``: what a size names stands in the place of the file's own key; ``guest`` is laid
+over the file's, key by key. It works on the document as YAML gave it: what is in the keys is checked afterwards.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from virtoll.errors import UsageError
+
+SIZES: Final = ("quick", "paper")
+_KEYS = ("platforms", "workloads", "guest", "blocks", "order", "summary")
+
+
+def at_size(document: dict[str, Any], size: str | None, path: Path) -> tuple[dict[str, Any], str | None]:
+    """The document without ``sizes``, as it is at one of them, and which one that is; quick where none was asked for.
+
+    A file without ``sizes`` has no size (None). ``UsageError`` names file, key and allowed values.
+    """
+    if "sizes" not in document:
+        if size is not None:
+            raise UsageError(
+                f"{path}: has no key 'sizes', so there is no size {size!r}; leave out '--size', or add 'sizes' with "
+                f"{' and '.join(SIZES)}"
+            )
+        return document, None
+    sizes = document["sizes"]
+    if not isinstance(sizes, dict) or set(sizes) != set(SIZES):
+        raise UsageError(f"{path}: key 'sizes': must be a mapping with the keys {' and '.join(SIZES)}")
+    for name, given in sizes.items():
+        _check(given, f"sizes.{name}", path)
+    taken = SIZES[0] if size is None else size
+    if taken not in SIZES:
+        raise UsageError(f"{path}: there is no size {taken!r}; allowed: {', '.join(SIZES)}")
+    base = {key: value for key, value in document.items() if key != "sizes"}
+    own = dict(sizes[taken] or {})
+    if isinstance(base.get("guest"), dict) and isinstance(own.get("guest"), dict):
+        own["guest"] = {**base["guest"], **own["guest"]}
+    return {**base, **own}, taken
+
+
+def _check(given: object, where: str, path: Path) -> None:
+    if given is None:
+        return  # an empty mapping, as YAML writes it
+    if not isinstance(given, dict):
+        raise UsageError(f"{path}: key '{where}': must be a mapping; allowed keys: {', '.join(_KEYS)}")
+    for key in given:
+        if key not in _KEYS:
+            raise UsageError(f"{path}: key '{where}.{key}': not known; allowed keys: {', '.join(_KEYS)}")

@@ -1,0 +1,76 @@
+"""The papers' own summaries against numbers made by hand."""
+
+from __future__ import annotations
+
+import typing
+
+import pytest
+from tests.support.synthetic_run import REALISTIC, Truth, run_data
+
+from virtoll.experiment import ExperimentFile
+from virtoll.stats.analysis import analyse
+from virtoll.stats.papers import PAPER_METHODS, PaperSummary
+
+# Sum 90, mean 10; squared deviations 0 1 4 1 0 1 0 1 4 = 12; s = sqrt(12 / 8) = 1.224745; s / 3 = 0.408248;
+# t(0.975, 8) = 2.306004 (any table), so the half width is 0.941424.
+NINE = [10.0, 11, 12, 9, 10, 11, 10, 9, 8]
+
+
+def summary(name: str, values: list[float]) -> PaperSummary | None:
+    return PAPER_METHODS[name].summarise(values)
+
+
+def test_schlossers_mean_and_t_interval_of_nine() -> None:
+    found = summary("mean-t95", NINE)
+    assert found is not None
+    assert (found.centre, found.count, found.dropped) == (10, 9, 0)
+    assert found.low == pytest.approx(10 - 0.941424, abs=1e-5)
+    assert found.high == pytest.approx(10 + 0.941424, abs=1e-5)
+
+
+def test_sureshs_mean_and_deviation() -> None:
+    found = summary("mean-sd", NINE)
+    assert found is not None
+    assert found.centre == 10
+    assert (found.low, found.high) == pytest.approx((10 - 1.224745, 10 + 1.224745), abs=1e-6)
+
+
+def test_camargos_median_of_the_last_three_of_four() -> None:
+    assert summary("median-drop-first", [100, 3, 1, 2]) == PaperSummary(2, 1, 3, 3, 1)
+    assert summary("median-drop-first", [100, 3, 1]) == PaperSummary(2, 1, 3, 2, 1)
+
+
+def test_too_few_values_are_no_summary_and_no_spread() -> None:
+    assert summary("median-drop-first", [100]) is None
+    assert summary("mean-t95", []) is None
+    assert summary("mean-sd", []) is None
+    for name in ("mean-t95", "mean-sd"):
+        assert summary(name, [7.0]) == PaperSummary(7, None, None, 1)
+
+
+def test_an_experiment_may_name_each_of_them() -> None:
+    (allowed, _) = typing.get_args(ExperimentFile.model_fields["summary"].annotation)
+    assert set(typing.get_args(allowed)) == set(PAPER_METHODS)
+
+
+def test_a_runs_rows_stand_beside_its_comparisons() -> None:
+    """The same comparisons with and without; shares are centre over centre, turned so that 1 is as fast."""
+    plain = analyse(run_data(Truth(REALISTIC, blocks=4)))
+    analysis = analyse(run_data(Truth(REALISTIC, blocks=4, summary="median-drop-first", order="paper")))
+    assert plain.paper == ()
+    assert plain.comparisons == analysis.comparisons
+    assert analysis.in_paper_order
+    assert not plain.in_paper_order
+    rows = {(one.platform, one.task.short): one for one in analysis.paper}
+    assert len(rows) == len(analysis.cells)
+    task = next(task for task in analysis.tasks if task.workload == "forkwait")
+    values = {
+        platform: [one.value for one in sorted(analysis.cells[platform, task].observations, key=lambda one: one.block)]
+        for platform in ("native", "netns")
+    }
+    own, base = (sorted(values[platform][1:])[1] for platform in ("netns", "native"))
+    assert rows["netns", task.short].summary.centre == own
+    assert rows["netns", task.short].share == pytest.approx(base / own)
+    assert rows["native", task.short].share == 1
+    assert 0.7 < (rows["netns", "forward 64 B"].share or 0) < 0.95  # a cost of 1.18, and higher is better
+    assert analyse(run_data(Truth(REALISTIC, summary="of a later Virtoll"))).paper == ()

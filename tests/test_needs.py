@@ -1,0 +1,144 @@
+"""Trials that a platform cannot hold are skipped with the reason, and cost no guest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from tests.support import experiments
+from tests.support.experiments import fake
+
+from virtoll import run
+from virtoll.experiment import Parameters
+from virtoll.needs import data_bytes, unmet, why_impossible
+from virtoll.plan import make_plan
+from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import lacks_of, most_vcpus_of
+from virtoll.platforms.fake import Fake
+from virtoll.progress import SilentProgress
+from virtoll.samples import RunFolder
+from virtoll.workloads import WORKLOADS
+from virtoll.workloads.base import FEATURES, Needs
+from virtoll.workloads.forkwait import ForkWait
+
+GIB = 2**30
+
+
+class Demanding(ForkWait):
+    """forkwait that says it needs more than it does: so many GiB of data, or a feature."""
+
+    name: ClassVar[str] = "forkwait"
+
+    def needs(self, parameters: Parameters) -> Needs:
+        wanted = parameters.model_dump()["processes"]
+        if wanted == 1:
+            return Needs(data_bytes=2 * GIB)
+        return Needs(features=frozenset({"io-uring"})) if wanted == 2 else Needs()
+
+
+class Lacking(Fake):
+    """The model without io_uring."""
+
+    name: ClassVar[str] = "lacking"
+    lacks: ClassVar[dict[str, str]] = {"io-uring": "its model knows none"}
+
+
+def measured(into: Path, **changed: Any) -> RunFolder:
+    run.measure(experiments.parsed(**{"baseline": "model", **changed}), into, ["virtoll"], SilentProgress())
+    return RunFolder.open(into)
+
+
+@pytest.fixture
+def demanding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WORKLOADS, "forkwait", Demanding())
+    monkeypatch.setitem(PLATFORMS, "lacking", Lacking)
+
+
+def test_memory_that_the_guest_has_not_skips_those_trials_alone(tmp_path: Path) -> None:
+    folder = measured(
+        tmp_path / "run", platforms=[fake("model"), fake("other")], blocks=2,
+        workloads=[{"workload": "masr", "size_bytes": ["32MiB", "2GiB"]}], guest={"memory": "128MiB"},
+    )  # fmt: skip
+    skipped = [one for one in folder.trials() if one.status != "ok"]
+    assert {(one.status, one.parameters["size_bytes"]) for one in skipped} == {("skipped", 2 * GIB)}
+    assert {one.reason for one in skipped} == {
+        "masr needs 2.06 GiB of memory with these parameters, and the guest is given 128 MiB ('guest.memory')"
+    }
+    assert len(skipped) == 4
+    assert len(folder.boots()) == 4, "the same guests ran the other trials"
+
+
+def test_a_platform_of_which_nothing_is_left_is_not_started(tmp_path: Path) -> None:
+    folder = measured(
+        tmp_path / "run", platforms=[fake("model")], workloads=[{"workload": "masr", "size_bytes": "2GiB"}], blocks=1
+    )
+    assert [one.status for one in folder.trials()] == ["skipped"]
+    assert folder.boots() == ()
+
+
+@pytest.mark.usefixtures("demanding")
+def test_a_feature_that_is_lacking_and_a_disk_that_is_not_there(tmp_path: Path) -> None:
+    folder = measured(
+        tmp_path / "run", blocks=1, platforms=[fake("model"), {"platform": "lacking", "label": "without"}],
+        workloads=[{"workload": "forkwait", "processes": [1, 2, 3]}],
+    )  # fmt: skip
+    reasons = {(one.platform, one.parameters["processes"]): one.reason for one in folder.trials()}
+    no_disk = "{} carries no data directory on its host's disk; choose another platform for this workload"
+    assert reasons == {
+        ("model", 1): no_disk.format("fake"),
+        ("without", 1): no_disk.format("lacking"),
+        ("model", 2): None,
+        ("without", 2): "forkwait needs asynchronous input and output by io_uring, which lacking has not: "
+        "its model knows none",
+        ("model", 3): None,
+        ("without", 3): None,
+    }
+    assert len(folder.boots()) == 2
+
+
+@pytest.mark.usefixtures("demanding")
+def test_the_disk_that_a_plan_takes_is_every_guests_largest_at_one_time() -> None:
+    def plan(order: str) -> int:
+        return data_bytes(
+            make_plan(
+                experiments.parsed(
+                    platforms=["native", "netns"],
+                    workloads=[{"workload": "forkwait", "processes": [1, 3]}],
+                    order=order,
+                    blocks=3,
+                )
+            )
+        )
+
+    assert plan("randomised") == 4 * GIB, "both guests are up at one time"
+    assert plan("paper") == 2 * GIB
+
+
+def test_two_cpus_are_too_many_for_user_mode_linux_alone() -> None:
+    asked = experiments.parsed(platforms=["native", "uml"], guest={"vcpus": 2}, blocks=1)
+    reasons = {one.platform.label: why_impossible(one, asked) for one in make_plan(asked).trials}
+    assert reasons == {
+        "native": None,
+        "uml": "uml gives a guest at most one CPU, and it is to have 2 ('guest.vcpus')",
+    }
+
+
+def test_needs_are_told_one_at_a_time() -> None:
+    uring = Needs(vcpus=2, memory_bytes=GIB, features=frozenset({"io-uring"}))
+    why = unmet("w", uring, (1, 2 * GIB), "runsc", lacks_of(PLATFORMS["runsc"]))
+    assert why == "w needs 2 CPUs, and the guest is given 1 ('guest.vcpus')"
+    why = unmet("w", uring, (2, 2 * GIB), "runsc", lacks_of(PLATFORMS["runsc"]))
+    assert why is not None
+    assert "which runsc has not" in why
+    assert unmet("w", uring, (2, GIB), "netns", lacks_of(PLATFORMS["netns"])) is None
+    assert unmet("w", uring, None, "ssh", {}) is None, "how large a guest is that is only found is not known"
+
+
+def test_platforms_lack_only_what_workloads_can_need() -> None:
+    for kind in PLATFORMS.values():
+        assert set(lacks_of(kind)) <= set(FEATURES), kind.name
+        assert all(lacks_of(kind).values())
+    assert set(lacks_of(PLATFORMS["runsc"])) == {"io-uring", "direct-io"}
+    assert set(lacks_of(PLATFORMS["uml"])) == {"address-space"}
+    assert most_vcpus_of(PLATFORMS["uml"]) == 1

@@ -1,0 +1,218 @@
+"""Sizes, filters and the paper's order: what of an experiment is run, and that a run folder keeps it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support import experiments
+from tests.support.commands import virtoll
+from tests.support.experiments import FILE, fake
+
+from virtoll.errors import UsageError
+from virtoll.experiment import Experiment, parse_experiment
+from virtoll.plan import Plan, make_plan
+from virtoll.progress import SilentProgress
+from virtoll.run import catalogue, estimate, experiment_of, measure, resume
+from virtoll.samples import RunFolder
+from virtoll.selection import EVERYTHING, Selection
+
+SIZES: dict[str, Any] = {
+    "quick": {"blocks": 2},
+    "paper": {
+        "blocks": 4,
+        "order": "paper",
+        "summary": "median-drop-first",
+        "guest": {"memory": "4GiB"},
+        "workloads": [{"workload": "superpi", "digits": 2**22}, {"workload": "masr", "size_bytes": "2GiB"}],
+    },
+}
+BOTH = ["superpi", "masr"]
+
+
+def sized(selection: Selection = EVERYTHING, **changed: Any) -> Experiment:
+    """The example with sizes, and what is chosen of it."""
+    document = {"sizes": SIZES, "guest": {"marks": "channel", "memory": "128MiB"}, "workloads": BOTH, **changed}
+    return parse_experiment(experiments.text(**document), FILE, catalogue(), selection)
+
+
+def cells(experiment: Experiment) -> set[tuple[str, str]]:
+    return {(trial.platform.label, trial.workload.workload) for trial in make_plan(experiment).trials}
+
+
+def chosen(**asked: tuple[str, ...]) -> set[tuple[str, str]]:
+    platforms = ["native", "native-again", "netns", "runc"]
+    return cells(sized(Selection(**asked), platforms=platforms, sizes=None))  # type: ignore[arg-type]
+
+
+def test_the_quick_size_is_taken_where_there_are_sizes() -> None:
+    assert [sized(Selection(size)).size for size in (None, "quick", "paper")] == ["quick", "quick", "paper"]
+    quick, paper = sized(), sized(Selection("paper"))
+    assert (quick.blocks, quick.order, quick.summary, quick.memory_bytes) == (2, "randomised", None, 128 * 2**20)
+    assert (paper.blocks, paper.order, paper.summary, paper.memory_bytes) == (4, "paper", "median-drop-first", 2**32)
+    assert paper.marks == "channel", "a size's guest is laid over the file's"
+    assert paper.workloads[0].parameters.model_dump() == {"digits": 2**22}
+    assert sized(sizes=None).size is None
+
+
+@pytest.mark.parametrize(
+    ("size", "changed", "complaint"),
+    [
+        ("big", {}, "there is no size 'big'; allowed: quick, paper"),
+        ("paper", {"sizes": None}, "has no key 'sizes', so there is no size 'paper'; leave out '--size'"),
+        (None, {"sizes": {"quick": {}}}, "key 'sizes': must be a mapping with the keys quick and paper"),
+        (None, {"sizes": {"quick": 3, "paper": {}}}, "key 'sizes.quick': must be a mapping; allowed keys: platforms"),
+        (None, {"sizes": {"quick": {}, "paper": {"seed": 1}}}, "key 'sizes.paper.seed': not known; allowed keys"),
+        (
+            "paper",
+            {"sizes": {"quick": {}, "paper": {"workloads": [{"workload": "superpi", "digit": 1}]}}},
+            "example.yaml, size paper: key 'workloads[0].digit': not known; allowed keys: digits",
+        ),
+        (None, {"order": "sequential", "sizes": None}, "key 'order': input should be 'randomised' or 'paper'"),
+        (None, {"summary": "mode", "sizes": None}, "key 'summary': input should be 'mean-t95', 'mean-sd' or 'median-"),
+    ],
+)
+def test_what_is_wrong_with_a_size_is_one_sentence(size: str | None, changed: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        sized(Selection(size), **changed)
+    assert complaint in str(caught.value)
+    assert str(FILE) in str(caught.value)
+
+
+def test_the_baseline_and_its_control_stay_unless_they_are_skipped() -> None:
+    standing = {("native", "superpi"), ("native-again", "superpi")}
+    assert chosen(only=("runc:s*",)) == {*standing, ("runc", "superpi")}
+    assert chosen(platforms=("runc",), workloads=("superpi",)) == {*standing, ("runc", "superpi")}
+    assert chosen(platforms=("runc",), workloads=("superpi",), skip=("native-again:*",)) == {
+        ("native", "superpi"), ("runc", "superpi"),
+    }  # fmt: skip
+    assert chosen(skip=("n*:*",)) == {("runc", "superpi"), ("runc", "masr")}
+    assert ("netns", "masr") not in chosen(skip=("netns:m*",))
+    assert len(chosen(skip=("netns:m*",))) == 7
+
+
+def test_what_is_left_out_is_neither_probed_nor_needed() -> None:
+    platforms = ["native", "native-again", "netns"]
+    left = sized(Selection(workloads=("superpi",), skip=("n*e*:*",)), platforms=[*platforms, "runc"])
+    assert [one.label for one in left.platforms] == ["runc"]
+    assert [one.workload for one in left.workloads] == ["superpi"]
+    assert (left.baseline, left.control) == (None, None)
+    both = ["superpi", "bzip2"]
+    assert sized(platforms=platforms, workloads=both).image == "full"
+    assert sized(Selection(skip=("*:bzip2",)), platforms=platforms, workloads=both).image == "tiny"
+
+
+def test_a_platforms_name_takes_all_its_labels() -> None:
+    nics = [{"platform": "qemu-tcg", "nic": ["virtio-net", "e1000"]}, "native"]
+    taken = cells(sized(Selection(platforms=("qemu-tcg",), workloads=("superpi",)), platforms=nics))
+    assert {label for label, _ in taken} == {"native", "qemu-tcg-virtio-net", "qemu-tcg-e1000"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({"platforms": ("xen",)}, "--platform 'xen' is not in this experiment; allowed: native, native-again, netns"),
+        ({"workloads": ("pi",)}, "--workload 'pi' is not in this experiment; allowed: superpi, masr"),
+        ({"only": ("runc",)}, "--only 'runc' is not PLATFORM:WORKLOAD; give both, such as"),
+        ({"skip": ("xen*:*",)}, "--skip 'xen*:*' fits nothing of this experiment; platforms: native"),
+        ({"only": ("runc:*",), "skip": ("*:*",)}, "nothing of the experiment is left by --only 'runc:*' --skip '*:*'"),
+    ],
+)
+def test_a_filter_that_fits_nothing_is_one_sentence(asked: dict[str, tuple[str, ...]], complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        chosen(**asked)
+    assert complaint in str(caught.value)
+
+
+def test_the_papers_order_is_platform_after_platform_in_one_guest_each() -> None:
+    asked = sized(Selection("paper"))
+    plan = make_plan(asked)
+    got = [(trial.platform.label, trial.workload.workload, trial.block) for trial in plan.trials]
+    assert got == [(p, w, b) for p in ("native", "netns") for w in BOTH for b in range(4)]
+    assert [trial.number for trial in plan.trials] == list(range(16))
+    assert [len(sitting) for sitting in plan.sittings()] == [8, 8]
+    mixed = make_plan(sized())
+    assert mixed.sittings() == mixed.blocks()
+    boots = [estimate(Plan(1, plan.trials, order)) for order in ("paper", "randomised")]
+    assert boots[0] < boots[1], "a boot a platform, and not one a block"
+
+
+class StopAfter(SilentProgress):
+    """Ends the run the hard way after so many trials."""
+
+    def __init__(self, trials: int) -> None:
+        self.left = trials
+
+    def trial_ends(self, trial: object, record: object) -> None:
+        del trial, record
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def test_what_a_platform_stands_for_is_said_in_words() -> None:
+    entry = {"platform": "netns", "limits": ["none", "cgroup"], "stands_for": "OpenVZ 3"}
+    assert [one.stands_for for one in sized(platforms=["native", entry]).platforms] == [None, "OpenVZ 3", "OpenVZ 3"]
+    with pytest.raises(UsageError, match=r"key 'platforms\[1\].stands_for': 3 is no text; say in words"):
+        sized(platforms=["native", {"platform": "netns", "stands_for": 3}])
+
+
+def test_resume_keeps_size_filter_and_order(tmp_path: Path) -> None:
+    selection = Selection("paper", skip=("other:*",))
+    document = experiments.text(
+        platforms=[fake("model"), fake("slow", cost=2.0), fake("other")],
+        baseline="model",
+        workloads=[{"workload": "superpi", "digits": 1000}, {"workload": "forkwait", "processes": 500}],
+        sizes={"quick": {"blocks": 1}, "paper": {"blocks": 3, "order": "paper", "summary": "mean-sd"}},
+    )
+    asked = parse_experiment(document, FILE, catalogue(), selection)
+    with pytest.raises(KeyboardInterrupt):
+        measure(asked, tmp_path / "run", ["virtoll"], StopAfter(4))
+    folder = RunFolder.open(tmp_path / "run")
+    described = folder.manifest.experiment
+    assert (described["size"], described["order"], described["summary"]) == ("paper", "paper", "mean-sd")
+    assert described["selection"]["skip"] == ["other:*"]
+    again = experiment_of(folder)
+    assert (again.size, again.selection, again.blocks, again.cells) == ("paper", selection, 3, asked.cells)
+    resume(tmp_path / "run", SilentProgress())
+    folder = RunFolder.open(tmp_path / "run")
+    assert [(one.platform, one.block, one.status) for one in folder.trials()] == [
+        (platform, block, "ok") for platform in ("model", "slow") for _ in range(2) for block in range(3)
+    ]
+    assert [boot.platform for boot in folder.boots()] == ["model", "model", "slow"], "one start each, one to resume"
+
+
+def test_a_run_folder_without_a_selection_is_of_an_older_virtoll() -> None:
+    assert Selection.of_record(None) == EVERYTHING
+    kept = Selection("paper", ("a",), ("b",), ("c:*",), ("d:*", "e:*"))
+    assert Selection.of_record(json.loads(json.dumps(kept.as_record()))) == kept
+    assert kept.arguments() == ["--size", "paper", "--platform", "a", "--workload", "b", "--only", "c:*",
+                                "--skip", "d:*", "--skip", "e:*"]  # fmt: skip
+
+
+def test_the_command_line_takes_them(tmp_path: Path) -> None:
+    file = tmp_path / "sized.yaml"
+    models = [fake("model"), fake("slow", cost=2.0), fake("other")]
+    document = experiments.document(platforms=models, baseline="model", sizes=SIZES, workloads=BOTH)
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    options = ("--only", "slow:*", "--workload", "superpi")
+    planned = virtoll("plan", file, "--json", *options)
+    assert planned.returncode == 0, planned.stderr
+    plan = json.loads(planned.stdout)
+    assert (plan["size"], plan["order"], len(plan["trials"])) == ("quick", "randomised", 4)
+    assert plan["disk"]["data_bytes"] == 0
+    shown = virtoll("plan", file, "--size", "paper", "--platform", "slow").stdout
+    assert "16 trials in 4 repetitions in a row, platform after platform (order: paper)" in shown
+    assert "disk: image tiny in the cache" in shown
+    ran = virtoll("run", file, "--into", tmp_path / "run", *options)
+    assert ran.returncode == 0, ran.stderr
+    folder = RunFolder.open(tmp_path / "run")
+    assert {(one.platform, one.workload) for one in folder.trials()} == {("model", "superpi"), ("slow", "superpi")}
+    assert folder.manifest.command[-4:] == ("--workload", "superpi", "--only", "slow:*")
+    refused = virtoll("run", file, "--into", tmp_path / "none", "--platform", "xen")
+    assert refused.returncode == 2
+    assert refused.stderr == "virtoll: --platform 'xen' is not in this experiment; allowed: model, slow, other\n"
+    assert not (tmp_path / "none").exists()
