@@ -76,7 +76,8 @@ def test_connections_are_used_again_where_that_is_asked_for(live: guests.Connect
     assert each["connections_opened"] == 60
     assert kept["connections_opened"] < 60
     # Whoever generates has no address any more, so that its kernel answers nothing in other workloads.
-    load: dict[str, Any] = {"target": f"{live.bench.network.sources[0].guest_address}:8080", "path": "/file", "requests": 1}
+    target = f"{live.bench.network.sources[0].guest_address}:8080"
+    load: dict[str, Any] = {"target": target, "path": "/file", "requests": 1}
     more: dict[str, Any] = {"rate_requests_per_second": 1000, "connections": 1, "timeout_ns": 10**9, "keep_alive": True}
     assert live.bench.peer.generator.call("http-load", **load, **more)["failures"] == {"socket": 1}
 
