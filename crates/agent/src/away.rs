@@ -34,7 +34,7 @@ fn hold() -> Result<ExitCode, String> {
     let (end, children) = prepared.map_err(|cause| cause.to_string())?;
     thread::spawn(move || {
         while sys::wait(&[(children.as_fd(), false)], None).is_ok() {
-            let _ = reap(&children, None);
+            let _ = reap(&children, &[]);
         }
     });
     end.wait();

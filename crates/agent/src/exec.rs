@@ -55,24 +55,87 @@ impl Finished {
 /// # Errors
 /// As `run`.
 pub fn follow(request: &Exec, signals: &ChildSignals) -> Result<Finished, Error> {
-    let mut command = command(&request.argv)?;
-    if let Some(environment) = &request.env {
-        command.env_clear().envs(environment);
+    Started::start(request)?.follow(signals)
+}
+
+/// A process that was started and may still run; it is killed if this is dropped before its end.
+pub struct Started {
+    name: String,
+    running: Option<Running>,
+}
+
+impl Started {
+    /// Starts a process.
+    ///
+    /// # Errors
+    /// `bad-request` for an empty `argv`, `system` if it cannot be started.
+    pub fn start(request: &Exec) -> Result<Self, Error> {
+        let mut command = command(&request.argv)?;
+        if let Some(environment) = &request.env {
+            command.env_clear().envs(environment);
+        }
+        if let Some(directory) = &request.directory {
+            command.current_dir(directory);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        sys::in_group_of_its_own(&mut command);
+        let name = request.argv[0].clone();
+        let failed = |cause| Error::system(format!("exec {name}"), &cause);
+        let child = command.spawn().map_err(failed)?;
+        let running = Running::new(child, request).map_err(failed)?;
+        Ok(Self { name, running: Some(running) })
     }
-    if let Some(directory) = &request.directory {
-        command.current_dir(directory);
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.running.as_ref().map_or(0, |running| running.child.id())
     }
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    sys::in_group_of_its_own(&mut command);
-    let name = &request.argv[0];
-    let child = command.spawn().map_err(|cause| Error::system(format!("exec {name}"), &cause))?;
-    let mut running = Running::new(child, request)
-        .map_err(|cause| Error::system(format!("exec {name}"), &cause))?;
-    let ended = running
-        .follow(signals)
-        .inspect_err(|_| running.kill())
-        .map_err(|cause| Error::system(format!("exec {name}: wait"), &cause))?;
-    Ok(Finished { running, ended })
+
+    /// It has ended and was waited for by somebody else.
+    pub fn reaped(&mut self, ended: Ended) {
+        if let Some(running) = &mut self.running {
+            running.ended = Some(ended);
+        }
+    }
+
+    /// Sends its process group a signal, and gives it so long from now on.
+    pub fn end(&mut self, signal: Option<i32>, timeout_ns: u64) {
+        if let Some(running) = &mut self.running {
+            if let Some(signal) = signal.filter(|_| running.ended.is_none()) {
+                sys::kill_group(running.child.id(), signal);
+            }
+            running.deadline_ns = monotonic_ns().saturating_add(timeout_ns);
+        }
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// `system` if it cannot be waited for.
+    pub fn follow(mut self, signals: &ChildSignals) -> Result<Finished, Error> {
+        let failed =
+            |name: &str, cause: &io::Error| Error::system(format!("exec {name}: wait"), cause);
+        let Some(mut running) = self.running.take() else {
+            return Err(Error::bad_request("this process was waited for already"));
+        };
+        let ended = running
+            .follow(signals)
+            .inspect_err(|_| running.kill())
+            .map_err(|cause| failed(&self.name, &cause))?;
+        Ok(Finished { running, ended })
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(mut running) = self.running.take()
+            && running.ended.is_none()
+        {
+            running.kill();
+            // Killed a moment ago: this ends at once.
+            let _ = running.child.wait();
+        }
+    }
 }
 
 /// A command with the default search path where the environment has none.
@@ -147,6 +210,8 @@ struct Running {
     stderr: Output<std::process::ChildStderr>,
     deadline_ns: u64,
     timed_out: bool,
+    /// How it ended, where that was seen by another wait.
+    ended: Option<Ended>,
 }
 
 impl Running {
@@ -165,6 +230,7 @@ impl Running {
             written: 0,
             deadline_ns: monotonic_ns().saturating_add(request.timeout_ns),
             timed_out: false,
+            ended: None,
         })
     }
 
@@ -173,12 +239,15 @@ impl Running {
         loop {
             // Looked at before the streams are read: all that it wrote is then in them.
             signals.clear();
-            let status = self.child.try_wait()?;
+            let ended = match self.ended {
+                Some(ended) => Some(ended),
+                None => self.child.try_wait()?.map(sys::ended),
+            };
             self.stdout.take()?;
             self.stderr.take()?;
             self.feed()?;
-            if let Some(status) = status {
-                return Ok(sys::ended(status));
+            if let Some(ended) = ended {
+                return Ok(ended);
             }
             let left_ns = self.deadline_ns.saturating_sub(monotonic_ns());
             if left_ns == 0 && !self.timed_out {

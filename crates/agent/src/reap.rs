@@ -17,17 +17,17 @@ pub struct Ended {
     pub signal: Option<i32>,
 }
 
-/// Reaps every child that ended; tells how `own` ended if it is among them.
+/// Reaps every child that ended; tells how those among `own` ended.
 ///
 /// # Errors
 /// The wait's.
-pub fn reap(signals: &ChildSignals, own: Option<u32>) -> io::Result<Option<Ended>> {
+pub fn reap(signals: &ChildSignals, own: &[u32]) -> io::Result<Vec<(u32, Ended)>> {
     signals.clear();
-    let mut told = None;
+    let mut told = Vec::new();
     while let Some(pid) = sys::ended_child()? {
         let ended = sys::take_child(pid)?;
-        if Some(pid) == own {
-            told = Some(ended);
+        if own.contains(&pid) {
+            told.push((pid, ended));
         }
     }
     Ok(told)

@@ -6,15 +6,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value, json};
 use virtoll_clock::{Readings, monotonic_ns};
-use virtoll_proto::request::Traffic;
+use virtoll_proto::request::{Exec, ProgramEnd, Traffic};
 use virtoll_proto::{
     Answer, Error, ErrorKind, Event, LineTooLong, Operation, PROTOCOL, Ready, Request,
     check_version,
 };
 
 use crate::channel::Channel;
+use crate::exec::Started;
 use crate::options::Seat;
 use crate::reap::reap;
+use crate::streams::Served;
 use crate::sys::{self, ChildSignals};
 use crate::terminal::Terminal;
 use crate::timekeeper::Timekeeper;
@@ -45,6 +47,8 @@ pub struct Session {
     terminal: Option<Terminal>,
     timekeeper: Timekeeper,
     sink: Option<OpenSink>,
+    served: Option<Served>,
+    program: Option<Started>,
     started: Readings,
     ready_monotonic_ns: u64,
 }
@@ -62,6 +66,8 @@ impl Session {
             terminal: None,
             timekeeper: Timekeeper::default(),
             sink: None,
+            served: None,
+            program: None,
             started,
             ready_monotonic_ns: 0,
         })
@@ -127,11 +133,17 @@ impl Session {
     }
 
     fn reap_children(&mut self) -> io::Result<()> {
-        let own = self.terminal.as_ref().map(Terminal::pid);
-        if let Some(ended) = reap(&self.signals, own)?
-            && let Some(mut terminal) = self.terminal.take()
-        {
-            terminal.finish(&mut self.channel, ended)?;
+        let terminal = self.terminal.as_ref().map(Terminal::pid);
+        let program = self.program.as_ref().map(Started::pid);
+        let own: Vec<u32> = terminal.into_iter().chain(program).collect();
+        for (pid, ended) in reap(&self.signals, &own)? {
+            if Some(pid) == program
+                && let Some(program) = &mut self.program
+            {
+                program.reaped(ended);
+            } else if let Some(mut terminal) = self.terminal.take() {
+                terminal.finish(&mut self.channel, ended)?;
+            }
         }
         Ok(())
     }
@@ -213,6 +225,24 @@ impl Session {
                 self.take_sink()?.close();
                 Ok(json!({}))
             }
+            Operation::Serve(wanted) => {
+                // One that was left open belongs to a trial that came to nothing.
+                self.served = None;
+                let (served, answer) = Served::open(&wanted)?;
+                self.served = Some(served);
+                Ok(answer)
+            }
+            Operation::ServeFinish(wanted) => self
+                .served
+                .take()
+                .ok_or_else(|| Error::bad_request("nothing is served; send serve first"))?
+                .finish(wanted.timeout_ns),
+            Operation::ServeClose => {
+                self.served = None;
+                Ok(json!({}))
+            }
+            Operation::ProgramStart(wanted) => self.start_program(&wanted),
+            Operation::ProgramEnd(wanted) => self.end_program(&wanted),
         }
     }
 
@@ -245,6 +275,24 @@ impl Session {
 
     fn take_sink(&mut self) -> Result<OpenSink, Error> {
         self.sink.take().ok_or_else(|| Error::bad_request("no sink is open; send sink-open first"))
+    }
+
+    /// One that still runs belongs to a trial that came to nothing.
+    fn start_program(&mut self, wanted: &Exec) -> Result<Value, Error> {
+        self.program = None;
+        let program = Started::start(wanted)?;
+        let pid = program.pid();
+        self.program = Some(program);
+        Ok(json!({"pid": pid}))
+    }
+
+    fn end_program(&mut self, wanted: &ProgramEnd) -> Result<Value, Error> {
+        let mut program = self
+            .program
+            .take()
+            .ok_or_else(|| Error::bad_request("no program runs; send program-start first"))?;
+        program.end(wanted.signal, wanted.timeout_ns);
+        Ok(program.follow(&self.signals)?.answer())
     }
 
     fn terminal(&mut self) -> Result<&mut Terminal, Error> {

@@ -110,7 +110,7 @@ impl Terminal {
         sys::kill_group(self.pid, sys::HANG_UP);
         let mut deadline_ns = monotonic_ns() + HANG_UP_NS;
         loop {
-            if let Some(ended) = reap(signals, Some(self.pid))? {
+            if let Some((_, ended)) = reap(signals, &[self.pid])?.pop() {
                 return self.finish(channel, ended);
             }
             let left_ns = deadline_ns.saturating_sub(monotonic_ns());

@@ -314,3 +314,51 @@ fn orphans_are_reaped_and_own_children_are_not_stolen() {
     assert_eq!(answer(2)["ok"]["check"], "500");
     assert_eq!(bytes(&answer(5)["ok"]["stdout"]), b"none\n", "a zombie is left");
 }
+
+/// Waits until the process catches or ignores SIGTERM.
+fn await_handling(pid: &Value, line: &str) {
+    const TERMINATE: u64 = 1 << 14;
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let mask = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':'));
+        if u64::from_str_radix(mask.unwrap().trim(), 16).unwrap() & TERMINATE != 0 {
+            return;
+        }
+        assert!(std::time::Instant::now() < deadline, "{status}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_program_in_the_background_is_ended_and_says_what_it_wrote() {
+    let mut agent = Agent::start("guest");
+    let start = |script: &str| json!({"argv": ["sh", "-c", script], "timeout_ns": 0, "limit_bytes": 1 << 16});
+    let end = |signal: Option<i32>| json!({"signal": signal, "timeout_ns": 20 * SECOND_NS});
+    assert_eq!(agent.refused("program-end", end(None)).0, "bad-request");
+    agent.call(
+        "program-start",
+        start("trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.01; done"),
+    );
+    // The session goes on meanwhile, other programs too.
+    assert_eq!(exec(&mut agent, "echo other")["status"], 0);
+    let ended = agent.call("program-end", end(Some(15)));
+    assert_eq!(ended["timed_out"], false);
+    assert_eq!((&ended["status"], bytes(&ended["stdout"])), (&json!(3), b"up\nbye\n".to_vec()));
+    // One that has ended by itself, and was reaped between two requests, is told as well.
+    let pid = agent.call("program-start", start("echo done; exit 7"))["pid"].take();
+    while std::path::Path::new(&format!("/proc/{pid}")).exists() {
+        agent.call("clocks", json!({}));
+    }
+    let ended = agent.call("program-end", end(Some(15)));
+    assert_eq!((&ended["status"], bytes(&ended["stdout"])), (&json!(7), b"done\n".to_vec()));
+    // One that does not listen is killed; one that is replaced, or left, too.
+    let stubborn = start("trap '' TERM; echo $$; while :; do sleep 0.01; done");
+    let pid = agent.call("program-start", stubborn.clone())["pid"].take();
+    await_handling(&pid, "SigIgn");
+    let ended = agent.call("program-end", json!({"signal": 15, "timeout_ns": SECOND_NS / 5}));
+    assert_eq!((&ended["timed_out"], &ended["signal"]), (&json!(true), &json!(9)));
+    let first = agent.call("program-start", stubborn.clone())["pid"].take();
+    agent.call("program-start", start("exit 0"));
+    assert!(!std::path::Path::new(&format!("/proc/{first}")).exists());
+}

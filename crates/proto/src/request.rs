@@ -9,11 +9,13 @@ use serde_json::{Map, Value};
 
 use crate::reply::Error;
 pub use network::{Interface, Neighbour, Network, Route, Vlan};
+pub use serve::{End, Exchange, ProgramEnd, Serve, ServeFinish};
 pub use traffic::{
     Backend, Capture, Counters, MixPart, Sink, SinkBackend, SinkFinish, Source, SourceTold, Traffic,
 };
 
 mod network;
+mod serve;
 mod traffic;
 
 /// One request.
@@ -58,6 +60,11 @@ pub enum Operation {
     SinkClose,
     Send(Traffic),
     Counters(Counters),
+    Serve(Serve),
+    ServeFinish(ServeFinish),
+    ServeClose,
+    ProgramStart(Exec),
+    ProgramEnd(ProgramEnd),
 }
 
 /// No fields.
@@ -77,7 +84,7 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// `superpi`, `masr`, `forkwait`, `idle` or `program`.
+    /// `superpi`, `masr`, `forkwait`, `idle`, `program` or `tcp`.
     pub job: String,
     /// The job's parameters.
     #[serde(default)]
@@ -242,6 +249,11 @@ impl Operation {
             "sink-close" => read::<Nothing>(fields).map(|_| Self::SinkClose)?,
             "send" => Self::Send(read(fields)?),
             "counters" => Self::Counters(read(fields)?),
+            "serve" => Self::Serve(read(fields)?),
+            "serve-finish" => Self::ServeFinish(read(fields)?),
+            "serve-close" => read::<Nothing>(fields).map(|_| Self::ServeClose)?,
+            "program-start" => Self::ProgramStart(read(fields)?),
+            "program-end" => Self::ProgramEnd(read(fields)?),
             _ => return Err("no such operation in this protocol version".to_owned()),
         })
     }
@@ -296,6 +308,22 @@ mod tests {
         assert!(
             refusal(r#"{"id":1,"op":"sink-close","sources":[]}"#).error.message.contains("sources")
         );
+    }
+
+    #[test]
+    fn what_is_served_is_read_whole_or_refused() {
+        let told = r#"{"id":1,"op":"serve","address":"10.0.0.2","timeout_ns":5,"exchange":
+            {"kind":"stream","active":"listener","bytes":9,"message_bytes":3}}"#;
+        let exchange = Exchange::Stream { active: End::Listener, bytes: 9, message_bytes: 3 };
+        let address = Ipv4Addr::new(10, 0, 0, 2);
+        let serve = Serve { address, port: 0, cpu: None, exchange, timeout_ns: 5 };
+        let operation = Operation::Serve(serve);
+        assert_eq!(Request::parse(told.as_bytes()).unwrap(), Request { id: 1, operation });
+        for (word, other) in [("stream", "river"), ("listener", "nobody"), ("message_", "massage_")]
+        {
+            assert_eq!(refusal(&told.replace(word, other)).error.kind, ErrorKind::BadRequest);
+        }
+        assert!(refusal(r#"{"id":1,"op":"serve-close","port":1}"#).error.message.contains("port"));
     }
 
     proptest! {

@@ -6,6 +6,7 @@ mod masr;
 mod program;
 mod superpi;
 mod sys;
+mod tcp;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -50,10 +51,11 @@ pub fn parse<'a>(
         "masr" => Box::new(read::<masr::Masr>(name, parameters)?.checked()?),
         "forkwait" => Box::new(read::<forkwait::ForkWait>(name, parameters)?),
         "idle" => Box::new(read::<idle::Idle>(name, parameters)?),
+        "tcp" => Box::new(read::<tcp::Tcp>(name, parameters)?.open()?),
         "program" => Box::new(program::Program::checked(read(name, parameters)?, signals)?),
         _ => {
             return Err(Error::bad_request(format!(
-                "no job {name:?}; there are superpi, masr, forkwait, idle and program"
+                "no job {name:?}; there are superpi, masr, forkwait, idle, tcp and program"
             )));
         }
     })
