@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from virtoll.errors import GuestError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.footprint import cpu_around, read_footprint, view_of_host
 from virtoll.hops import HopReader
-from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
+from virtoll.lab.network import GuestNetwork, Network, plan_links, with_found_macs
 from virtoll.likeness import as_found, compare
 from virtoll.plan import Trial
 from virtoll.platforms.attaching import attach
@@ -28,7 +28,7 @@ from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platfor
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
 from virtoll.timekeeper import Timekeeper, await_path
-from virtoll.workloads.base import Bench
+from virtoll.workloads.base import Bench, Partner, Shaper
 
 _STARTS_PER_BLOCK = 3
 _STANDARD_MTU_BYTES = 1500
@@ -42,6 +42,11 @@ class Pinning:
     guest_cpus: tuple[int, ...]
     generator_cpu: int | None
     sink_cpu: int | None
+
+
+def _second_of(label: str) -> str:
+    """Under which a second guest's starts are counted: no label has such a letter."""
+    return f"{label}+"
 
 
 def choose_pinning(vcpus: int, allowed: tuple[int, ...] | None = None) -> Pinning:
@@ -64,7 +69,8 @@ def awake(site: Site | None) -> contextlib.AbstractContextManager[None]:
 class LiveGuest:
     """A guest that is up, with what is needed to measure it; ``boot`` is its record's id.
 
-    ``unlike`` says in what it is not the guest that was asked for: then its trials are invalid.
+    ``unlike`` says in what it is not the guest that was asked for: then its trials are invalid. ``beside`` is a second
+    guest of the same kind, for a trial that needs one: it runs when this one runs.
     """
 
     boot: str
@@ -75,6 +81,7 @@ class LiveGuest:
     wire: Ends
     site: Site | None
     unlike: tuple[str, ...] = ()
+    beside: LiveGuest | None = None
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -82,12 +89,15 @@ class LiveGuest:
 
         It must answer at both ends: frames that a dead guest did not forward are not frames that were lost.
         """
+        guests = [self.guest, *([self.beside.guest] if self.beside is not None else [])]
         with awake(self.site):
-            self.guest.resume()
-            self.guest.agent.call("clocks")
+            for guest in guests:
+                guest.resume()
+                guest.agent.call("clocks")
             yield
-            self.guest.agent.call("clocks")
-            self.guest.park()
+            for guest in guests:
+                guest.agent.call("clocks")
+                guest.park()
 
     def host_cpu(self) -> contextlib.AbstractContextManager[dict[str, Any] | None]:
         """What its processes use of the host's CPUs in the context; None where it has none here."""
@@ -104,7 +114,15 @@ class LiveGuest:
             pinning.sink_cpu,
             tags,
             self.hops,
+            programs=self.site.programs if self.site is not None else None,
+            shaper=self._shaper(),
+            partner=Partner(self.beside.guest.agent, self.beside.network) if self.beside is not None else None,
         )
+
+    def _shaper(self) -> Shaper | None:
+        """Who shapes its links: this machine's network, where they are its own."""
+        network = self.site.network if self.site is not None else None
+        return network if isinstance(network, Network) else None
 
 
 @dataclass
@@ -124,6 +142,7 @@ class Fleet:
     progress: Progress
     boots: Counter[tuple[str, int]]
     _live: dict[str, LiveGuest] = field(default_factory=dict)
+    _beside: dict[str, LiveGuest] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
     _absent: dict[str, str] = field(default_factory=dict)
 
@@ -141,18 +160,35 @@ class Fleet:
             for label, live in self._live.items() if kind is None else ():
                 self._append_footprint(live.guest, live.boot, label, "after-work", live.site)
         finally:
-            for live in self._live.values():
+            for live in (*self._live.values(), *self._beside.values()):
                 self._end(live.guest, live.site)
             self._live.clear()
+            self._beside.clear()
 
-    def guest(self, label: str) -> LiveGuest | None:
-        """The platform's guest, started anew when the last one was lost.
+    def guest(self, label: str, *, beside: bool = False) -> LiveGuest | None:
+        """The platform's guest, started anew when the last one was lost; with a second one ``beside`` it if asked for.
 
-        None when it cannot be had (``why_absent``).
+        None when it, or the second one, cannot be had (``why_absent``).
         """
+        choice = next(trial.platform for trial in self.block if trial.platform.label == label)
         if label not in self._live and self._starts.get(label, 0) < _STARTS_PER_BLOCK:
-            self._start(next(trial.platform for trial in self.block if trial.platform.label == label))
-        return self._live.get(label)
+            self._start(choice)
+        live = self._live.get(label)
+        if live is None or not beside:
+            return live if live is None else replace(live, beside=None)
+        second = self._second(choice)
+        return None if second is None else replace(live, beside=second, unlike=(*live.unlike, *second.unlike))
+
+    def _second(self, choice: PlatformChoice) -> LiveGuest | None:
+        """A second guest of a platform, started at its first use in the block; counted and recorded as a boot."""
+        key = _second_of(choice.label)
+        if self.platforms[choice.platform].family == "native":
+            self._absent[choice.label] = "two guests of it are one host, whose traffic with itself reaches no link"
+        elif choice.parameters.found:
+            self._absent[choice.label] = "its guest was found and not made, and there is no second one"
+        elif choice.label not in self._beside and self._starts.get(key, 0) < _STARTS_PER_BLOCK:
+            self._start(choice, beside=True)
+        return self._beside.get(choice.label)
 
     def why_absent(self, label: str) -> str:
         """Why ``guest`` gave None, in one sentence."""
@@ -160,13 +196,14 @@ class Fleet:
 
     def lose(self, label: str, error: GuestError, folder_name: str) -> list[str]:
         """A guest failed in a trial: keep its evidence, end it; returns the evidence's paths in the run folder."""
-        live = self._live.pop(label, None)
         self._absent[label] = f"its guest was lost and not started again: {error}"
-        if live is None:
-            return []
-        with awake(live.site):
-            paths = self._keep(folder_name, live.guest.evidence())
-            self._end(live.guest, live.site)
+        paths: list[str] = []
+        for held, folder in ((self._live, folder_name), (self._beside, f"{folder_name}-second")):
+            live = held.pop(label, None)
+            if live is not None:
+                with awake(live.site):
+                    paths += self._keep(folder, live.guest.evidence())
+                    self._end(live.guest, live.site)
         return paths
 
     def _end(self, guest: Guest, site: Site | None) -> None:
@@ -177,7 +214,7 @@ class Fleet:
         except (GuestError, OSError) as error:
             self.progress.message(f"the end of a guest: {error}")
 
-    def _start(self, choice: PlatformChoice) -> None:
+    def _start(self, choice: PlatformChoice, *, beside: bool = False) -> None:
         """Start one guest on its host; a host that cannot be had is the guest's failure."""
         try:
             site = self.site_of(choice)
@@ -185,17 +222,21 @@ class Fleet:
             self._absent[choice.label] = f"its host cannot be had: {error}"
             return
         with awake(site):
-            self._start_at(choice, site)
+            self._start_at(choice, site, beside=beside)
 
-    def _start_at(self, choice: PlatformChoice, site: Site | None) -> None:
-        """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised."""
+    def _start_at(self, choice: PlatformChoice, site: Site | None, *, beside: bool) -> None:
+        """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised.
+
+        What a second guest holds of the host's memory is not read: it shares some with the first.
+        """
         number = self.block[0].block
         self.boots[choice.label, number] += 1
         attempt = self.boots[choice.label, number]
-        self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
+        key = _second_of(choice.label) if beside else choice.label
+        self._starts[key] = self._starts.get(key, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
-        request = self._request(choice, boot, site)
+        request = self._request(choice, boot, site, beside=beside)
         guest: Guest | None = None
         record: dict[str, Any] = {
             "boot": boot, "platform": choice.label, "block": number, "attempt": attempt, "status": "ok", "reason": None,
@@ -224,15 +265,17 @@ class Fleet:
                 record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
             timekeeper, hops = self._connect(guest, network, site)
             unlike = self._examine(guest, request, record, found=choice.parameters.found)
-            self._append_footprint(guest, boot, choice.label, "idle", site)
+            if not beside:
+                self._append_footprint(guest, boot, choice.label, "idle", site)
             guest.park()
-            self._live[choice.label] = LiveGuest(
+            (self._beside if beside else self._live)[choice.label] = LiveGuest(
                 boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike
             )
         except GuestError as error:
             found = error.evidence if isinstance(error, GuestStartError) else guest.evidence() if guest else {}
             record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
-            self._absent[choice.label] = f"its guest could not be started: {error}"
+            which = "a second guest beside it" if beside else "its guest"
+            self._absent[choice.label] = f"{which} could not be started: {error}"
             if guest is not None:
                 self._end(guest, site)
         self.folder.append_boot(record)
@@ -264,8 +307,9 @@ class Fleet:
                 {"boot": boot, "platform": label, "block": self.block[0].block, "when": when, **found}
             )
 
-    def _request(self, choice: PlatformChoice, boot: str, site: Site | None) -> GuestRequest:
+    def _request(self, choice: PlatformChoice, boot: str, site: Site | None, *, beside: bool) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
+        index += len(self.experiment.platforms) if beside else 0
         mtu = max([_STANDARD_MTU_BYTES, *self._frame_parameters("mtu_bytes")])
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")

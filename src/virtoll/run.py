@@ -145,7 +145,9 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
     live: LiveGuest | None = None
     host_cpu: dict[str, Any] | None = None
     try:
-        live = fleet.guest(trial.platform.label)
+        workload = WORKLOADS[trial.workload.workload]
+        needs = workload.needs(trial.workload.parameters)
+        live = fleet.guest(trial.platform.label, beside=needs.second_guest)
         if live is None:
             status, reason = "skipped", fleet.why_absent(trial.platform.label)
             ground.refuse_dead_peer(GuestError(reason))
@@ -153,7 +155,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
             with live.running(), live.host_cpu() as host_cpu:
                 bench = live.bench(ground.pinning, ground.tags)
                 try:
-                    outcome = WORKLOADS[trial.workload.workload].measure(bench, trial.workload.parameters)
+                    outcome = workload.measure(bench, trial.workload.parameters)
                 except AgentError as error:
                     if error.kind != "unsupported":
                         raise

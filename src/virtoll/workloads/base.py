@@ -8,6 +8,7 @@ store.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Protocol
@@ -15,7 +16,8 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 from virtoll.agent import Caller, Ends
 from virtoll.experiment import Parameters
 from virtoll.hops import HopReader
-from virtoll.lab.network import GuestNetwork
+from virtoll.lab.network import GuestNetwork, Link
+from virtoll.lab.shaping import Shape
 from virtoll.timekeeper import Timekeeper
 
 
@@ -24,7 +26,8 @@ class Metric:
     """One value of a workload: ``source`` says where the run folder holds it.
 
     ``marks``: the duration by the outside clock; ``points``: a rate; ``figures``: the number of this name in the
-    result's figures, read from what the guest said of itself, by its own clock where it is a time.
+    result's figures, read from what the guest said of itself, by its own clock where it is a time; a workload whose
+    figures are by another clock says so.
     """
 
     name: str
@@ -44,13 +47,14 @@ class Needs:
     """What a guest must have for a workload: without it the trial is skipped, with the reason.
 
     ``memory_bytes``: of the guest's, all in all; ``data_bytes``: room in the data directory, on a disk; ``features``:
-    names of ``FEATURES``.
+    names of ``FEATURES``. ``second_guest``: another guest of the same kind runs beside it.
     """
 
     memory_bytes: int = 0
     vcpus: int = 1
     data_bytes: int = 0
     features: frozenset[str] = frozenset()
+    second_guest: bool = False
 
 
 # What some platforms lack and some workloads need, in words for the reason of a skipped trial.
@@ -73,9 +77,30 @@ class DataDirectory:
     reach: str = "the guest's memory"
 
 
+class Shaper(Protocol):
+    """Makes a link slower, longer or lossy: ``virtoll.lab.network.Network``."""
+
+    def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
+        """The link so within the context; yields what shapes it, None where nothing is asked for."""
+        ...
+
+
+@dataclass(frozen=True)
+class Partner:
+    """A second guest of the same kind, beside the one that is measured: its agent and its links."""
+
+    agent: Caller
+    network: GuestNetwork
+
+
 @dataclass(frozen=True)
 class Bench:
-    """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned."""
+    """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned.
+
+    ``programs``: an agent in the peer's network namespace on the root of the guests' image, for what runs there; None
+    where the peer is on another host, or the image holds no programs. ``shaper``: None where links are not the lab's.
+    ``partner``: a second guest, where the workload's ``Needs`` asked for one.
+    """
 
     guest: Caller
     peer: Ends
@@ -86,6 +111,9 @@ class Bench:
     tags: Iterator[int]
     hops: HopReader
     data: DataDirectory = DataDirectory()
+    programs: Caller | None = None
+    shaper: Shaper | None = None
+    partner: Partner | None = None
 
     def next_tag(self) -> int:
         """A 16-bit number that tells this traffic trial's frames from any earlier one's."""

@@ -10,18 +10,24 @@ Main types: ``Said`` (what a program wrote), ``ProgramWorkload`` (the shape of s
 from __future__ import annotations
 
 import base64
+import contextlib
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from virtoll.agent import Answer, Caller
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
+from virtoll.timekeeper import TimedJob
 from virtoll.workloads.base import DURATION, Bench, Image, Measurement, Metric, Needs
 
 _HOME = "/tmp"  # noqa: S108 - in the guest, where nobody else is
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": _HOME, "LC_ALL": "C"}
 _LIMIT_BYTES = 64 * 1024
 _ANSWER_SECONDS = 15.0
+_LISTEN_SECONDS = 30.0
+_KILL = 9
 
 
 @dataclass(frozen=True)
@@ -102,20 +108,23 @@ class ProgramWorkload:
         return 60.0 + 1000.0 * self.native_seconds(parameters)
 
 
-def run(guest: Caller, argv: list[str], seconds: float = 60.0) -> str:
+def run(
+    guest: Caller, argv: list[str], seconds: float = 60.0, *, stdin: str = "", ok: tuple[int, ...] = (0,)
+) -> str:  # fmt: skip
     """Run a program of the guest, untimed; returns its output. ``GuestError`` where it does not end well."""
-    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **_request(argv, seconds))
+    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **_request(argv, seconds, stdin))
     said = _said(answer)
     if answer["timed_out"]:
         raise GuestError(f"{argv[0]} did not end within {seconds:g} s in the guest")
-    if said.status != 0:
+    if said.status not in ok:
         raise GuestError(f"{argv[0]} {_ending(said)} in the guest")
     return said.output
 
 
-def _request(argv: list[str], seconds: float) -> dict[str, Any]:
+def _request(argv: list[str], seconds: float, stdin: str = "") -> dict[str, Any]:
+    given = base64.b64encode(stdin.encode()).decode() if stdin else None
     return {
-        "argv": argv, "env": _ENVIRONMENT, "directory": _HOME, "stdin": None,
+        "argv": argv, "env": _ENVIRONMENT, "directory": _HOME, "stdin": given,
         "timeout_ns": int(seconds * 1e9), "limit_bytes": _LIMIT_BYTES,
     }  # fmt: skip
 
@@ -129,3 +138,68 @@ def _ending(said: Said) -> str:
     lines = [line.strip() for line in (said.complaints or said.output).splitlines() if line.strip()]
     how = "was ended by a signal" if said.status is None else f"failed with exit code {said.status}"
     return f"{how}: {lines[-1][:200]}" if lines else how
+
+
+def time_program(bench: Bench, argv: list[str], seconds: float) -> tuple[TimedJob, Said, str | None]:
+    """Run a program of the guest between two marks; what it wrote, and why it did not end well, or None."""
+    timed = bench.timekeeper.time_job("program", _request(argv, seconds), seconds + _ANSWER_SECONDS)
+    said = _said(timed.result)
+    if timed.result["timed_out"]:
+        return timed, said, f"{argv[0]} did not end within {seconds:g} s"
+    return timed, said, None if said.status == 0 else f"{argv[0]} {_ending(said)}"
+
+
+@contextlib.contextmanager
+def serving(agent: Caller, argv: list[str], port: Port, seconds: float) -> Iterator[Callable[[], Said]]:
+    """A program in the background beside ``agent``, which listens at ``port`` when the context begins.
+
+    Yields a function that waits for its end, or ends it by SIGTERM after ``seconds``, and says what it wrote. What is
+    left of it is killed when the context ends.
+    """
+    agent.call("program-start", **_request(argv, seconds))
+    left = True
+
+    def end(signal: int | None = None) -> Said:
+        nonlocal left
+        left = False
+        answer = agent.call(
+            "program-end", deadline_seconds=seconds + _ANSWER_SECONDS, signal=signal, timeout_ns=int(seconds * 1e9)
+        )
+        return _said(answer)
+
+    try:
+        _await_port(agent, argv[0], port, end)
+        yield end
+    finally:
+        if left:
+            with contextlib.suppress(GuestError):
+                agent.call("program-end", deadline_seconds=_ANSWER_SECONDS, signal=_KILL, timeout_ns=0)
+
+
+def _await_port(agent: Caller, program: str, port: Port, end: Callable[[int], Said]) -> None:
+    """Wait until somebody listens: the kernel tells of no such event."""
+    deadline = time.monotonic() + _LISTEN_SECONDS
+    while not port.taken(run(agent, ["cat", f"/proc/net/{port.protocol}"])):
+        if time.monotonic() > deadline:
+            said = end(_KILL)
+            raise GuestError(
+                f"{program} does not listen at {port.protocol} port {port.number} after {_LISTEN_SECONDS:g} s: "
+                f"{(said.complaints or said.output).strip()[-200:] or 'nothing'}"
+            )
+        time.sleep(0.005)
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of ``tcp`` or ``udp``."""
+
+    protocol: str
+    number: int
+
+    def taken(self, table: str) -> bool:
+        """Whether somebody listens at it, from the kernel's table (/proc/net/tcp, /proc/net/udp)."""
+        waiting = {"tcp": "0A", "udp": "07"}[self.protocol]
+        rows = [line.split() for line in table.splitlines()[1:]]
+        return any(
+            len(row) > 3 and row[1].endswith(f":{self.number:04X}") and row[3] == waiting for row in rows
+        )  # fmt: skip
