@@ -319,8 +319,10 @@ class Fleet:
         if site and site.network:
             network = site.network.reach(network)
         cpus = () if choice.parameters.found else self.pinning.guest_cpus
+        # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
+        name = f"second-{boot}" if beside else boot
         return GuestRequest(
-            boot, self.experiment.vcpus, self.experiment.memory_bytes,
+            name, self.experiment.vcpus, self.experiment.memory_bytes,
             site.pinned(self.experiment.vcpus, cpus) if site else cpus, network,
             cpu_quota=self.experiment.cpu_quota,
         )  # fmt: skip
