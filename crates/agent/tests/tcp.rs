@@ -21,9 +21,9 @@ fn guest_and_peer() -> (Agent, Agent) {
         }]})
     };
     let (one, other) = (("10.99.0.1", "02:00:00:00:00:01"), ("10.99.0.2", "02:00:00:00:00:02"));
-    guest.ip("link set tx up"); // each end waits for a carrier
-    peer.call("network", end(one.1, one.0, other.0, other.1));
+    peer.ip("link set t0 up"); // each end waits for a carrier
     guest.call("network", end(other.1, other.0, one.0, one.1));
+    peer.call("network", end(one.1, one.0, other.0, other.1));
     (guest, peer)
 }
 
