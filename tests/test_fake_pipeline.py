@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from tests.support import experiments
 from tests.support.experiments import fake
 
 from virtoll import jsonlines
-from virtoll.errors import StorageError, UsageError
+from virtoll.errors import GuestError, StorageError, UsageError
 from virtoll.experiment import find_experiment, load_experiment
-from virtoll.plan import Trial
+from virtoll.fleet import Fleet, Pinning
+from virtoll.plan import Trial, make_plan
+from virtoll.platforms import PLATFORMS
 from virtoll.progress import SilentProgress
 from virtoll.report.build import load
 from virtoll.report.headline import headline_rows
@@ -80,6 +83,45 @@ def test_a_guest_without_vlans_skips_those_trials_alone(tmp_path: Path) -> None:
     assert sorted(boot.platform for boot in folder.boots()) == ["model", "plain"]
     labels = {task.size for task in analyse(load(folder.path)).tasks}
     assert any("IPv6" in label and "VLAN 5" in label for label in labels), labels
+
+
+def test_a_second_guest_is_started_for_the_trials_that_need_one(tmp_path: Path) -> None:
+    """It is a boot of its own with links of its own; a model has no network, and its trials are skipped with that."""
+    folder = run(
+        tmp_path / "run",
+        platforms=[fake("model")],
+        workloads=[
+            {"workload": "tcp-stream", "between": ["peer", "guests"]},
+            {"workload": "tcp-request-response", "between": "guests"},
+        ],
+    )
+    assert {(trial.status, trial.reason) for trial in folder.trials()} == {
+        ("skipped", "the fake peer's model has no 'serve'"),
+        ("skipped", "the fake platform's model has no 'serve'"),
+    }
+    assert [boot.boot for boot in folder.boots()] == ["model/0", "model/0/2", "model/1", "model/1/2"]
+    links = [boot.requested["interface_macs"] for boot in folder.boots() if boot.requested is not None]
+    assert len({mac for macs in links[:2] for mac in macs}) == 6
+
+
+def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
+    workloads = [{"workload": "tcp-stream", "between": "guests"}]
+    folder = run(tmp_path / "run", platforms=[fake("model")], workloads=workloads, blocks=1)
+    experiment = experiments.parsed(baseline="model", platforms=[fake("model")], workloads=workloads, blocks=1)
+    (block,) = make_plan(experiment).blocks()
+    pinning, boots = Pinning((), None, None), Counter[tuple[str, int]]()
+    with Fleet(experiment, block, folder, lambda _: None, pinning, PLATFORMS, SilentProgress(), boots) as fleet:
+        first = fleet.guests("model", 2)
+        assert len(first) == 2
+        assert boots["model", 0] == 2
+        assert fleet.guests("model", 1) == first[:1]
+        assert fleet.guests("model", 2) == first
+        evidence = fleet.lose("model", GuestError("died"), "trial-9")
+        assert evidence == ["evidence/trial-9/console.txt", "evidence/trial-9-beside-1/console.txt"]
+        anew = fleet.guests("model", 2)
+        assert len(anew) == 2
+        assert not {id(one.guest) for one in anew} & {id(one.guest) for one in first}
+        assert boots["model", 0] == 4
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.footprint import cpu_around, read_footprint, view_of_host
 from virtoll.hops import HopReader
 from virtoll.lab.data import DataRoom
-from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
+from virtoll.lab.network import GuestNetwork, Network, plan_links, with_found_macs
 from virtoll.likeness import as_found, compare
 from virtoll.plan import Trial
 from virtoll.platforms.attaching import attach
@@ -32,7 +32,7 @@ from virtoll.progress import Progress
 from virtoll.samples import RunFolder
 from virtoll.timekeeper import Timekeeper, await_path
 from virtoll.workloads import WORKLOADS
-from virtoll.workloads.base import Bench, DataDirectory, Needs
+from virtoll.workloads.base import Bench, DataDirectory, Needs, Shaper
 
 _STARTS_PER_BLOCK = 3
 _STANDARD_MTU_BYTES = 1500
@@ -116,8 +116,15 @@ class LiveGuest:
             self.hops,
             self._directory,
             beside=beside,
+            programs=self.site.programs if self.site is not None else None,
+            shaper=self._shaper(),
         )
         return bench if self.data is None else replace(bench, data_state=self.data.state)
+
+    def _shaper(self) -> Shaper | None:
+        """Who shapes its links: this machine's network, where they are its own."""
+        network = self.site.network if self.site is not None else None
+        return network if isinstance(network, Network) else None
 
 
 @contextlib.contextmanager
@@ -371,8 +378,10 @@ class Fleet:
         if site and site.network:
             network = site.network.reach(network)
         cpus = () if choice.parameters.found else self.pinning.guest_cpus
+        # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
+        name = boot if place == 0 else f"beside-{boot}"
         return GuestRequest(
-            boot, self.experiment.vcpus, self.experiment.memory_bytes,
+            name, self.experiment.vcpus, self.experiment.memory_bytes,
             site.pinned(self.experiment.vcpus, cpus) if site else cpus, network,
             cpu_quota=self.experiment.cpu_quota, data=room,
         )  # fmt: skip

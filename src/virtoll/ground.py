@@ -19,7 +19,7 @@ from virtoll.farpeer import far_peer
 from virtoll.fleet import Pinning
 from virtoll.image import prepare_image
 from virtoll.lab.inside import this_lab
-from virtoll.peer import lab_agent, network_peer
+from virtoll.peer import lab_agent, network_peer, peer_programs
 from virtoll.platforms.base import Site
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
@@ -92,7 +92,10 @@ def open_ground(
         far_peer(testbed, network) as far,
         contextlib.ExitStack() as stack,
     ):
-        ground.site = Site(lab, site.image, peer, network, counters, far)
+        programs = None
+        if image == "full" and far is None:
+            programs = stack.enter_context(peer_programs(site, network, pinning.generator_cpu))
+        ground.site = Site(lab, site.image, peer, network, counters, far, programs=programs)
         ground.sites = Sites(ground.site, lab, network, testbed, stack)
         yield ground
 

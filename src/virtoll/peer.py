@@ -16,6 +16,7 @@ from virtoll.errors import GuestError
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network
 from virtoll.platforms.base import Site, connect_stdio
+from virtoll.platforms.native import confined
 
 _READY_SECONDS = 10.0
 
@@ -35,6 +36,35 @@ def network_peer(site: Site) -> Iterator[tuple[AgentClient, Network]]:
         if network is not None:
             network.close()
         peer.close()
+        end_process(process)
+
+
+@contextlib.contextmanager
+def peer_programs(site: Site, network: Network, cpu: int | None) -> Iterator[AgentClient]:
+    """An agent in the peer's network namespace, on the image's root: what it starts are the guests' programs.
+
+    ``cpu``: where it and they run; None: anywhere.
+    """
+    enter = [
+        "nsenter",
+        f"--net=/proc/{network.peer_pid}/ns/net",
+        "--",
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+    ]
+    command = [*enter, "--", *confined(site, "host")]
+    process = site.lab.spawn(
+        command, "programs of the peer", cpus=() if cpu is None else (cpu,), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    agent = connect_stdio(process, "the agent for programs of the peer")
+    try:
+        agent.wait_ready(_READY_SECONDS)
+        yield agent
+    finally:
+        agent.close()
         end_process(process)
 
 

@@ -21,6 +21,7 @@ mod path_delay;
 mod processors;
 mod reap;
 mod session;
+mod streams;
 mod sys;
 mod terminal;
 mod timekeeper;

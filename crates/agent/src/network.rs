@@ -46,7 +46,13 @@ pub fn apply(wanted: &Network) -> Result<Value, Error> {
     }
     for ((destination, prefix), gateway) in routes {
         netlink.set_route(destination, prefix, gateway).map_err(|cause| {
-            Error::system(format!("route {destination}/{prefix} via {gateway}"), &cause)
+            let what = format!("route {destination}/{prefix} via {gateway}");
+            match cause.raw_os_error() {
+                Some(libc::EOPNOTSUPP) => {
+                    Error::unsupported(format!("its kernel takes no routes ({what}: {cause})"))
+                }
+                _ => Error::system(what, &cause),
+            }
         })?;
     }
     if let Some(on) = wanted.ip_forward {
@@ -133,6 +139,9 @@ impl<'a> Wanted<'a> {
         }
         if let Some(mtu) = self.request.mtu.filter(|mtu| *mtu != link.mtu) {
             netlink.set_mtu(link.index, mtu).map_err(step("mtu"))?;
+        }
+        if self.request.without_address {
+            netlink.remove_addresses(link.index).map_err(step("taking the addresses"))?;
         }
         self.addresses.prepare(netlink, link.index, &link.name)?;
         netlink.set_up(link.index, true).map_err(step("switching on"))?;

@@ -16,6 +16,7 @@ use crate::background::Background;
 use crate::channel::Channel;
 use crate::options::Seat;
 use crate::reap::reap;
+use crate::streams::Served;
 use crate::sys::{self, ChildSignals};
 use crate::terminal::Terminal;
 use crate::timekeeper::Timekeeper;
@@ -47,6 +48,7 @@ pub struct Session {
     timekeeper: Timekeeper,
     sink: Option<OpenSink>,
     background: Background,
+    served: Option<Served>,
     started: Readings,
     ready_monotonic_ns: u64,
 }
@@ -65,6 +67,7 @@ impl Session {
             timekeeper: Timekeeper::default(),
             sink: None,
             background: Background::default(),
+            served: None,
             started,
             ready_monotonic_ns: 0,
         })
@@ -219,6 +222,22 @@ impl Session {
             Operation::SinkFinish(told) => self.take_sink()?.finish(&told),
             Operation::SinkClose => {
                 self.take_sink()?.close();
+                Ok(json!({}))
+            }
+            Operation::Serve(wanted) => {
+                // One that was left open belongs to a trial that came to nothing.
+                self.served = None;
+                let (served, answer) = Served::open(&wanted)?;
+                self.served = Some(served);
+                Ok(answer)
+            }
+            Operation::ServeFinish(wanted) => self
+                .served
+                .take()
+                .ok_or_else(|| Error::bad_request("nothing is served; send serve first"))?
+                .finish(wanted.timeout_ns),
+            Operation::ServeClose => {
+                self.served = None;
                 Ok(json!({}))
             }
         }

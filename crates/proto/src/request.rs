@@ -11,6 +11,7 @@ use crate::reply::Error;
 pub use background::{End, Spawn};
 pub use http::HttpLoad;
 pub use network::{Interface, Neighbour, Network, Route, Vlan};
+pub use serve::{Exchange, Serve, ServeFinish, Side};
 pub use traffic::{
     Backend, Capture, Counters, Destinations, MixPart, Sink, SinkBackend, SinkFinish, Source,
     SourceTold, Traffic,
@@ -19,6 +20,7 @@ pub use traffic::{
 mod background;
 mod http;
 mod network;
+mod serve;
 mod traffic;
 
 /// One request.
@@ -67,6 +69,9 @@ pub enum Operation {
     Counters(Counters),
     Data(Data),
     HttpLoad(HttpLoad),
+    Serve(Serve),
+    ServeFinish(ServeFinish),
+    ServeClose,
 }
 
 /// No fields.
@@ -86,7 +91,7 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// `superpi`, `masr`, `stream`, `zfg`, `forkwait`, `kernel`, `context-switch`, `idle`, `program` or `routing-table`.
+    /// `superpi`, `masr`, `stream`, `zfg`, `forkwait`, `kernel`, `context-switch`, `idle`, `tcp`, `program` or `routing-table`.
     pub job: String,
     /// The job's parameters.
     #[serde(default)]
@@ -269,6 +274,9 @@ impl Operation {
             "counters" => Self::Counters(read(fields)?),
             "data" => Self::Data(read(fields)?),
             "http-load" => Self::HttpLoad(read(fields)?),
+            "serve" => Self::Serve(read(fields)?),
+            "serve-finish" => Self::ServeFinish(read(fields)?),
+            "serve-close" => read::<Nothing>(fields).map(|_| Self::ServeClose)?,
             _ => return Err("no such operation in this protocol version".to_owned()),
         })
     }
@@ -323,6 +331,22 @@ mod tests {
         assert!(
             refusal(r#"{"id":1,"op":"sink-close","sources":[]}"#).error.message.contains("sources")
         );
+    }
+
+    #[test]
+    fn what_is_served_is_read_whole_or_refused() {
+        let told = r#"{"id":1,"op":"serve","address":"10.0.0.2","timeout_ns":5,"exchange":
+            {"kind":"stream","active":"listener","bytes":9,"message_bytes":3}}"#;
+        let exchange = Exchange::Stream { active: Side::Listener, bytes: 9, message_bytes: 3 };
+        let address = Ipv4Addr::new(10, 0, 0, 2);
+        let serve = Serve { address, port: 0, cpu: None, exchange, timeout_ns: 5 };
+        let operation = Operation::Serve(serve);
+        assert_eq!(Request::parse(told.as_bytes()).unwrap(), Request { id: 1, operation });
+        for (word, other) in [("stream", "river"), ("listener", "nobody"), ("message_", "massage_")]
+        {
+            assert_eq!(refusal(&told.replace(word, other)).error.kind, ErrorKind::BadRequest);
+        }
+        assert!(refusal(r#"{"id":1,"op":"serve-close","port":1}"#).error.message.contains("port"));
     }
 
     proptest! {

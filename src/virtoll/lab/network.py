@@ -21,9 +21,10 @@ from dataclasses import dataclass, replace
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from virtoll.errors import GuestError, LabError
+from virtoll.errors import AgentError, GuestError, LabError
 from virtoll.lab.attachments import Attachment, Attachments, Port, Router, Way
 from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
+from virtoll.lab.shaping import Shape, shaped
 
 MAXIMUM_SOURCES = 3
 _MAXIMUM_GUESTS = 190
@@ -222,6 +223,11 @@ class Network:
         self._attachments = Attachments(self._interfaces, peer_pid, routers)
         self._peer_pid = peer_pid
 
+    @property
+    def peer_pid(self) -> int:
+        """A process in the peer's namespace."""
+        return self._peer_pid
+
     def close(self) -> None:
         """End the routers and close the netlink socket; other interfaces stay until their namespace ends."""
         for way in self._attachments.ways.values():
@@ -268,6 +274,21 @@ class Network:
         """By link's name, the lab's interfaces on it; nothing for links that have none."""
         made = self._attachments.ways
         return {link.name: made[link.port_interface] for link in network.links if link.port_interface in made}
+
+    def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
+        """The link with this rate, delay and loss in each direction, within the context; yields what shapes it.
+
+        ``AgentError`` (``unsupported``) where the kernel, or the way the link is attached, does not let it be.
+        """
+        way = self._attachments.ways.get(link.port_interface, Way(link.lab_interface))
+        if not shape.plain and (link.trunk is not None or link.attachment == "passthrough"):
+            raise AgentError(
+                "unsupported",
+                f"link {link.name} has no end in the lab that could be shaped (a real NIC, or passthrough); "
+                "leave the parameters link_... out",
+            )
+        lab = way.router.pid if way.router is not None else os.getpid()
+        return shaped(((self._peer_pid, link.peer_interface), (lab, link.lab_interface)), shape)
 
     def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
         """A veth pair inside the peer's namespace: generator and sink with nothing between."""

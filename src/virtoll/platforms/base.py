@@ -279,7 +279,8 @@ class Site:
 
     ``counters`` is an agent in the host's own namespace; ``far`` generator and sink on another host, None without.
     ``cpus``: those of a host that is not this machine, on which guests are pinned; None: as the run pins them here.
-    ``sleeper``: a host that is stopped while nothing is done on it.
+    ``sleeper``: a host that is stopped while nothing is done on it. ``programs``: an agent in the peer's network
+    namespace on the root of the image, that starts the image's programs there; None where the image has none.
     """
 
     lab: GuestHost
@@ -290,6 +291,7 @@ class Site:
     far: FarPeer | None = None
     cpus: tuple[int, ...] | None = None
     sleeper: Sleeper | None = None
+    programs: Caller | None = None
     _awake: int = 0
 
     @contextlib.contextmanager

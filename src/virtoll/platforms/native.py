@@ -8,6 +8,7 @@ namespace.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import ClassVar
 
 from virtoll.experiment import Parameters
@@ -33,6 +34,9 @@ class Native:
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
     data_by: ClassVar[DataBy] = "folder"
+    lacks: ClassVar[Mapping[str, str]] = {
+        "network-stack": "two guests of it are one host, whose traffic with itself reaches no link",
+    }
 
     def __init__(self, parameters: Parameters) -> None:
         """Nothing to choose."""
@@ -70,10 +74,10 @@ class NativeAgain(Native):
     control_of: ClassVar[str | None] = "native"
 
 
-def confined(site: Site, seat: str, request: GuestRequest) -> list[str]:
-    """The agent of the image behind ``confine``: same files as in every other guest."""
+def confined(site: Site, seat: str, request: GuestRequest | None = None) -> list[str]:
+    """The agent of the image behind ``confine``: same files as in every other guest; without a request no guest's."""
     agent = ["/init", "--seat", seat, "--channel", "stdio"]
-    folder = request.data_folder
+    folder = request.data_folder if request is not None else None
     data = [f"--mount={folder}={DATA_PATH}"] if folder is not None else []
     return [sys.executable, "-m", "virtoll.lab.confine", *data, str(site.image.root), *agent]
 

@@ -12,22 +12,25 @@ from virtoll.workloads.dd import Dd
 from virtoll.workloads.fio import Fio
 from virtoll.workloads.forkwait import ForkWait
 from virtoll.workloads.forward import Forward
+from virtoll.workloads.iperf import IperfUdp
 from virtoll.workloads.kernel import KernelOperations
 from virtoll.workloads.kernel_compile import KernelCompile
 from virtoll.workloads.mariadb_oltp import MariadbOltp
 from virtoll.workloads.masr import Masr
 from virtoll.workloads.nginx import Nginx
 from virtoll.workloads.nginx_httperf import NginxHttperf
+from virtoll.workloads.rsync import RsyncFile, RsyncTree
 from virtoll.workloads.stream import Stream
 from virtoll.workloads.superpi import SuperPi
 from virtoll.workloads.sysbench_cpu import SysbenchCpu
+from virtoll.workloads.tcp import TcpRequestResponse, TcpStream
 from virtoll.workloads.transmitters import Transmitters
 from virtoll.workloads.virtual_routers import VirtualRouters
 from virtoll.workloads.zfg import Zfg
 
 _ALL: tuple[Workload, ...] = (
     Forward(), VirtualRouters(), Transmitters(), SuperPi(), Bzip2(), SysbenchCpu(), Masr(), Stream(), ForkWait(),
-    KernelOperations(), ContextSwitch(), Bonnie(), Zfg(), Dd(), Dbench(), Fio(), KernelCompile(), MariadbOltp(),
-    Nginx(), NginxHttperf(),
+    KernelOperations(), ContextSwitch(), Bonnie(), Zfg(), Dd(), Dbench(), Fio(), TcpStream(), TcpRequestResponse(),
+    IperfUdp(), RsyncTree(), RsyncFile(), KernelCompile(), MariadbOltp(), Nginx(), NginxHttperf(),
 )  # fmt: skip
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

@@ -8,6 +8,7 @@ store.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Protocol
@@ -15,7 +16,8 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 from virtoll.agent import Caller, Ends
 from virtoll.experiment import Parameters
 from virtoll.hops import HopReader
-from virtoll.lab.network import GuestNetwork
+from virtoll.lab.network import GuestNetwork, Link
+from virtoll.lab.shaping import Shape
 from virtoll.timekeeper import Timekeeper
 
 
@@ -24,7 +26,8 @@ class Metric:
     """One value of a workload: ``source`` says where the run folder holds it.
 
     ``marks``: the duration by the outside clock; ``points``: a rate; ``figures``: the number of this name in the
-    result's figures, read from what the guest said of itself, by its own clock where it is a time.
+    result's figures, read from what the guest said of itself, by its own clock where it is a time; a workload whose
+    figures are by another clock says so.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Needs:
 FEATURES: Final[dict[str, str]] = {
     "io-uring": "asynchronous input and output by io_uring",
     "direct-io": "files opened with O_DIRECT, past the guest's page cache",
+    "network-stack": "a network stack of each guest's own",
     "address-space": "more than a few GiB of address space for a process",
 }
 
@@ -80,6 +84,14 @@ def _no_data_state(evict: bool) -> dict[str, Any]:
     return {}
 
 
+class Shaper(Protocol):
+    """Makes a link slower, longer or lossy: ``virtoll.lab.network.Network``."""
+
+    def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
+        """The link so within the context; yields what shapes it, None where nothing is asked for."""
+        ...
+
+
 @dataclass(frozen=True)
 class Bench:
     """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned.
@@ -87,6 +99,8 @@ class Bench:
     ``data_state``: what is in the data directory and in the page caches now, for the record; called with True it first
     has everything written back and forgotten, so that what a workload made ready is read from the disk.
     ``beside``: the other guests of its platform that the workload needs, as many as it said, each on links of its own.
+    ``programs``: an agent in the peer's network namespace on the root of the guests' image, for what runs there; None
+    where the peer is on another host, or the image holds no programs. ``shaper``: None where links are not the lab's.
     """
 
     guest: Caller
@@ -100,6 +114,8 @@ class Bench:
     data: DataDirectory = DataDirectory()
     data_state: Callable[[bool], dict[str, Any]] = _no_data_state
     beside: tuple[Bench, ...] = ()
+    programs: Caller | None = None
+    shaper: Shaper | None = None
 
     def next_tag(self) -> int:
         """A 16-bit number that tells this traffic trial's frames from any earlier one's."""

@@ -5,7 +5,7 @@ it has ended, so that loading it is part of the duration. What it printed is sto
 it: the tool's own figure by the guest's clock stands beside the duration by the outside clock.
 
 Main types: ``Said`` (what a program wrote), ``ProgramWorkload`` (the shape of such a workload), ``serving`` (a server
-beside it).
+beside it), ``Port`` (where one listens).
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from __future__ import annotations
 import base64
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from virtoll.agent import Answer, Caller
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
+from virtoll.timekeeper import TimedJob
 from virtoll.workloads.base import DURATION, Bench, Image, Measurement, Metric, Needs
 
 _HOME = "/tmp"  # noqa: S108 - in the guest, where nobody else is
@@ -96,19 +97,14 @@ class ProgramWorkload:
         prepared = self.prepare(bench, parameters)
         state = self.settle(bench)
         argv = self.command(bench, parameters)
-        seconds = self.deadline_seconds(parameters)
-        timed = bench.timekeeper.time_job(
-            "program", _request(argv, seconds, self.limit_bytes), seconds + _ANSWER_SECONDS
-        )
-        said = _said(timed.result)
+        timed, said, problem = time_program(bench, argv, self.deadline_seconds(parameters), self.limit_bytes)
         result: dict[str, Any] = {
             "argv": argv, "status": said.status, "output": said.output, "complaints": said.complaints, "figures": None,
         }  # fmt: skip
         if state is not None:
             result["state"] = state
-        if timed.result["timed_out"] or said.status != 0:
-            why = f"did not end within {seconds:g} s" if timed.result["timed_out"] else _ending(said)
-            return Measurement(timed.clock, result, None, None, f"{argv[0]} {why}")
+        if problem is not None:
+            return Measurement(timed.clock, result, None, None, problem)
         try:
             result["figures"] = figures = self.figures(said)
         except ValueError as error:
@@ -126,17 +122,43 @@ class ProgramWorkload:
         return 60.0 + 1000.0 * self.native_seconds(parameters)
 
 
-def run(guest: Caller, argv: list[str], seconds: float = 60.0, limit_bytes: int = _LIMIT_BYTES) -> str:
-    """Run a program of the guest, untimed; returns its output. ``GuestError`` where it does not end well."""
-    said = attempt(guest, argv, seconds, limit_bytes)
-    if said.status != 0:
+def time_program(
+    bench: Bench, argv: list[str], seconds: float, limit_bytes: int = _LIMIT_BYTES
+) -> tuple[TimedJob, Said, str | None]:
+    """Run a program of the guest between two marks; what it wrote, and why it did not end well, or None."""
+    request = _request(argv, seconds, limit_bytes)
+    timed = bench.timekeeper.time_job("program", request, seconds + _ANSWER_SECONDS)
+    said = _said(timed.result)
+    if timed.result["timed_out"]:
+        return timed, said, f"{argv[0]} did not end within {seconds:g} s"
+    return timed, said, None if said.status == 0 else f"{argv[0]} {_ending(said)}"
+
+
+def run(
+    guest: Caller,
+    argv: list[str],
+    seconds: float = 60.0,
+    limit_bytes: int = _LIMIT_BYTES,
+    *,
+    stdin: str = "",
+    ok: tuple[int, ...] = (0,),
+) -> str:
+    """Run a program of the guest, untimed; returns its output. ``GuestError`` where it does not end well.
+
+    ``ok``: the exit codes that are well.
+    """
+    said = attempt(guest, argv, seconds, limit_bytes, stdin=stdin)
+    if said.status not in ok:
         raise GuestError(f"{argv[0]} {_ending(said)} in the guest")
     return said.output
 
 
-def attempt(guest: Caller, argv: list[str], seconds: float = 60.0, limit_bytes: int = _LIMIT_BYTES) -> Said:
+def attempt(
+    guest: Caller, argv: list[str], seconds: float = 60.0, limit_bytes: int = _LIMIT_BYTES, *, stdin: str = ""
+) -> Said:
     """Run a program of the guest that may fail, untimed; ``GuestError`` where it does not end."""
-    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **_request(argv, seconds, limit_bytes))
+    request = _request(argv, seconds, limit_bytes, stdin)
+    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **request)
     if answer["timed_out"]:
         raise GuestError(f"{argv[0]} did not end within {seconds:g} s in the guest")
     return _said(answer)
@@ -150,42 +172,77 @@ def succeeds(guest: Caller, argv: list[str], seconds: float = 60.0) -> bool:
 
 def write(guest: Caller, path: str, text: str) -> None:
     """Make a small file in the guest."""
-    request = {**_request(["tee", path], 60.0, _LIMIT_BYTES), "stdin": base64.b64encode(text.encode()).decode()}
-    said = _said(guest.call("exec", deadline_seconds=60.0 + _ANSWER_SECONDS, **request))
+    said = attempt(guest, ["tee", path], stdin=text)
     if said.status != 0:
         raise GuestError(f"{path} could not be written in the guest: tee {_ending(said)}")
 
 
 @contextlib.contextmanager
-def serving(guest: Caller, argv: list[str], log: str, ready: list[str], seconds: float) -> Iterator[None]:
-    """A server of the guest beside what is done in the context; ended with it, however that ends.
+def serving(
+    guest: Caller, argv: list[str], log: str, ready: list[str], seconds: float
+) -> Iterator[Callable[[float], Said]]:
+    """A server of the guest, or beside the peer, while something is done in the context; ended with that in any case.
 
     ``log``: the file that takes what it writes; ``ready``: a program that ends well once it serves, within ``seconds``.
-    ``GuestError`` with its last line where it ends by itself.
+    ``GuestError`` with its last line where it ends by itself. For a server that is to end by itself, the context gives
+    a function that waits for that, so many seconds at most, and says what it wrote.
     """
     name = argv[0]
     started = guest.call("spawn", name=name, argv=argv, env=_ENVIRONMENT, directory=_HOME, output=log)
+    runs = True
+
+    def end() -> Answer:
+        nonlocal runs
+        runs = False
+        return _end(guest, name)
+
+    def there() -> bool:
+        return succeeds(guest, ["test", "-d", f"/proc/{started['pid']}"])
+
+    def finish(most_seconds: float) -> Said:
+        deadline = time.monotonic() + most_seconds
+        while there() and time.monotonic() < deadline:
+            time.sleep(_READY_STEP_SECONDS)
+        return _written(end())
+
     try:
         deadline = time.monotonic() + seconds
         while not succeeds(guest, ready):
-            if not succeeds(guest, ["test", "-d", f"/proc/{started['pid']}"]):
-                raise GuestError(_early(name, _end(guest, name)))
+            if not there():
+                raise GuestError(_early(name, end()))
             if time.monotonic() > deadline:
                 raise GuestError(f"{name} did not serve within {seconds:g} s in the guest")
             time.sleep(_READY_STEP_SECONDS)
-        yield
+        yield finish
     except BaseException:
-        with contextlib.suppress(GuestError):
-            _end(guest, name)
+        if runs:
+            with contextlib.suppress(GuestError):
+                end()
         raise
-    answer = _end(guest, name)
-    if answer["by_itself"]:
+    if runs and (answer := end())["by_itself"]:
         raise GuestError(_early(name, answer))
 
 
+@dataclass(frozen=True)
+class Port:
+    """A port of ``tcp`` or ``udp``."""
+
+    protocol: str
+    number: int
+
+    def listening(self) -> list[str]:
+        """A program that ends well where somebody listens at it, by the kernel's table of sockets."""
+        state = {"tcp": "0A", "udp": "07"}[self.protocol]
+        row = rf"^ *[0-9]+: [0-9A-F]+:{self.number:04X} [0-9A-F:]+ {state} "
+        return ["grep", "--quiet", "--extended-regexp", row, f"/proc/net/{self.protocol}"]
+
+
 def _early(name: str, answer: Answer) -> str:
-    output = base64.b64decode(answer["output"]).decode(errors="replace")
-    return f"{name} {_ending(Said(answer['status'], '', output))} (in the guest, before it was told to end)"
+    return f"{name} {_ending(_written(answer))} (in the guest, before it was told to end)"
+
+
+def _written(answer: Answer) -> Said:
+    return Said(answer["status"], base64.b64decode(answer["output"]).decode(errors="replace"), "")
 
 
 def _end(guest: Caller, name: str) -> Answer:
@@ -195,9 +252,10 @@ def _end(guest: Caller, name: str) -> Answer:
     )  # fmt: skip
 
 
-def _request(argv: list[str], seconds: float, limit_bytes: int) -> dict[str, Any]:
+def _request(argv: list[str], seconds: float, limit_bytes: int, stdin: str = "") -> dict[str, Any]:
+    given = base64.b64encode(stdin.encode()).decode() if stdin else None
     return {
-        "argv": argv, "env": _ENVIRONMENT, "directory": _HOME, "stdin": None,
+        "argv": argv, "env": _ENVIRONMENT, "directory": _HOME, "stdin": given,
         "timeout_ns": int(seconds * 1e9), "limit_bytes": limit_bytes,
     }  # fmt: skip
 

@@ -11,6 +11,7 @@ mod series;
 mod stream;
 mod superpi;
 mod sys;
+mod tcp;
 mod zfg;
 
 use serde::de::DeserializeOwned;
@@ -62,13 +63,14 @@ pub fn parse<'a>(
         }
         "stream" => Box::new(read::<stream::Stream>(name, parameters)?.ready()?),
         "zfg" => Box::new(read::<zfg::Zfg>(name, parameters)?.checked()?),
+        "tcp" => Box::new(read::<tcp::Tcp>(name, parameters)?.open()?),
         "program" => Box::new(program::Program::checked(read(name, parameters)?, signals)?),
         "routing-table" => {
             Box::new(read::<routing_table::RoutingTable>(name, parameters)?.checked()?)
         }
         _ => {
             return Err(Error::bad_request(format!(
-                "no job {name:?}; there are superpi, masr, stream, zfg, forkwait, kernel, context-switch, idle, program and routing-table"
+                "no job {name:?}; there are superpi, masr, stream, zfg, forkwait, kernel, context-switch, idle, tcp, program and routing-table"
             )));
         }
     })

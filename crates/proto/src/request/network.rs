@@ -40,6 +40,9 @@ pub struct Interface {
     /// Its only IPv6 address besides link-local ones, with the prefix's length.
     #[serde(default)]
     pub ipv6_address: Option<String>,
+    /// Its IPv4 addresses are taken away.
+    #[serde(default)]
+    pub without_address: bool,
     /// Permanent neighbours.
     #[serde(default)]
     pub neighbours: Vec<Neighbour>,

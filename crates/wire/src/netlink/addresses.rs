@@ -38,6 +38,36 @@ impl Netlink {
     /// The kernel's: `EAFNOSUPPORT` or `EOPNOTSUPP` without that family, `EACCES` where IPv6 is switched off.
     pub fn set_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
         let (family, own) = family_and_bytes(address);
+        self.remove_other_addresses(index, family, &own, prefix)?;
+        let flags = if family == AF_INET6 { IFA_F_NODAD } else { 0 };
+        let mut header = [family, prefix, flags, 0, 0, 0, 0, 0];
+        header[4..8].copy_from_slice(&index.to_ne_bytes());
+        let mut message = Message::new(RTM_NEWADDR, CREATE_OR_REPLACE, &header)
+            .attribute(IFA_LOCAL, &own)
+            .attribute(IFA_ADDRESS, &own);
+        if let IpAddr::V4(address) = address {
+            let host_bits = u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
+            let broadcast = (address.to_bits() | host_bits).to_be_bytes();
+            message = message.attribute(IFA_BROADCAST, &broadcast);
+        }
+        self.acknowledged(message)
+    }
+
+    /// Takes every IPv4 address from an interface.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn remove_addresses(&mut self, index: u32) -> io::Result<()> {
+        self.remove_other_addresses(index, AF_INET, &[], 0)
+    }
+
+    fn remove_other_addresses(
+        &mut self,
+        index: u32,
+        family: u8,
+        own: &[u8],
+        prefix: u8,
+    ) -> io::Result<()> {
         let query = Message::new(RTM_GETADDR, DUMP, &[family, 0, 0, 0, 0, 0, 0, 0]);
         for body in self.request(query, RTM_NEWADDR)? {
             let found = |wanted| {
@@ -56,18 +86,7 @@ impl Netlink {
                 self.acknowledged(gone.attribute(kind, old))?;
             }
         }
-        let flags = if family == AF_INET6 { IFA_F_NODAD } else { 0 };
-        let mut header = [family, prefix, flags, 0, 0, 0, 0, 0];
-        header[4..8].copy_from_slice(&index.to_ne_bytes());
-        let mut message = Message::new(RTM_NEWADDR, CREATE_OR_REPLACE, &header)
-            .attribute(IFA_LOCAL, &own)
-            .attribute(IFA_ADDRESS, &own);
-        if let IpAddr::V4(address) = address {
-            let host_bits = u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
-            let broadcast = (address.to_bits() | host_bits).to_be_bytes();
-            message = message.attribute(IFA_BROADCAST, &broadcast);
-        }
-        self.acknowledged(message)
+        Ok(())
     }
 
     /// Sets a permanent neighbour entry.

@@ -1,0 +1,68 @@
+//! Traffic over a TCP connection to an agent that serves: netperf's `TCP_STREAM` and `TCP_RR`.
+//!
+//! The connection is opened before the start mark; between the marks is the exchange, to the last byte that either end
+//! has to say.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+
+use serde::Deserialize;
+use virtoll_proto::Error;
+use virtoll_proto::request::{Exchange, Side};
+
+use super::{Done, Outcome, Workload};
+use crate::streams::{self, Carried};
+
+/// The parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tcp {
+    /// Where somebody serves.
+    address: Ipv4Addr,
+    /// At which port.
+    port: u16,
+    /// What is done; the one who serves was given the same.
+    exchange: Exchange,
+    /// How long the connection, or a byte on it, is waited for.
+    timeout_ns: u64,
+}
+
+/// An open connection.
+pub struct Connected {
+    exchange: Exchange,
+    stream: TcpStream,
+}
+
+struct Exchanged {
+    carried: Carried,
+    tcp: serde_json::Value,
+}
+
+impl Tcp {
+    /// Opens the connection.
+    ///
+    /// # Errors
+    /// `bad-request` for sizes out of range, `system` if nobody can be reached.
+    pub fn open(self) -> Result<Connected, Error> {
+        streams::check(&self.exchange)?;
+        let at = SocketAddr::from((self.address, self.port));
+        let stream = streams::open(at, self.timeout_ns)
+            .map_err(|cause| Error::system(format!("tcp: connect to {at}"), &cause))?;
+        Ok(Connected { exchange: self.exchange, stream })
+    }
+}
+
+impl Workload for Connected {
+    fn run(&self) -> Result<Box<dyn Done>, Error> {
+        let carried = streams::carry_out(&self.exchange, Side::Opener, &self.stream)
+            .map_err(|cause| Error::system("tcp", &cause))?;
+        Ok(Box::new(Exchanged { carried, tcp: streams::tcp_information(&self.stream) }))
+    }
+}
+
+impl Done for Exchanged {
+    fn check(self: Box<Self>) -> Outcome {
+        let mut result = self.carried.result;
+        result["tcp"] = self.tcp;
+        Outcome { result, check: self.carried.check }
+    }
+}

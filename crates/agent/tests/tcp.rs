@@ -1,0 +1,104 @@
+//! Streams and transactions between two agents: over a real link, both directions, and what is left when it fails.
+
+mod common;
+
+use common::Agent;
+use serde_json::{Value, json};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A guest joined to the peer by one link, the peer with an address as for a trial.
+fn guest_and_peer() -> (Agent, Agent) {
+    let mut peer = Agent::in_namespace("peer");
+    let mut guest = Agent::beside(&peer, "guest");
+    peer.ip(&format!(
+        "link add t0 address 02:00:00:00:00:01 type veth peer name tx address 02:00:00:00:00:02 netns {}",
+        guest.pid()
+    ));
+    let end = |mac: &str, address: &str, other: &str, other_mac: &str| {
+        json!({"interfaces": [{
+            "mac": mac, "address": format!("{address}/24"), "neighbours": [{"address": other, "mac": other_mac}],
+        }]})
+    };
+    let (one, other) = (("10.99.0.1", "02:00:00:00:00:01"), ("10.99.0.2", "02:00:00:00:00:02"));
+    peer.ip("link set t0 up"); // each end waits for a carrier
+    guest.call("network", end(other.1, other.0, one.0, one.1));
+    peer.call("network", end(one.1, one.0, other.0, other.1));
+    (guest, peer)
+}
+
+fn stream(active: &str, bytes: u64) -> Value {
+    json!({"kind": "stream", "active": active, "bytes": bytes, "message_bytes": 16_384})
+}
+
+fn serve(exchange: &Value) -> Value {
+    json!({"address": "10.99.0.1", "exchange": exchange, "timeout_ns": 20 * SECOND_NS})
+}
+
+fn run(port: &Value, exchange: &Value) -> Value {
+    let parameters = json!({
+        "address": "10.99.0.1", "port": port, "exchange": exchange, "timeout_ns": 20 * SECOND_NS,
+    });
+    json!({"job": "tcp", "parameters": parameters, "marks": null})
+}
+
+#[test]
+fn bytes_and_transactions_cross_a_link_in_both_directions() {
+    let (mut guest, mut peer) = guest_and_peer();
+    let transactions = |active: &str| {
+        json!({
+            "kind": "request-response", "active": active, "transactions": 200, "request_bytes": 1, "response_bytes": 1,
+        })
+    };
+    for active in ["opener", "listener"] {
+        for (exchange, check) in
+            [(stream(active, 3_000_001), "3000001"), (transactions(active), "200")]
+        {
+            let port = peer.call("serve", serve(&exchange))["port"].take();
+            let ran = guest.call("run", run(&port, &exchange));
+            let told = peer.call("serve-finish", json!({"timeout_ns": 20 * SECOND_NS}));
+            assert_eq!((ran["check"].as_str(), told["check"].as_str()), (Some(check), Some(check)));
+            assert_eq!(told["tcp"]["retransmitted_segments"], 0, "{told}");
+            assert!(ran["result"]["tcp"]["sent_segment_bytes"].as_u64() > Some(500), "{ran}");
+        }
+    }
+}
+
+#[test]
+fn the_peer_is_without_an_address_again() {
+    let (mut guest, mut peer) = guest_and_peer();
+    let exchange = stream("opener", 10);
+    let addresses = |peer: &Agent| {
+        let told = peer.inside("ip").args(["-4", "-o", "addr", "show", "t0"]).output().unwrap();
+        String::from_utf8(told.stdout).unwrap()
+    };
+    assert!(addresses(&peer).contains("10.99.0.1/24"));
+    peer.call(
+        "network",
+        json!({"interfaces": [{"mac": "02:00:00:00:00:01", "without_address": true}]}),
+    );
+    assert_eq!(addresses(&peer), "");
+    assert_eq!(peer.refused("serve", serve(&exchange)).0, "system", "no such address to listen at");
+    let mut nobody = run(&json!(9), &exchange);
+    nobody["parameters"]["timeout_ns"] = json!(SECOND_NS / 10);
+    assert_eq!(guest.refused("run", nobody).0, "system");
+}
+
+#[test]
+fn a_server_that_is_not_needed_any_more_gives_its_port_back() {
+    let (mut guest, mut peer) = guest_and_peer();
+    let exchange = stream("listener", 1 << 40);
+    let mut wanted = serve(&exchange);
+    wanted["port"] = json!(7_000);
+    // Whoever serves may be in any state: nobody came, or somebody came and does not read.
+    for _ in 0..2 {
+        peer.call("serve", wanted.clone());
+    }
+    let id = guest.send("run", run(&json!(7_000), &exchange));
+    std::thread::sleep(std::time::Duration::from_millis(50)); // in the middle of it, or before: either will do
+    peer.call("serve-close", json!({}));
+    assert_eq!(guest.answer(id)["error"]["kind"], "system");
+    peer.call("serve", wanted);
+    peer.call("serve-close", json!({}));
+    assert_eq!(peer.refused("serve-finish", json!({"timeout_ns": 1})).0, "bad-request");
+}

@@ -1,0 +1,67 @@
+//! `serve`, `serve-finish`: the far end of what a guest does over TCP.
+
+use std::net::Ipv4Addr;
+
+use serde::Deserialize;
+
+/// Which end of a connection: the one that opened it, or the one that it was opened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The guest that is measured.
+    Opener,
+    /// The peer, or another guest.
+    Listener,
+}
+
+/// What two ends of a TCP connection do with each other; both are given the same.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Exchange {
+    /// One end sends bytes, the other one says at the end how many arrived.
+    Stream {
+        /// Who sends.
+        active: Side,
+        /// How many bytes.
+        bytes: u64,
+        /// How many are handed to the kernel at once.
+        message_bytes: u32,
+    },
+    /// One end asks and the other one answers, one transaction after the other.
+    RequestResponse {
+        /// Who asks.
+        active: Side,
+        /// How often.
+        transactions: u64,
+        /// The size of a request.
+        request_bytes: u32,
+        /// The size of an answer.
+        response_bytes: u32,
+    },
+}
+
+/// `serve`: listen for one connection, and do one exchange with whoever opens it, while the session goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Serve {
+    /// The address to listen at.
+    pub address: Ipv4Addr,
+    /// The port; 0 for any that is free.
+    #[serde(default)]
+    pub port: u16,
+    /// The CPU that the serving thread is pinned to.
+    #[serde(default)]
+    pub cpu: Option<usize>,
+    /// What is done.
+    pub exchange: Exchange,
+    /// How long a connection, or a byte on it, is waited for.
+    pub timeout_ns: u64,
+}
+
+/// `serve-finish`: what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServeFinish {
+    /// How long its end is waited for.
+    pub timeout_ns: u64,
+}

@@ -1,0 +1,112 @@
+"""Links that are slower, longer or less reliable than the host's memory: rate, delay and loss on a guest's link.
+
+Main types: ``Shape`` (what is asked for), ``shaped`` (a link with it, for the length of a context). Shaped by the
+kernel's queueing disciplines at the two ends of the veth pair between the peer and the lab, so that no guest is touched
+and every kind of guest meets the same: ``netem`` where the kernel has it, else ``tbf``, which knows a rate alone.
+It must not know platforms, nor what a link is used for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from virtoll.errors import AgentError, GuestError
+
+_BURST_SECONDS = 0.001
+_LEAST_BURST_BYTES = 4_614  # three full frames: tbf cuts up what a veth hands over at once
+_QUEUE_MILLISECONDS = 50
+_QUEUE_FRAMES = 1000
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Rate in bit/s (0: as fast as it goes), delay one way in ms, and loss in percent of the frames, each way."""
+
+    rate_bits_per_second: int = 0
+    delay_ms: float = 0.0
+    loss_percent: float = 0.0
+
+    @property
+    def plain(self) -> bool:
+        """Nothing is asked for."""
+        return not (self.rate_bits_per_second or self.delay_ms or self.loss_percent)
+
+    def netem(self) -> list[str]:
+        """``netem``'s words."""
+        words = ["netem", "limit", str(_QUEUE_FRAMES)]
+        if self.delay_ms:
+            words += ["delay", f"{self.delay_ms:g}ms"]
+        if self.loss_percent:
+            words += ["loss", f"{self.loss_percent:g}%"]
+        if self.rate_bits_per_second:
+            words += ["rate", f"{self.rate_bits_per_second}bit"]
+        return words
+
+    def token_bucket(self) -> list[str]:
+        """``tbf``'s words: a bucket of 1 ms, and a queue of 50 ms before frames are lost, as a switch would have."""
+        burst = max(_LEAST_BURST_BYTES, int(self.rate_bits_per_second * _BURST_SECONDS / 8))
+        return [
+            "tbf", "rate", f"{self.rate_bits_per_second}bit", "burst", str(burst),
+            "latency", f"{_QUEUE_MILLISECONDS}ms",
+        ]  # fmt: skip
+
+
+@contextlib.contextmanager
+def shaped(ends: tuple[tuple[int, str], ...], shape: Shape) -> Iterator[str | None]:
+    """Both directions of a link: ``ends`` are (process in the namespace, interface); what leaves there is shaped.
+
+    Yields the discipline's name; None where nothing is asked for. ``AgentError`` of the kind ``unsupported`` where the
+    kernel cannot: then the trial is skipped.
+    """
+    if shape.plain:
+        yield None
+        return
+    words = _supported(ends[0], shape)
+    with contextlib.ExitStack() as undo:
+        for end in ends:
+            _change(end, "replace", *words)
+            undo.callback(_quietly, end)
+        yield words[0]
+
+
+def _supported(end: tuple[int, str], shape: Shape) -> list[str]:
+    """The words for ``tc``, found out by trying at one end."""
+    try:
+        _change(end, "replace", *shape.netem())
+    except GuestError as error:
+        if shape.delay_ms or shape.loss_percent:
+            raise AgentError(
+                "unsupported",
+                f"this host's kernel has no netem ({error}), and so no delay and no loss on a link; load the module "
+                "sch_netem, or leave link_delay_ms and link_loss_percent out: a rate alone is shaped by tbf",
+            ) from error
+    else:
+        _quietly(end)
+        return shape.netem()
+    try:
+        _change(end, "replace", *shape.token_bucket())
+    except GuestError as error:
+        raise AgentError(
+            "unsupported",
+            f"this host's kernel has neither netem nor tbf ({error}), and so no link of a given rate; load the module "
+            "sch_tbf, or leave link_rate_bits_per_second out",
+        ) from error
+    _quietly(end)
+    return shape.token_bucket()
+
+
+def _quietly(end: tuple[int, str]) -> None:
+    with contextlib.suppress(GuestError):
+        _change(end, "del")
+
+
+def _change(end: tuple[int, str], verb: str, *words: str) -> None:
+    pid, interface = end
+    command = ["nsenter", f"--net=/proc/{pid}/ns/net", "--", "tc", "qdisc", verb, "dev", interface, "root", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
+        raise GuestError(f"tc: {said[0]}")

@@ -1,0 +1,300 @@
+"""rsync of a source tree and of one large file over the network (Camargos et al. 2008, Figure 8).
+
+The paper's client pulled from an rsync daemon: ``rsync -av server::kernel /var/tmp`` (23 741 files, 294 MB) and the
+image of an installation disc (433 MB). Here the guest's rsync is the client, between its marks, and the daemon of the
+same image runs at the other end. All files lie in memory (/tmp), at both ends. They are unpacked once a run beside the
+peer, and each trial's sender is given fresh copies of them, untimed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from pydantic import ByteSize, Field
+
+from virtoll.agent import Caller
+from virtoll.errors import AgentError
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import DURATION, Bench, Image, Measurement, Metric, Needs
+from virtoll.workloads.programs import Port, run, serving, time_program, write
+from virtoll.workloads.way import FarEnd, WayParameters, far_end
+
+_HOME = "/tmp"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
+_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
+_ROOT = "linux-source-6.1"
+_MADE = f"{_HOME}/virtoll-rsync-source"
+_SENT = f"{_HOME}/virtoll-rsync-sent"
+_RECEIVED = f"{_HOME}/virtoll-rsync-received"
+_CONFIGURATION = f"{_HOME}/virtoll-rsyncd.conf"
+_LOG = f"{_HOME}/virtoll-rsyncd.log"
+_PORT = 8730
+_READY_SECONDS = 30.0
+_BLOCK_BYTES = 65_536
+_UNPACK_SECONDS = 600.0
+_NATIVE_BYTES_PER_SECOND, _NATIVE_FILES_PER_SECOND = 3e8, 2e4
+_TREES: dict[str, tuple[tuple[str, ...], int, int]] = {
+    # Name: folders of the source (none: all of it), about how many files, and about how many bytes.
+    "small": (("lib",), 536, 6_679_824),
+    "paper": (("arch", "include"), 22_704, 200_000_000),
+    "whole": ((), 78_669, 1_250_000_000),
+}
+
+
+class RsyncTreeParameters(WayParameters):
+    """``tree``: ``small``: the source's lib (536 files); ``paper``: its arch and include (22 704, as many as there)."""
+
+    direction: Literal["to-guest", "from-guest"] = "to-guest"
+    tree: Literal["small", "paper", "whole"] = "small"
+
+
+class RsyncFileParameters(WayParameters):
+    """``size_bytes``: quick 32 MiB, a multiple of 64 KiB; the paper's file had 433 MB; at most what the source has."""
+
+    direction: Literal["to-guest", "from-guest"] = "to-guest"
+    size_bytes: ByteSize = Field(
+        default=ByteSize(32 * 2**20), ge=_BLOCK_BYTES, le=128 * 2**20, multiple_of=_BLOCK_BYTES
+    )
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What rsync counts in a folder: regular files and their bytes."""
+
+    files: int
+    bytes: int
+
+    def __str__(self) -> str:
+        """As the check value."""
+        return f"{self.files} files of {self.bytes} bytes"
+
+
+class _Rsync:
+    """What both share: the sender is made ready, the guest's rsync is timed, and the receiver is compared with it."""
+
+    resource: ClassVar[str] = "network"
+    metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("throughput", "Mbit/s", "higher", "figures"))
+    image: ClassVar[Image] = "full"
+
+    def sizes(self, parameters: Parameters) -> tuple[int, int]:
+        """About how many files and bytes: for estimates, deadlines and needs only."""
+        raise NotImplementedError
+
+    def make(self, maker: Caller, parameters: Parameters) -> str:
+        """Make the files beside the peer, if they are not there; their folder."""
+        raise NotImplementedError
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """Files in memory; a machine's /tmp is at most half of it."""
+        files, size = self.sizes(parameters)
+        memory = 2 * (size + files * 4096) + 96 * 2**20
+        return replace(_way(parameters).way_needs, memory_bytes=memory)
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
+        files, size = self.sizes(parameters)
+        return (
+            0.1 + files / _NATIVE_FILES_PER_SECOND + _way(parameters).transfer_seconds(size, _NATIVE_BYTES_PER_SECOND)
+        )
+
+    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+        """Timed once, and as much for what is made ready and compared."""
+        return 0.5 + 3 * self.native_seconds(parameters) * slowdown
+
+    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+        """Make ready, time the guest's rsync, compare both ends."""
+        wanted = _way(parameters)
+        seconds = 60.0 + 300.0 * self.native_seconds(parameters)
+        maker = bench.programs
+        if maker is None:
+            raise AgentError(
+                "unsupported",
+                "its files are made beside the peer, which is on another host, where the image is not; take this "
+                "workload out, or the 'testbed'",
+            )
+        folder = self.make(maker, parameters)
+        with far_end(bench, wanted) as end, _daemon(maker, folder):
+            if end.far is None:
+                return self._between(bench, end, folder, seconds, pulls=_pulls(parameters))
+            if _pulls(parameters):
+                _pull(end.agent, end.far, _SENT, seconds)
+            with _daemon(end.agent, _SENT):
+                return self._between(bench, end, _SENT, seconds, pulls=_pulls(parameters))
+
+    def _between(self, bench: Bench, end: FarEnd, folder: str, seconds: float, *, pulls: bool) -> Measurement:
+        """One transfer; ``folder`` is what the other end sends from."""
+        other, guest = end.require_programs(), bench.guest
+        if pulls:
+            run(guest, ["rm", "-rf", _RECEIVED], seconds)
+            ends = (_module(end.address, "sent"), f"{_RECEIVED}/")
+        else:
+            _pull(guest, end.near, _SENT, seconds)
+            run(other, ["rm", "-rf", _RECEIVED], seconds)
+            run(other, ["mkdir", _RECEIVED])
+            ends = (f"{_SENT}/", _module(end.address, "received"))
+        argv = ["rsync", "--archive", "--stats", *ends]
+        timed, said, problem = time_program(bench, argv, seconds)
+        result: dict[str, Any] = {
+            "argv": argv, "status": said.status, "output": said.output, "complaints": said.complaints,
+            "shaped_by": end.shaped_by, "figures": None,
+        }  # fmt: skip
+        if problem is not None:
+            return Measurement(timed.clock, result, None, None, problem)
+        try:
+            figures = parse(said.output)
+        except ValueError as error:
+            return Measurement(timed.clock, result, None, None, f"what rsync printed cannot be read: {error}")
+        marks = timed.clock["marks"]
+        if marks is not None and marks["end_ns"] > marks["start_ns"]:
+            figures["throughput"] = 8e3 * figures["file_bytes"] / (marks["end_ns"] - marks["start_ns"])
+        result["figures"] = figures
+        sender, receiver = (other, guest) if pulls else (guest, other)
+        expected = listing(sender, folder if pulls else _SENT, seconds)
+        found = listing(receiver, _RECEIVED, seconds)
+        # With --checksum both ends read every file again and compare hashes, not times and sizes.
+        differing = run(guest, ["rsync", "--archive", "--checksum", "--dry-run", "--itemize-changes", *ends], seconds)
+        run(receiver, ["rm", "-rf", _RECEIVED], seconds)
+        value = f"{found}, differing: {len(differing.splitlines())}"
+        wanted = f"{expected}, differing: 0"
+        right = value == wanted
+        problem = timed.problem if right else f"the check value is wrong: {value!r} instead of '{wanted}'"
+        check = {"value": value, "expected": wanted, "ok": right}
+        return Measurement(timed.clock, result, check, None, problem)
+
+
+class RsyncTree(_Rsync):
+    """Many small files; the check value is their number and size at the receiving end, and how many differ."""
+
+    name: ClassVar[str] = "rsync-tree"
+    title: ClassVar[str] = "rsync of a source tree"
+    parameter_model: ClassVar[type[Parameters]] = RsyncTreeParameters
+
+    def sizes(self, parameters: Parameters) -> tuple[int, int]:
+        """As counted once."""
+        _, files, size = _TREES[_tree(parameters).tree]
+        return files, size
+
+    def make(self, maker: Caller, parameters: Parameters) -> str:
+        """Unpack the folders; once a run, since the archive is read from its beginning to its end."""
+        tree = _tree(parameters).tree
+        folder = f"{_MADE}/tree-{tree}"
+        folders, _, _ = _TREES[tree]
+        if not _there(maker, f"{folder}.made"):
+            run(maker, ["mkdir", "-p", folder])
+            members = [f"{_ROOT}/{name}" for name in folders] or [_ROOT]
+            archive = ["tar", "--extract", "--file", _SOURCE, "--directory", folder, "--no-same-owner"]
+            run(maker, [*archive, *members], _UNPACK_SECONDS)
+            run(maker, ["touch", f"{folder}.made"])
+        return folder
+
+
+class RsyncFile(_Rsync):
+    """One large file of packed data."""
+
+    name: ClassVar[str] = "rsync-file"
+    title: ClassVar[str] = "rsync of a large file"
+    parameter_model: ClassVar[type[Parameters]] = RsyncFileParameters
+
+    def sizes(self, parameters: Parameters) -> tuple[int, int]:
+        """One file."""
+        return 1, int(_file(parameters).size_bytes)
+
+    def make(self, maker: Caller, parameters: Parameters) -> str:
+        """The beginning of the kernel's packed source."""
+        size = int(_file(parameters).size_bytes)
+        folder = f"{_MADE}/file-{size}"
+        if not _there(maker, f"{folder}.made"):
+            run(maker, ["mkdir", "-p", folder])
+            blocks = [f"bs={_BLOCK_BYTES}", f"count={size // _BLOCK_BYTES}"]
+            run(maker, ["dd", f"if={_SOURCE}", f"of={folder}/file", *blocks, "status=none"])
+            run(maker, ["touch", f"{folder}.made"])
+        return folder
+
+
+def _pulls(parameters: Parameters) -> bool:
+    return getattr(parameters, "direction", None) == "to-guest"
+
+
+def _there(agent: Caller, path: str) -> bool:
+    return run(agent, ["find", _HOME, "-maxdepth", "2", "-path", path, "-printf", "x"]) == "x"
+
+
+def _module(address: str, name: str) -> str:
+    return f"rsync://{address}:{_PORT}/{name}/"
+
+
+def _pull(agent: Caller, address: str, into: str, seconds: float) -> None:
+    """A fresh copy of what the daemon at ``address`` sends."""
+    run(agent, ["rm", "-rf", into], seconds)
+    run(agent, ["rsync", "--archive", _module(address, "sent"), f"{into}/"], seconds)
+
+
+def configuration(folder: str) -> str:
+    """The daemon's: a module to read from and one to write to, by nobody's name and without a look-up of names."""
+    return "\n".join([
+        "use chroot = no", "reverse lookup = no", "uid = 0", "gid = 0", "max connections = 4",
+        "[sent]", f"path = {folder}", "read only = yes",
+        "[received]", f"path = {_RECEIVED}", "read only = no", "",
+    ])  # fmt: skip
+
+
+@contextlib.contextmanager
+def _daemon(agent: Caller, folder: str) -> Iterator[None]:
+    """An rsync daemon beside ``agent`` for the length of the context."""
+    write(agent, _CONFIGURATION, configuration(folder))
+    argv = ["rsync", "--daemon", "--no-detach", f"--config={_CONFIGURATION}", f"--port={_PORT}", "--ipv4"]
+    with serving(agent, argv, _LOG, Port("tcp", _PORT).listening(), _READY_SECONDS):
+        yield
+
+
+def listing(agent: Caller, folder: str, seconds: float) -> Listing:
+    """Files and bytes below a folder, as rsync counts them without sending anything."""
+    return _listed(run(agent, ["rsync", "--archive", "--dry-run", "--stats", f"{folder}/", "/nowhere/"], seconds))
+
+
+def _listed(output: str) -> Listing:
+    figures = parse(output)
+    return Listing(figures["files"], figures["file_bytes"])
+
+
+def parse(output: str) -> dict[str, Any]:
+    """What ``rsync --stats`` says; ValueError where a line is missing.
+
+    ``Number of files: 574 (reg: 537, dir: 37)``, ``Total file size: 9,123,456 bytes``, ``Total bytes received: 9,401``.
+    """
+    lines = dict(line.split(": ", 1) for line in output.splitlines() if ": " in line)
+
+    def number(text: str) -> int:
+        return int(text.split(maxsplit=1)[0].rstrip(",)").replace(",", ""))
+
+    try:
+        kinds = lines["Number of files"].partition("reg: ")[2]
+        return {
+            "files": number(kinds) if kinds else 0,
+            "file_bytes": number(lines["Total file size"]),
+            "files_transferred": number(lines["Number of regular files transferred"]),
+            "wire_bytes_sent": number(lines["Total bytes sent"]),
+            "wire_bytes_received": number(lines["Total bytes received"]),
+        }
+    except KeyError as error:
+        raise ValueError(f"no line {error}") from error
+
+
+def _way(parameters: Parameters) -> WayParameters:
+    if not isinstance(parameters, WayParameters):
+        raise TypeError("WayParameters expected")
+    return parameters
+
+
+def _tree(parameters: Parameters) -> RsyncTreeParameters:
+    if not isinstance(parameters, RsyncTreeParameters):
+        raise TypeError("RsyncTreeParameters expected")
+    return parameters
+
+
+def _file(parameters: Parameters) -> RsyncFileParameters:
+    if not isinstance(parameters, RsyncFileParameters):
+        raise TypeError("RsyncFileParameters expected")
+    return parameters

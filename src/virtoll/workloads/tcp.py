@@ -1,0 +1,210 @@
+"""TCP as netperf measures it (Camargos et al. 2008, Figure 7; Suresh and Kannan 2014, 4.4.4), built into the agent.
+
+netperf itself is not free software in Debian. ``tcp-stream`` is its TCP_STREAM and ``tcp-request-response`` its TCP_RR,
+with its default sizes, but with the amount of work given instead of the time: the clock outside the guest measures how
+long it takes. The connection is there before the start mark; the end mark leaves when the receiving end has said that
+it has every byte. A transaction's latency is by the clock of whoever asks, which by default is the peer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, ClassVar, Literal
+
+from pydantic import ByteSize, Field
+
+from virtoll.errors import GuestError
+from virtoll.experiment import Parameters
+from virtoll.timekeeper import TimedJob
+from virtoll.workloads.base import DURATION, Bench, Image, Measurement, Metric, Needs
+from virtoll.workloads.way import FarEnd, WayParameters, far_end
+
+Direction = Literal["to-guest", "from-guest"]
+_STALL_NS = 60_000_000_000
+_FINISH_NS = 10_000_000_000
+_BESIDES_SECONDS = 0.15
+_NATIVE_BYTES_PER_SECOND, _NATIVE_TRANSACTIONS_PER_SECOND = 1e9, 2e4
+
+
+class TcpStreamParameters(WayParameters):
+    """``size``: bytes sent; quick 64 MiB, ten seconds of a gigabit link (netperf's default time) are 1200 MiB.
+
+    ``message_bytes``: handed to the kernel at once; 16 384 is netperf's default on Linux (a new socket's send buffer).
+    """
+
+    direction: Direction = "from-guest"
+    size: ByteSize = Field(default=ByteSize(64 * 2**20), ge=1, le=2**42)
+    message_bytes: int = Field(default=16_384, ge=8, le=2**24)
+
+
+class TcpRequestResponseParameters(WayParameters):
+    """``direction``: where the requests go. 1 byte each way is netperf's default; quick 5000 transactions."""
+
+    direction: Direction = "to-guest"
+    transactions: int = Field(default=5000, ge=1, le=10**9)
+    request_bytes: int = Field(default=1, ge=1, le=2**24)
+    response_bytes: int = Field(default=1, ge=1, le=2**24)
+
+
+class _Tcp:
+    """What both share: one exchange of the guest's agent with another agent, between two marks."""
+
+    resource: ClassVar[str] = "network"
+    image: ClassVar[Image] = "tiny"
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """Nothing but the agent, and where it is asked for a second guest."""
+        return _way(parameters).way_needs
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
+        raise NotImplementedError
+
+    def exchange(self, parameters: Parameters) -> dict[str, Any]:
+        """What both ends are asked for."""
+        raise NotImplementedError
+
+    def amount(self, parameters: Parameters) -> int:
+        """Bytes or transactions: what the check value must be."""
+        raise NotImplementedError
+
+    def figures(self, parameters: Parameters, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+        """Rates by the outside clock's ``seconds``, and what ``ends`` (guest, other) say."""
+        raise NotImplementedError
+
+    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+        """Native cost times the platform's slowdown."""
+        return _BESIDES_SECONDS + self.native_seconds(parameters) * slowdown
+
+    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+        """The other end serves, the guest's job runs between its marks, and both say what arrived."""
+        with far_end(bench, _way(parameters)) as end:
+            timed, served = self._exchange(bench, end, parameters)
+            shaped_by = end.shaped_by
+        expected = str(self.amount(parameters))
+        value = timed.check if timed.check != expected else str(served["check"])
+        result: dict[str, Any] = {"guest": timed.result, "other": served, "shaped_by": shaped_by, "figures": None}
+        marks = timed.clock["marks"]
+        if marks is not None and marks["end_ns"] > marks["start_ns"]:
+            seconds = (marks["end_ns"] - marks["start_ns"]) / 1e9
+            result["figures"] = self.figures(parameters, seconds, (timed.result, served["result"]))
+        right = value == expected
+        problem = timed.problem if right else f"the check value is wrong: {value[:40]!r} instead of {expected!r}"
+        check = {"value": value, "expected": expected, "ok": right}
+        return Measurement(timed.clock, result, check, None, problem)
+
+    def _exchange(self, bench: Bench, end: FarEnd, parameters: Parameters) -> tuple[TimedJob, dict[str, Any]]:
+        exchange = self.exchange(parameters)
+        deadline = 120.0 + 1000.0 * self.native_seconds(parameters)
+        serving = end.agent.call(
+            "serve", address=end.address, cpu=end.cpu, exchange=exchange, timeout_ns=_STALL_NS
+        )  # fmt: skip
+        try:
+            where = {"address": end.address, "port": serving["port"], "timeout_ns": _STALL_NS}
+            timed = bench.timekeeper.time_job("tcp", {**where, "exchange": exchange}, deadline)
+            served = end.agent.call("serve-finish", deadline_seconds=_FINISH_NS / 1e9 + 5, timeout_ns=_FINISH_NS)
+        except GuestError:
+            with contextlib.suppress(GuestError):
+                end.agent.call("serve-close", deadline_seconds=5)
+            raise
+        return timed, served
+
+
+class TcpStream(_Tcp):
+    """Bytes one way; the check value is the number that the receiving end has, each message with the right number."""
+
+    name: ClassVar[str] = "tcp-stream"
+    title: ClassVar[str] = "TCP stream"
+    parameter_model: ClassVar[type[Parameters]] = TcpStreamParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("throughput", "Mbit/s", "higher", "figures"))
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 1 GB/s."""
+        wanted = _stream(parameters)
+        return wanted.transfer_seconds(int(wanted.size), _NATIVE_BYTES_PER_SECOND)
+
+    def exchange(self, parameters: Parameters) -> dict[str, Any]:
+        """Who sends how much."""
+        wanted = _stream(parameters)
+        return {
+            "kind": "stream", "active": _active(wanted.direction == "from-guest"), "bytes": int(wanted.size),
+            "message_bytes": wanted.message_bytes,
+        }  # fmt: skip
+
+    def amount(self, parameters: Parameters) -> int:
+        """Bytes."""
+        return int(_stream(parameters).size)
+
+    def figures(self, parameters: Parameters, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+        """Payload from mark to mark, in 10^6 bit/s."""
+        del ends
+        return {"throughput": 8e-6 * self.amount(parameters) / seconds}
+
+
+class TcpRequestResponse(_Tcp):
+    """Requests and answers; the check value is the number of answers that were those of their requests."""
+
+    name: ClassVar[str] = "tcp-request-response"
+    title: ClassVar[str] = "TCP request and response"
+    parameter_model: ClassVar[type[Parameters]] = TcpRequestResponseParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        DURATION,
+        Metric("transaction_rate", "transactions/s", "higher", "figures"),
+        Metric("latency_p50_ns", "ns", "lower", "figures"),
+        Metric("latency_p99_ns", "ns", "lower", "figures"),
+    )
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 20 000 transactions a second, and twice the link's delay for each."""
+        wanted = _request_response(parameters)
+        each = 1 / _NATIVE_TRANSACTIONS_PER_SECOND + wanted.link_delay_ms / 500
+        size = wanted.request_bytes + wanted.response_bytes
+        return wanted.transactions * each + wanted.transfer_seconds(
+            wanted.transactions * size, _NATIVE_BYTES_PER_SECOND
+        )
+
+    def exchange(self, parameters: Parameters) -> dict[str, Any]:
+        """Who asks how often."""
+        wanted = _request_response(parameters)
+        return {
+            "kind": "request-response", "active": _active(wanted.direction == "from-guest"),
+            "transactions": wanted.transactions, "request_bytes": wanted.request_bytes,
+            "response_bytes": wanted.response_bytes,
+        }  # fmt: skip
+
+    def amount(self, parameters: Parameters) -> int:
+        """Transactions."""
+        return _request_response(parameters).transactions
+
+    def figures(self, parameters: Parameters, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+        """The rate from mark to mark; latencies by the asker's clock, from one answer to the next."""
+        asker = ends[0 if _request_response(parameters).direction == "from-guest" else 1]
+        latency = asker["transaction_ns"]
+        return {
+            "transaction_rate": self.amount(parameters) / seconds,
+            "latency_p50_ns": latency["p50"],
+            "latency_p99_ns": latency["p99"],
+        }
+
+
+def _active(guest: bool) -> str:
+    """Which end sends or asks, in the agent's words: the guest always opens the connection."""
+    return "opener" if guest else "listener"
+
+
+def _way(parameters: Parameters) -> WayParameters:
+    if not isinstance(parameters, WayParameters):
+        raise TypeError("WayParameters expected")
+    return parameters
+
+
+def _stream(parameters: Parameters) -> TcpStreamParameters:
+    if not isinstance(parameters, TcpStreamParameters):
+        raise TypeError("TcpStreamParameters expected")
+    return parameters
+
+
+def _request_response(parameters: Parameters) -> TcpRequestResponseParameters:
+    if not isinstance(parameters, TcpRequestResponseParameters):
+        raise TypeError("TcpRequestResponseParameters expected")
+    return parameters

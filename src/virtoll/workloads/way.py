@@ -1,0 +1,160 @@
+"""Where a guest's traffic goes: to the peer or to another guest, over its first source link, shaped or as it is.
+
+Main types: ``WayParameters`` (what every network workload lets its user choose) and ``FarEnd`` (who is at the other end
+and at which address). The peer has no address but for the length of a trial: at all other times its kernel answers
+nothing and forwards nothing. Between two guests it routes from the first one's source link to the second one's.
+It knows no platform.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field
+
+from virtoll.agent import Caller
+from virtoll.errors import AgentError, GuestError
+from virtoll.experiment import Parameters
+from virtoll.lab.network import GuestNetwork, Link
+from virtoll.lab.shaping import Shape
+from virtoll.workloads.base import Bench, Needs
+
+
+class WayParameters(Parameters):
+    """``between``: the other end is the ``peer`` (the host), or a second guest of the same kind (``guests``).
+
+    ``link_...``: the guest's link, in each direction: bit/s (0: not limited), one-way delay, share of frames lost.
+    """
+
+    between: Literal["peer", "guests"] = "peer"
+    link_rate_bits_per_second: int = Field(default=0, ge=0, le=10**12)
+    link_delay_ms: float = Field(default=0.0, ge=0, le=10_000)
+    link_loss_percent: float = Field(default=0.0, ge=0, lt=100)
+
+    @property
+    def shape(self) -> Shape:
+        """What the link is made."""
+        return Shape(self.link_rate_bits_per_second, self.link_delay_ms, self.link_loss_percent)
+
+    @property
+    def way_needs(self) -> Needs:
+        """A second guest, where the traffic is between two."""
+        if self.between == "peer":
+            return Needs()
+        return Needs(guests=2, features=frozenset({"network-stack"}))
+
+    def transfer_seconds(self, payload_bytes: float, free_bytes_per_second: float) -> float:
+        """About how long so many bytes take, where a free link carries so many a second."""
+        shaped = self.link_rate_bits_per_second / 8 or free_bytes_per_second
+        return payload_bytes / min(shaped, free_bytes_per_second) + 0.02 * self.link_delay_ms
+
+
+@dataclass(frozen=True)
+class FarEnd:
+    """The other end: its agent, its address, and the CPU that what serves there is pinned to.
+
+    ``near`` and ``far``: the peer's address as the guest reaches it, and as the other end does, if that is a guest.
+    ``programs``: the agent that can start the image's programs there; None where there is none. ``shaped_by``: the
+    queueing discipline of the link.
+    """
+
+    agent: Caller
+    address: str
+    near: str
+    far: str | None
+    cpu: int | None
+    programs: Caller | None
+    shaped_by: str | None
+
+    def require_programs(self) -> Caller:
+        """Who can start programs there; the trial is skipped where nobody can."""
+        if self.programs is None:
+            raise AgentError(
+                "unsupported",
+                "the other end of this traffic is a program of the image, and the peer is on another host, where "
+                "the image is not; take this workload out, or the 'testbed'",
+            )
+        return self.programs
+
+
+@contextlib.contextmanager
+def far_end(bench: Bench, wanted: WayParameters) -> Iterator[FarEnd]:
+    """The way to the other end, there for the length of the context; raises an ``AgentError`` where there is none."""
+    if not bench.network.sources:
+        raise AgentError("unsupported", "it has no NIC for traffic; name its NICs, and this machine's that face them")
+    link = bench.network.sources[0]
+    with _shaped(bench, link, wanted.shape) as shaped_by:
+        if wanted.between == "peer":
+            with _addressed(bench, (link,)):
+                at, cpu = link.peer_address, bench.generator_cpu
+                yield FarEnd(bench.peer.generator, at, at, None, cpu, bench.programs, shaped_by)
+        else:
+            with _routed(bench, link) as (agent, other):
+                at = other.guest_address
+                yield FarEnd(agent, at, link.peer_address, other.peer_address, None, agent, shaped_by)
+
+
+def _shaped(bench: Bench, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
+    if shape.plain:
+        return contextlib.nullcontext()
+    if bench.shaper is None:
+        raise AgentError("unsupported", "its link is not one of this machine's; leave the parameters link_... out")
+    return bench.shaper.shaped(link, shape)
+
+
+@contextlib.contextmanager
+def _addressed(bench: Bench, links: tuple[Link, ...], *, forward: bool = False) -> Iterator[None]:
+    """The peer has addresses on these links, and routes between them where it is to ``forward``."""
+    generator = bench.peer.generator
+    generator.call("network", **peer_with_addresses(links, forward=forward))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(GuestError):
+            generator.call("network", **peer_without_addresses(links, forward=forward))
+
+
+def peer_with_addresses(links: tuple[Link, ...], *, forward: bool) -> dict[str, Any]:
+    """The ``network`` request for the peer: its end of each link, with a permanent neighbour."""
+    interfaces = [
+        {
+            "mac": link.peer_mac,
+            "address": f"{link.peer_address}/{link.ends().prefix_bits}",
+            "neighbours": [{"address": link.guest_address, "mac": link.peer_next_hop_mac}],
+        }
+        for link in links
+    ]
+    return {"interfaces": interfaces, **({"ip_forward": True} if forward else {})}
+
+
+def peer_without_addresses(links: tuple[Link, ...], *, forward: bool) -> dict[str, Any]:
+    """The request that undoes it."""
+    interfaces = [{"mac": link.peer_mac, "without_address": True} for link in links]
+    return {"interfaces": interfaces, **({"ip_forward": False} if forward else {})}
+
+
+@contextlib.contextmanager
+def _routed(bench: Bench, link: Link) -> Iterator[tuple[Caller, Link]]:
+    """A second guest with its source link, and a route each way by the peer."""
+    if not bench.beside:
+        raise AgentError("unsupported", "there is no second guest beside this one; leave 'between: guests' out")
+    partner = bench.beside[0]
+    other = partner.network.sources[0]
+    if link.trunk is not None or other.trunk is not None:
+        raise AgentError("unsupported", "two guests share one real NIC here, and the peer cannot route between them")
+    with _addressed(bench, (link, other), forward=True):
+        bench.guest.call("network", **route_request(bench.network, other))
+        partner.guest.call("network", **route_request(partner.network, link))
+        yield partner.guest, other
+
+
+def route_request(network: GuestNetwork, other: Link) -> dict[str, Any]:
+    """The route to another guest's source link, by the peer's end of one's own.
+
+    It stays until the guest ends: without the peer's address nobody answers at its end.
+    """
+    subnet = f"{other.peer_address.rpartition('.')[0]}.0/{other.ends().prefix_bits}"
+    return {"interfaces": [], "routes": [{"destination": subnet, "via": network.sources[0].peer_address}]}

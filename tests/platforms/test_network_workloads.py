@@ -1,0 +1,200 @@
+"""Network workloads for real: both directions, two guests, a shaped link; programs where the image full is built."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support import guests
+from tests.support.guests import Connected
+
+from virtoll.errors import AgentError, GuestError, ImageError
+from virtoll.ground import Ground
+from virtoll.image import prepare_image
+from virtoll.lab.network import Network
+from virtoll.peer import peer_programs
+from virtoll.workloads import WORKLOADS
+from virtoll.workloads.base import Bench, Measurement
+from virtoll.workloads.programs import Port, succeeds
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+SMALL: dict[str, dict[str, Any]] = {
+    "tcp-stream": {"size": "2MiB"},
+    "tcp-request-response": {"transactions": 300},
+    "iperf-udp": {"datagrams": 500},
+    "rsync-file": {"size_bytes": "1MiB"},
+}
+DIRECTIONS = ("to-guest", "from-guest")
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    """The lab's ground."""
+    with guests.ground() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def pair(ground: Ground) -> Iterator[tuple[Connected, Connected]]:
+    """Two guests."""
+    one, other = guests.start("netns", ground), guests.start("netns", ground)
+    yield one, other
+    one.guest.stop()
+    other.guest.stop()
+
+
+def bench_of(ground: Ground, one: Connected, other: Connected | None = None) -> Bench:
+    """What the fleet gives a workload."""
+    assert ground.site is not None
+    assert isinstance(ground.site.network, Network)
+    beside = (other.bench,) if other is not None else ()
+    return replace(one.bench, shaper=ground.site.network, beside=beside, programs=ground.site.programs)
+
+
+def measure(bench: Bench, name: str, **given: Any) -> Measurement:
+    """One trial."""
+    workload = WORKLOADS[name]
+    return workload.measure(bench, workload.parameter_model.model_validate({**SMALL[name], **given}))
+
+
+def addresses(ground: Ground) -> str:
+    """What addresses the peer has besides the loopback's."""
+    assert ground.site is not None
+    network = ground.site.network
+    assert isinstance(network, Network)
+    command = ["nsenter", f"--net=/proc/{network.peer_pid}/ns/net", "--", "ip", "-4", "-oneline", "address", "show"]
+    return ground.site.lab.run(command, "look")
+
+
+def right(measured: Measurement) -> bool:
+    """Whether a trial is one to be believed."""
+    assert measured.problem is None
+    assert measured.check is not None
+    assert measured.clock is not None
+    marks = measured.clock["marks"]
+    return bool(measured.check["ok"]) and marks["end_ns"] > marks["start_ns"]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_tcp_between_guest_and_peer(ground: Ground, pair: tuple[Connected, Connected], direction: str) -> None:
+    bench = bench_of(ground, pair[0])
+    for name in ("tcp-stream", "tcp-request-response"):
+        measured = measure(bench, name, direction=direction)
+        assert right(measured)
+        assert measured.result is not None
+        assert all(figure > 0 for figure in measured.result["figures"].values())
+    assert addresses(ground) == "", "the peer answers nothing between trials"
+
+
+def test_tcp_between_two_guests_crosses_the_peer(ground: Ground, pair: tuple[Connected, Connected]) -> None:
+    assert ground.site is not None
+    bench, peer = bench_of(ground, *pair), ground.site.require_peer()
+    links = [one.wanted.network.sources[0].peer_interface for one in pair]
+
+    def forwarded() -> list[int]:
+        told = peer.call("counters", interfaces=links)["interfaces"]
+        return [each["statistics"][key] for each in told for key in ("rx_bytes", "tx_bytes")]
+
+    before = forwarded()
+    assert right(measure(bench, "tcp-stream", between="guests"))
+    first_in, _, _, second_out = (now - then for now, then in zip(forwarded(), before, strict=True))
+    assert min(first_in, second_out) > 2 * 2**20, "all of it came in by one link and left by the other"
+    assert addresses(ground) == ""
+
+
+def test_a_link_is_as_slow_as_it_is_made_and_free_again(ground: Ground, pair: tuple[Connected, Connected]) -> None:
+    bench = bench_of(ground, pair[0])
+    for direction in DIRECTIONS:
+        rate = 20_000_000
+        measured = measure(bench, "tcp-stream", direction=direction, link_rate_bits_per_second=rate, size="1MiB")
+        assert right(measured)
+        assert measured.result is not None
+        assert measured.result["shaped_by"] in ("tbf", "netem")
+        # No shaper lets more through than its rate and its bucket; how much less is the host's affair.
+        assert measured.result["figures"]["throughput"] < 20.5
+    measured = measure(bench, "tcp-stream")
+    assert measured.result is not None
+    assert measured.result["shaped_by"] is None
+    assert measured.result["figures"]["throughput"] > 20.5
+
+
+def has_netem(ground: Ground) -> bool:
+    """Whether the kernel has it, tried on the peer's loopback."""
+    assert ground.site is not None
+    assert isinstance(ground.site.network, Network)
+    loopback = ["nsenter", f"--net=/proc/{ground.site.network.peer_pid}/ns/net", "--", "tc", "qdisc"]
+    try:
+        ground.site.lab.run([*loopback, "add", "dev", "lo", "root", "netem", "delay", "1ms"], "look")
+    except GuestError:
+        return False
+    ground.site.lab.run([*loopback, "del", "dev", "lo", "root"], "look")
+    return True
+
+
+def test_delay_is_there_or_refused(ground: Ground, pair: tuple[Connected, Connected]) -> None:
+    bench = bench_of(ground, pair[0])
+    if not has_netem(ground):
+        with pytest.raises(AgentError, match="no netem") as refused:
+            measure(bench, "tcp-request-response", link_delay_ms=5, transactions=20)
+        assert refused.value.kind == "unsupported"
+        assert addresses(ground) == ""
+        return
+    measured = measure(bench, "tcp-request-response", link_delay_ms=5, transactions=20)
+    assert measured.result is not None
+    assert measured.result["shaped_by"] == "netem"
+    assert measured.result["figures"]["latency_p50_ns"] > 9_900_000, "5 ms each way"
+
+
+@pytest.fixture(scope="module")
+def tools(ground: Ground) -> Iterator[Ground]:
+    """The same ground with the image full, and who starts its programs beside the peer."""
+    assert ground.site is not None
+    assert isinstance(ground.site.network, Network)
+    image = ground.site.image
+    try:
+        ground.site.image = prepare_image("full", offline=True)
+    except ImageError as error:
+        pytest.skip(f"{error} (or make tools)")
+    with peer_programs(ground.site, ground.site.network, ground.pinning.generator_cpu) as ground.site.programs:
+        yield ground
+    ground.site.image, ground.site.programs = image, None
+
+
+@pytest.fixture(scope="module")
+def tool_pair(tools: Ground) -> Iterator[tuple[Connected, Connected]]:
+    """Two guests with tools."""
+    one, other = guests.start("netns", tools), guests.start("netns", tools)
+    yield one, other
+    one.guest.stop()
+    other.guest.stop()
+
+
+@pytest.mark.parametrize("between", ["peer", "guests"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_programs_at_both_ends(
+    tools: Ground, tool_pair: tuple[Connected, Connected], direction: str, between: str
+) -> None:  # fmt: skip
+    bench = bench_of(tools, *tool_pair)
+    for name in ("iperf-udp", "rsync-file"):
+        measured = measure(bench, name, direction=direction, between=between)
+        assert right(measured), measured
+    assert addresses(tools) == ""
+
+
+def test_what_serves_is_gone_when_the_guest_dies(tools: Ground) -> None:
+    assert tools.site is not None
+    assert tools.site.programs is not None
+    live = guests.start("netns", tools)
+    os.kill(live.agent_process().pid, signal.SIGKILL)
+    try:
+        with pytest.raises(GuestError):
+            measure(bench_of(tools, live), "iperf-udp")
+    finally:
+        live.guest.stop()
+    assert not succeeds(tools.site.programs, Port("udp", 5001).listening())
+    assert addresses(tools) == ""

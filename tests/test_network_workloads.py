@@ -1,0 +1,363 @@
+"""Network workloads without a network: parsers on what the real tools printed, books, and what goes wrong."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from collections import deque
+from typing import Any
+
+import pytest
+
+from virtoll.agent import Answer, ChannelMark, Ends
+from virtoll.errors import AgentError, GuestDied
+from virtoll.lab.network import plan_links
+from virtoll.lab.shaping import Shape
+from virtoll.needs import unmet
+from virtoll.platforms.base import lacks_of
+from virtoll.platforms.native import Native
+from virtoll.timekeeper import Timekeeper
+from virtoll.workloads import WORKLOADS, iperf, rsync
+from virtoll.workloads.base import Bench, Measurement
+from virtoll.workloads.programs import Port
+from virtoll.workloads.way import peer_with_addresses, peer_without_addresses, route_request
+
+# iperf 2.1.8 and rsync 3.2.7 of Debian 12: 1000 datagrams of 1472 bytes asked for.
+SENT = "19700101000000,10.64.0.1,35562,10.64.0.2,5001,1,0.0-0.3,1473472,37243569,0.000,0,-1,-0.000,0\n"
+RECEIVED = "19700101000000,10.64.0.1,35562,10.64.0.2,5001,1,0.0-0.3,1473472,37195199,0.001,0,1001,0.000,0\n"
+HALF_RECEIVED = "19700101000000,10.64.0.1,35562,10.64.0.2,5001,1,0.0-0.3,736000,18597599,0.118,400,900,44.444,0\n"
+RSYNC = """
+Number of files: 29 (reg: 24, dir: 5)
+Number of created files: 29 (reg: 24, dir: 5)
+Number of deleted files: 0
+Number of regular files transferred: 24
+Total file size: 501,017 bytes
+Total transferred file size: 501,017 bytes
+Literal data: 501,017 bytes
+Matched data: 0 bytes
+File list size: 704
+File list generation time: 0.001 seconds
+File list transfer time: 0.000 seconds
+Total bytes sent: 503
+Total bytes received: 502,863
+
+sent 503 bytes  received 502,863 bytes  1,006,732.00 bytes/sec
+total size is 501,017  speedup is 1.00
+"""
+UDP_TABLE = """   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref
+  917: 00000000:1389 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 5108082 2 00000000f8 0
+"""
+TCP_TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:221A 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 5108082 1 00000000f87c6ad0
+   1: 0100007F:1F90 0100007F:221A 01 00000000:00000000 00:00000000 00000000     0        0 5108083 1 00000000f87c6ad0
+"""
+
+
+def test_iperfs_lines() -> None:
+    assert iperf.parse(SENT) == iperf.Line(1473472, 37243569, 0.0, None, None)
+    assert iperf.parse("warning: something\n" + RECEIVED) == iperf.Line(1473472, 37195199, 0.001, 0, 1001)
+    for wrong in ("", "connect failed: Connection refused", RECEIVED.replace(",0.001", "")):
+        with pytest.raises(ValueError, match="no line of 14 fields"):
+            iperf.parse(wrong)
+
+
+def test_rsyncs_statistics() -> None:
+    assert rsync.parse(RSYNC) == {
+        "files": 24, "file_bytes": 501017, "files_transferred": 24, "wire_bytes_sent": 503,
+        "wire_bytes_received": 502863,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="no line 'Total file size'"):
+        rsync.parse(RSYNC.replace("Total file size", "Size"))
+
+
+def test_who_listens_at_a_port() -> None:
+    def taken(protocol: str, number: int, table: str) -> bool:
+        *command, place = Port(protocol, number).listening()
+        assert place == f"/proc/net/{protocol}"
+        return subprocess.run(command, input=table, text=True, check=False).returncode == 0
+
+    assert taken("udp", 5001, UDP_TABLE)
+    assert not taken("udp", 5002, UDP_TABLE)
+    assert taken("tcp", 8730, TCP_TABLE)
+    assert not taken("tcp", 8080, TCP_TABLE), "that one is a connection"
+    assert not taken("tcp", 8730, "")
+
+
+def test_a_links_shape_in_the_words_of_tc() -> None:
+    assert Shape().plain
+    assert Shape(100_000_000).token_bucket() == [
+        "tbf", "rate", "100000000bit", "burst", "12500", "latency", "50ms",
+    ]  # fmt: skip
+    assert Shape(1_000_000).token_bucket()[4] == "4614", "three frames at least"
+    assert Shape(100_000_000, 20, 0.5).netem() == [
+        "netem", "limit", "1000", "delay", "20ms", "loss", "0.5%", "rate", "100000000bit",
+    ]  # fmt: skip
+
+
+def test_the_peer_has_an_address_and_loses_it_again() -> None:
+    link = plan_links(3).sources[0]
+    there = peer_with_addresses((link,), forward=False)
+    assert there == {
+        "interfaces": [{
+            "mac": link.peer_mac, "address": "10.67.0.2/24",
+            "neighbours": [{"address": "10.67.0.1", "mac": link.guest_mac}],
+        }],
+    }  # fmt: skip
+    gone = peer_without_addresses((link,), forward=True)
+    assert gone == {"interfaces": [{"mac": link.peer_mac, "without_address": True}], "ip_forward": False}
+    other = plan_links(7).sources[0]
+    assert route_request(plan_links(3), other)["routes"] == [{"destination": "10.71.0.0/24", "via": "10.67.0.2"}]
+
+
+class Agent:
+    """Answers from what each operation is told to; keeps what it was asked."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.channel_marks: deque[ChannelMark] = deque()
+        self.answers, self.asked, self.ended = answers, list[tuple[str, dict[str, Any]]](), False
+
+    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's
+        """One operation."""
+        self.asked.append((op, fields))
+        if op == "run":
+            self.channel_marks += (ChannelMark("start", 0, 0), ChannelMark("end", 500_000_000, 500_000_000))
+        found = self.answers.get(op.replace("-", "_"), {})
+        answer = found(fields) if callable(found) else found
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, dict)
+        return answer
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def operations(self) -> list[str]:
+        """What it was asked, in order."""
+        return [op for op, _ in self.asked]
+
+
+def said(output: str = "", status: int = 0, complaints: str = "") -> dict[str, Any]:
+    """A program's answer."""
+    out, err = (base64.b64encode(text.encode()).decode() for text in (output, complaints))
+    return {"status": status, "signal": None, "stdout": out, "stderr": err, "timed_out": False, "truncated": False}
+
+
+def ended(output: str = "", *, by_itself: bool = True) -> dict[str, Any]:
+    """The answer to the end of a program in the background."""
+    told = base64.b64encode(output.encode()).decode()
+    return {"status": 0, "signal": None, "by_itself": by_itself, "killed": False, "output": told}
+
+
+def bench(guest: Agent, peer: Agent, programs: Agent | None = None, second: Agent | None = None) -> Bench:
+    """A guest and its peer, with marks over the channel; ``second``: another guest beside it."""
+    nothing: Any = None
+
+    def of(agent: Agent, place: int, *beside: Bench) -> Bench:
+        keeper = Timekeeper(agent, agent, None, "", 0)
+        return Bench(
+            agent, Ends.of_one(peer), keeper, plan_links(place), 1, 1, iter(()), nothing, beside=beside,
+            programs=programs,
+        )  # fmt: skip
+
+    return of(guest, 0) if second is None else of(guest, 0, of(second, 5))
+
+
+def measure(on: Bench, name: str, **given: Any) -> Measurement:
+    """One trial."""
+    return WORKLOADS[name].measure(on, WORKLOADS[name].parameter_model.model_validate(given))
+
+
+def tcp_guest(check: str) -> Agent:
+    """A guest whose exchange came out so."""
+    result = {"bytes": 1000, "transaction_ns": {"p50": 40_000, "p99": 90_000}}
+    return Agent(run={"guest": {}, "result": result, "check": check})
+
+
+def tcp_peer(check: str) -> Agent:
+    """The other end of it."""
+    result = {"transaction_ns": {"p50": 30_000, "p99": 80_000}}
+    return Agent(serve={"port": 4711}, serve_finish={"result": result, "check": check, "tcp": None})
+
+
+def test_a_stream_is_as_fast_as_the_clock_outside_says() -> None:
+    guest, peer = tcp_guest("1000"), tcp_peer("1000")
+    measured = measure(bench(guest, peer), "tcp-stream", size=1000)
+    assert measured.problem is None
+    assert measured.check == {"value": "1000", "expected": "1000", "ok": True}
+    assert measured.result is not None
+    assert measured.result["figures"] == {"throughput": pytest.approx(0.016)}, "8000 bits in half a second"
+    assert peer.operations() == ["network", "serve", "serve-finish", "network"]
+    exchange = {"kind": "stream", "active": "opener", "bytes": 1000, "message_bytes": 16384}
+    assert peer.asked[1][1]["exchange"] == exchange
+    assert (peer.asked[1][1]["address"], peer.asked[1][1]["cpu"]) == ("10.64.0.2", 1)
+    ran = next(fields for op, fields in guest.asked if op == "run")
+    assert ran["job"] == "tcp"
+    assert ran["parameters"]["exchange"] == exchange
+    assert (ran["parameters"]["address"], ran["parameters"]["port"]) == ("10.64.0.2", 4711)
+    assert peer.asked[-1][1]["interfaces"][0]["without_address"] is True
+
+
+@pytest.mark.parametrize(("at_guest", "at_peer"), [("1 wrong of 1000", "1000"), ("1000", "999"), ("17", "17")])
+def test_a_stream_of_which_an_end_has_something_else_is_invalid(at_guest: str, at_peer: str) -> None:
+    measured = measure(bench(tcp_guest(at_guest), tcp_peer(at_peer)), "tcp-stream", size=1000)
+    assert measured.check is not None
+    assert not measured.check["ok"]
+    assert measured.problem is not None
+    assert "the check value is wrong" in measured.problem
+
+
+@pytest.mark.parametrize(
+    ("direction", "asker", "p50"), [("to-guest", "listener", 30_000), ("from-guest", "opener", 40_000)]
+)
+def test_latencies_are_those_of_whoever_asks(direction: str, asker: str, p50: int) -> None:
+    guest, peer = tcp_guest("100"), tcp_peer("100")
+    measured = measure(bench(guest, peer), "tcp-request-response", direction=direction, transactions=100)
+    assert measured.problem is None
+    assert measured.result is not None
+    assert measured.result["figures"]["latency_p50_ns"] == p50
+    assert measured.result["figures"]["transaction_rate"] == pytest.approx(200)
+    assert peer.asked[1][1]["exchange"]["active"] == asker
+
+
+def test_a_guest_that_dies_leaves_no_server_and_no_address() -> None:
+    guest, peer = Agent(run=GuestDied("gone")), tcp_peer("1000")
+    with pytest.raises(GuestDied):
+        measure(bench(guest, peer), "tcp-stream", size=1000)
+    assert peer.operations() == ["network", "serve", "serve-close", "network"]
+
+
+def test_between_guests_the_second_one_serves_and_the_peer_routes() -> None:
+    guest, peer, other = tcp_guest("1000"), Agent(), tcp_peer("1000")
+    measured = measure(bench(guest, peer, second=other), "tcp-stream", size=1000, between="guests")
+    assert measured.problem is None
+    assert other.asked[1][1]["address"] == "10.69.0.1"
+    assert other.asked[1][1]["cpu"] is None
+    assert [fields["ip_forward"] for _, fields in peer.asked] == [True, False]
+    assert len(peer.asked[0][1]["interfaces"]) == 2
+    assert guest.asked[0][1]["routes"] == [{"destination": "10.69.0.0/24", "via": "10.64.0.2"}]
+    assert other.asked[0][1]["routes"] == [{"destination": "10.64.0.0/24", "via": "10.69.0.2"}]
+
+
+@pytest.mark.parametrize("name", ["tcp-stream", "tcp-request-response", "iperf-udp", "rsync-tree", "rsync-file"])
+def test_without_a_second_guest_the_trial_is_skipped(name: str) -> None:
+    needs = WORKLOADS[name].needs(WORKLOADS[name].parameter_model.model_validate({"between": "guests"}))
+    assert needs.guests == 2
+    assert "reaches no link" in str(unmet(name, needs, None, "native", lacks_of(Native)))
+    assert WORKLOADS[name].needs(WORKLOADS[name].parameter_model.model_validate({})).guests == 1
+    programs = Agent(exec=lambda fields: said("x") if fields["argv"][0] == "find" else said())
+    with pytest.raises(AgentError, match="no second guest") as refused:
+        measure(bench(Agent(), Agent(), programs), name, between="guests")
+    assert refused.value.kind == "unsupported"
+
+
+def test_a_link_that_nobody_can_shape_skips_the_trial() -> None:
+    with pytest.raises(AgentError, match="leave the parameters link_") as refused:
+        measure(bench(Agent(), Agent()), "tcp-stream", link_rate_bits_per_second=1_000_000)
+    assert refused.value.kind == "unsupported"
+
+
+def iperf_trial(at_guest: str, at_peer: str, direction: str, status: int = 0) -> tuple[Measurement, Agent, Agent]:
+    """1000 datagrams."""
+    guest = Agent(run={"guest": {}, "result": said(at_guest, status, "read failed"), "check": ""}, exec=said("iperf"))
+    # It listens at once, and has ended when it is looked for.
+    programs = Agent(
+        exec=lambda fields: said(status=int(fields["argv"][0] == "test")), spawn={"pid": 1}, end=ended(at_peer)
+    )
+    measured = measure(bench(guest, Agent(), programs), "iperf-udp", direction=direction, datagrams=1000)
+    return measured, guest, programs
+
+
+def test_iperf_from_the_guest() -> None:
+    measured, guest, programs = iperf_trial(SENT, RECEIVED, "from-guest")
+    assert measured.problem is None
+    assert measured.check == {"value": "1000 sent", "expected": "1000 sent", "ok": True}
+    assert measured.result is not None
+    figures = measured.result["figures"]
+    assert (figures["sent_datagrams"], figures["received_datagrams"], figures["received_share"]) == (1001, 1001, 1.0)
+    assert figures["received_rate"] == pytest.approx(37.195199)
+    argv = next(fields for op, fields in guest.asked if op == "run")["parameters"]["argv"]
+    assert argv[:3] == ["iperf", "--client", "10.64.0.2"]
+    assert "--reverse" not in argv
+    assert argv[argv.index("--num") + 1] == "1472000"
+    assert [op for op in programs.operations() if op != "exec"] == ["spawn", "end"]
+    assert programs.asked[0][1]["argv"][:3] == ["iperf", "--server", "--udp"]
+
+
+def test_iperf_to_the_guest_counts_what_it_did_not_see() -> None:
+    measured, guest, _ = iperf_trial(HALF_RECEIVED, SENT, "to-guest")
+    assert measured.problem is None
+    assert measured.result is not None
+    figures = measured.result["figures"]
+    assert (figures["received_datagrams"], figures["lost_datagrams"]) == (500, 501)
+    assert figures["lost_datagrams_by_iperf"] == 400, "its count ends with the last one that arrived"
+    assert "--reverse" in next(fields for op, fields in guest.asked if op == "run")["parameters"]["argv"]
+
+
+@pytest.mark.parametrize(
+    ("at_guest", "at_peer", "status", "problem"),
+    [
+        (SENT.replace("1473472", "736000"), RECEIVED, 0, "the check value is wrong: '500 sent' instead of '1000 sent'"),
+        (SENT, RECEIVED.replace("1473472", "1474944"), 0, "the check value is wrong: '1002 received of 1001 sent'"),
+        (SENT, "", 0, "what iperf printed cannot be read: no line"),
+        (SENT, SENT, 0, "what iperf printed cannot be read: the receiving end"),
+        (RECEIVED, RECEIVED, 0, "what iperf printed cannot be read: the sending end"),
+        ("", "", 1, "iperf failed with exit code 1: read failed"),
+    ],
+)
+def test_books_of_iperf_that_cannot_be(at_guest: str, at_peer: str, status: int, problem: str) -> None:
+    measured, _, _ = iperf_trial(at_guest, at_peer, "from-guest", status)
+    assert measured.problem is not None
+    assert measured.problem.startswith(problem)
+
+
+def rsync_trial(received: str, differing: str, direction: str) -> tuple[Measurement, Agent, Agent]:
+    """The source was made before; ``received``: what is found at the receiving end."""
+
+    def at(end: str) -> Any:
+        def answer(fields: dict[str, Any]) -> dict[str, Any]:
+            argv = fields["argv"]
+            if argv[0] == "find":
+                return said("x")
+            if "--checksum" in argv:
+                return said(differing)
+            receives = (end == "guest") == (direction == "to-guest")
+            return said(received if receives else RSYNC) if "--dry-run" in argv else said()
+
+        return answer
+
+    guest = Agent(run={"guest": {}, "result": said(RSYNC), "check": ""}, exec=at("guest"))
+    programs = Agent(exec=at("peer"), spawn={"pid": 1}, end=ended(by_itself=False))
+    return measure(bench(guest, Agent(), programs), "rsync-tree", direction=direction), guest, programs
+
+
+@pytest.mark.parametrize("direction", ["to-guest", "from-guest"])
+def test_rsync_is_right_when_both_ends_have_the_same(direction: str) -> None:
+    measured, guest, programs = rsync_trial(RSYNC, "", direction)
+    assert measured.problem is None
+    assert measured.check is not None
+    assert measured.check["value"] == "24 files of 501017 bytes, differing: 0"
+    assert measured.result is not None
+    assert measured.result["figures"]["throughput"] == pytest.approx(8.016272)
+    argv = next(fields for op, fields in guest.asked if op == "run")["parameters"]["argv"]
+    ends = argv[3:]
+    assert (ends[0] if direction == "to-guest" else ends[1]).startswith("rsync://10.64.0.2:8730/")
+    assert [op for op in programs.operations() if op != "exec"] == ["spawn", "end"]
+
+
+@pytest.mark.parametrize(
+    ("received", "differing"),
+    [(RSYNC.replace("reg: 24", "reg: 23"), ""), (RSYNC.replace("501,017", "501,016"), ""), (RSYNC, ">fcs....... a\n")],
+)
+def test_rsync_is_wrong_when_a_file_is_missing_shorter_or_another(received: str, differing: str) -> None:
+    measured, _, _ = rsync_trial(received, differing, "to-guest")
+    assert measured.check is not None
+    assert not measured.check["ok"]
+    assert measured.problem is not None
+    assert measured.problem.startswith("the check value is wrong")
+
+
+def test_programs_at_the_other_end_need_an_image_there() -> None:
+    for name in ("iperf-udp", "rsync-tree", "rsync-file"):
+        with pytest.raises(AgentError, match="on another host") as refused:
+            measure(bench(Agent(), Agent()), name)
+        assert refused.value.kind == "unsupported"
