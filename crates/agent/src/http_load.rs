@@ -150,7 +150,7 @@ struct Load<'a> {
     /// When those were due that no connection was free for.
     waiting: VecDeque<u64>,
     open: Vec<Connection>,
-    portion: Box<[u8; PORTION_BYTES]>,
+    portion: Box<[u8]>,
     books: Books,
 }
 
@@ -163,7 +163,7 @@ impl<'a> Load<'a> {
             next: 0,
             waiting: VecDeque::new(),
             open: Vec::new(),
-            portion: Box::new([0; PORTION_BYTES]),
+            portion: vec![0; PORTION_BYTES].into_boxed_slice(),
             books: Books::default(),
         }
     }

@@ -52,7 +52,7 @@ fn reply(stream: &mut TcpStream) -> bool {
     stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").is_ok()
 }
 
-fn load(target: SocketAddr, requests: u64, rate: f64, more: Value) -> Value {
+fn load(target: SocketAddr, requests: u64, rate: f64, more: &Value) -> Value {
     let mut fields = json!({
         "target": target, "path": "/file", "requests": requests, "rate_requests_per_second": rate,
         "keep_alive": true, "connections": 16, "timeout_ns": 20_000 * MILLISECOND_NS,
@@ -80,7 +80,7 @@ fn at_least(told: &Value, milliseconds: u64) -> u64 {
 fn every_request_becomes_a_reply() {
     let target = serve(|_, stream| reply(stream));
     for keep_alive in [true, false] {
-        let told = load(target, 100, 1000.0, json!({"keep_alive": keep_alive}));
+        let told = load(target, 100, 1000.0, &json!({"keep_alive": keep_alive}));
         assert_eq!(told["statuses"], json!({"200": 100}));
         assert_eq!(told["body_bytes"], 500);
         assert_eq!(told["latency_ns"]["count"], 100);
@@ -100,7 +100,7 @@ fn what_a_stalled_server_owes_is_in_the_latencies() {
         }
         reply(stream)
     });
-    let told = load(target, 60, 100.0, json!({"connections": 1}));
+    let told = load(target, 60, 100.0, &json!({"connections": 1}));
     assert_eq!(told["replies"], 60);
     // The stall holds up all that were due meanwhile, one each 10 ms: the first by 300 ms, the 20th by 100 ms.
     assert!(at_least(&told["latency_ns"], 100) >= 20, "{told}");
@@ -111,7 +111,7 @@ fn what_a_stalled_server_owes_is_in_the_latencies() {
 fn what_is_given_up_is_counted_with_the_time_that_it_took() {
     let target = serve(|_, _| true);
     let told =
-        load(target, 8, 1000.0, json!({"connections": 3, "timeout_ns": 50 * MILLISECOND_NS}));
+        load(target, 8, 1000.0, &json!({"connections": 3, "timeout_ns": 50 * MILLISECOND_NS}));
     assert_eq!(told["timeouts"], 8);
     assert_eq!(told["latency_ns"]["count"], 8);
     assert_eq!(told["latency_ns"]["minimum"], 50 * MILLISECOND_NS);
@@ -121,15 +121,15 @@ fn what_is_given_up_is_counted_with_the_time_that_it_took() {
 #[test]
 fn failures_are_told_by_their_kind() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert_eq!(load(nobody, 5, 1000.0, json!({}))["failures"], json!({"connect": 5}));
+    assert_eq!(load(nobody, 5, 1000.0, &json!({}))["failures"], json!({"connect": 5}));
     let mute = serve(|_, _| false);
-    assert_eq!(load(mute, 5, 1000.0, json!({}))["failures"], json!({"closed": 5}));
+    assert_eq!(load(mute, 5, 1000.0, &json!({}))["failures"], json!({"closed": 5}));
     let other = serve(|_, stream| stream.write_all(b"220 mail\r\n").is_ok());
-    assert_eq!(load(other, 5, 1000.0, json!({}))["failures"], json!({"malformed": 5}));
+    assert_eq!(load(other, 5, 1000.0, &json!({}))["failures"], json!({"malformed": 5}));
     let missing = serve(|_, stream| {
         stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").is_ok()
     });
-    assert_eq!(load(missing, 5, 1000.0, json!({}))["statuses"], json!({"404": 5}));
+    assert_eq!(load(missing, 5, 1000.0, &json!({}))["statuses"], json!({"404": 5}));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_connection_that_the_server_ends_is_replaced() {
         let _ = stream.write_all(closing);
         false
     });
-    let told = load(target, 50, 1000.0, json!({}));
+    let told = load(target, 50, 1000.0, &json!({}));
     assert_eq!((&told["replies"], &told["connections_opened"]), (&json!(50), &json!(50)));
 }
 

@@ -94,7 +94,7 @@ impl Connection {
     }
 
     /// Goes as far as it can with the bytes of the request.
-    pub fn advance(&mut self, request: &[u8], portion: &mut [u8; PORTION_BYTES]) -> Progress {
+    pub fn advance(&mut self, request: &[u8], portion: &mut [u8]) -> Progress {
         if self.stage == Stage::Connecting {
             match self.stream.take_error() {
                 Ok(None) if self.stream.peer_addr().is_err() => return Progress::Pending,
