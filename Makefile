@@ -29,13 +29,12 @@ tools: ## builds the image with the workloads' tools too (a minute, 850 MB)
 demo: setup ## measures what virtualisation costs on this host (at most 6 minutes)
 	@$(BIN)/virtoll run quick
 
-# Tests in labs wait much and use less than one core; all else has the rest of the machine's time meanwhile.
-test: setup-dev ## every check and every test
+# Tests in labs wait much and use less than one core; what keeps no time of its own has the rest of the machine meanwhile.
+test: setup-dev test-rust ## every check and every test
 	@$(MAKE) --no-print-directory --jobs=2 test-labs test-beside
 
-test-beside: ## tests without labs, checkers and fuzzers; what they say comes at their end, in one piece
-	@mkdir -p build; { nice -n 19 cargo test $(CARGO_FLAGS) --workspace --no-run && \
-		$(MAKE) --no-print-directory --jobs=1 test-rust test-plain && \
+test-beside: ## Python tests without labs, checkers and fuzzers; what they say comes at their end, in one piece
+	@mkdir -p build; { $(MAKE) --no-print-directory test-plain && \
 		nice -n 19 $(MAKE) --no-print-directory --jobs=1 lint fuzz; } >build/beside.log 2>&1; \
 		status=$$?; cat build/beside.log; exit $$status
 

@@ -317,7 +317,7 @@ out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 out.bind(('g0', 0x88b5))
 while True:
     out.send(bytes.fromhex('020000000200' + '020000000100' + '88b5') + bytes(46))
-    time.sleep(0.02)";
+    time.sleep(0.1)";
     let mut other = agent
         .inside("python3")
         .args(["-c", chatter])
