@@ -8,7 +8,6 @@ numbers and names (``test_command_standins``), hosts that SSH does not reach (``
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -45,13 +44,8 @@ def ground() -> Iterator[Ground]:
 
 @pytest.fixture(scope="module", autouse=True)
 def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A lab's record, where what is to be undone after a kill -9 is noted."""
-    folder = tmp_path_factory.mktemp("record")
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    os.environ[residue.RECORD_VARIABLE] = str(descriptor)
-    yield folder
-    del os.environ[residue.RECORD_VARIABLE]
-    os.close(descriptor)
+    with guests.lab_record(tmp_path_factory.mktemp("record")) as folder:
+        yield folder
 
 
 @dataclass

@@ -18,7 +18,7 @@ from tests.support.guests import Kind
 
 from virtoll.errors import GuestDied, GuestError
 from virtoll.ground import Ground
-from virtoll.lab.residue import RECORD_VARIABLE, noted_commands
+from virtoll.lab.residue import noted_commands
 from virtoll.platforms import openvz, vserver
 from virtoll.platforms.base import Site
 from virtoll.platforms.entered import EnteredMachine
@@ -63,10 +63,8 @@ def products(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Produc
     for folder in (made.state, made.record, made.area / "template/cache", made.state / "etc", tmp_path / "vservers"):
         folder.mkdir(parents=True)
     container_standins.install(tmp_path / "bin")
-    descriptor = os.open(made.record, os.O_RDONLY)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("STANDIN_STATE", str(made.state))
-    monkeypatch.setenv(RECORD_VARIABLE, str(descriptor))
     monkeypatch.setattr(openvz, "KERNEL", str(tmp_path))
     monkeypatch.setattr(vserver, "KERNEL", str(tmp_path))
     vz = {"area": str(made.area)}
@@ -78,8 +76,8 @@ def products(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Produc
         "vserver-standin": Kind("vserver", settings),
     }.items():
         monkeypatch.setitem(guests.ADDED, name, kind)
-    yield made
-    os.close(descriptor)
+    with guests.lab_record(made.record):
+        yield made
 
 
 def interfaces() -> set[str]:

@@ -64,13 +64,8 @@ def ground() -> Iterator[Ground]:
 
 @pytest.fixture(scope="module", autouse=True)
 def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A lab's record, which says what is to be undone should this process die."""
-    folder = tmp_path_factory.mktemp("record")
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    os.environ[residue.RECORD_VARIABLE] = str(descriptor)
-    yield folder
-    del os.environ[residue.RECORD_VARIABLE]
-    os.close(descriptor)
+    with guests.lab_record(tmp_path_factory.mktemp("record")) as folder:
+        yield folder
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from virtoll.experiment import PlatformChoice
 from virtoll.fleet import choose_pinning
 from virtoll.ground import Ground, open_ground
 from virtoll.hops import HopReader
+from virtoll.lab import residue
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.attaching import attach
@@ -251,6 +253,18 @@ def ground() -> Iterator[Ground]:
     """The lab's ground with busybox in its image."""
     with open_ground(choose_pinning(1), SilentProgress(), "debug") as made:
         yield made
+
+
+@contextlib.contextmanager
+def lab_record(folder: Path) -> Iterator[Path]:
+    """A lab's record in a folder, where what is to be undone should this process die is noted."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    os.environ[residue.RECORD_VARIABLE] = str(descriptor)
+    try:
+        yield folder
+    finally:
+        del os.environ[residue.RECORD_VARIABLE]
+        os.close(descriptor)
 
 
 def choice(kind: str) -> PlatformChoice:
