@@ -9,7 +9,7 @@ BIN := .venv/bin
 CARGO_FLAGS := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools demo test test-beside lint format test-rust test-python test-labs test-plain test-nested agent image fuzz sanitize miri bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools demo test test-beside lint format test-rust test-python test-inside test-outside test-extended test-nested agent image fuzz sanitize miri bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,13 +29,15 @@ tools: ## builds the image with the workloads' tools too (a minute, 850 MB)
 demo: setup ## measures what virtualisation costs on this host (at most 6 minutes)
 	@$(BIN)/virtoll run quick
 
-# Tests in labs wait much and use less than one core; what keeps no time of its own has the rest of the machine meanwhile.
-test: setup-dev test-rust ## every check and every test
-	@$(MAKE) --no-print-directory --jobs=2 test-labs test-beside
+# Tests in labs wait much and use less than one core. Those of modules that run inside a lab of their own see nothing of the
+# host, and so the others, which start labs and look at the host before and after, run beside them.
+test: setup-dev test-rust ## every check and every test, those with a long form in the short one
+	@$(MAKE) --no-print-directory --jobs=2 test-inside test-beside
 
-test-beside: ## Python tests without labs, checkers and fuzzers; what they say comes at their end, in one piece
-	@mkdir -p build; { $(MAKE) --no-print-directory test-plain && \
-		nice -n 19 $(MAKE) --no-print-directory --jobs=1 lint fuzz; } >build/beside.log 2>&1; \
+test-beside: ## what does not run inside a lab, checkers and fuzzers; what they say comes at their end, in one piece
+	@mkdir -p build; { nice -n 19 $(MAKE) --no-print-directory --jobs=1 lint && \
+		$(MAKE) --no-print-directory test-outside && \
+		nice -n 19 $(MAKE) --no-print-directory --jobs=1 fuzz; } >build/beside.log 2>&1; \
 		status=$$?; cat build/beside.log; exit $$status
 
 lint: ## all checkers; each of them votes
@@ -56,14 +58,17 @@ test-rust:
 test-python: ## the Python tests alone
 	$(BIN)/pytest
 
-test-labs:
-	$(BIN)/pytest -m "lab and not nested"
+test-inside:
+	$(BIN)/pytest -m "inside and not nested and not extended"
 
-test-plain:
-	$(BIN)/pytest -m "not lab and not nested"
+test-outside:
+	$(BIN)/pytest -m "not inside and not nested and not extended"
+
+test-extended: setup-dev ## the long form of the suites that have one, of which CI runs the short one (some 15 minutes)
+	$(BIN)/pytest -m "extended and not nested"
 
 test-nested: setup-dev ## contract tests of every platform in the nested testbeds (slow; CI runs Xen PV and KVM of them)
-	$(BIN)/pytest -m "nested or not nested" tests/platforms/test_nested_guests.py tests/platforms/test_esxi.py::test_a_machine_with_e1000_forwards
+	$(BIN)/pytest -m "lab" tests/platforms/test_nested_guests.py tests/platforms/test_esxi.py::test_a_machine_with_e1000_forwards
 
 agent: ## builds the agent alone
 	@$(PYTHON) tools/setup.py --only agent

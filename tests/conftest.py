@@ -29,11 +29,19 @@ def pytest_configure(config: pytest.Config) -> None:
     _CONFIG.append(config)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Outside, the first test of a module waits for the whole module, which has a deadline of its own."""
+    """Say which tests run inside a lab, and which of them are of their module's long form alone.
+
+    Outside, the first test of a module waits for the whole module, which has a deadline of its own.
+    """
     for item in items:
+        if inside.belongs_inside(item):
+            item.add_marker(pytest.mark.inside)
         if inside.runs_elsewhere(item):
             item.add_marker(pytest.mark.timeout(0))
+        if getattr(getattr(item, "module", None), "is_extended", lambda _: False)(item):
+            item.add_marker(pytest.mark.extended)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -14,6 +14,11 @@ from virtoll.stats.hops import Owner, locate
 pytestmark = pytest.mark.lab
 
 
+def is_extended(item: pytest.Function) -> bool:
+    """An ordinary user's campaign, which ``test_kill`` and ``test_ending`` have in short, without a calibration."""
+    return item.callspec.params["place"] == "user"
+
+
 def test_both_ends_are_calibrated_and_every_loss_is_booked(place: Playground) -> None:
     """IMIX and several sources included; qemu-tcg is overrun, so that there is something to locate."""
     file = experiments.write(

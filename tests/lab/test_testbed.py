@@ -51,7 +51,7 @@ def section(far: int, sources: int) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("sources", [1, 2])
+@pytest.mark.parametrize("sources", [pytest.param(1, marks=pytest.mark.extended), 2])
 def test_traffic_goes_through_the_interfaces(far: int, sources: int, tmp_path: Path) -> None:
     file = experiments.write(
         tmp_path,

@@ -35,6 +35,11 @@ def needed_testbeds(items: list[pytest.Function]) -> list[nested.TestbedKind]:
     return [kind for name, kind in nested.TESTBEDS.items() if f"nested:{name}" in hosts]
 
 
+def is_extended(item: pytest.Function) -> bool:
+    """Two guests at once on translated Xen take half a minute."""
+    return item.originalname.startswith("test_a_second_beside_it") and item.callspec.params["live"] == "nested-xen-pv"
+
+
 def _kinds() -> list[object]:
     """All of them; those that take too long for CI with the mark of the slow suite."""
     return [name if name in NESTED_IN_CI else pytest.param(name, marks=pytest.mark.nested) for name in NESTED]

@@ -5,7 +5,8 @@ namespaces that ``virtoll.lab.launch`` makes, with the very mounts that ``virtol
 process dies the kernel ends the inner one and all its guests, as it does with any lab.
 
 The module may also have ``LAB_SECONDS_PER_TEST``, where its tests take longer than others', and
-``needed_testbeds(items)``, the kinds of nested testbeds that the chosen tests need.
+``needed_testbeds(items)``, the kinds of nested testbeds that the chosen tests need. Any module may have
+``is_extended(item)``: whether a test is of its long form alone, which CI does not run.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _run_inside(nodeids: list[str], config: pytest.Config, seconds_per_test: flo
         variables = environment(**{LAB_VARIABLE: lab_id, REPORTS_VARIABLE: file.name})
         # The runner stands in the place of ``virtoll.lab.init``, and is known by that name: see ``inside_lab``.
         runner = [sys.executable, "-m", "tests.support.inside", "virtoll.lab.init"]
-        command = [*_namespace_command(), *runner, "-q", "-m", "nested or not nested", *nodeids]  # chosen outside
+        command = [*_namespace_command(), *runner, "-q", "-m", "inside", *nodeids]  # chosen outside
         if durations := config.getoption("durations", None):
             command.append(f"--durations={durations}")
         deadline = DEADLINE_SECONDS + seconds_per_test * len(nodeids)
