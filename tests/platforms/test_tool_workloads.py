@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 SMALL: dict[str, dict[str, Any]] = {
     "bzip2": {"size_bytes": "512KiB"},
     "sysbench-cpu": {"events": 20},
+    "povray": {},
     "bonnie": {"file_bytes": "4MiB"},
     "dbench": {"seconds": 2},
     "dd": {"size_bytes": "1MiB"},
@@ -26,7 +27,7 @@ SMALL: dict[str, dict[str, Any]] = {
 ROOM_BYTES = 64 * 2**20
 APPLICATIONS = {"kernel-compile", "mariadb-oltp", "nginx", "nginx-httperf"}  # test_application_workloads.py
 OVER_THE_NETWORK = {"iperf-udp", "rsync-tree", "rsync-file"}  # test_network_workloads.py
-ON_DISK = ("bonnie", "dbench", "dd", "fio")  # some seconds each: tried on one kind, once
+LONG = ("bonnie", "dbench", "dd", "fio", "povray")  # some seconds each: tried on one kind, once
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +49,9 @@ def test_they_give_right_answers(ground: Ground, kind: str) -> None:
     assert set(SMALL) | others == {name for name, workload in WORKLOADS.items() if workload.image == "full"}
     for name, parameters in SMALL.items():
         workload = WORKLOADS[name]
-        if name in ON_DISK and kind != "runc":
+        if name in LONG and kind != "runc":
             continue
-        for _ in range(1 if name in ON_DISK else 2):  # the second trial finds what the first one left
+        for _ in range(1 if name in LONG else 2):  # the second trial finds what the first one left
             measured = workload.measure(live.emptied(), workload.parameter_model.model_validate(parameters))
             assert measured.problem is None, name
             assert measured.check is not None

@@ -108,6 +108,7 @@ def install(
     components: str = "main contrib",
     variant: str = "apt",
     licences: bool = False,
+    documents: Sequence[str] = (),
     source: str | None = None,
     mode: str | None = None,
 ) -> dict[str, str]:
@@ -115,7 +116,7 @@ def install(
 
     The mirror is the one that this host's own sources name, unless a `source` (a line of sources.list) is given.
     `variant` and `mode`: mmdebstrap's, what comes besides the packages, and how their scripts are run; `licences`: keep
-    each package's copyright file.
+    each package's copyright file; `documents`: patterns of other files below /usr/share/doc to keep.
     Everything in the folder belongs to who calls, and it has no device nodes. As an ordinary user it needs
     subordinate user ids (/etc/subuid). Raises ImageError where mmdebstrap is missing or fails.
     """
@@ -123,7 +124,8 @@ def install(
     # A mirror may be behind with a suite that changes each day; what it has is signed all the same.
     source = source or f"deb [check-valid-until=no] {_mirror()} {suite} {components}"
     left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "man", "locale")]
-    kept = ["--dpkgopt=path-include=/usr/share/doc/*/copyright"] if licences else []
+    wanted = [*(["*/copyright"] if licences else []), *documents]
+    kept = [f"--dpkgopt=path-include=/usr/share/doc/{pattern}" for pattern in wanted]
     archive = tree.with_suffix(".tar")
     root = os.geteuid() == 0
     # Its mounts and its processes are gone with this one, however it ends; as a user they are in its own namespaces.

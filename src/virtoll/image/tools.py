@@ -26,13 +26,17 @@ _VERSION = 1  # raise it when what is made from the same recipe changes
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is to be in a tree. `variant`, `mode`: mmdebstrap's; `source`: a line of sources.list, not this host's."""
+    """What is to be in a tree. `variant`, `mode`: mmdebstrap's; `source`: a line of sources.list, not this host's.
+
+    `documents`: files below /usr/share/doc that are to stay although documents are left out, as shell patterns.
+    """
 
     suite: str
     packages: tuple[str, ...]
     variant: str = "apt"
     source: str | None = None
     mode: str | None = None
+    documents: tuple[str, ...] = ()
 
 
 # One release for every host, so that two hosts compare the same tools. netperf and lmbench are non-free there.
@@ -41,8 +45,9 @@ FULL = Recipe(
     (
         "bc", "bison", "bonnie++", "bzip2", "dbench", "fio", "flex", "gcc", "httperf", "iperf", "iperf3", "iproute2",
         "libc6-dev", "libelf-dev", "libssl-dev", "linux-source-6.1", "make", "mariadb-server", "nginx-light", "povray",
-        "povray-includes", "rsync", "stress", "stress-ng", "sysbench", "xz-utils",
+        "povray-examples", "povray-includes", "rsync", "stress", "stress-ng", "sysbench", "xz-utils",
     ),
+    documents=("povray/examples/advanced/benchmark/*",),  # its standard benchmark
 )  # fmt: skip
 
 # What installing leaves that is this host's, this moment's, or a state that each trial makes anew.
@@ -106,7 +111,8 @@ def _fill(folder: Path, recipe: Recipe, progress: Progress) -> None:
     tree = folder.parent / "tree"
     packages = debian.install(
         tree, recipe.suite, recipe.packages, progress,
-        components="main", variant=recipe.variant, licences=True, source=recipe.source, mode=recipe.mode,
+        components="main", variant=recipe.variant, licences=True, documents=recipe.documents, source=recipe.source,
+        mode=recipe.mode,
     )  # fmt: skip
     licences = read_licences(tree)
     tidy(tree)

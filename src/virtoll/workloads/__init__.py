@@ -19,6 +19,7 @@ from virtoll.workloads.mariadb_oltp import MariadbOltp
 from virtoll.workloads.masr import Masr
 from virtoll.workloads.nginx import Nginx
 from virtoll.workloads.nginx_httperf import NginxHttperf
+from virtoll.workloads.povray import PovRay
 from virtoll.workloads.rsync import RsyncFile, RsyncTree
 from virtoll.workloads.stream import Stream
 from virtoll.workloads.superpi import SuperPi
@@ -29,8 +30,8 @@ from virtoll.workloads.virtual_routers import VirtualRouters
 from virtoll.workloads.zfg import Zfg
 
 _ALL: tuple[Workload, ...] = (
-    Forward(), VirtualRouters(), Transmitters(), SuperPi(), Bzip2(), SysbenchCpu(), Masr(), Stream(), ForkWait(),
-    KernelOperations(), ContextSwitch(), Bonnie(), Zfg(), Dd(), Dbench(), Fio(), TcpStream(), TcpRequestResponse(),
-    IperfUdp(), RsyncTree(), RsyncFile(), KernelCompile(), MariadbOltp(), Nginx(), NginxHttperf(),
+    Forward(), VirtualRouters(), Transmitters(), SuperPi(), Bzip2(), PovRay(), SysbenchCpu(), Masr(), Stream(),
+    ForkWait(), KernelOperations(), ContextSwitch(), Bonnie(), Zfg(), Dd(), Dbench(), Fio(), TcpStream(),
+    TcpRequestResponse(), IperfUdp(), RsyncTree(), RsyncFile(), KernelCompile(), MariadbOltp(), Nginx(), NginxHttperf(),
 )  # fmt: skip
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

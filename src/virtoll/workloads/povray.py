@@ -1,0 +1,170 @@
+"""POV-Ray's standard benchmark scene (Suresh and Kannan 2014, 4.5.3: ``povray -benchmark``). Floating point, caches.
+
+The scene and its options are those of Debian's package povray-examples, which are those that the program itself has
+for ``-benchmark``; from a file the picture can be made smaller, and is written, so that it can be checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import Bench, Needs
+from virtoll.workloads.programs import ProgramWorkload, Said, run
+
+_SCENE = "/usr/share/doc/povray/examples/advanced/benchmark/benchmark"
+_PICTURE = "/tmp/virtoll-povray.ppm"  # noqa: S108 - in the guest, where nobody else is
+_MEMORY_BYTES = 160 * 2**20
+# The scene in 4 x 4 fields of equal size, line after line from the top: mean red, green and blue (0 to 255) of POV-Ray
+# 3.7's own picture of 64 x 64 pixels. A smaller picture's pixels are fewer samples of the same fields: see `_tolerance`.
+_FIELDS = 4
+SCENE_COLOURS = (
+    (190, 196, 209), (190, 210, 239), (220, 231, 250), (216, 225, 244),
+    (163, 148, 131), (153, 143, 137), (139, 131, 131), (151, 142, 130),
+    (144, 132, 121), (144, 122, 101), (130, 115, 100), (136, 131, 123),
+    (215, 190, 165), (149, 134, 124), (122, 114, 107), (100, 98, 102),
+)  # fmt: skip
+# Width, height and, field after field, the sum of each colour of a PPM file, which is too large to be brought here.
+SUMS = r"""
+open F, "<:raw", $ARGV[0] or die "$!\n";
+my @head;
+while (@head < 4) { defined(my $line = <F>) or die "no PPM\n"; $line =~ s/#.*//; push @head, split " ", $line; }
+my ($kind, $width, $height, $most, $fields) = (@head, $ARGV[1]);
+$kind eq "P6" && $most == 255 or die "no PPM of 8 bits\n";
+my @sums = (0) x (3 * $fields**2);
+for my $y (0 .. $height - 1) {
+    read(F, my $bytes, 3 * $width) == 3 * $width or die "cut short\n";
+    my @line = unpack "C*", $bytes;
+    my $first = 3 * $fields * int($y * $fields / $height);
+    for my $x (0 .. $width - 1) {
+        my $place = $first + 3 * int($x * $fields / $width);
+        $sums[$place + $_] += $line[3 * $x + $_] for 0 .. 2;
+    }
+}
+read(F, my $more, 1) and die "too long\n";
+print "$width $height @sums\n";
+"""
+_RIGHT = "the scene"
+_FIGURES = {
+    "trace_seconds": (r"^\s*Trace Time:.*\(([0-9.]+) seconds\)", float),
+    "photon_seconds": (r"^\s*Photon Time:.*\(([0-9.]+) seconds\)", float),
+    "pixels": (r"^Pixels:\s+([0-9]+)", int),
+    "rays": (r"^Rays:\s+([0-9]+)", int),
+}
+
+
+class PovRayParameters(Parameters):
+    """``pixels``: of the picture's side; quick 16, the standard's and the paper's 512. ``threads`` that trace it."""
+
+    pixels: int = Field(default=16, ge=16, le=4096, multiple_of=_FIELDS)
+    threads: int = Field(default=1, ge=1, le=512)
+
+
+class PovRay(ProgramWorkload):
+    """Ray tracing; the check is whether the picture shows the scene: its colours, field by field."""
+
+    name: ClassVar[str] = "povray"
+    title: ClassVar[str] = "POV-Ray benchmark"
+    resource: ClassVar[str] = "CPU"
+    parameter_model: ClassVar[type[Parameters]] = PovRayParameters
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 5 ms a pixel, and photons before the first one."""
+        wanted = _checked(parameters)
+        return 1.5 + 5e-3 * wanted.pixels**2 / wanted.threads
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """A CPU for each thread, and the scene's memory."""
+        wanted = _checked(parameters)
+        return Needs(_MEMORY_BYTES + 3 * wanted.pixels**2, wanted.threads)
+
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+        """The benchmark's own options, but for the size; no display, no pause; the picture as bytes (PPM).
+
+        ``-V``: no line for each block of pixels, which of a large picture are more than is kept of what is printed.
+        """
+        del bench
+        wanted = _checked(parameters)
+        return [
+            "povray", f"{_SCENE}.ini", f"+I{_SCENE}.pov", f"+W{wanted.pixels}", f"+H{wanted.pixels}", "-D", "-P", "-V",
+            "+FP8", f"+O{_PICTURE}", f"+WT{wanted.threads}",
+        ]  # fmt: skip
+
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+        """No picture; the program, its libraries and the scene in the guest's page cache."""
+        del parameters
+        run(bench.guest, ["rm", "-f", _PICTURE])
+        run(bench.guest, ["povray", "--version"], 600.0)
+        run(bench.guest, ["sha256sum", f"{_SCENE}.ini", f"{_SCENE}.pov"])
+        return None
+
+    def figures(self, said: Said) -> dict[str, Any]:
+        """The tool's own times by the guest's clock, and what it counted."""
+        return parse(said.complaints)
+
+    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+        """Whether each field of the picture has the scene's colour, or which one is farthest from it.
+
+        Exact sums are no check value: where threads meet, and in the last bit of the C library's functions, pictures
+        differ. They are told all the same, ``colour_sums``; the file's hash would be another each second, which it
+        holds as a comment.
+        """
+        pixels, guest = _checked(parameters).pixels, bench.guest
+        width, height, *sums = map(int, run(guest, ["perl", "-e", SUMS, _PICTURE, str(_FIELDS)], 600.0).split())
+        run(guest, ["rm", _PICTURE])
+        figures["colour_sums"] = sums
+        return compare(width, height, sums) if (width, height) == (pixels, pixels) else f"{width} x {height} pixels"
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """The scene."""
+        del parameters
+        return _RIGHT
+
+
+def compare(width: int, height: int, sums: Sequence[int]) -> str:
+    """Whether a picture shows the scene: the sums of red, green and blue of each field against the scene's.
+
+    Where a colour of a field is farther from the scene's than a picture of that size may be, the field is named.
+    """
+    means = [one * _FIELDS**2 / (width * height) for one in sums]
+    fields = [tuple(means[start : start + 3]) for start in range(0, len(means), 3)]
+    apart = [
+        max(abs(one - scenes) for one, scenes in zip(field, scene, strict=True))
+        for field, scene in zip(fields, SCENE_COLOURS, strict=True)
+    ]
+    if max(apart) <= _tolerance(width):
+        return _RIGHT
+    worst = apart.index(max(apart))
+    line, column = divmod(worst, _FIELDS)
+    found, scenes = (" ".join(f"{part:.0f}" for part in colour) for colour in (fields[worst], SCENE_COLOURS[worst]))
+    return f"field {line + 1},{column + 1} is {found}, not {scenes}"
+
+
+def _tolerance(pixels: int) -> float:
+    """How far a field's mean colour may be, of 255: 2, and what few samples make, as pictures of 16 to 64 pixels have it (9.6 at 16)."""
+    return 2.0 + 200.0 / pixels
+
+
+def parse(complaints: str) -> dict[str, Any]:
+    """Times (s, by the guest's clock) and counts of POV-Ray 3.7's closing statistics; ValueError where one is missing.
+
+    What a scene has no photons for has no time for them: it is left out.
+    """
+    found: dict[str, Any] = {}
+    for name, (pattern, kind) in _FIGURES.items():
+        match = re.search(pattern, complaints, re.MULTILINE)
+        if match is not None:
+            found[name] = kind(match[1])
+        elif name != "photon_seconds":
+            raise ValueError(f"no {name.replace('_', ' ')} in it")
+    return found
+
+
+def _checked(parameters: Parameters) -> PovRayParameters:
+    if not isinstance(parameters, PovRayParameters):
+        raise TypeError("PovRayParameters expected")
+    return parameters

@@ -1,0 +1,102 @@
+"""POV-Ray: what it printed, and which pictures show its benchmark scene."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from virtoll.workloads import povray
+
+# POV-Ray 3.7.0.10 of Debian 12, from the image full: 16 x 16 pixels, one thread.
+RECORDED = (Path(__file__).parent / "recorded" / "povray.txt").read_text(encoding="utf-8")
+SIDE = 16
+Picture = list[list[tuple[int, int, int]]]
+
+
+def test_its_statistics() -> None:
+    assert povray.parse(RECORDED) == {
+        "trace_seconds": 6.426, "photon_seconds": 5.218, "pixels": 288, "rays": 145530,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("missing", ["Trace Time", "Rays", "Pixels"])
+def test_statistics_that_are_not_whole_are_refused(missing: str) -> None:
+    with pytest.raises(ValueError, match=f"no {missing.lower().replace(' time', '')}"):
+        povray.parse("".join(line for line in RECORDED.splitlines(keepends=True) if missing not in line))
+
+
+def scene() -> Picture:
+    """A picture of 16 x 16 pixels, each field in the scene's mean colour."""
+    return [[povray.SCENE_COLOURS[4 * (y // 4) + x // 4] for x in range(SIDE)] for y in range(SIDE)]
+
+
+def file(picture: Picture, folder: Path, more: bytes = b"", size: int = SIDE) -> Path:
+    """A PPM file with a comment, as POV-Ray writes it."""
+    path = folder / "picture.ppm"
+    pixels = bytes(part for line in picture for colour in line for part in colour)
+    path.write_bytes(b"P6\n# Render Date: Sat Nov 21 2026\n%d %d\n255\n" % (size, size) + pixels + more)
+    return path
+
+
+def summed(path: Path) -> subprocess.CompletedProcess[str]:
+    """What the guest's program says of a picture."""
+    if shutil.which("perl") is None:
+        pytest.skip("perl is not installed (a guest has it)")
+    return subprocess.run(["perl", "-e", povray.SUMS, path, "4"], capture_output=True, text=True, check=False)
+
+
+def judged(path: Path) -> str:
+    width, height, *sums = map(int, summed(path).stdout.split())
+    return povray.compare(width, height, sums)
+
+
+def test_the_scene_is_known(tmp_path: Path) -> None:
+    assert judged(file(scene(), tmp_path)) == povray.PovRay().expected_check(povray.PovRayParameters())
+
+
+def mean(colours: Iterable[tuple[int, int, int]]) -> tuple[int, int, int]:
+    red, green, blue = (round(sum(parts) / 16) for parts in zip(*colours, strict=True))
+    return red, green, blue
+
+
+@pytest.mark.parametrize("kind", ["upside down", "mirrored", "one colour", "black", "without its last field"])
+def test_another_picture_is_not_the_scene(kind: str, tmp_path: Path) -> None:
+    right = scene()
+    pictures: dict[str, Picture] = {
+        "upside down": right[::-1],
+        "mirrored": [line[::-1] for line in right],
+        "one colour": [[mean(povray.SCENE_COLOURS)] * SIDE] * SIDE,  # the mean colour is right
+        "black": [[(0, 0, 0)] * SIDE] * SIDE,
+        "without its last field": [*right[:12], *([*line[:12], *[(0, 0, 0)] * 4] for line in right[12:])],
+    }
+    said = judged(file(pictures[kind], tmp_path))
+    assert said.startswith("field ")
+    if kind == "without its last field":
+        assert said.startswith("field 4,4 is 0 0 0, not ")
+
+
+def test_a_large_picture_must_be_nearer(tmp_path: Path) -> None:
+    """Small pictures are few samples: what they may differ by is less for large ones."""
+    width, height, *sums = map(int, summed(file(scene(), tmp_path)).stdout.split())
+    off = [one + 8 * width * height // 16 for one in sums]  # each colour by 8 of 255
+    assert povray.compare(width, height, off) == "the scene"
+    assert povray.compare(512, 512, [one * 32**2 for one in off]).startswith("field ")
+    assert povray.compare(512, 512, [one * 32**2 for one in sums]) == "the scene"
+
+
+@pytest.mark.parametrize(("more", "size", "word"), [(b"\0", SIDE, "too long"), (b"", SIDE + 4, "cut short")])
+def test_a_file_that_is_no_whole_picture_is_refused(more: bytes, size: int, word: str, tmp_path: Path) -> None:
+    answer = summed(file(scene(), tmp_path, more, size))
+    assert answer.returncode != 0
+    assert answer.stderr.strip() == word
+
+
+@pytest.mark.parametrize("pixels", [8, 18, 5000])
+def test_sizes_whose_fields_are_not_equal_are_refused(pixels: int) -> None:
+    with pytest.raises(ValidationError):
+        povray.PovRayParameters(pixels=pixels)
