@@ -80,13 +80,12 @@ def test_another_picture_is_not_the_scene(kind: str, tmp_path: Path) -> None:
         assert said.startswith("field 4,4 is 0 0 0, not ")
 
 
-def test_a_large_picture_must_be_nearer(tmp_path: Path) -> None:
-    """Small pictures are few samples: what they may differ by is less for large ones."""
-    width, height, *sums = map(int, summed(file(scene(), tmp_path)).stdout.split())
-    off = [one + 8 * width * height // 16 for one in sums]  # each colour by 8 of 255
-    assert povray.compare(width, height, off) == "the scene"
-    assert povray.compare(512, 512, [one * 32**2 for one in off]).startswith("field ")
-    assert povray.compare(512, 512, [one * 32**2 for one in sums]) == "the scene"
+@pytest.mark.parametrize(("off", "right"), [(12, True), (20, False), (-20, False)])
+def test_sizes_differ_a_little(off: int, right: bool) -> None:
+    """A field of 16 pixels whose red is off by so many of 255."""
+    sums = [16 * part for colour in povray.SCENE_COLOURS for part in colour]
+    sums[3] += 16 * off
+    assert (povray.compare(SIDE, SIDE, sums) == "the scene") == right
 
 
 @pytest.mark.parametrize(("more", "size", "word"), [(b"\0", SIDE, "too long"), (b"", SIDE + 4, "cut short")])
