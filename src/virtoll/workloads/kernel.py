@@ -43,13 +43,13 @@ KINDS: Final[dict[str, Kind]] = {
     "signal-handle": Kind(1.0e-6, 25_000, 100),
     "pipe": Kind(10e-6, 20_000, 1),
     "fork-exit": Kind(100e-6, 1000, 1),
-    "fork-exec": Kind(500e-6, 300, 1),
-    "fork-sh": Kind(1000e-6, 200, 1),
+    "fork-exec": Kind(1000e-6, 200, 1),
+    "fork-sh": Kind(2000e-6, 100, 1),
 }
 
 
 class KernelOperationsParameters(Parameters):
-    """``operations``: how many, 0 for the quick number of that kind (200 to 100 000).
+    """``operations``: how many, 0 for the quick number of that kind (100 to 100 000).
 
     ``batch_operations``: so many are timed together, 0 for what suits the kind (100, or 1 from the pipe on).
     """
