@@ -111,9 +111,9 @@ class PovRay(ProgramWorkload):
     def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
         """Whether each field of the picture has the scene's colour, or which one is farthest from it.
 
-        Exact sums are no check value: where threads meet, and in the last bit of the C library's functions, pictures
-        differ. They are told all the same, ``colour_sums``; the file's hash would be another each second, which it
-        holds as a comment.
+        Exact sums are no check value: two threads do not make the picture of one to the last bit, and the C library's
+        functions may round differently on another CPU. They are told all the same, ``colour_sums``; the file's hash
+        would be another each second, which it holds as a comment.
         """
         pixels, guest = _checked(parameters).pixels, bench.guest
         width, height, *sums = map(int, run(guest, ["perl", "-e", SUMS, _PICTURE, str(_FIELDS)], 600.0).split())
