@@ -1,4 +1,4 @@
-//! Processes: fork, exit in the child, wait in the parent, one after the other (Mattos et al. 2012).
+//! Processes: fork, exit in the child, wait in the parent, one after the other (Suresh and Kannan 2014).
 
 use serde::Deserialize;
 use serde_json::json;
