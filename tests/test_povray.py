@@ -6,9 +6,11 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.test_program_workloads import Guest, measure
 
 from virtoll.workloads import povray
 
@@ -99,3 +101,28 @@ def test_a_file_that_is_no_whole_picture_is_refused(more: bytes, size: int, word
 def test_sizes_whose_fields_are_not_equal_are_refused(pixels: int) -> None:
     with pytest.raises(ValidationError):
         povray.PovRayParameters(pixels=pixels)
+
+
+RIGHT = " ".join(str(16 * part) for colour in povray.SCENE_COLOURS for part in colour)
+
+
+@pytest.mark.parametrize(
+    ("perl", "problem"),
+    [
+        ({"stdout": f"16 16 {RIGHT}\n"}, None),
+        ({"stdout": f"32 32 {RIGHT}\n"}, "the check value is wrong: '32 x 32 pixels' instead of 'the scene'"),
+        ({"status": 1, "stderr": "cut short\n"},
+         "the check value is wrong: 'no picture: cut short' instead of 'the scene'"),
+    ],
+)  # fmt: skip
+def test_a_trial_is_right_when_its_picture_is(perl: dict[str, Any], problem: str | None) -> None:
+    others = {"rm": [{}] * 2, "povray": [{}], "sha256sum": [{}], "perl": [perl]}
+    guest = Guest({"stderr": RECORDED}, others)
+    measured = measure(guest, "povray")
+    assert measured.problem == problem
+    assert [argv[0] for argv in guest.ran] == ["rm", "povray", "sha256sum", "povray", "perl", "rm"]
+    assert {"+W16", "+H16", "+WT1"} <= set(guest.ran[3])
+    if problem is None:
+        assert measured.result is not None
+        assert measured.result["figures"]["rays"] == 145530
+        assert len(measured.result["figures"]["colour_sums"]) == 48

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from virtoll.experiment import Parameters
 from virtoll.workloads.base import Bench, Needs
-from virtoll.workloads.programs import ProgramWorkload, Said, run
+from virtoll.workloads.programs import ProgramWorkload, Said, attempt, run
 
 _SCENE = "/usr/share/doc/povray/examples/advanced/benchmark/benchmark"
 _PICTURE = "/tmp/virtoll-povray.ppm"  # noqa: S108 - in the guest, where nobody else is
@@ -116,8 +116,11 @@ class PovRay(ProgramWorkload):
         would be another each second, which it holds as a comment.
         """
         pixels, guest = _checked(parameters).pixels, bench.guest
-        width, height, *sums = map(int, run(guest, ["perl", "-e", SUMS, _PICTURE, str(_FIELDS)], 600.0).split())
-        run(guest, ["rm", _PICTURE])
+        said = attempt(guest, ["perl", "-e", SUMS, _PICTURE, str(_FIELDS)], 600.0)
+        run(guest, ["rm", "-f", _PICTURE])
+        if said.status != 0:
+            return f"no picture: {said.complaints.strip()}"
+        width, height, *sums = map(int, said.output.split())
         figures["colour_sums"] = sums
         return compare(width, height, sums) if (width, height) == (pixels, pixels) else f"{width} x {height} pixels"
 
