@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,7 @@ RIGHT = " ".join(str(16 * part) for colour in povray.SCENE_COLOURS for part in c
     ],
 )  # fmt: skip
 def test_a_trial_is_right_when_its_picture_is(perl: dict[str, Any], problem: str | None) -> None:
-    others = {"rm": [{}] * 2, "povray": [{}], "sha256sum": [{}], "perl": [perl]}
+    others: dict[str, Sequence[dict[str, Any]]] = {"rm": [{}] * 2, "povray": [{}], "sha256sum": [{}], "perl": [perl]}
     guest = Guest({"stderr": RECORDED}, others)
     measured = measure(guest, "povray")
     assert measured.problem == problem
