@@ -43,7 +43,7 @@ class MariadbOltpParameters(Parameters):
 
     mode: Literal["read-only", "read-write"] = "read-write"
     threads: int = Field(default=1, ge=1, le=256)
-    transactions: int = Field(default=1000, ge=1, le=100_000_000)
+    transactions: int = Field(default=200, ge=1, le=100_000_000)
     rows: int = Field(default=1000, ge=100, le=10_000_000)
 
 
