@@ -59,8 +59,8 @@ class Nginx:
             web_server(bench.guest, folder, link.guest_address, wanted),
             addressed(bench.peer.at(link.role), link) as generator,
         ):
-            _load(generator, link, wanted, _WARM_REQUESTS, bench.generator_cpu)
-            answer = _load(generator, link, wanted, wanted.requests, bench.generator_cpu)
+            http_load(generator, link, wanted, _WARM_REQUESTS, bench.generator_cpu)
+            answer = http_load(generator, link, wanted, wanted.requests, bench.generator_cpu)
         found = figures(answer, wanted)
         check, problem = check_books(answer, wanted)
         return Measurement(result={**answer, "figures": found}, check=check, problem=problem)
@@ -77,7 +77,8 @@ def addressed(peer: Caller, link: Link) -> Iterator[Caller]:
             peer.call("network", **peer_without_addresses((link,), forward=False))
 
 
-def _load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, cpu: int | None) -> Answer:
+def http_load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, cpu: int | None) -> Answer:
+    """Have the agent at the link's other end send so many requests, as parameters say; its answer."""
     timeout_seconds = wanted.timeout_milliseconds / 1000
     return peer.call(
         "http-load",
