@@ -100,13 +100,16 @@ class Peer(Guest):
         }  # fmt: skip
 
 
-def measure(name: str, guest: Guest, peer: Peer | None = None, **given: Any) -> Measurement:
+def measure(
+    name: str, guest: Guest, peer: Peer | None = None, programs: Guest | None = None, **given: Any
+) -> Measurement:
     """One trial over the channel, with a data directory of its own name."""
     nothing: Any = None
     ends = Ends.of_one(peer) if peer else nothing
     bench = Bench(
-        guest, ends, Timekeeper(guest, guest, None, "", 0), NETWORK, 1, 1, iter(()), nothing, DataDirectory("/data")
-    )
+        guest, ends, Timekeeper(guest, guest, None, "", 0), NETWORK, 1, 1, iter(()), nothing, DataDirectory("/data"),
+        programs=programs,
+    )  # fmt: skip
     workload = WORKLOADS[name]
     return workload.measure(bench, workload.parameter_model.model_validate(given))
 
@@ -288,8 +291,9 @@ def test_the_load_comes_from_outside_and_its_address_goes_again() -> None:
     assert measured.result["figures"]["latency_p99"] == 500
     assert measured.result["figures"]["replies_per_second"] == 200
     link = NETWORK.sources[0]
-    addresses = [fields["interfaces"][0]["address"] for op, fields in peer.asked if op == "network"]
-    assert addresses == [f"{link.peer_address}/24", None]
+    given, taken = (fields["interfaces"][0] for op, fields in peer.asked if op == "network")
+    assert given["address"] == f"{link.peer_address}/24"
+    assert taken == {"mac": link.peer_mac, "without_address": True}
     warm, load = (fields for op, fields in peer.asked if op == "http-load")
     assert warm["requests"] < load["requests"] == 200
     assert load["target"] == f"{link.guest_address}:8080"
@@ -329,56 +333,110 @@ def test_an_address_that_the_load_needed_goes_when_it_fails() -> None:
     peer.more = {"intended_requests": None, "latency_ns": None, "replies": "none"}
     with pytest.raises(TypeError):
         measure("nginx", guest, peer, requests=200)
-    assert peer.asked[-1][1]["interfaces"][0]["address"] is None
+    assert peer.asked[-1][1]["interfaces"][0]["without_address"]
     assert guest.alive == {}
 
 
 def test_httperf_runs_inside_against_a_server_of_its_own() -> None:
     guest = Guest({"httperf": [{}, {"stdout": HTTPERF}]})
-    measured = measure("nginx-httperf", guest, requests=200)
+    measured = measure("nginx-httperf", guest, requests=200, rate_requests_per_second=200)
     assert measured.problem is None
     assert measured.clock is not None
     assert guest.alive == {}
     configured = next(argv for argv in guest.ran if argv[0] == "tee")
     assert configured == ["tee", "/data/virtoll-nginx/nginx.conf"]
-    assert {"--rate=200", "--num-conns=200", "--num-calls=1", "--timeout=2"} <= set(guest.ran[-2])
+    assert {"--rate=200", "--num-conns=200", "--num-calls=1", "--timeout=5"} <= set(guest.ran[-2])
 
 
 def test_httperf_that_got_no_reply_is_no_result() -> None:
     measured = measure("nginx-httperf", Guest({"httperf": [{}, {"stdout": STOPPED}]}), requests=20)
     assert measured.problem is not None
-    assert measured.problem.startswith("the check value is wrong: '20 connections, 0 good, 0 B each'")
+    assert measured.problem.startswith("no connection got a reply: 20 of 20 timed out")
 
 
 COMPILED = """make: Entering directory '/data/virtoll-kernel/linux-source-6.1'
   CALL    scripts/checksyscalls.sh
-  CC      lib/ctype.o
-  AS      lib/thing.o
-  AR      lib/lib.a
+  CC      lib/math/gcd.o
+  AS      lib/math/thing.o
+  AR      lib/math/lib.a
 """
+OBJECTS = ("lib/math/gcd.o", "lib/math/thing.o")
 
 
-def test_a_kernel_is_there_when_all_its_objects_are() -> None:
-    for found, problem in (("lib/ctype.o\nlib/thing.o\nlib/other.o\n", None), ("lib/ctype.o\n", "the check value")):
-        guest = Guest({"make": [{}, {}, {"stdout": COMPILED}, {}], "find": [{"stdout": found}]})
-        measured = measure("kernel-compile", guest, jobs=2)
-        assert (measured.problem is None) == (problem is None), measured.problem
+def hashed(folder: str, *digits: str) -> dict[str, str]:
+    """What sha256sum says of the objects."""
+    lines = [f"{digit * 64}  {folder}/linux-source-6.1/{name}\n" for digit, name in zip(digits, OBJECTS, strict=False)]
+    return {"stdout": "".join(lines)}
+
+
+def beside(made: bool = True) -> Guest:
+    """The image's programs beside the peer, where the tree and its objects are made, or are there already."""
+    right = hashed("/tmp/virtoll-kernel", "a", "b")
+    finds = [{"stdout": "x"}] if made else [{}, right]
+    return Guest({"find": finds, "cat": [right]})
+
+
+def compiling(*digits: str, listed: str = "\n".join(OBJECTS)) -> Guest:
+    """A guest that compiles two objects, in another order than beside the peer."""
+    lines = hashed("/data/virtoll-kernel", *digits)["stdout"].splitlines(keepends=True)
+    return Guest({"make": [{"stdout": COMPILED}], "find": [{"stdout": listed}, {"stdout": "".join(lines[::-1])}]})
+
+
+def test_the_quick_tree_is_made_once_beside_the_peer_and_copied() -> None:
+    for made in (False, True):
+        guest, programs = compiling("a", "b"), beside(made)
+        measured = measure("kernel-compile", guest, Peer(), programs, jobs=2)
+        assert measured.problem is None
         assert measured.result is not None
-        assert measured.result["figures"]["objects"] == ["lib/ctype.o", "lib/thing.o"]
+        assert measured.result["figures"]["objects"] == sorted(OBJECTS)
+        targets = [argv[-1] for argv in programs.ran if argv[0] == "make"]
+        assert targets == ([] if made else ["tinyconfig", "prepare", "lib/math/"])
+        assert [argv for argv in programs.ran if argv[0] == "tee"] == (
+            [] if made else [["tee", "/tmp/virtoll-kernel.made"]]
+        ) + [["tee", "/tmp/virtoll-rsyncd.conf"]]
+        # What was built there does not go along.
+        assert made == (not [argv for argv in programs.ran if argv[-1] == "-delete"])
+        copied = next(argv for argv in guest.ran if argv[0] == "rsync")
+        assert copied[-1] == "/data/virtoll-kernel/"
+        assert [argv[-2:] for argv in guest.ran if argv[0] == "make"] == [["KBUILD_BUILD_VERSION=1", "lib/math/"]]
         assert guest.ran[-1] == ["rm", "-rf", "/data/virtoll-kernel"]
+        assert programs.alive == {}
 
 
-def test_a_kernel_that_is_compiled_again_was_not_done() -> None:
-    again = {"stdout": "  CC      lib/ctype.o\n"}
-    guest = Guest({"make": [{}, {}, {"stdout": COMPILED}, again], "find": [{"stdout": "lib/ctype.o\nlib/thing.o\n"}]})
-    measured = measure("kernel-compile", guest)
-    assert measured.check == {"value": "2 objects, 1 left to do", "expected": "2 objects, 0 left to do", "ok": False}
+@pytest.mark.parametrize(
+    ("guest", "problem"),
+    [
+        (compiling("a", "b", listed=OBJECTS[0]), "the check value is wrong: '1 objects"),
+        (compiling("a", "c"), "the check value is wrong: '2 objects, sha256"),
+        (compiling("a"), "the check value is wrong: '2 objects, sha256"),
+    ],
+)
+def test_objects_are_the_same_as_those_built_beside_the_peer(guest: Guest, problem: str) -> None:
+    measured = measure("kernel-compile", guest, Peer(), beside())
+    assert measured.problem is not None
+    assert measured.problem.startswith(problem)
+    assert guest.ran[-1] == ["rm", "-rf", "/data/virtoll-kernel"]
 
 
-def test_the_papers_size_is_a_whole_kernel() -> None:
+def test_a_tree_needs_a_place_beside_the_peer() -> None:
+    guest = Guest()
+    with pytest.raises(AgentError, match="take this workload out, or the 'testbed'") as refused:
+        measure("kernel-compile", guest, Peer())
+    assert refused.value.kind == "unsupported"
+    assert guest.ran[-1] == ["rm", "-rf", "/data/virtoll-kernel"]
+
+
+def test_the_papers_size_is_a_whole_kernel_made_in_the_guest() -> None:
     assert kernel_compile.unpack_command("/data/x", ())[-1] == "--no-same-owner"
-    guest = Guest({"make": [{}, {"stdout": COMPILED}, {}], "find": [{"stdout": "lib/ctype.o\nlib/thing.o\n"}]})
+    guest = Guest({"make": [{}, {"stdout": COMPILED}, {}], "find": [{"stdout": "\n".join(OBJECTS)}]})
     assert measure("kernel-compile", guest, size="paper", jobs=8).problem is None
     made = [argv for argv in guest.ran if argv[0] == "make"]
     assert [argv[-1] for argv in made] == ["defconfig", "vmlinux", "vmlinux"]
     assert all("--jobs=8" in argv for argv in made)
+
+
+def test_a_kernel_that_is_compiled_again_was_not_done() -> None:
+    again = {"stdout": "  CC      lib/math/gcd.o\n"}
+    guest = Guest({"make": [{}, {"stdout": COMPILED}, again], "find": [{"stdout": "\n".join(OBJECTS)}]})
+    measured = measure("kernel-compile", guest, size="paper")
+    assert measured.check == {"value": "2 objects, 1 left to do", "expected": "2 objects, 0 left to do", "ok": False}

@@ -70,4 +70,11 @@ class NetworkNamespace:
         cleanup = [lambda: network.remove(request.network)]
         guest = start_namespaced(request, place, command, request.network.attachment, cleanup, group)
         move_links_in(guest, request, place, guest.process.pid)
+        # No engine does it here, and servers in the guest are reached over it.
+        enter = ["nsenter", f"--net=/proc/{guest.process.pid}/ns/net", "--"]
+        try:
+            place.lab.run([*enter, "ip", "link", "set", "dev", "lo", "up"], "loopback interface")
+        except GuestError:
+            guest.stop()
+            raise
         return guest

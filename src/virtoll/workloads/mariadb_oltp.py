@@ -43,7 +43,7 @@ class MariadbOltpParameters(Parameters):
 
     mode: Literal["read-only", "read-write"] = "read-write"
     threads: int = Field(default=1, ge=1, le=256)
-    transactions: int = Field(default=1000, ge=1, le=100_000_000)
+    transactions: int = Field(default=200, ge=1, le=100_000_000)
     rows: int = Field(default=1000, ge=100, le=10_000_000)
 
 
@@ -78,7 +78,7 @@ class MariadbOltp(ProgramWorkload):
         try:
             run(guest, ["mkdir", folder])
             run(guest, install_command(folder), _START_SECONDS)
-            with serving(guest, server_command(folder), f"{folder}/log", _client(folder, "mariadb-admin", "ping"),
+            with serving(guest, server_command(folder), f"{folder}/log", client(folder, "mariadb-admin", "ping"),
                          _START_SECONDS):  # fmt: skip
                 return super().measure(bench, parameters)
         finally:
@@ -96,7 +96,7 @@ class MariadbOltp(ProgramWorkload):
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """The table, filled with the same numbers each time."""
         wanted, folder = _checked(parameters), _folder(bench)
-        run(bench.guest, _client(folder, "mariadb", "--execute=CREATE DATABASE sbtest"))
+        run(bench.guest, client(folder, "mariadb", "--execute=CREATE DATABASE sbtest"))
         run(bench.guest, [*_sysbench(folder, wanted), "prepare"], self.deadline_seconds(parameters) + _START_SECONDS)
         return None
 
@@ -108,7 +108,7 @@ class MariadbOltp(ProgramWorkload):
         """What the tool counted, and the rows that the server counts."""
         del parameters
         counting = ["--batch", "--skip-column-names", "--execute=SELECT COUNT(*) FROM sbtest.sbtest1"]
-        rows = run(bench.guest, _client(_folder(bench), "mariadb", *counting), 600.0).strip()
+        rows = run(bench.guest, client(_folder(bench), "mariadb", *counting), 600.0).strip()
         return f"{figures['events']} events, {rows} rows"
 
     def expected_check(self, parameters: Parameters) -> str | None:
@@ -166,7 +166,8 @@ def _only(pattern: str, output: str, name: str) -> str:
     return match[1]
 
 
-def _client(folder: str, program: str, *arguments: str) -> list[str]:
+def client(folder: str, program: str, *arguments: str) -> list[str]:
+    """A program that asks the server by its socket."""
     return [program, "--no-defaults", "--user=root", f"--socket={folder}/socket", *arguments]
 
 

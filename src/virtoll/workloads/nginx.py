@@ -16,6 +16,7 @@ from virtoll.experiment import Parameters
 from virtoll.lab.network import Link
 from virtoll.workloads.base import Bench, Image, Measurement, Metric, Needs
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
+from virtoll.workloads.way import peer_with_addresses, peer_without_addresses
 
 _WARM_REQUESTS = 20
 _STARTING_SECONDS = 0.5
@@ -58,8 +59,8 @@ class Nginx:
             web_server(bench.guest, folder, link.guest_address, wanted),
             addressed(bench.peer.at(link.role), link) as generator,
         ):
-            _load(generator, link, wanted, _WARM_REQUESTS, bench.generator_cpu)
-            answer = _load(generator, link, wanted, wanted.requests, bench.generator_cpu)
+            http_load(generator, link, wanted, _WARM_REQUESTS, bench.generator_cpu)
+            answer = http_load(generator, link, wanted, wanted.requests, bench.generator_cpu)
         found = figures(answer, wanted)
         check, problem = check_books(answer, wanted)
         return Measurement(result={**answer, "figures": found}, check=check, problem=problem)
@@ -68,23 +69,16 @@ class Nginx:
 @contextlib.contextmanager
 def addressed(peer: Caller, link: Link) -> Iterator[Caller]:
     """The peer's end of a link with its IP address, for as long as its kernel's sockets are used; then without."""
-    peer.call("network", **_end(link, f"{link.peer_address}/24"))
+    peer.call("network", **peer_with_addresses((link,), forward=False))
     try:
         yield peer
     finally:
         if not peer.ended:
-            peer.call("network", **_end(link, None))
+            peer.call("network", **peer_without_addresses((link,), forward=False))
 
 
-def _end(link: Link, address: str | None) -> dict[str, Any]:
-    neighbours = [{"address": link.guest_address, "mac": link.peer_next_hop_mac}] if address else []
-    interface = {
-        "mac": link.peer_mac, "name": None, "mtu": link.mtu_bytes, "address": address, "neighbours": neighbours,
-    }  # fmt: skip
-    return {"interfaces": [interface], "routes": [], "ip_forward": None}
-
-
-def _load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, cpu: int | None) -> Answer:
+def http_load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, cpu: int | None) -> Answer:
+    """Have the agent at the link's other end send so many requests, as parameters say; its answer."""
     timeout_seconds = wanted.timeout_milliseconds / 1000
     return peer.call(
         "http-load",

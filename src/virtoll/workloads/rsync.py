@@ -115,12 +115,12 @@ class _Rsync:
                 "workload out, or the 'testbed'",
             )
         folder = self.make(maker, parameters)
-        with far_end(bench, wanted) as end, _daemon(maker, folder):
+        with far_end(bench, wanted) as end, daemon(maker, folder):
             if end.far is None:
                 return self._between(bench, end, folder, seconds, pulls=_pulls(parameters))
             if _pulls(parameters):
-                _pull(end.agent, end.far, _SENT, seconds)
-            with _daemon(end.agent, _SENT):
+                pull(end.agent, end.far, _SENT, seconds)
+            with daemon(end.agent, _SENT):
                 return self._between(bench, end, _SENT, seconds, pulls=_pulls(parameters))
 
     def _between(self, bench: Bench, end: FarEnd, folder: str, seconds: float, *, pulls: bool) -> Measurement:
@@ -130,7 +130,7 @@ class _Rsync:
             run(guest, ["rm", "-rf", _RECEIVED], seconds)
             ends = (_module(end.address, "sent"), f"{_RECEIVED}/")
         else:
-            _pull(guest, end.near, _SENT, seconds)
+            pull(guest, end.near, _SENT, seconds)
             run(other, ["rm", "-rf", _RECEIVED], seconds)
             run(other, ["mkdir", _RECEIVED])
             ends = (f"{_SENT}/", _module(end.address, "received"))
@@ -181,7 +181,7 @@ class RsyncTree(_Rsync):
         tree = _tree(parameters).tree
         folder = f"{_MADE}/tree-{tree}"
         folders, _, _ = _TREES[tree]
-        if not _there(maker, f"{folder}.made"):
+        if not there(maker, f"{folder}.made"):
             run(maker, ["mkdir", "-p", folder])
             members = [f"{_ROOT}/{name}" for name in folders] or [_ROOT]
             archive = ["tar", "--extract", "--file", _SOURCE, "--directory", folder, "--no-same-owner"]
@@ -205,7 +205,7 @@ class RsyncFile(_Rsync):
         """The beginning of the kernel's packed source."""
         size = int(_file(parameters).size_bytes)
         folder = f"{_MADE}/file-{size}"
-        if not _there(maker, f"{folder}.made"):
+        if not there(maker, f"{folder}.made"):
             run(maker, ["mkdir", "-p", folder])
             blocks = [f"bs={_BLOCK_BYTES}", f"count={size // _BLOCK_BYTES}"]
             run(maker, ["dd", f"if={_SOURCE}", f"of={folder}/file", *blocks, "status=none"])
@@ -217,7 +217,8 @@ def _pulls(parameters: Parameters) -> bool:
     return getattr(parameters, "direction", None) == "to-guest"
 
 
-def _there(agent: Caller, path: str) -> bool:
+def there(agent: Caller, path: str) -> bool:
+    """Whether a path in /tmp, or one below it, is there."""
     return run(agent, ["find", _HOME, "-maxdepth", "2", "-path", path, "-printf", "x"]) == "x"
 
 
@@ -225,7 +226,7 @@ def _module(address: str, name: str) -> str:
     return f"rsync://{address}:{_PORT}/{name}/"
 
 
-def _pull(agent: Caller, address: str, into: str, seconds: float) -> None:
+def pull(agent: Caller, address: str, into: str, seconds: float) -> None:
     """A fresh copy of what the daemon at ``address`` sends."""
     run(agent, ["rm", "-rf", into], seconds)
     run(agent, ["rsync", "--archive", _module(address, "sent"), f"{into}/"], seconds)
@@ -241,7 +242,7 @@ def configuration(folder: str) -> str:
 
 
 @contextlib.contextmanager
-def _daemon(agent: Caller, folder: str) -> Iterator[None]:
+def daemon(agent: Caller, folder: str) -> Iterator[None]:
     """An rsync daemon beside ``agent`` for the length of the context."""
     write(agent, _CONFIGURATION, configuration(folder))
     argv = ["rsync", "--daemon", "--no-detach", f"--config={_CONFIGURATION}", f"--port={_PORT}", "--ipv4"]
