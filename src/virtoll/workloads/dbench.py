@@ -85,8 +85,8 @@ class Dbench(DiskWorkload):
             if _LOST_AT_START not in (measured.result or {}).get("output", ""):
                 return measured
         raise GuestCannot(
-            f"dbench did not start in {_STARTS} attempts: it removes the semaphore that its processes wait at as soon as "
-            "it has released them, and this guest's kernel wakes them after that; take this workload out"
+            f"dbench did not start in {_STARTS} attempts: it removes the semaphore that its processes wait at as soon "
+            "as it has released them, and this guest's kernel wakes them after that; take this workload out"
         )
 
     def figures(self, said: Said) -> dict[str, Any]:
