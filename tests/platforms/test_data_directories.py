@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -21,10 +20,9 @@ INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 MIB = 2**20
 ROOM_BYTES = 16 * MIB
-QUICK = ["netns", "runc"]
-SLOW = ["runsc-systrap", "nspawn", "lxc", "podman", "uml-raw", "qemu-tcg"]
-ALIKE = ["native", "crun", "docker", "qemu-tcg-disk"]  # tried with VIRTOLL_TEST_ALL_DATA=1
-ALL = [*SLOW, *(ALIKE if os.environ.get("VIRTOLL_TEST_ALL_DATA") else [])]
+# A folder and a disk; the others are the same two by other products.
+KINDS = ["netns", "uml-raw"]
+EXTENDED = ["native", "runc", "crun", "runsc-systrap", "nspawn", "lxc", "podman", "docker", "qemu-tcg", "qemu-tcg-disk"]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +32,7 @@ def ground() -> Iterator[Ground]:
         yield made
 
 
-@pytest.fixture(scope="module", params=[*QUICK, *(pytest.param(kind, marks=pytest.mark.slow) for kind in ALL)])
+@pytest.fixture(scope="module", params=[*KINDS, *(pytest.param(kind, marks=pytest.mark.extended) for kind in EXTENDED)])
 def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
     """A guest with a data directory."""
     started = guests.start(request.param, ground, data_bytes=ROOM_BYTES)

@@ -23,6 +23,13 @@ from virtoll.workloads.programs import Port, succeeds
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+
+def extended(*kinds: str) -> list[Any]:
+    """Kinds of the long form."""
+    return [pytest.param(kind, marks=pytest.mark.extended) for kind in kinds]
+
+
 SMALL: dict[str, dict[str, Any]] = {
     "tcp-stream": {"size": "2MiB"},
     "tcp-request-response": {"transactions": 300},
@@ -30,6 +37,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "rsync-file": {"size_bytes": "1MiB"},
 }
 DIRECTIONS = ("to-guest", "from-guest")
+# gVisor's stack is not Linux's; of the machines the one that is up soonest.
+OTHERS = ["runsc-systrap", "uml-raw", *extended("runc", "qemu-tcg")]
+OTHERS_WITH_TOOLS = extended("runsc-systrap", "uml-raw", "qemu-tcg")
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +49,27 @@ def ground() -> Iterator[Ground]:
         yield made
 
 
+def two(ground: Ground, kind: str) -> Iterator[tuple[Connected, Connected]]:
+    """Two guests of a kind."""
+    one = guests.start(kind, ground)
+    try:
+        other = guests.start(kind, ground)
+        yield one, other
+        other.guest.stop()
+    finally:
+        one.guest.stop()
+
+
 @pytest.fixture(scope="module")
 def pair(ground: Ground) -> Iterator[tuple[Connected, Connected]]:
-    """Two guests."""
-    one, other = guests.start("netns", ground), guests.start("netns", ground)
-    yield one, other
-    one.guest.stop()
-    other.guest.stop()
+    """Two guests on the host's kernel."""
+    yield from two(ground, "netns")
+
+
+@pytest.fixture(scope="module", params=OTHERS)
+def other_pair(request: pytest.FixtureRequest, ground: Ground) -> Iterator[tuple[Connected, Connected]]:
+    """Two guests with a network stack, or a machine, of their own."""
+    yield from two(ground, request.param)
 
 
 def bench_of(ground: Ground, one: Connected, other: Connected | None = None) -> Bench:
@@ -80,18 +104,33 @@ def right(measured: Measurement) -> bool:
     return bool(measured.check["ok"]) and marks["end_ns"] > marks["start_ns"]
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
-def test_tcp_between_guest_and_peer(ground: Ground, pair: tuple[Connected, Connected], direction: str) -> None:
-    bench = bench_of(ground, pair[0])
+def exchange(bench: Bench, direction: str) -> None:
+    """Both of TCP's workloads with the peer."""
     for name in ("tcp-stream", "tcp-request-response"):
         measured = measure(bench, name, direction=direction)
         assert right(measured)
         assert measured.result is not None
         assert all(figure > 0 for figure in measured.result["figures"].values())
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_tcp_between_guest_and_peer(ground: Ground, pair: tuple[Connected, Connected], direction: str) -> None:
+    exchange(bench_of(ground, pair[0]), direction)
     assert addresses(ground) == "", "the peer answers nothing between trials"
 
 
+def test_tcp_of_guests_with_a_stack_of_their_own(ground: Ground, other_pair: tuple[Connected, Connected]) -> None:
+    for direction in DIRECTIONS:
+        exchange(bench_of(ground, other_pair[0]), direction)
+    crosses_the_peer(ground, other_pair)
+
+
 def test_tcp_between_two_guests_crosses_the_peer(ground: Ground, pair: tuple[Connected, Connected]) -> None:
+    crosses_the_peer(ground, pair)
+
+
+def crosses_the_peer(ground: Ground, pair: tuple[Connected, Connected]) -> None:
+    """What one guest sends another passes the peer, which forgets both afterwards."""
     assert ground.site is not None
     bench, peer = bench_of(ground, *pair), ground.site.require_peer()
     links = [one.wanted.network.sources[0].peer_interface for one in pair]
@@ -168,22 +207,35 @@ def tools(ground: Ground) -> Iterator[Ground]:
 @pytest.fixture(scope="module")
 def tool_pair(tools: Ground) -> Iterator[tuple[Connected, Connected]]:
     """Two guests with tools."""
-    one, other = guests.start("netns", tools), guests.start("netns", tools)
-    yield one, other
-    one.guest.stop()
-    other.guest.stop()
+    yield from two(tools, "netns")
 
 
-@pytest.mark.parametrize("between", ["peer", "guests"])
-@pytest.mark.parametrize("direction", DIRECTIONS)
-def test_programs_at_both_ends(
-    tools: Ground, tool_pair: tuple[Connected, Connected], direction: str, between: str
-) -> None:  # fmt: skip
-    bench = bench_of(tools, *tool_pair)
+@pytest.fixture(scope="module", params=OTHERS_WITH_TOOLS)
+def other_tool_pair(request: pytest.FixtureRequest, tools: Ground) -> Iterator[tuple[Connected, Connected]]:
+    """The same of other kinds."""
+    yield from two(tools, request.param)
+
+
+def run_programs(tools: Ground, pair: tuple[Connected, Connected], direction: str, between: str) -> None:
+    """iperf and rsync."""
+    bench = bench_of(tools, *pair)
     for name in ("iperf-udp", "rsync-file"):
         measured = measure(bench, name, direction=direction, between=between)
         assert right(measured), measured
     assert addresses(tools) == ""
+
+
+@pytest.mark.parametrize(("direction", "between"), [("to-guest", "peer"), ("from-guest", "guests")])
+def test_programs_at_both_ends(
+    tools: Ground, tool_pair: tuple[Connected, Connected], direction: str, between: str
+) -> None:  # fmt: skip
+    run_programs(tools, tool_pair, direction, between)
+
+
+def test_programs_at_both_ends_of_other_guests(tools: Ground, other_tool_pair: tuple[Connected, Connected]) -> None:
+    for between in ("peer", "guests"):
+        for direction in DIRECTIONS:
+            run_programs(tools, other_tool_pair, direction, between)
 
 
 def test_what_serves_is_gone_when_the_guest_dies(tools: Ground) -> None:

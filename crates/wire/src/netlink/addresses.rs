@@ -23,6 +23,8 @@ const NUD_PERMANENT: u16 = 0x80;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
+/// Of a route: the interface that it leads out of.
+const RTA_OIF: u16 = 4;
 
 fn family_and_bytes(address: IpAddr) -> (u8, Vec<u8>) {
     match address {
@@ -109,7 +111,9 @@ impl Netlink {
         self.acknowledged(message)
     }
 
-    /// Sets the route to a prefix by a gateway.
+    /// Sets the route to a prefix by a gateway, out of the interface that has the gateway in its subnet.
+    ///
+    /// Linux finds that interface by itself; gVisor takes a route without one and never uses it.
     ///
     /// # Errors
     /// The kernel's.
@@ -119,10 +123,33 @@ impl Netlink {
         prefix: u8,
         gateway: Ipv4Addr,
     ) -> io::Result<()> {
+        let interface = self.towards(gateway)?;
         let header = [AF_INET, prefix, 0, 0, 254, 4, 0, 1, 0, 0, 0, 0];
-        let message = Message::new(RTM_NEWROUTE, CREATE_OR_REPLACE, &header)
+        let mut message = Message::new(RTM_NEWROUTE, CREATE_OR_REPLACE, &header)
             .attribute(1, &destination.octets())
             .attribute(5, &gateway.octets());
+        if let Some(index) = interface {
+            message = message.attribute(RTA_OIF, &index.to_ne_bytes());
+        }
         self.acknowledged(message)
+    }
+
+    /// The interface whose subnet holds an address, the smallest subnet where several do.
+    fn towards(&mut self, address: Ipv4Addr) -> io::Result<Option<u32>> {
+        let query = Message::new(RTM_GETADDR, DUMP, &[AF_INET, 0, 0, 0, 0, 0, 0, 0]);
+        let found = self.request(query, RTM_NEWADDR)?;
+        Ok(found
+            .iter()
+            .filter(|body| body.first() == Some(&AF_INET))
+            .filter_map(|body| {
+                let (_, own) = attributes(body.get(8..)?).find(|(kind, _)| *kind == IFA_ADDRESS)?;
+                let own = u32::from_be_bytes(own.try_into().ok()?);
+                let prefix = *body.get(1)?;
+                let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
+                let inside = own & mask == address.to_bits() & mask;
+                inside.then_some((prefix, u32_at(body, 4)?))
+            })
+            .max_by_key(|(prefix, _)| *prefix)
+            .map(|(_, index)| index))
     }
 }
