@@ -19,7 +19,9 @@ from virtoll.report import ReportResult, build_report, headline_table
 from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.style import KNOWN, SETTINGS, platform_styles
+from virtoll.report.headline import platform_words
 from virtoll.stats.analysis import analyse
+from virtoll.stats.compare import Verdict
 from virtoll.testbed import FUNCTIONAL_ONLY
 
 KVM = {"qemu-kvm": "/dev/kvm does not exist on <this> host"}
@@ -251,6 +253,30 @@ def test_the_headline_fits_a_terminal(name: str) -> None:
     if name == "whole":
         assert "slower" in text
         assert re.search(r"qemu-tcg-e1000.*4\.\d+ %", text)
+
+
+def test_many_workloads_stay_readable() -> None:
+    """Twelve sizes of a metric are one phrase of the verdict, and one line each of the terminal's table."""
+    analysis = analyse(run_data(RUNS["one block"]))
+    task = analysis.tasks[0]
+    tasks = tuple(replace(task, size=f"size {number}") for number in range(12))
+    platform = analysis.comparisons[0].platform
+    some = next(one for one in analysis.comparisons if (one.platform, one.verdict) == (platform, Verdict.UNDECIDED))
+    found = replace(
+        analysis, tasks=tasks,
+        comparisons=tuple(replace(some, task=one, share=0.5 + number / 10) for number, one in enumerate(tasks)),
+    )  # fmt: skip
+    phrases = next(one for one in platform_words(found) if one.platform == platform).phrases
+    assert phrases == (
+        f"Not decided, only one block has both values: {task.metric.title} in 12 sizes (50.0 % to 160 %)",
+    )
+    other = replace(task, workload="another")
+    wide = replace(found, tasks=tuple(replace(other, workload=f"another-{number}") for number in range(9)))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(headline_table(wide))
+    lines = console.export_text().splitlines()
+    assert [line for line in lines if "another-8" in line]
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_report_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:

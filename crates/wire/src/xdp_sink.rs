@@ -221,11 +221,10 @@ impl Collect for Collector {
             }
             thread::sleep(if stopped.is_some() { WAIT } else { WAIT * 10 });
         };
-        if !drained {
-            // Books that are read while frames still arrive would not agree with themselves.
-            self.interfaces.iter_mut().for_each(|one| one.link = None);
-            thread::sleep(WAIT);
-        }
+        // Books that are read while frames still arrive would not agree with themselves, and after any quiet one more may
+        // come: a guest that has slept over what it held goes on.
+        self.interfaces.iter_mut().for_each(|one| one.link = None);
+        thread::sleep(WAIT);
         let queues = self.queues();
         Ok(SinkCounts {
             sources: self.books(),

@@ -47,6 +47,8 @@ _STOP_SECONDS = 2.0
 # UML stops listening to a line for good once the guest's terminal (4096 bytes) was full: ``line_throttle`` gives the
 # interrupt up, and nothing takes it back (arch/um/drivers/line.c). So it never gets full.
 _WINDOW_BYTES = 2048
+# Under traffic UML may also miss that something came on the line, and then sleeps over it until the next byte comes.
+_WAKE_SECONDS = 0.5
 
 
 class UmlParameters(Parameters):
@@ -150,7 +152,7 @@ class UserModeLinux:
         folder = site.lab.guest_folder(request.name.replace("/", "-"))
         console = folder / "console.txt"
         agent, agent_end = socket_session(request.name)
-        agent.window_bytes = _WINDOW_BYTES
+        agent.window_bytes, agent.wake_seconds = _WINDOW_BYTES, _WAKE_SECONDS
         # Its memory is bounded by its size; a cgroup would count the kernel's own processes as well.
         group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
         argv = [*_environment(site), *self.command(request, site, folder, agent_end.fileno())]

@@ -8,7 +8,7 @@ nothing here computes a statistic.
 from virtoll.report.build import ReportResult, build_report, load_analysis
 from virtoll.report.evidence import evidence_table, read_tests
 from virtoll.report.guests import density_lines
-from virtoll.report.headline import headline_table
+from virtoll.report.terminal import headline_table
 
 __all__ = [
     "ReportResult",

@@ -1,12 +1,11 @@
-"""The result in words: one sentence a platform and workload that an engineer can use, and the table for the terminal.
+"""The result in words: one sentence a platform and workload that an engineer can use; `terminal.py` has the table.
 
 Only verdicts that survived correction are stated as differences; "no difference detectable" always comes with what the
 interval still allows, because it is not the same as "no cost".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.stats.analysis import Analysis
@@ -16,20 +15,10 @@ from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.fitness import Brand
 from virtoll.stats.values import Task
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 DECIDED = (Verdict.SLOWER, Verdict.FASTER)
-# A terminal has no room for the words in every cell; the legend stands below the table.
-SIGNS: Mapping[str, str] = {
-    Verdict.NONE: "=",
-    Verdict.UNDECIDED: "?",
-    Verdict.NOT_MEASURED: "–",
-    Verdict.FUNCTIONAL: "†",
-}
-LEGEND = "= no difference detectable   ? not decided   – not measured"
-BOUND_SIGN = "g"
 BRAND_SIGN = "†"
+# Of one metric so many sizes are told one by one, and more as a range: the table has each.
+_TOLD_SINGLY = 3
 
 
 @dataclass(frozen=True)
@@ -101,45 +90,6 @@ def _cell(analysis: Analysis, platform: str, task: Task) -> HeadlineCell:
     cell = analysis.cells.get((platform, task))
     words = str(Verdict.NOT_MEASURED) if cell is None else units.value(cell.median, task.metric.unit)
     return HeadlineCell(task.short, None, words, bound, analysis.brands.get(platform))
-
-
-def headline_table(analysis: Analysis) -> "Table":
-    """The headline as a rich table for the terminal: shares of the baseline with their words, A/A and host below."""
-    from rich.table import Table
-    from rich.text import Text
-
-    baseline = analysis.baseline
-    title = (
-        f"Performance as a share of {baseline} (100 % = as fast)" if baseline else "Medians (no baseline: no shares)"
-    )
-    rows = headline_rows(analysis)
-    marked = any(cell.generator_bound for row in rows for cell in row.cells)
-    legend = f"{LEGEND}   {BOUND_SIGN} generator-bound" if marked else LEGEND
-    lines = (
-        legend,
-        order_line(analysis),
-        brand_line(analysis),
-        bound_line(analysis),
-        control_line(analysis),
-        host_line(analysis),
-    )
-    caption = "\n".join(filter(None, lines))
-    table = Table(title=title, caption=caption, caption_justify="left")
-    table.add_column("platform", no_wrap=True)
-    for task in headline_tasks(analysis):
-        table.add_column(task.short, justify="right")
-    colours = {Verdict.SLOWER: "red", Verdict.FASTER: "green"}
-    for row in rows:
-        cells = []
-        for cell in row.cells:
-            sign = SIGNS.get(cell.words, cell.words)
-            text = sign if cell.share is None else f"{cell.share_text} {sign}"
-            text += f" {BOUND_SIGN}" if cell.generator_bound else ""
-            text += f" {BRAND_SIGN}" if cell.brand and BRAND_SIGN not in text else ""
-            style = next((colour for verdict, colour in colours.items() if verdict == cell.words), "dim")
-            cells.append(Text(text, style=style if baseline else ""))
-        table.add_row(f"{row.platform} {BRAND_SIGN}" if row.brand else row.platform, *cells)
-    return table
 
 
 def order_line(analysis: Analysis) -> str:
@@ -263,23 +213,27 @@ def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) ->
 
 def _remainder(own: Sequence[Comparison], verdict: Verdict) -> str:
     """What has no verdict, in one phrase; in brackets the interval, or the bare share where there is none."""
+    alike = [one for one in own if one.verdict is verdict]
     names = []
-    for one in own:
-        if one.verdict is verdict:
-            known = (
-                ""
-                if one.share is None
-                else f" ({_range([one.interval.low, one.interval.high])})"
-                if one.interval
-                else f" ({units.percent(one.share)})"
-            )
-            names.append(f"{one.task.metric.title} {one.task.size}".strip() + known)
+    for metric in dict.fromkeys(one.task.metric for one in alike):
+        group = [one for one in alike if one.task.metric == metric]
+        told = [[one] for one in group] if len(group) <= _TOLD_SINGLY else [group]
+        names += [_named(some) for some in told]
     lead = {
         Verdict.NONE: "No difference detectable, with what the interval allows",
         Verdict.UNDECIDED: "Not decided, only one block has both values",
         Verdict.NOT_MEASURED: "Not measured",
     }[verdict]
     return f"{lead}: {', '.join(names)}" if names else ""
+
+
+def _named(alike: Sequence[Comparison]) -> str:
+    """Comparisons of one metric: one with its size, several with their number; behind it what is known of the share."""
+    metric, size = alike[0].task.metric, alike[0].task.size
+    name = f"{metric.title} {size}".strip() if len(alike) == 1 else f"{metric.title} in {len(alike)} sizes"
+    ends = [end for one in alike for end in ((one.interval.low, one.interval.high) if one.interval else (one.share,))]
+    known = [end for end in ends if end is not None]
+    return f"{name} ({_range(known)})" if known else name
 
 
 def _range(values: Sequence[float], *, times: bool = False) -> str:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # With more platforms colours come again, and each line gets its platform's name at the right edge.
 _TOLD_APART = 8
+# With more workloads than this the lines move together, so that two of them can still be seen at once.
+_ROOMY = 20
 
 
 def _shown(analysis: Analysis) -> list[Comparison]:
@@ -27,7 +29,8 @@ def draw(analysis: Analysis) -> "Figure":
     tasks = [task for task in analysis.tasks if any(one.task == task for one in shown)]
     platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
     step = 1.0 / (len(platforms) + 1.2)
-    figure = new_figure(1.1 + len(tasks) * (0.12 + 0.125 * len(platforms)))
+    line = 0.125 if len(tasks) <= _ROOMY else 0.075
+    figure = new_figure(1.1 + len(tasks) * (0.12 + line * len(platforms)))
     panel = figure.subplots()
     limits = _limits(analysis, shown)
     styles = platform_styles(analysis.platforms)

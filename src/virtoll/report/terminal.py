@@ -1,0 +1,80 @@
+"""The headline as a table for the terminal: shares of the baseline, their verdicts, what must be known of them."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from virtoll.report.headline import (
+    BRAND_SIGN,
+    HeadlineCell,
+    bound_line,
+    brand_line,
+    control_line,
+    headline_rows,
+    headline_tasks,
+    host_line,
+    order_line,
+)
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import Verdict
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# A terminal has no room for the words in every cell; the legend stands below the table.
+SIGNS: Mapping[str, str] = {
+    Verdict.NONE: "=",
+    Verdict.UNDECIDED: "?",
+    Verdict.NOT_MEASURED: "–",
+    Verdict.FUNCTIONAL: "†",
+}
+LEGEND = "= no difference detectable   ? not decided   – not measured"
+BOUND_SIGN = "g"
+MOST_COLUMNS = 6
+
+
+def headline_table(analysis: Analysis) -> "Table":
+    """The headline as a rich table for the terminal: shares of the baseline with their words, A/A and host below."""
+    from rich.table import Table
+    from rich.text import Text
+
+    baseline = analysis.baseline
+    title = (
+        f"Performance as a share of {baseline} (100 % = as fast)" if baseline else "Medians (no baseline: no shares)"
+    )
+    rows = headline_rows(analysis)
+    marked = any(cell.generator_bound for row in rows for cell in row.cells)
+    legend = f"{LEGEND}   {BOUND_SIGN} generator-bound" if marked else LEGEND
+    lines = (
+        legend,
+        order_line(analysis),
+        brand_line(analysis),
+        bound_line(analysis),
+        control_line(analysis),
+        host_line(analysis),
+    )
+    caption = "\n".join(filter(None, lines))
+    table = Table(title=title, caption=caption, caption_justify="left")
+    heads = [f"{row.platform} {BRAND_SIGN}" if row.brand else row.platform for row in rows]
+    names = [task.short for task in headline_tasks(analysis)]
+    cells = [[Text(*_cell_text(cell, baseline is not None)) for cell in row.cells] for row in rows]
+    if len(names) > MOST_COLUMNS:  # as many workloads as no terminal is wide: they become the lines
+        heads, names, cells = names, heads, [[line[place] for line in cells] for place in range(len(names))]
+        table.add_column("workload")
+    else:
+        table.add_column("platform", no_wrap=True)
+    for name in names:
+        table.add_column(name, justify="right")
+    for head, line in zip(heads, cells, strict=True):
+        table.add_row(head, *line)
+    return table
+
+
+def _cell_text(cell: HeadlineCell, compared: bool) -> tuple[str, str]:
+    """What stands in a cell of the terminal's table, and its style."""
+    sign = SIGNS.get(cell.words, cell.words)
+    text = sign if cell.share is None else f"{cell.share_text} {sign}"
+    text += f" {BOUND_SIGN}" if cell.generator_bound else ""
+    text += f" {BRAND_SIGN}" if cell.brand and BRAND_SIGN not in text else ""
+    colours = {Verdict.SLOWER: "red", Verdict.FASTER: "green"}
+    style = next((colour for verdict, colour in colours.items() if verdict == cell.words), "dim")
+    return text, style if compared else ""
