@@ -211,13 +211,27 @@ def test_sizes_may_have_units() -> None:
 def test_the_image_is_what_was_asked_for_or_what_the_workloads_need() -> None:
     assert experiments.parsed().image == "tiny"
     assert experiments.parsed(guest={"image": "full"}).image == "full"
-    needy = replace(catalogue(), needs_tools=frozenset({"superpi"}))
+    needy = replace(catalogue(), images={"superpi": "full"})
     other, tools = {"workload": "forkwait"}, {"workload": "superpi", "digits": [10, 20]}
     assert experiments.parsed(needy, workloads=[other]).image == "tiny"
     assert experiments.parsed(needy, workloads=[other, "superpi"]).image == "full"
     assert experiments.parsed(needy, workloads=[other, tools]).image == "full"
     with pytest.raises(UsageError, match=r"key 'guest.image': 'tiny' holds the agent alone, and the workload superpi"):
         experiments.parsed(needy, workloads=["superpi"], guest={"image": "tiny"})
+
+
+def test_what_is_not_free_software_must_be_asked_for() -> None:
+    needy = replace(catalogue(), images={"superpi": "full-non-free"})
+    with pytest.raises(
+        UsageError, match=r"superpi runs a program that Debian does not call free software; .*full-non-free"
+    ):
+        experiments.parsed(needy, workloads=["forkwait", "superpi"])
+    with pytest.raises(
+        UsageError, match=r"'full' holds free software alone, .* image full-non-free; allowed: full-non-free$"
+    ):
+        experiments.parsed(needy, workloads=["superpi"], guest={"image": "full"})
+    assert experiments.parsed(needy, workloads=["superpi"], guest={"image": "full-non-free"}).image == "full-non-free"
+    assert experiments.parsed(needy, workloads=["forkwait"]).image == "tiny"
 
 
 @pytest.mark.parametrize("command", ["run", "plan"])

@@ -15,6 +15,7 @@ import re
 import typing
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -32,6 +33,8 @@ Model = TypeVar("Model", bound=BaseModel)
 _LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 Label = Annotated[str, StringConstraints(pattern=_LABEL_PATTERN)]
 Order = Literal["randomised", "paper"]
+# Guest images that an experiment may ask for, each with all that the one before it holds.
+Image = Literal["tiny", "full", "full-non-free"]
 
 
 class Parameters(BaseModel):
@@ -68,7 +71,7 @@ class GuestSize(Parameters):
     memory: ByteSize = Field(default=ByteSize(256 * 2**20), ge=64 * 2**20)
     marks: Literal["icmp", "channel"] = "icmp"
     cpu_quota: float | None = Field(default=None, ge=0.01, le=1024)
-    image: Literal["tiny", "full"] | None = None
+    image: Image | None = None
 
 
 class ExperimentFile(Parameters):
@@ -149,15 +152,15 @@ class WorkloadChoice:
 class Catalogue:
     """The names that a file may use, each with the model of its parameters; ``controls`` maps A/A entry -> baseline.
 
-    ``studies``: those whose published numbers an experiment may be set beside. ``needs_tools``: the workloads that run
-    programs of the image ``full``.
+    ``studies``: those whose published numbers an experiment may be set beside. ``images``: workload -> the image that
+    holds what it runs, where that is not ``tiny``.
     """
 
     platforms: Mapping[str, type[Parameters]]
     workloads: Mapping[str, type[Parameters]]
     controls: Mapping[str, str]
     studies: tuple[str, ...] = ()
-    needs_tools: frozenset[str] = frozenset()
+    images: Mapping[str, Image] = dataclass_field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -285,15 +288,31 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     )
 
 
-def _image(parsed: ExperimentFile, workloads: Collection[str], path: Path, catalogue: Catalogue) -> str:
-    """What was asked for, if the programs of the workloads that are run are in it; else what they need."""
-    needy = [name for name in catalogue.workloads if name in workloads and name in catalogue.needs_tools]
-    if parsed.guest.image == "tiny" and needy:
-        raise UsageError(
-            f"{path}: key 'guest.image': 'tiny' holds the agent alone, and the workload {needy[0]} runs a program that "
-            "is in the image full; allowed: full; or leave the key out"
-        )
-    return parsed.guest.image or ("full" if needy else "tiny")
+def _image(parsed: ExperimentFile, workloads: Collection[str], path: Path, catalogue: Catalogue) -> Image:
+    """What was asked for, if the programs of the workloads that are run are in it; else what they need.
+
+    Programs that are no free software are in no image that was not asked for.
+    """
+    known: tuple[Image, ...] = typing.get_args(Image)
+    asked, needed = parsed.guest.image, known[0]
+    for name, image in catalogue.images.items():
+        if name not in workloads:
+            continue
+        if asked is not None and known.index(image) > known.index(asked):
+            allowed = known[known.index(image) :]
+            advice = "" if image == known[-1] else "; or leave the key out"
+            holds = "holds the agent alone, and" if asked == known[0] else "holds free software alone, and"
+            raise UsageError(
+                f"{path}: key 'guest.image': {asked!r} {holds} the workload {name} runs a program that is in the image "
+                f"{image}; allowed: {', '.join(allowed)}{advice}"
+            )
+        if asked is None and image == known[-1]:
+            raise UsageError(
+                f"{path}: key 'workloads': {name} runs a program that Debian does not call free software; if you may "
+                f"use it, ask for the image that has it: guest: {{image: {image}}}"
+            )
+        needed = max(needed, image, key=known.index)
+    return asked or needed
 
 
 def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:

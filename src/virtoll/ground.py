@@ -93,7 +93,7 @@ def open_ground(
         contextlib.ExitStack() as stack,
     ):
         programs = None
-        if image == "full" and far is None:
+        if site.image.tools is not None and far is None:
             programs = stack.enter_context(peer_programs(site, network, pinning.generator_cpu))
         ground.site = Site(lab, site.image, peer, network, counters, far, programs=programs)
         ground.sites = Sites(ground.site, lab, network, testbed, stack)

@@ -40,7 +40,7 @@ def catalogue() -> Catalogue:
         workloads={name: workload.parameter_model for name, workload in WORKLOADS.items()},
         controls={name: platform.control_of for name, platform in PLATFORMS.items() if platform.control_of},
         studies=study_names(),
-        needs_tools=frozenset(name for name, workload in WORKLOADS.items() if workload.image == "full"),
+        images={name: workload.image for name, workload in WORKLOADS.items() if workload.image != "tiny"},
     )
 
 

@@ -67,7 +67,8 @@ class Mirror:
 
     def recipe(self, *names: str) -> Recipe:
         """These packages out of this mirror, and nothing besides."""
-        return Recipe("bookworm", names, "custom", f"deb [trusted=yes] copy:{self.folder} ./", "chrootless")
+        source = f"deb [trusted=yes] copy:{self.folder} ./"
+        return Recipe("bookworm", names, variant="custom", source=source, mode="chrootless")
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,9 +14,12 @@ from tests.support.guests import Connected
 from virtoll.errors import GuestCannot, ImageError
 from virtoll.ground import Ground
 from virtoll.image import prepare_image
+from virtoll.lab.network import Network
+from virtoll.peer import peer_programs
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import lacks_of
 from virtoll.workloads import WORKLOADS, bonnie
+from virtoll.workloads.lmbench import TESTS
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
@@ -27,6 +32,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "dd": {"size_bytes": "1MiB"},
     "fio": {"size_bytes": "256KiB"},
 }
+NON_FREE: list[tuple[str, dict[str, Any]]] = [
+    *(("lmbench", {"operation": operation, "repetitions": 1}) for operation in TESTS),
+    ("netperf-tcp-stream", {"size": "1MiB"}),
+    ("netperf-tcp-stream", {"size": "1MiB", "direction": "to-guest"}),
+    ("netperf-tcp-rr", {"transactions": 50}),
+]
 ROOM_BYTES = 64 * 2**20
 APPLICATIONS = {"kernel-compile", "mariadb-oltp", "nginx", "nginx-httperf"}  # test_application_workloads.py
 OVER_THE_NETWORK = {"iperf-udp", "rsync-tree", "rsync-file"}  # test_network_workloads.py
@@ -38,12 +49,19 @@ EXTENDED = ("native", "netns", "runsc-systrap", "uml-raw", "qemu-tcg")
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:
     """The lab's ground with the tools in its image."""
+    with on_image("full") as made:
+        yield made
+
+
+@contextlib.contextmanager
+def on_image(name: str) -> Iterator[Ground]:
+    """The lab's ground on an image that is in the cache: there is no way to a package mirror from inside."""
     with guests.ground() as made:
         assert made.site is not None
         try:
-            made.site.image = prepare_image("full", offline=True)
+            made.site.image = prepare_image(name, offline=True)
         except ImageError as error:
-            pytest.skip(f"{error} (or make tools)")
+            pytest.skip(str(error))
         yield made
 
 
@@ -103,3 +121,20 @@ def test_bonnies_per_character_tests_do_not_hold_gvisor_up(gvisor: Connected) ->
     assert measured.result is not None
     values = measured.result["output"].strip().splitlines()[-1].split(",")
     assert (values[bonnie._PUTC], values[bonnie._GETC]) == ("", ""), "they would take minutes"
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", ["netns", "qemu-tcg"])
+def test_so_do_those_that_are_not_free_software(kind: str) -> None:
+    with on_image("full-non-free") as ground:
+        live = guests.start(kind, ground)
+        assert isinstance(live.site.network, Network)
+        with peer_programs(live.site, live.site.network, None) as programs:
+            bench = dataclasses.replace(live.bench, programs=programs)
+            for name, parameters in NON_FREE:
+                workload = WORKLOADS[name]
+                measured = workload.measure(bench, workload.parameter_model.model_validate(parameters))
+                assert measured.problem is None, (name, parameters)
+                assert measured.check is not None
+                assert measured.check["ok"]
+        live.guest.stop()

@@ -18,12 +18,13 @@ from virtoll.errors import ImageError, UsageError
 from virtoll.image import debian, initramfs
 from virtoll.image.cache import Cache, Progress, default_cache, file_digest, tree_digest
 from virtoll.image.kernel import GuestKernel, prepare_kernel
-from virtoll.image.tools import FULL, Recipe, ToolTree, prepare_tools
+from virtoll.image.tools import RECIPES, Recipe, ToolTree, prepare_tools
 
 IMAGES: Mapping[str, str] = {
     "tiny": "the agent alone",
     "debug": "the agent and busybox, for an interactive shell",
     "full": "the agent and the tools that workloads need, of Debian packages",
+    "full-non-free": "the same with netperf and lmbench, which Debian does not call free software",
 }
 
 # Mount points; and usr, because systemd-nspawn takes no folder without it for a root.
@@ -76,11 +77,11 @@ def prepare_image(
     progress: Progress | None = None,
     cache: Cache | None = None,
     agent: Path | None = None,
-    recipe: Recipe = FULL,
+    recipe: Recipe | None = None,
 ) -> GuestImage:
     """The guest image of this name, from the cache or built now; without a subprocess when nothing changed.
 
-    `recipe`: what the tools of the image full are.
+    `recipe`: what the tools are, where they are not those of the image's name.
 
     Raises UsageError for an unknown name, ImageError where the agent is not built, or where something is not cached
     and cannot be downloaded (`offline` says not to try).
@@ -95,14 +96,15 @@ def prepare_image(
     agent_sha256 = file_digest(agent)
     kernel = prepare_kernel(cache, offline=offline, progress=say)
     shell = _shell(cache, offline=offline, progress=say) if name == "debug" else None
-    tools = prepare_tools(cache, recipe, offline=offline, progress=say) if name == "full" else None
+    recipe = recipe or RECIPES.get(name)
+    tools = prepare_tools(cache, recipe, name=name, offline=offline, progress=say) if recipe else None
     inputs = [_RECIPE, name, agent_sha256, kernel.vmlinuz.parent.name, shell and shell.sha256]
     key = json.dumps([*inputs, tools.digest] if tools else inputs)
     reference = f"image-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     found = cache.find_whole(reference)
     if found is None:
-        if tools is not None:
-            tools = prepare_tools(cache, recipe, offline=offline, progress=say, whole=True)
+        if recipe is not None:
+            tools = prepare_tools(cache, recipe, name=name, offline=offline, progress=say, whole=True)
         found = cache.build(reference, lambda folder: _fill(folder, name, agent, kernel, shell, tools, say), say)
     facts = json.loads((found / "image.json").read_text(encoding="utf-8"))
     return GuestImage(

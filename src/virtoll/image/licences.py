@@ -1,8 +1,9 @@
 """What the packages in an image are licensed under, read from the copyright files that Debian puts beside them.
 
 Debian's component *main* holds free software alone (Debian Policy 2.2.1); a package of another component carries that
-component before its section (`non-free/net`), and is refused here whatever the sources were. The names are those of the
-machine-readable form (DEP-5) where a file has it, else the texts of /usr/share/common-licenses that it refers to.
+component before its section (`non-free/net`), and is refused here, unless that component was asked for by name,
+whatever the sources were. The names are those of the machine-readable form (DEP-5) where a file has it, else the texts
+of /usr/share/common-licenses that it refers to.
 
 Main function: `read_licences`. Must not: judge a licence, or look outside the tree.
 """
@@ -10,7 +11,7 @@ Main function: `read_licences`. Must not: judge a licence, or look outside the t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,13 +32,13 @@ class Installed:
     section: str
 
 
-def read_licences(tree: Path) -> dict[str, tuple[str, ...]]:
+def read_licences(tree: Path, components: Sequence[str] = ("main",)) -> dict[str, tuple[str, ...]]:
     """Package -> the names of its licences, for every package that is installed in the tree.
 
-    Raises ImageError for a package that is not of Debian's component main, or that no copyright file is there for.
+    Raises ImageError for a package that is of none of these components, or that no copyright file is there for.
     """
     packages = _installed(tree)
-    refuse_other_components(packages)
+    refuse_other_components(packages, components)
     by_source: dict[str, Path] = {}
     for package in packages:
         file = tree / _DOCUMENTS / package.name / "copyright"
@@ -54,11 +55,16 @@ def read_licences(tree: Path) -> dict[str, tuple[str, ...]]:
     return licences
 
 
-def refuse_other_components(packages: tuple[Installed, ...]) -> None:
-    """ImageError for packages of contrib, non-free or any other component than main."""
-    others = [f"{one.name} ({one.section})" for one in packages if one.section.rpartition("/")[0] not in ("", "main")]
+def refuse_other_components(packages: tuple[Installed, ...], components: Sequence[str] = ("main",)) -> None:
+    """ImageError for packages of any component but these: contrib, non-free or another one."""
+    others = [
+        f"{one.name} ({one.section})"
+        for one in packages
+        if (one.section.rpartition("/")[0] or "main") not in components
+    ]
     if others:
-        raise ImageError(f"not of Debian's component main, so perhaps not free software: {', '.join(others)}.")
+        wanted = " or ".join(components)
+        raise ImageError(f"not of Debian's component {wanted}, so perhaps not free software: {', '.join(others)}.")
 
 
 def licence_names(text: str) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The tools that workloads need, as a root file system of Debian packages in the cache.
 
-Made once by mmdebstrap from Debian's component main, as a list of packages names them; what versions and licences went
-in is kept beside the tree. It stays at these versions until the cache is cleared, and needs no network any more.
+Made once by mmdebstrap from Debian's component main, as a list of packages names them, and from non-free too where the
+user asked for the image that says so; what versions and licences went in is kept beside the tree. It stays at these
+versions until the cache is cleared, and needs no network any more.
 
 Main types: `Recipe` (what is to be in), `ToolTree`. Must not: know a workload, a platform or the agent.
 """
@@ -12,7 +13,8 @@ import contextlib
 import hashlib
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +31,21 @@ class Recipe:
     """What is to be in a tree. `variant`, `mode`: mmdebstrap's; `source`: a line of sources.list, not this host's.
 
     `documents`: files below /usr/share/doc that are to stay although documents are left out, as shell patterns.
+    `components`: those of Debian that packages may be of. `copied`: files that a tool would make for itself at its
+    first start, which a guest's root does not allow: pattern of the one source, target, both in the tree.
     """
 
     suite: str
     packages: tuple[str, ...]
+    components: tuple[str, ...] = ("main",)
+    copied: tuple[tuple[str, str], ...] = ()
     variant: str = "apt"
     source: str | None = None
     mode: str | None = None
     documents: tuple[str, ...] = ()
 
 
-# One release for every host, so that two hosts compare the same tools. netperf and lmbench are non-free there.
+# One release for every host, so that two hosts compare the same tools. netperf and lmbench are non-free: see below.
 FULL = Recipe(
     "bookworm",
     (
@@ -49,6 +55,16 @@ FULL = Recipe(
     ),
     documents=("povray/examples/advanced/benchmark/*",),  # its standard benchmark
 )  # fmt: skip
+
+# The same and two tools that Debian does not call free software, for their conditions to who publishes results
+# (lmbench) or sells copies (netperf): nothing has them that was not asked for by name.
+FULL_NON_FREE = replace(
+    FULL,
+    packages=tuple(sorted((*FULL.packages, "lmbench", "netperf"))),
+    components=("main", "non-free"),
+    copied=(("usr/lib/lmbench/bin/*/hello", "var/tmp/lmbench/hello"),),
+)
+RECIPES: Mapping[str, Recipe] = {"full": FULL, "full-non-free": FULL_NON_FREE}
 
 # What installing leaves that is this host's, this moment's, or a state that each trial makes anew.
 _REMOVED = (
@@ -78,31 +94,39 @@ class ToolTree:
 
 
 def prepare_tools(
-    cache: Cache, recipe: Recipe = FULL, *, offline: bool = False, progress: Progress, whole: bool = False
+    cache: Cache,
+    recipe: Recipe = FULL,
+    *,
+    name: str = "full",
+    offline: bool = False,
+    progress: Progress,
+    whole: bool = False,
 ) -> ToolTree:
     """The tree of this recipe, from the cache or made now; with `whole` its files are what their hash says.
 
-    Raises ImageError where it is not cached and `offline`, where mmdebstrap is missing or fails, and for a package that
-    is not free software by Debian's word.
+    Raises ImageError where it is not cached and `offline` (`name`: what to build), where mmdebstrap is missing or
+    fails, and for a package of a component of Debian that the recipe does not name.
     """
     key = json.dumps([_VERSION, debian.architecture(), asdict(recipe)])
     reference = f"tools-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     found = cache.find_whole(reference) if whole else cache.find(reference)
     if found is None:
         if offline:
-            raise ImageError("The guest image full is not in the cache: run 'virtoll image build full' with a network.")
-        _require_mmdebstrap()
+            raise ImageError(
+                f"The guest image {name} is not in the cache: run 'virtoll image build {name}' with a network."
+            )
+        _require_mmdebstrap(name)
         found = cache.build(reference, lambda folder: _fill(folder, recipe, progress), progress)
     facts = json.loads((found / "tools.json").read_text(encoding="utf-8"))
     return ToolTree(found.name, found / "root", facts)
 
 
-def _require_mmdebstrap() -> None:
+def _require_mmdebstrap(name: str) -> None:
     try:
         debian.find_program("mmdebstrap")
     except ImageError:
         raise ImageError(
-            "The guest image full is installed by mmdebstrap, which is missing: apt-get install mmdebstrap."
+            f"The guest image {name} is installed by mmdebstrap, which is missing: apt-get install mmdebstrap."
         ) from None
 
 
@@ -111,11 +135,15 @@ def _fill(folder: Path, recipe: Recipe, progress: Progress) -> None:
     tree = folder.parent / "tree"
     packages = debian.install(
         tree, recipe.suite, recipe.packages, progress,
-        components="main", variant=recipe.variant, licences=True, documents=recipe.documents, source=recipe.source,
-        mode=recipe.mode,
+        components=" ".join(recipe.components), variant=recipe.variant, licences=True, documents=recipe.documents,
+        source=recipe.source, mode=recipe.mode,
     )  # fmt: skip
-    licences = read_licences(tree)
+    licences = read_licences(tree, recipe.components)
     tidy(tree)
+    for pattern, target in recipe.copied:
+        (source,) = tree.glob(pattern)
+        (tree / target).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, tree / target)
     tree.rename(folder / "root")
     facts = {
         "suite": recipe.suite,

@@ -15,8 +15,10 @@ from virtoll.workloads.forward import Forward
 from virtoll.workloads.iperf import IperfUdp
 from virtoll.workloads.kernel import KernelOperations
 from virtoll.workloads.kernel_compile import KernelCompile
+from virtoll.workloads.lmbench import Lmbench
 from virtoll.workloads.mariadb_oltp import MariadbOltp
 from virtoll.workloads.masr import Masr
+from virtoll.workloads.netperf import NetperfRequestResponse, NetperfStream
 from virtoll.workloads.nginx import Nginx
 from virtoll.workloads.nginx_httperf import NginxHttperf
 from virtoll.workloads.povray import PovRay
@@ -33,5 +35,6 @@ _ALL: tuple[Workload, ...] = (
     Forward(), VirtualRouters(), Transmitters(), SuperPi(), Bzip2(), PovRay(), SysbenchCpu(), Masr(), Stream(),
     ForkWait(), KernelOperations(), ContextSwitch(), Bonnie(), Zfg(), Dd(), Dbench(), Fio(), TcpStream(),
     TcpRequestResponse(), IperfUdp(), RsyncTree(), RsyncFile(), KernelCompile(), MariadbOltp(), Nginx(), NginxHttperf(),
+    Lmbench(), NetperfStream(), NetperfRequestResponse(),
 )  # fmt: skip
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

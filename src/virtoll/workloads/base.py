@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from virtoll.agent import Caller, Ends
-from virtoll.experiment import Parameters
+from virtoll.experiment import Image, Parameters
 from virtoll.hops import HopReader
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import Shape
@@ -35,9 +35,6 @@ class Metric:
     better: str
     source: str
 
-
-# The image that holds what a workload runs: the agent alone, or the programs of Debian packages too.
-Image = Literal["tiny", "full"]
 
 DURATION = Metric("duration", "ns", "lower", "marks")
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.experiment import Parameters
+from virtoll.experiment import Image, Parameters
 from virtoll.hops import surroundings
 from virtoll.lab.network import MAXIMUM_SOURCES, Link
-from virtoll.workloads.base import Bench, Image, Measurement, Metric, Needs
+from virtoll.workloads.base import Bench, Measurement, Metric, Needs
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
 from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds

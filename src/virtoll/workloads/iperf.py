@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters
-from virtoll.workloads.base import DURATION, Bench, Image, Measurement, Metric, Needs
+from virtoll.experiment import Image, Parameters
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.programs import Port, Said, run, serving, time_program
 from virtoll.workloads.way import FarEnd, WayParameters, far_end
 

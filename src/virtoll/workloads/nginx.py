@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from virtoll.agent import Answer, Caller
-from virtoll.experiment import Parameters
+from virtoll.experiment import Image, Parameters
 from virtoll.lab.network import Link
-from virtoll.workloads.base import Bench, Image, Measurement, Metric, Needs
+from virtoll.workloads.base import Bench, Measurement, Metric, Needs
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
 from virtoll.workloads.way import peer_with_addresses, peer_without_addresses
 

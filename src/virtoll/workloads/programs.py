@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 
 from virtoll.agent import Answer, Caller
 from virtoll.errors import GuestError
-from virtoll.experiment import Parameters
+from virtoll.experiment import Image, Parameters
 from virtoll.timekeeper import TimedJob
-from virtoll.workloads.base import DURATION, Bench, Image, Measurement, Metric, Needs
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 
 _HOME = "/tmp"  # noqa: S108 - in the guest, where nobody else is
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": _HOME, "LC_ALL": "C"}

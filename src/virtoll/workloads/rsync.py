@@ -17,8 +17,8 @@ from pydantic import ByteSize, Field
 
 from virtoll.agent import Caller
 from virtoll.errors import AgentError
-from virtoll.experiment import Parameters
-from virtoll.workloads.base import DURATION, Bench, Image, Measurement, Metric, Needs
+from virtoll.experiment import Image, Parameters
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.programs import Port, run, serving, time_program, write
 from virtoll.workloads.way import FarEnd, WayParameters, far_end
 

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import ByteSize, Field
 
 from virtoll.errors import GuestError
-from virtoll.experiment import Parameters
+from virtoll.experiment import Image, Parameters
 from virtoll.timekeeper import TimedJob
-from virtoll.workloads.base import DURATION, Bench, Image, Measurement, Metric, Needs
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.way import FarEnd, WayParameters, far_end
 
 Direction = Literal["to-guest", "from-guest"]

@@ -17,8 +17,8 @@ from pydantic import Field
 
 from virtoll.agent import Answer
 from virtoll.errors import GuestError
-from virtoll.experiment import Parameters
-from virtoll.workloads.base import Bench, Image, Measurement, Metric, Needs
+from virtoll.experiment import Image, Parameters
+from virtoll.workloads.base import Bench, Measurement, Metric, Needs
 from virtoll.workloads.traffic import MOST_SOURCES, TOLD, Backend, FrameParameters, Lane, Stream, unbalanced
 from virtoll.workloads.virtual_routers import refuse_shared_links
 

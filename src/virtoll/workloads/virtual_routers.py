@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from virtoll.errors import AgentError
-from virtoll.experiment import Parameters
+from virtoll.experiment import Image, Parameters
 from virtoll.hops import knows_counters
-from virtoll.workloads.base import Bench, Image, Measurement, Metric, Needs
+from virtoll.workloads.base import Bench, Measurement, Metric, Needs
 from virtoll.workloads.forward import lane
 from virtoll.workloads.router import routing
 from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds

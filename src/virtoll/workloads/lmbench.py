@@ -1,0 +1,126 @@
+"""lmbench 3's latencies of the kernel, by the tool itself (Suresh and Kannan 2014, Table 1 and Figure 2).
+
+It is no free software in Debian, so this runs only where the experiment asks for the image that has it;
+``kernel-operations`` and ``context-switch`` are the same tests built into the agent. The tool repeats an operation
+for a given time by the guest's clock and prints the median of its repetitions: its figure is the result, and the
+duration only says how long the tool took.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from virtoll.experiment import Image, Parameters
+from virtoll.workloads.base import DURATION, Bench, Metric
+from virtoll.workloads.programs import ProgramWorkload, Said, run
+
+_FOLDER = f"/usr/lib/lmbench/bin/{os.uname().machine}-linux-gnu"  # a guest's machine is the host's
+_FILE = "/etc/hostname"
+# Without them the tool finds out how long is enough and what its own loop costs, which on a busy host does not end.
+_SETTINGS = ("ENOUGH={microseconds}", "TIMING_O=0", "LOOP_O=0")
+
+
+@dataclass(frozen=True)
+class Test:
+    """A program of lmbench, its words, and how the line begins that it prints."""
+
+    program: str
+    words: tuple[str, ...]
+    line: str
+
+
+TESTS: Final[dict[str, Test]] = {
+    "null-call": Test("lat_syscall", ("null",), "Simple syscall"),
+    "read": Test("lat_syscall", ("read",), "Simple read"),
+    "write": Test("lat_syscall", ("write",), "Simple write"),
+    "stat": Test("lat_syscall", ("stat", _FILE), "Simple stat"),
+    "fstat": Test("lat_syscall", ("fstat", _FILE), "Simple fstat"),
+    "open-close": Test("lat_syscall", ("open", _FILE), "Simple open/close"),
+    "signal-install": Test("lat_sig", ("install",), "Signal handler installation"),
+    "signal-handle": Test("lat_sig", ("catch",), "Signal handler overhead"),
+    "pipe": Test("lat_pipe", (), "Pipe latency"),
+    "fork-exit": Test("lat_proc", ("fork",), "Process fork+exit"),
+    "fork-exec": Test("lat_proc", ("exec",), "Process fork+execve"),
+    "fork-sh": Test("lat_proc", ("shell",), "Process fork+/bin/sh -c"),
+}
+
+
+class LmbenchParameters(Parameters):
+    """``repetitions`` of ``repetition_microseconds`` each, of whose figures the tool tells the median."""
+
+    operation: Literal[
+        "null-call", "read", "write", "stat", "fstat", "open-close", "signal-install", "signal-handle", "pipe",
+        "fork-exit", "fork-exec", "fork-sh",
+    ] = "null-call"  # fmt: skip
+    repetitions: int = Field(default=11, ge=1, le=1000)
+    repetition_microseconds: int = Field(default=20_000, ge=1000, le=60_000_000)
+
+
+class Lmbench(ProgramWorkload):
+    """The check value is the name of the operation that the tool says it measured."""
+
+    name: ClassVar[str] = "lmbench"
+    title: ClassVar[str] = "lmbench latency"
+    resource: ClassVar[str] = "kernel"
+    parameter_model: ClassVar[type[Parameters]] = LmbenchParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (Metric("operation_time", "ns", "lower", "figures"), DURATION)
+    image: ClassVar[Image] = "full-non-free"
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """Each repetition's time, twice: how many operations fill it is found out first."""
+        wanted = _checked(parameters)
+        return 0.2 + 2e-6 * (wanted.repetitions + 2) * wanted.repetition_microseconds
+
+    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+        """One process, no warm-up."""
+        del bench
+        wanted = _checked(parameters)
+        test = TESTS[wanted.operation]
+        settings = [text.format(microseconds=wanted.repetition_microseconds) for text in _SETTINGS]
+        path = f"{_FOLDER}/{test.program}"
+        return ["env", *settings, path, "-P", "1", "-W", "0", "-N", str(wanted.repetitions), *test.words]
+
+    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+        """Have the program in the guest's page cache; what it starts itself (fork-exec) as well."""
+        test = TESTS[_checked(parameters).operation]
+        run(bench.guest, ["cat", f"{_FOLDER}/{test.program}", f"{_FOLDER}/hello"], 600.0, limit_bytes=0)
+        return None
+
+    def figures(self, said: Said) -> dict[str, Any]:
+        """``operation_time``: ns an operation, by the guest's clock."""
+        name, microseconds = parse(said.complaints)
+        return {"operation_time": microseconds * 1e3, "measured": name}
+
+    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+        """What the tool says it measured."""
+        del bench, parameters
+        return str(figures["measured"])
+
+    def expected_check(self, parameters: Parameters) -> str | None:
+        """What was asked for."""
+        return TESTS[_checked(parameters).operation].line
+
+
+def parse(complaints: str) -> tuple[str, float]:
+    """Name and microseconds of the one line that lmbench prints, on its standard error; ValueError otherwise.
+
+    Any other line is a complaint: the tool goes on and prints a figure even where what it starts is not there.
+    """
+    lines = [line.strip() for line in complaints.splitlines() if line.strip()]
+    match = re.fullmatch(r"(.+): ([0-9.]+) microseconds", lines[-1]) if lines else None
+    if match is None:
+        raise ValueError(f"no line of a latency: {complaints.strip()[-120:]!r}")
+    if len(lines) > 1:
+        raise ValueError(f"it complained: {lines[0][:120]!r}")
+    return match[1], float(match[2])
+
+
+def _checked(parameters: Parameters) -> LmbenchParameters:
+    if not isinstance(parameters, LmbenchParameters):
+        raise TypeError("LmbenchParameters expected")
+    return parameters

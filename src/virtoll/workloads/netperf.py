@@ -1,0 +1,198 @@
+"""netperf's TCP_STREAM and TCP_RR (Camargos et al. 2008, Figure 7; Suresh and Kannan 2014, 4.4.4): the tool itself.
+
+It is no free software in Debian, so these run only where the experiment asks for the image that has it; ``tcp-stream``
+and ``tcp-request-response`` are the same tests built into the agent. netserver serves at the far end, netperf runs in
+the guest between its marks, connecting included; to the guest, it is netperf's TCP_MAERTS. A given amount is sent, not
+as much as a time allows: netperf takes a negative length for that. Its own rates are by the clock of the guest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import ByteSize, Field
+
+from virtoll.experiment import Image, Parameters
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
+from virtoll.workloads.programs import Port, Said, run, serving, time_program
+from virtoll.workloads.way import FarEnd, WayParameters, far_end
+
+_PORT = 12865  # netperf's own
+_LOG = "/tmp/virtoll-netserver.log"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
+_READY_SECONDS = 30.0
+_BESIDES_SECONDS = 0.4
+_NATIVE_BYTES_PER_SECOND, _NATIVE_TRANSACTIONS_PER_SECOND = 3e8, 2e4
+
+
+class NetperfStreamParameters(WayParameters):
+    """``size``: bytes sent; quick 64 MiB. Messages and socket buffers are netperf's defaults."""
+
+    direction: Literal["to-guest", "from-guest"] = "from-guest"
+    size: ByteSize = Field(default=ByteSize(64 * 2**20), ge=1, le=2**42)
+
+
+class NetperfRequestResponseParameters(WayParameters):
+    """``transactions`` that the guest asks for, of one byte each way: netperf's default."""
+
+    transactions: int = Field(default=5000, ge=1, le=10**9)
+
+
+class _Netperf:
+    """What both share: netperf in the guest, netserver at the other end."""
+
+    resource: ClassVar[str] = "network"
+    image: ClassVar[Image] = "full-non-free"
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """Nothing but the image, and where it is asked for a second guest."""
+        return _way(parameters).way_needs
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
+        raise NotImplementedError
+
+    def test(self, parameters: Parameters) -> tuple[str, int, tuple[str, ...]]:
+        """netperf's name of the test, how much of it, and the keys that the far end's count and the guest's are at."""
+        raise NotImplementedError
+
+    def figures(self, found: dict[str, str]) -> dict[str, Any]:
+        """Rates, by the guest's clock; ValueError where they are not there."""
+        raise NotImplementedError
+
+    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+        """Native cost times the platform's slowdown; a slow guest starts its program late."""
+        return _BESIDES_SECONDS + (self.native_seconds(parameters) + 0.05) * slowdown
+
+    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+        """The server listens, the guest's program runs between its marks, and says what both ends counted."""
+        wanted = _way(parameters)
+        seconds = 60.0 + 1000.0 * self.native_seconds(parameters)
+        with far_end(bench, wanted) as end:
+            programs, server = end.require_programs(), server_command(end)
+            with serving(programs, server, _LOG, Port("tcp", _PORT).listening(), _READY_SECONDS):
+                argv = self.command(parameters, end)
+                run(bench.guest, [argv[0], "-V"])  # into the page cache
+                timed, said, problem = time_program(bench, argv, seconds)
+            shaped_by = end.shaped_by
+        result: dict[str, Any] = {
+            "argv": argv, "server_argv": server, "status": said.status, "output": said.output,
+            "complaints": said.complaints, "shaped_by": shaped_by, "figures": None,
+        }  # fmt: skip
+        if problem is not None:
+            return Measurement(timed.clock, result, None, None, problem)
+        _, amount, keys = self.test(parameters)
+        try:
+            found = parse(said)
+            result["figures"] = self.figures(found)
+            counts = {number(found, key) for key in keys}
+        except ValueError as error:
+            return Measurement(timed.clock, result, None, None, f"what netperf printed cannot be read: {error}")
+        value = "/".join(f"{count:.0f}" for count in sorted(counts))
+        right = value == str(amount)
+        problem = timed.problem if right else f"the check value is wrong: {value!r} instead of {str(amount)!r}"
+        return Measurement(timed.clock, result, {"value": value, "expected": str(amount), "ok": right}, None, problem)
+
+    def command(self, parameters: Parameters, end: FarEnd) -> list[str]:
+        """So much of a test against the far end; results as `KEY=value`."""
+        name, amount, keys = self.test(parameters)
+        return [
+            "netperf", "-4", "-H", end.address, "-p", str(_PORT), "-t", name, "-l", str(-amount), "--",
+            "-k", ",".join(("THROUGHPUT", "THROUGHPUT_UNITS", "ELAPSED_TIME", *keys, "MEAN_LATENCY", "P99_LATENCY")),
+        ]  # fmt: skip
+
+
+class NetperfStream(_Netperf):
+    """TCP_STREAM from the guest, TCP_MAERTS to it; the check value is the number of bytes that both ends counted."""
+
+    name: ClassVar[str] = "netperf-tcp-stream"
+    title: ClassVar[str] = "netperf TCP_STREAM"
+    parameter_model: ClassVar[type[Parameters]] = NetperfStreamParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("throughput", "Mbit/s", "higher", "figures"))
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 300 MB/s."""
+        wanted = _stream(parameters)
+        return wanted.transfer_seconds(int(wanted.size), _NATIVE_BYTES_PER_SECOND)
+
+    def test(self, parameters: Parameters) -> tuple[str, int, tuple[str, ...]]:
+        """Which way the bytes go."""
+        wanted = _stream(parameters)
+        if wanted.direction == "from-guest":
+            return "TCP_STREAM", int(wanted.size), ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD")
+        return "TCP_MAERTS", int(wanted.size), ("LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT")
+
+    def figures(self, found: dict[str, str]) -> dict[str, Any]:
+        """Mbit/s of payload."""
+        return {"throughput": rate(found, "10^6bits/s"), "elapsed_seconds": number(found, "ELAPSED_TIME")}
+
+
+class NetperfRequestResponse(_Netperf):
+    """TCP_RR; the check value is the number of bytes, one each way a transaction."""
+
+    name: ClassVar[str] = "netperf-tcp-rr"
+    title: ClassVar[str] = "netperf TCP_RR"
+    parameter_model: ClassVar[type[Parameters]] = NetperfRequestResponseParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("transaction_rate", "1/s", "higher", "figures"))
+
+    def native_seconds(self, parameters: Parameters) -> float:
+        """About 20 000 a second, and twice the link's delay each."""
+        wanted = _request_response(parameters)
+        return wanted.transactions * (1 / _NATIVE_TRANSACTIONS_PER_SECOND + 2e-3 * wanted.link_delay_ms)
+
+    def test(self, parameters: Parameters) -> tuple[str, int, tuple[str, ...]]:
+        """Requests from the guest."""
+        return "TCP_RR", _request_response(parameters).transactions, ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD")
+
+    def figures(self, found: dict[str, str]) -> dict[str, Any]:
+        """Transactions a second; mean and 99th percentile of how long one takes, microseconds."""
+        return {
+            "transaction_rate": rate(found, "Trans/s"),
+            "elapsed_seconds": number(found, "ELAPSED_TIME"),
+            "latency_mean_us": number(found, "MEAN_LATENCY"),
+            "latency_p99_us": number(found, "P99_LATENCY"),
+        }
+
+
+def server_command(end: FarEnd) -> list[str]:
+    """In the foreground, at the address that the guest is told."""
+    return ["netserver", "-4", "-D", "-L", end.address, "-p", str(_PORT)]
+
+
+def parse(said: Said) -> dict[str, str]:
+    """The `KEY=value` lines of netperf's omni output; ValueError where there is none."""
+    found = dict(line.split("=", 1) for line in said.output.splitlines() if "=" in line and line[:1].isupper())
+    if "THROUGHPUT" not in found:
+        raise ValueError(f"no line THROUGHPUT=: {said.output.strip()[-120:]!r}")
+    return found
+
+
+def number(found: dict[str, str], key: str) -> float:
+    """One figure; ValueError where it is missing or no number."""
+    if key not in found:
+        raise ValueError(f"no line {key}=")
+    return float(found[key])
+
+
+def rate(found: dict[str, str], unit: str) -> float:
+    """The throughput, which must be in this unit."""
+    if found.get("THROUGHPUT_UNITS") != unit:
+        raise ValueError(f"the throughput is in {found.get('THROUGHPUT_UNITS')!r}, not {unit!r}")
+    return number(found, "THROUGHPUT")
+
+
+def _way(parameters: Parameters) -> WayParameters:
+    if not isinstance(parameters, WayParameters):
+        raise TypeError("WayParameters expected")
+    return parameters
+
+
+def _stream(parameters: Parameters) -> NetperfStreamParameters:
+    if not isinstance(parameters, NetperfStreamParameters):
+        raise TypeError("NetperfStreamParameters expected")
+    return parameters
+
+
+def _request_response(parameters: Parameters) -> NetperfRequestResponseParameters:
+    if not isinstance(parameters, NetperfRequestResponseParameters):
+        raise TypeError("NetperfRequestResponseParameters expected")
+    return parameters
