@@ -292,7 +292,7 @@ def set_up(options: argparse.Namespace) -> None:
     if only in {None, "agent"}:
         build_agent()
     if only in {None, "image"}:
-        build_images(python, tools=options.tools)
+        build_images(python, tools=options.tools or options.dev)
     if only == "products" or (only is None and (options.dev or options.platforms)):
         build_products(python, dev=options.dev)
 
