@@ -440,3 +440,17 @@ def test_a_kernel_that_is_compiled_again_was_not_done() -> None:
     guest = Guest({"make": [{}, {"stdout": COMPILED}, again], "find": [{"stdout": "\n".join(OBJECTS)}]})
     measured = measure("kernel-compile", guest, size="paper")
     assert measured.check == {"value": "2 objects, 1 left to do", "expected": "2 objects, 0 left to do", "ok": False}
+
+
+def test_an_interrupted_run_does_not_wait_for_what_the_guest_is_at() -> None:
+    class Interrupted(Guest):
+        def answer(self, argv: list[str]) -> dict[str, Any]:
+            if argv[0] == "sysbench":
+                raise KeyboardInterrupt
+            return super().answer(argv)
+
+    guest = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        oltp(guest)
+    assert guest.ran[-1][0] == "mariadb"
+    assert guest.alive

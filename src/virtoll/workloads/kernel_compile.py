@@ -19,8 +19,8 @@ from virtoll.agent import Caller
 from virtoll.errors import AgentError
 from virtoll.experiment import Parameters
 from virtoll.workloads.base import Bench, Measurement, Needs
-from virtoll.workloads.programs import ProgramWorkload, Said, run, write
-from virtoll.workloads.rsync import daemon, pull, there
+from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, write
+from virtoll.workloads.rsync import daemon, fetch, there
 from virtoll.workloads.way import WayParameters, far_end
 
 _VERSION = "linux-source-6.1"
@@ -106,19 +106,14 @@ class KernelCompile(ProgramWorkload):
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """The tree is gone afterwards, also when the trial fails."""
-        try:
+        with folder_of_its_own(bench.guest, _folder(bench), 900.0):
             return super().measure(bench, parameters)
-        finally:
-            if not bench.guest.ended:
-                run(bench.guest, ["rm", "-rf", _folder(bench)], 900.0)
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """A fresh tree, configured; the hash of the right objects, where they were built beside the peer."""
         size, folder, guest = _size(parameters), _folder(bench), bench.guest
         seconds = 60.0 + 200.0 * size.prepare_seconds
-        run(guest, ["rm", "-rf", folder], 900.0)
         if not size.beside:
-            run(guest, ["mkdir", folder])
             self._make_tree(guest, folder, size, seconds, _checked(parameters).jobs)
             return None
         maker = bench.programs
@@ -131,7 +126,7 @@ class KernelCompile(ProgramWorkload):
         if not there(maker, _HASHES):
             self._make_beside(maker, size)
         with far_end(bench, WayParameters()) as end, daemon(maker, _BESIDE):
-            pull(guest, end.near, folder, seconds)
+            fetch(guest, end.near, folder, seconds)
         packed = f"{folder}/{_PACKED}"
         run(guest, ["tar", "--extract", "--gzip", "--file", packed, "--directory", folder, "--no-same-owner"], seconds)
         run(guest, ["rm", packed])

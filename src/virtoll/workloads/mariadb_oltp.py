@@ -14,7 +14,7 @@ from pydantic import Field
 
 from virtoll.experiment import Parameters
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
-from virtoll.workloads.programs import ProgramWorkload, Said, run, serving
+from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, serving
 
 _MIB = 2**20
 _POOL_BYTES = 32 * _MIB
@@ -74,16 +74,11 @@ class MariadbOltp(ProgramWorkload):
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """A server of its own for the trial; it and its files are gone afterwards, also when the trial fails."""
         guest, folder = bench.guest, _folder(bench)
-        run(guest, ["rm", "-rf", folder])
-        try:
-            run(guest, ["mkdir", folder])
+        asked = client(folder, "mariadb-admin", "ping")
+        with folder_of_its_own(guest, folder):
             run(guest, install_command(folder), _START_SECONDS)
-            with serving(guest, server_command(folder), f"{folder}/log", client(folder, "mariadb-admin", "ping"),
-                         _START_SECONDS):  # fmt: skip
+            with serving(guest, server_command(folder), f"{folder}/log", asked, _START_SECONDS):
                 return super().measure(bench, parameters)
-        finally:
-            if not guest.ended:
-                run(guest, ["rm", "-rf", folder], 600.0)
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """A given number of transactions, without a limit of time."""

@@ -13,7 +13,7 @@ from pydantic import ByteSize, Field
 
 from virtoll.agent import Caller
 from virtoll.experiment import Parameters
-from virtoll.workloads.programs import run, serving, write
+from virtoll.workloads.programs import folder_of_its_own, run, serving, write
 
 PORT = 8080
 PATH = "/file"
@@ -44,9 +44,8 @@ class WebParameters(Parameters):
 @contextlib.contextmanager
 def web_server(guest: Caller, folder: str, address: str, wanted: WebParameters) -> Iterator[None]:
     """nginx with one file, listening on one address; it and its folder are gone afterwards."""
-    run(guest, ["rm", "-rf", folder])
-    try:
-        run(guest, ["mkdir", "-p", f"{folder}/html"])
+    with folder_of_its_own(guest, folder):
+        run(guest, ["mkdir", f"{folder}/html"])
         write(guest, f"{folder}/nginx.conf", configuration(folder, address, wanted))
         blocks = wanted.size_bytes // _BLOCK_BYTES
         output = f"of={folder}/html{PATH}"
@@ -54,9 +53,6 @@ def web_server(guest: Caller, folder: str, address: str, wanted: WebParameters) 
         command = ["nginx", "-e", "stderr", "-p", folder, "-c", f"{folder}/nginx.conf"]
         with serving(guest, command, f"{folder}/log", ["test", "-s", f"{folder}/pid"], _START_SECONDS):
             yield
-    finally:
-        if not guest.ended:
-            run(guest, ["rm", "-rf", folder])
 
 
 def configuration(folder: str, address: str, wanted: WebParameters) -> str:

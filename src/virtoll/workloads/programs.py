@@ -178,6 +178,24 @@ def write(guest: Caller, path: str, text: str) -> None:
 
 
 @contextlib.contextmanager
+def folder_of_its_own(guest: Caller, folder: str, seconds: float = 600.0) -> Iterator[None]:
+    """A new folder, gone after the context, also when the trial fails.
+
+    Not when the run is interrupted: the guest may be at work for long, and goes with all that is in it.
+    """
+    run(guest, ["rm", "-rf", folder], seconds)
+    run(guest, ["mkdir", folder])
+    try:
+        yield
+    except Exception:
+        if not guest.ended:
+            run(guest, ["rm", "-rf", folder], seconds)
+        raise
+    if not guest.ended:
+        run(guest, ["rm", "-rf", folder], seconds)
+
+
+@contextlib.contextmanager
 def serving(
     guest: Caller, argv: list[str], log: str, ready: list[str], seconds: float
 ) -> Iterator[Callable[[float], Said]]:
@@ -214,7 +232,7 @@ def serving(
                 raise GuestError(f"{name} did not serve within {seconds:g} s in the guest")
             time.sleep(_READY_STEP_SECONDS)
         yield finish
-    except BaseException:
+    except Exception:  # not an interruption: the guest may be at work still, and goes with all that is in it
         if runs:
             with contextlib.suppress(GuestError):
                 end()

@@ -229,6 +229,11 @@ def _module(address: str, name: str) -> str:
 def pull(agent: Caller, address: str, into: str, seconds: float) -> None:
     """A fresh copy of what the daemon at ``address`` sends."""
     run(agent, ["rm", "-rf", into], seconds)
+    fetch(agent, address, into, seconds)
+
+
+def fetch(agent: Caller, address: str, into: str, seconds: float) -> None:
+    """What the daemon at ``address`` sends, besides what is there."""
     run(agent, ["rsync", "--archive", _module(address, "sent"), f"{into}/"], seconds)
 
 
