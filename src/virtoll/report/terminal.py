@@ -34,6 +34,7 @@ MOST_COLUMNS = 6
 
 def headline_table(analysis: Analysis) -> "Table":
     """The headline as a rich table for the terminal: shares of the baseline with their words, A/A and host below."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
@@ -53,11 +54,14 @@ def headline_table(analysis: Analysis) -> "Table":
         host_line(analysis),
     )
     caption = "\n".join(filter(None, lines))
+    many = len(headline_tasks(analysis)) > MOST_COLUMNS
     table = Table(title=title, caption=caption, caption_justify="left")
+    if many:
+        table.box, table.padding = SIMPLE_HEAD, (0, 0, 0, 1)
     heads = [f"{row.platform} {BRAND_SIGN}" if row.brand else row.platform for row in rows]
     names = [task.short for task in headline_tasks(analysis)]
     cells = [[Text(*_cell_text(cell, baseline is not None)) for cell in row.cells] for row in rows]
-    if len(names) > MOST_COLUMNS:  # as many workloads as no terminal is wide: they become the lines
+    if many:  # as many workloads as no terminal is wide: they become the lines
         heads, names, cells = names, heads, [[line[place] for line in cells] for place in range(len(names))]
         table.add_column("workload")
     else:

@@ -182,27 +182,39 @@ def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:
     ]
 
 
+_NOTHING = ("none", "auto")
+
+
 def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
-    """What tells these parameters from their family's; where there is only one set, its first scalar."""
+    """What tells these parameters from their family's; where there is only one set, its first number."""
     seen: Counter[str] = Counter()
     for key in parameters:
         seen[key] = len({canonical({key: other.get(key)}) for other in family})
-    telling = [key for key in parameters if seen[key] > 1] or list(parameters)[:1]
+    sizes = [key for key, value in parameters.items() if type(value) is int and not key.endswith("_per_second")]
+    telling = [key for key in parameters if seen[key] > 1] or [key for key in sizes if not key.startswith("link_")][:1]
     return ", ".join(_parameter(key, parameters[key]) for key in telling)
 
 
 def _parameter(key: str, value: Any) -> str:
-    """One parameter in a few words: 'size_bytes' 67108864 -> '64 MiB', 'digits' 16384 -> '16384 digits'."""
+    """One parameter in a few words: 'size_bytes' 67108864 -> '64 MiB', 'digits' 16384 -> '16384 digits'.
+
+    A word says by itself what it is ('fork-exec', 'randread'), unless it says that there is nothing ('none').
+    """
     if key == "frame_size_bytes":
         return f"{value} B"
     if key == "ip_version":
         return f"IPv{value}"
     if key == "vlan":
         return f"VLAN {value}" if value else "untagged"
+    words = key.replace("_", " ")
+    if isinstance(value, int | float) and key.endswith("_bits_per_second"):
+        return f"{words.removesuffix(' bits per second')} {value / 1e6:g} Mbit/s"
+    if isinstance(value, int | float) and key.endswith("_per_second"):
+        return f"{value:g} {words.removesuffix(' per second').removeprefix('rate ')}/s"
     if isinstance(value, int) and not isinstance(value, bool):
-        if key.endswith("_bytes"):
+        if key.endswith("_bytes") or key == "size":
             return units.size(value)
         if key.endswith("_ns"):
             return units.nanoseconds(value)
-        return f"{value} {key.replace('_', ' ')}"
-    return f"{key.replace('_', ' ')} {value}"
+        return f"{value} {words}"
+    return value if isinstance(value, str) and value not in _NOTHING else f"{words} {value}"
