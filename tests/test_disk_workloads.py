@@ -221,8 +221,10 @@ class Starts(Guest):
 
 def test_dbench_that_did_not_get_away_from_its_start_is_begun_again() -> None:
     guest, state = Starts(2), State()
-    assert measure(guest, "dbench", state).problem is None
-    assert guest.begun == 3
+    measured = measure(guest, "dbench", state)
+    assert measured.problem is None
+    assert measured.result is not None
+    assert guest.begun == measured.result["starts"] == 3
     assert state.asked == [True] * 3, "cold each time"
 
 

@@ -103,6 +103,7 @@ def gvisor(ground: Ground) -> Iterator[Connected]:
         ({"direct": True}, "takes O_DIRECT and ignores it: of 1048576 bytes written with it 1048576 are in the page"),
         ({"engine": "io_uring"}, "this guest has no io_uring: .*Function not implemented"),
     ],
+    ids=["direct-io", "io-uring"],
 )
 def test_what_gvisor_ignores_or_has_not_is_found_by_trying(gvisor: Connected, given: dict[str, Any], told: str) -> None:
     workload = WORKLOADS["fio"]
@@ -116,7 +117,8 @@ def test_what_gvisor_ignores_or_has_not_is_found_by_trying(gvisor: Connected, gi
 
 def test_bonnies_per_character_tests_do_not_hold_gvisor_up(gvisor: Connected) -> None:
     workload = WORKLOADS["bonnie"]
-    measured = workload.measure(gvisor.emptied(), workload.parameter_model.model_validate(SMALL["bonnie"]))
+    parameters = workload.parameter_model.model_validate({**SMALL["bonnie"], "small_files": 0})
+    measured = workload.measure(gvisor.emptied(), parameters)
     assert measured.problem is None
     assert measured.result is not None
     values = measured.result["output"].strip().splitlines()[-1].split(",")
