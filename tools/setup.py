@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -263,9 +264,10 @@ def build_products(python: Path, *, dev: bool) -> None:
     run([python, "-m", "virtoll.fetched", *(["--dev"] if dev else [])])
 
 
-def build_images(python: Path, *, tools: bool) -> None:
-    """Builds the guest images that are not in the cache yet."""
-    run([python, "-m", "virtoll.image", "--quiet", "tiny", "debug", *(["full"] if tools else [])])
+def build_images(python: Path, *, tools: bool, parts: bool = False) -> None:
+    """Builds the guest images that are not in the cache yet; with `parts` what goes into them besides the agent."""
+    names = ["tiny", "debug", *(["full"] if tools else [])]
+    run([python, "-m", "virtoll.image", "--quiet", *(["--parts"] if parts else []), *names])
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -279,22 +281,27 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def set_up(options: argparse.Namespace) -> None:
-    """All steps in order, or the one that was asked for."""
+    """All steps in order, or the one that was asked for. The agent is built beside what does not need it."""
     only: str | None = options.only
+    tools = options.tools or options.dev
     if only in {None, "packages"}:
         needed = needed_packages(platform.machine(), dev=options.dev, platforms=options.platforms, tools=options.tools)
         install_packages(needed, root=os.geteuid() == 0)
     if only in {None, "agent"}:
         host_triple()  # before the long steps: a missing compiler is said at once
     python = ROOT / ".venv" / "bin" / "python"
-    if only in {None, "venv"}:
-        python = prepare_environment(dev=options.dev)
-    if only in {None, "agent"}:
-        build_agent()
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        agent = beside.submit(build_agent) if only in {None, "agent"} else None
+        if only in {None, "venv"}:
+            python = prepare_environment(dev=options.dev)
+        if only == "products" or (only is None and (options.dev or options.platforms)):
+            build_products(python, dev=options.dev)
+        if only is None:
+            build_images(python, tools=tools, parts=True)
+        if agent is not None:
+            agent.result()
     if only in {None, "image"}:
-        build_images(python, tools=options.tools or options.dev)
-    if only == "products" or (only is None and (options.dev or options.platforms)):
-        build_products(python, dev=options.dev)
+        build_images(python, tools=tools)
 
 
 def main(arguments: Sequence[str]) -> int:

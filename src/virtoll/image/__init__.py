@@ -9,11 +9,11 @@ from __future__ import annotations
 from virtoll.image.bootdisk import boot_disk
 from virtoll.image.cache import Cache, default_cache
 from virtoll.image.forms import Form, FormName, image_form, made_forms
-from virtoll.image.guest import IMAGES, GuestImage, prepare_image
+from virtoll.image.guest import IMAGES, GuestImage, prepare_image, prepare_parts
 from virtoll.image.kernel import GuestKernel
 from virtoll.image.tools import FULL, RECIPES, Recipe
 
 __all__ = [
     "FULL", "IMAGES", "RECIPES", "Cache", "Form", "FormName", "GuestImage", "GuestKernel", "Recipe", "boot_disk",
-    "default_cache", "image_form", "made_forms", "prepare_image",
+    "default_cache", "image_form", "made_forms", "prepare_image", "prepare_parts",
 ]  # fmt: skip

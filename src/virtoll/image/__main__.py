@@ -1,4 +1,4 @@
-"""`python -m virtoll.image [--quiet] [--offline] [tiny|debug ...]`: builds guest images and says where they are."""
+"""`python -m virtoll.image [OPTIONS] [IMAGE ...]`: builds guest images and says where they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from virtoll.errors import VirtollError
-from virtoll.image import IMAGES, GuestImage, prepare_image
+from virtoll.image import IMAGES, GuestImage, prepare_image, prepare_parts
 
 
 def main() -> int:
@@ -15,8 +15,12 @@ def main() -> int:
     parser.add_argument("images", nargs="*", metavar="IMAGE", default=["tiny"], help=f"{' or '.join(IMAGES)}")
     parser.add_argument("--quiet", action="store_true", help="only what is under way")
     parser.add_argument("--offline", action="store_true", help="never use the network")
+    parser.add_argument("--parts", action="store_true", help="only what goes in besides the agent")
     options = parser.parse_args()
     try:
+        if options.parts:
+            prepare_parts(options.images, offline=options.offline, progress=_say)
+            return 0
         for name in options.images:
             image = prepare_image(name, offline=options.offline, progress=_say)
             if not options.quiet:

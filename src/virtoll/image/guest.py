@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,22 @@ def prepare_image(
         digests=facts["digests"],
         tools=facts.get("tools"),
     )
+
+
+def prepare_parts(names: Sequence[str], *, offline: bool = False, progress: Progress | None = None) -> None:
+    """Have in the cache what images of these names hold besides the agent: kernel, shell, tools.
+
+    Raises what `prepare_image` does, but for the agent.
+    """
+    cache, say = default_cache(), progress or (lambda _: None)
+    for name in names:
+        if name not in IMAGES:
+            raise UsageError(f"There is no image {name!r}: use one of {', '.join(IMAGES)}.")
+        prepare_kernel(cache, offline=offline, progress=say)
+        if name == "debug":
+            _shell(cache, offline=offline, progress=say)
+        if name in RECIPES:
+            prepare_tools(cache, RECIPES[name], name=name, offline=offline, progress=say)
 
 
 def _shell(cache: Cache, *, offline: bool, progress: Progress) -> debian.Package:
