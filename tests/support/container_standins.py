@@ -94,11 +94,18 @@ def launch(one: dict[str, Any], init: list[str]) -> None:
         first = children.read_text().split() if children.exists() else []
         if first and b"virtoll.lab.confine" not in Path(f"/proc/{first[0]}/cmdline").read_bytes():
             one |= {"pid": int(first[0]), "holder": process.pid}
+            writable(one)
             return
         if process.poll() is not None:
             fail(7, "Container start failed")
         time.sleep(0.01)
     fail(7, 'Container start failed (try to check kernel messages, e.g. "dmesg | tail")')
+
+
+def writable(one: dict[str, Any]) -> None:
+    """Its root is its own, and no image that others share."""
+    enter = ["nsenter", f"--target={one['pid']}", "--mount", "--"]
+    subprocess.run([*enter, "mount", "-o", "remount,bind,rw", one["private"]], check=True)
 
 
 def inside(one: dict[str, Any], argv: list[str]) -> NoReturn:
