@@ -9,7 +9,7 @@ BIN := .venv/bin
 CARGO_FLAGS := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools demo test test-beside lint format test-rust test-python test-inside test-outside test-extended test-nested agent image fuzz sanitize miri bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools demo test test-apart test-beside lint format test-rust test-python test-inside test-outside test-extended test-nested agent image fuzz sanitize miri bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,12 +32,14 @@ demo: setup ## measures what virtualisation costs on this host (at most 6 minute
 # Tests in labs wait much and use less than one core. Those of modules that run inside a lab of their own see nothing of the
 # host, and so the others, which start labs and look at the host before and after, run beside them.
 test: setup-dev test-rust ## every check and every test, those with a long form in the short one
-	@$(MAKE) --no-print-directory --jobs=2 test-inside test-beside
+	@$(MAKE) --no-print-directory --jobs=2 test-apart test-beside
 
-test-beside: ## what does not run inside a lab, checkers and fuzzers; what they say comes at their end, in one piece
+test-apart: test-inside
+	@nice -n 19 $(MAKE) --no-print-directory --jobs=1 fuzz
+
+test-beside: ## what does not run inside a lab, and checkers; what they say comes at their end, in one piece
 	@mkdir -p build; { nice -n 19 $(MAKE) --no-print-directory --jobs=1 lint && \
-		$(MAKE) --no-print-directory test-outside && \
-		nice -n 19 $(MAKE) --no-print-directory --jobs=1 fuzz; } >build/beside.log 2>&1; \
+		$(MAKE) --no-print-directory test-outside; } >build/beside.log 2>&1; \
 		status=$$?; cat build/beside.log; exit $$status
 
 lint: ## all checkers; each of them votes

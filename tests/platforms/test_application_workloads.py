@@ -177,7 +177,6 @@ def uml(tools: Ground) -> Iterator[guests.Connected]:
     found.guest.stop()
 
 
-@pytest.mark.extended
 def test_a_web_server_that_listens_on_ipv6_as_well_does_not_start_there(uml: guests.Connected) -> None:
     guest, folder = uml.bench.guest, "/tmp/virtoll-trap"
     run(guest, ["mkdir", "-p", folder])
@@ -193,7 +192,6 @@ def test_a_web_server_that_listens_on_ipv6_as_well_does_not_start_there(uml: gue
     run(guest, ["rm", "-rf", folder])
 
 
-@pytest.mark.extended
 def test_a_database_that_reserves_what_it_may_grow_to_does_not_start_there(uml: guests.Connected) -> None:
     guest, folder = uml.bench.guest, f"{uml.emptied().data.path}/virtoll-trap"
     run(guest, ["mkdir", folder])
