@@ -1,7 +1,7 @@
 """Compiler, database and web server for real, on the image full where it is built (make tools).
 
-The short form: in bare namespaces, without the compiler, whose tree takes a minute to make. ``extended``: all of them
-in guests of each sort, and what would go wrong in User-mode Linux without what the workloads do about it.
+The short form: in bare namespaces, without the compiler, whose tree takes a minute to make, and what would go wrong in
+User-mode Linux without what the workloads do about it. ``extended``: all of them in guests of each sort.
 """
 
 from __future__ import annotations
