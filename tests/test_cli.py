@@ -133,7 +133,7 @@ def test_each_paper_has_a_quick_size_and_its_own(preset: str) -> None:
 def test_images_are_listed_and_shown() -> None:
     assert virtoll("image", "build", "tiny").returncode == 0
     rows = {row["image"]: row for row in as_json("image", "list")}
-    assert list(rows) == ["tiny", "debug", "full"]
+    assert list(rows) == ["tiny", "debug", "full", "full-non-free"]
     assert rows["tiny"]["built"]
     assert rows["tiny"]["bytes"] > 1_000_000
     shown = as_json("image", "show", "tiny")
@@ -146,7 +146,7 @@ def test_images_are_listed_and_shown() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["image", "show", "huge"], "There is no image 'huge': use one of tiny, debug, full."),
+        (["image", "show", "huge"], "There is no image 'huge': use one of tiny, debug, full, full-non-free."),
         (["image", "build", "tiny", "--form", "zip"], "there is no form 'zip' to be made; use one of ext4, erofs, oci"),
     ],
 )
@@ -332,7 +332,11 @@ def test_a_shell_on_a_terminal(place: Playground) -> None:
 @pytest.mark.parametrize("command", ["in-lab-run", "in-lab-resume", "in-lab-shell"])
 def test_what_belongs_into_a_lab_is_refused_outside(tmp_path: Path, command: str) -> None:
     """Even where the environment claims a lab: guests made here would be on the host's own network."""
-    arguments = {"in-lab-run": ["quick", str(tmp_path / "run")], "in-lab-resume": ["x"], "in-lab-shell": ["netns"]}
+    arguments = {
+        "in-lab-run": ["quick", str(tmp_path / "run"), "{}"],
+        "in-lab-resume": ["x"],
+        "in-lab-shell": ["netns"],
+    }
     finished = virtoll(command, *arguments[command], changed={"VIRTOLL_LAB": "virtoll-0123456789ab"})
     assert finished.returncode == 2
     assert "runs inside a lab only" in finished.stderr
