@@ -130,7 +130,7 @@ def small_disk(folder: Path, kibibytes: int) -> Iterator[tuple[Path, list[str]]]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small file system")
-@pytest.mark.parametrize("kibibytes", [4, 48, 128])
+@pytest.mark.parametrize("kibibytes", [4, pytest.param(48, marks=pytest.mark.extended), 128])
 def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path, kibibytes: int) -> None:
     """4 KiB hold not even the manifest; the others fill up among boots and trials."""
     file = experiments.write(

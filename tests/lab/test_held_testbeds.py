@@ -16,6 +16,12 @@ from virtoll.nested import TESTBEDS, prepare_testbed
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(400)]
 
+
+def is_extended(item: pytest.Function) -> bool:
+    """Of one that is brought up by hand, root's: an ordinary user's goes the longer way."""
+    return item.originalname == "test_one_is_brought_up_looked_into_and_ended" and "root" in item.name
+
+
 NICS = 6  # management, three sources, sink, marks
 
 

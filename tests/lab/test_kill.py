@@ -17,6 +17,12 @@ from virtoll.samples import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 
+
+def is_extended(item: pytest.Function) -> bool:
+    """Of a run that is taken up again, root's: an ordinary user's goes the longer way."""
+    return item.originalname == "test_a_killed_run_is_resumed_with_each_trial_exactly_once" and "root" in item.name
+
+
 # What is awaited before the moment, and how long after it the moment may come, in seconds.
 PHASES = {
     "setting up": ("", 0.9),

@@ -157,6 +157,7 @@ def test_a_killed_run_leaves_nothing_in_the_guest(wired: SshHosts, tmp_path: Pat
     assert_as_before(wired, before)
 
 
+@pytest.mark.extended
 def test_without_nics_it_computes_and_says_what_it_cannot(hosts: SshHosts, tmp_path: Path) -> None:
     before = state(hosts)
     file = experiment(

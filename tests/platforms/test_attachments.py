@@ -18,6 +18,7 @@ from virtoll.stats.hops import locate
 OF_NAMESPACES = ["bridge", "routed", "macvtap", "passthrough"]
 
 
+@pytest.mark.extended
 @pytest.mark.lab
 @pytest.mark.root
 def test_each_attachment_is_a_platform_of_its_own_through_two_blocks(tmp_path: Path) -> None:
