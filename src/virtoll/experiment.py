@@ -59,6 +59,13 @@ class Parameters(BaseModel):
         return None
 
 
+def narrowed(parameters: Parameters, model: type[Model]) -> Model:
+    """Parameters as the model that they were checked by: who is handed others than its own is called wrongly."""
+    if not isinstance(parameters, model):
+        raise TypeError(f"{model.__name__} expected")
+    return parameters
+
+
 class GuestSize(Parameters):
     """What every guest is given: virtual CPUs, memory (bytes, or text such as ``256MiB``), and how its marks travel.
 

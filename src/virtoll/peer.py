@@ -45,27 +45,12 @@ def peer_programs(site: Site, network: Network, cpu: int | None) -> Iterator[Age
 
     ``cpu``: where it and they run; None: anywhere.
     """
-    enter = [
-        "nsenter",
-        f"--net=/proc/{network.peer_pid}/ns/net",
-        "--",
-        "unshare",
-        "--mount",
-        "--propagation",
-        "private",
-    ]
-    command = [*enter, "--", *confined(site, "host")]
-    process = site.lab.spawn(
-        command, "programs of the peer", cpus=() if cpu is None else (cpu,), stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )  # fmt: skip
-    agent = connect_stdio(process, "the agent for programs of the peer")
-    try:
-        agent.wait_ready(_READY_SECONDS)
+    enter = ["nsenter", f"--net=/proc/{network.peer_pid}/ns/net", "--"]
+    apart = ["unshare", "--mount", "--propagation", "private", "--"]
+    command = [*enter, *apart, *confined(site, "host")]
+    cpus = () if cpu is None else (cpu,)
+    with _agent(site, command, "programs of the peer", "the agent for programs of the peer", cpus) as agent:
         yield agent
-    finally:
-        agent.close()
-        end_process(process)
 
 
 @dataclass
@@ -107,8 +92,15 @@ def start_router(site: Site, name: str) -> RouterAgent:
 def lab_agent(site: Site) -> Iterator[AgentClient]:
     """An agent in the lab's own namespace, which reads the counters of its bridges, veth pairs and taps."""
     command = [str(site.image.agent), "--seat", "host", "--channel", "stdio"]
-    process = site.lab.spawn(command, "the lab's counters", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    agent = connect_stdio(process, "the lab's agent")
+    with _agent(site, command, "the lab's counters", "the lab's agent") as agent:
+        yield agent
+
+
+@contextlib.contextmanager
+def _agent(site: Site, command: list[str], role: str, who: str, cpus: tuple[int, ...] = ()) -> Iterator[AgentClient]:
+    """An agent of the lab's own, ready; it ends with the context. ``role``: for the record of command lines."""
+    process = site.lab.spawn(command, role, cpus=cpus, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    agent = connect_stdio(process, who)
     try:
         agent.wait_ready(_READY_SECONDS)
         yield agent

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from virtoll.errors import AgentError, GuestError, LabError
+from virtoll.errors import GuestCannot, GuestError, LabError
 from virtoll.lab.attachments import Attachment, Attachments, Port, Router, Way
 from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
 from virtoll.lab.shaping import Shape, shaped
@@ -278,12 +278,11 @@ class Network:
     def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
         """The link with this rate, delay and loss in each direction, within the context; yields what shapes it.
 
-        ``AgentError`` (``unsupported``) where the kernel, or the way the link is attached, does not let it be.
+        ``GuestCannot`` where the kernel, or the way the link is attached, does not let it be.
         """
         way = self._attachments.ways.get(link.port_interface, Way(link.lab_interface))
         if not shape.plain and (link.trunk is not None or link.attachment == "passthrough"):
-            raise AgentError(
-                "unsupported",
+            raise GuestCannot(
                 f"link {link.name} has no end in the lab that could be shaped (a real NIC, or passthrough); "
                 "leave the parameters link_... out",
             )

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from virtoll.errors import AgentError, GuestError
+from virtoll.errors import GuestCannot, GuestError
 
 _BURST_SECONDS = 0.001
 _LEAST_BURST_BYTES = 4_614  # three full frames: tbf cuts up what a veth hands over at once
@@ -58,7 +58,7 @@ class Shape:
 def shaped(ends: tuple[tuple[int, str], ...], shape: Shape) -> Iterator[str | None]:
     """Both directions of a link: ``ends`` are (process in the namespace, interface); what leaves there is shaped.
 
-    Yields the discipline's name; None where nothing is asked for. ``AgentError`` of the kind ``unsupported`` where the
+    Yields the discipline's name; None where nothing is asked for. ``GuestCannot`` where the
     kernel cannot: then the trial is skipped.
     """
     if shape.plain:
@@ -78,8 +78,7 @@ def _supported(end: tuple[int, str], shape: Shape) -> list[str]:
         _change(end, "replace", *shape.netem())
     except GuestError as error:
         if shape.delay_ms or shape.loss_percent:
-            raise AgentError(
-                "unsupported",
+            raise GuestCannot(
                 f"this host's kernel has no netem ({error}), and so no delay and no loss on a link; load the module "
                 "sch_netem, or leave link_delay_ms and link_loss_percent out: a rate alone is shaped by tbf",
             ) from error
@@ -89,8 +88,7 @@ def _supported(end: tuple[int, str], shape: Shape) -> list[str]:
     try:
         _change(end, "replace", *shape.token_bucket())
     except GuestError as error:
-        raise AgentError(
-            "unsupported",
+        raise GuestCannot(
             f"this host's kernel has neither netem nor tbf ({error}), and so no link of a given rate; load the module "
             "sch_tbf, or leave link_rate_bits_per_second out",
         ) from error

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
 from virtoll.agent import Caller, Ends
+from virtoll.errors import GuestCannot
 from virtoll.experiment import Image, Parameters
 from virtoll.hops import HopReader
 from virtoll.lab.network import GuestNetwork, Link
@@ -113,6 +114,11 @@ class Bench:
     beside: tuple[Bench, ...] = ()
     programs: Caller | None = None
     shaper: Shaper | None = None
+
+    def require_sources(self) -> None:
+        """``GuestCannot`` where the guest has no link that traffic could come from."""
+        if not self.network.sources:
+            raise GuestCannot("it has no NIC for traffic; name its NICs, and this machine's that face them")
 
     def next_tag(self) -> int:
         """A 16-bit number that tells this traffic trial's frames from any earlier one's."""

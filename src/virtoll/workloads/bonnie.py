@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.on_disk import DiskWorkload
 from virtoll.workloads.programs import Said
@@ -70,17 +70,17 @@ class Bonnie(DiskWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """The file at 300 MB/s, four times; 8192 seeks; six passes over the small files."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, BonnieParameters)
         return 1.0 + 4 * wanted.file_bytes / 3e8 + wanted.small_files * (1e-4 + wanted.small_file_bytes / 3e8)
 
     def data_bytes(self, parameters: Parameters) -> int:
         """The large file, removed before the small ones are made; a block for each of those at least."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, BonnieParameters)
         return max(int(wanted.file_bytes), wanted.small_files * (int(wanted.small_file_bytes) + 8192))
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """``-r``: half of the file's size, for it refuses a file below twice the memory; ``-z``: the same order."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, BonnieParameters)
         mebibytes = int(wanted.file_bytes) // _MIB
         small = f"{wanted.small_files // _FILES_UNIT}:{int(wanted.small_file_bytes)}:{int(wanted.small_file_bytes)}"
         return [
@@ -106,7 +106,7 @@ class Bonnie(DiskWorkload):
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """What was asked for, and nothing left."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, BonnieParameters)
         return _done(int(wanted.file_bytes), int(wanted.chunk_bytes), wanted.small_files, 0)
 
 
@@ -152,9 +152,3 @@ def _size(text: str) -> int:
 
 def _done(file_bytes: int, chunk_bytes: int, small_files: int, left: int | None) -> str:
     return f"{file_bytes} bytes by {chunk_bytes}, {small_files} files, {left} left"
-
-
-def _checked(parameters: Parameters) -> BonnieParameters:
-    if not isinstance(parameters, BonnieParameters):
-        raise TypeError("BonnieParameters expected")
-    return parameters

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Metric, Needs, TimedJobWorkload
 from virtoll.workloads.kernel import clock_reading_ns
 
@@ -46,24 +46,24 @@ class ContextSwitch(TimedJobWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 3 us a switch and 5 GB/s of the working sets; the pipes alone are passed as often."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, ContextSwitchParameters)
         return 2 * wanted.laps * wanted.processes * (3e-6 + int(wanted.working_set_bytes) / 5e9)
 
     def needs(self, parameters: Parameters) -> Needs:
         """Every process's own memory."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, ContextSwitchParameters)
         return Needs(_SLACK_BYTES + wanted.processes * (int(wanted.working_set_bytes) + _PROCESS_BYTES))
 
     def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
         """In laps."""
         del bench
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, ContextSwitchParameters)
         size = int(wanted.working_set_bytes)
         return {"processes": wanted.processes, "working_set_bytes": size, "laps": wanted.laps}
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """Every process, every lap."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, ContextSwitchParameters)
         return str(wanted.laps * wanted.processes)
 
     def figures(self, result: dict[str, Any]) -> dict[str, Any]:
@@ -72,9 +72,3 @@ class ContextSwitch(TimedJobWorkload):
             return {"switch_time": None, "clock_reading_ns": clock_reading_ns(result)}
         hop, pipe = (result[name]["p50_ns"] / result["processes"] for name in ("laps", "pipes"))
         return {"switch_time": hop - pipe, "hop_ns": hop, "pipe_ns": pipe, "clock_reading_ns": clock_reading_ns(result)}
-
-
-def _checked(parameters: Parameters) -> ContextSwitchParameters:
-    if not isinstance(parameters, ContextSwitchParameters):
-        raise TypeError("ContextSwitchParameters expected")
-    return parameters

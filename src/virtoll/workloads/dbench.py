@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import Bench, Measurement, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
 from virtoll.workloads.programs import Said
@@ -54,21 +54,21 @@ class Dbench(DiskWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """As long as it is asked to, and its load file read and its files removed."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, DbenchParameters)
         return wanted.seconds + 0.5 + 0.05 * wanted.clients
 
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """Its own time does not grow with the platform's slowdown."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, DbenchParameters)
         return wanted.seconds + (1.0 + 0.05 * wanted.clients) * slowdown
 
     def data_bytes(self, parameters: Parameters) -> int:
         """A client's files take up to 32 MiB."""
-        return _checked(parameters).clients * _CLIENT_BYTES
+        return narrowed(parameters, DbenchParameters).clients * _CLIENT_BYTES
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """The paper's command, with the load file that Debian ships."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, DbenchParameters)
         flush = ["-F"] if wanted.synced else []
         return [
             "dbench", "-t", str(wanted.seconds), "-D", bench.data.path, "-c", _LOAD, *flush, str(wanted.clients),
@@ -103,7 +103,7 @@ class Dbench(DiskWorkload):
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """All clients, at work."""
-        return f"{_checked(parameters).clients} clients, without: nothing"
+        return f"{narrowed(parameters, DbenchParameters).clients} clients, without: nothing"
 
 
 def parse(output: str) -> dict[str, Any]:
@@ -122,9 +122,3 @@ def parse(output: str) -> dict[str, Any]:
         "operations": operations,
         "kinds_not_reached": [name for name in _KINDS if not operations.get(name)],
     }
-
-
-def _checked(parameters: Parameters) -> DbenchParameters:
-    if not isinstance(parameters, DbenchParameters):
-        raise TypeError("DbenchParameters expected")
-    return parameters

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 
 from virtoll.agent import Caller
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
 from virtoll.workloads.programs import Said, run
@@ -58,12 +58,12 @@ class Dd(DiskWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 600 000 blocks a second."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, DdParameters)
         return wanted.size_bytes / wanted.block_bytes / _NATIVE_BLOCKS_PER_SECOND
 
     def data_bytes(self, parameters: Parameters) -> int:
         """The image and its copy; nothing for zeros."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, DdParameters)
         return 2 * int(wanted.size_bytes) if wanted.source == "image" else 0
 
     def settle(self, bench: Bench) -> dict[str, Any] | None:
@@ -72,7 +72,7 @@ class Dd(DiskWorkload):
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """``dd if=... of=...``, with the block size written out."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, DdParameters)
         flush = ["conv=fsync"] if wanted.synced else []
         if wanted.source == "zeros":
             count = int(wanted.size_bytes) // int(wanted.block_bytes)
@@ -82,7 +82,7 @@ class Dd(DiskWorkload):
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """Make the image: the kernel's source as Debian packs it, as often as is needed; returns its hash."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, DdParameters)
         if wanted.source == "zeros":
             return f"{int(wanted.size_bytes)} bytes"
         seconds, guest, (image, _) = self.deadline_seconds(parameters), bench.guest, _files(bench)
@@ -101,7 +101,7 @@ class Dd(DiskWorkload):
 
     def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
         """The copy's hash, or dd's own count."""
-        if _checked(parameters).source == "zeros":
+        if narrowed(parameters, DdParameters).source == "zeros":
             return f"{figures['bytes']} bytes"
         return _sha256(bench.guest, _files(bench)[1], self.deadline_seconds(parameters))
 
@@ -134,9 +134,3 @@ def _files(bench: Bench) -> tuple[str, str]:
 
 def _sha256(guest: Caller, file: str, seconds: float) -> str:
     return run(guest, ["sha256sum", file], seconds).split()[0]
-
-
-def _checked(parameters: Parameters) -> DdParameters:
-    if not isinstance(parameters, DdParameters):
-        raise TypeError("DdParameters expected")
-    return parameters

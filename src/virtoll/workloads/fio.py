@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Metric, Needs
 from virtoll.workloads.on_disk import OPERATIONS, RATE, DiskWorkload, require_direct
 from virtoll.workloads.programs import Said, attempt, run
@@ -67,28 +67,28 @@ class Fio(DiskWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """The slower of 8 000 requests and 200 MB a second, and as much for laying the file out."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, FioParameters)
         requests = wanted.size_bytes / wanted.block_bytes / _NATIVE_OPERATIONS_PER_SECOND
         return 0.3 + requests + 2 * wanted.size_bytes / _NATIVE_BYTES_PER_SECOND
 
     def data_bytes(self, parameters: Parameters) -> int:
         """The file."""
-        return int(_checked(parameters).size_bytes)
+        return int(narrowed(parameters, FioParameters).size_bytes)
 
     def needs(self, parameters: Parameters) -> Needs:
         """Room, the engine, and O_DIRECT that is heeded."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, FioParameters)
         features = {"io-uring"} if wanted.engine == "io_uring" else set()
         features |= {"direct-io"} if wanted.direct else set()
         return Needs(data_bytes=self.data_bytes(parameters), features=frozenset(features))
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """All of the file once. The page cache was emptied before: fio's own way (``invalidate``) is switched off."""
-        return _command(bench, _checked(parameters))
+        return _command(bench, narrowed(parameters, FioParameters))
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """Try what the guest may lack, then lay the file out, whatever the pattern: its blocks are there already."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, FioParameters)
         if wanted.direct:
             require_direct(bench)
         if wanted.engine in ("libaio", "io_uring"):
@@ -107,7 +107,7 @@ class Fio(DiskWorkload):
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """All of the file."""
-        return f"{int(_checked(parameters).size_bytes)} bytes, error 0"
+        return f"{int(narrowed(parameters, FioParameters).size_bytes)} bytes, error 0"
 
 
 def parse(output: str) -> dict[str, Any]:
@@ -159,9 +159,3 @@ def _require_engine(bench: Bench, wanted: FioParameters) -> None:
     lines = [line.strip() for line in f"{said.complaints}\n{said.output}".splitlines() if _ABSENT.search(line)]
     if said.status != 0 and lines:
         raise GuestCannot(f"this guest has no {wanted.engine}: {lines[0][:200]}; choose engine: psync")
-
-
-def _checked(parameters: Parameters) -> FioParameters:
-    if not isinstance(parameters, FioParameters):
-        raise TypeError("FioParameters expected")
-    return parameters

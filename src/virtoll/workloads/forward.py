@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.experiment import Image, Parameters
+from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.hops import surroundings
 from virtoll.lab.network import MAXIMUM_SOURCES, Link
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs
@@ -62,17 +62,17 @@ class Forward:
 
     def needs(self, parameters: Parameters) -> Needs:
         """Nothing but the agent, and room for the table."""
-        routes = _forward(parameters).routes
+        routes = narrowed(parameters, ForwardParameters).routes
         return Needs(memory_bytes=table_memory_bytes(routes) if routes else 0)
 
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """The sweep, and loading the table."""
-        wanted = _forward(parameters)
+        wanted = narrowed(parameters, ForwardParameters)
         return sweep_seconds(wanted, slowdown) + table_seconds(wanted.routes, slowdown)
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """The sweep; every point is kept as the agent answered it."""
-        wanted = _forward(parameters)
+        wanted = narrowed(parameters, ForwardParameters)
         with routing(bench, wanted), routing_table(bench, _table(wanted), tagged=wanted.vlan > 0) as table:
             points = sweep(wanted, lambda rate: self._point(bench, wanted, rate))
         problem = unbalanced(points)
@@ -109,9 +109,3 @@ def lane(link: Link, target: str, ip_version: int, *, tagged: bool) -> Lane:
 
 def _table(wanted: ForwardParameters) -> Table | None:
     return Table(wanted.routes, wanted.routes_seed) if wanted.routes else None
-
-
-def _forward(parameters: Parameters) -> ForwardParameters:
-    if not isinstance(parameters, ForwardParameters):
-        raise TypeError("ForwardParameters expected")
-    return parameters

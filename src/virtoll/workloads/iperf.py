@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from virtoll.experiment import Image, Parameters
+from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.programs import Port, Said, run, serving, time_program
 from virtoll.workloads.way import FarEnd, WayParameters, far_end
@@ -54,15 +54,15 @@ class IperfUdp:
 
     def needs(self, parameters: Parameters) -> Needs:
         """Nothing but the image, and where it is asked for a second guest."""
-        return _iperf(parameters).way_needs
+        return narrowed(parameters, IperfUdpParameters).way_needs
 
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """The rate says how long it takes; a slow guest starts its program late."""
-        return _seconds(_iperf(parameters)) + _BESIDES_SECONDS + 0.05 * slowdown
+        return _seconds(narrowed(parameters, IperfUdpParameters)) + _BESIDES_SECONDS + 0.05 * slowdown
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """The server listens, the guest's client runs between its marks, and both say what they sent or received."""
-        wanted = _iperf(parameters)
+        wanted = narrowed(parameters, IperfUdpParameters)
         seconds = 60.0 + 20 * _seconds(wanted)
         with far_end(bench, wanted) as end:
             programs, server = end.require_programs(), server_command(wanted)
@@ -183,9 +183,3 @@ def _books(wanted: IperfUdpParameters, sending: Said, receiving: Said) -> Books:
 
 def _seconds(wanted: IperfUdpParameters) -> float:
     return wanted.datagrams * wanted.datagram_bytes * 8 / wanted.rate_bits_per_second
-
-
-def _iperf(parameters: Parameters) -> IperfUdpParameters:
-    if not isinstance(parameters, IperfUdpParameters):
-        raise TypeError("IperfUdpParameters expected")
-    return parameters

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Metric, TimedJobWorkload
 
 Operation = Literal[
@@ -87,19 +87,19 @@ class KernelOperations(TimedJobWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """By the kind of operation."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, KernelOperationsParameters)
         return KINDS[wanted.operation].native_seconds * wanted.numbers[0]
 
     def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
         """With the numbers that suit the kind."""
         del bench
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, KernelOperationsParameters)
         operations, batch = wanted.numbers
         return {"operation": wanted.operation, "operations": operations, "batch_operations": batch}
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """Every operation, once."""
-        return str(_checked(parameters).numbers[0])
+        return str(narrowed(parameters, KernelOperationsParameters).numbers[0])
 
     def figures(self, result: dict[str, Any]) -> dict[str, Any]:
         """``operation_time``: ns an operation, of the median batch; a signal's without that of sending (as lmbench)."""
@@ -113,9 +113,3 @@ def clock_reading_ns(result: dict[str, Any]) -> float:
     """What one reading of the guest's clock costs, ns, of the median batch."""
     clock = result["clock"]
     return float(clock["batches"]["p50_ns"] / clock["batch_readings"])
-
-
-def _checked(parameters: Parameters) -> KernelOperationsParameters:
-    if not isinstance(parameters, KernelOperationsParameters):
-        raise TypeError("KernelOperationsParameters expected")
-    return parameters

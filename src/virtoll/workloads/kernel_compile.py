@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from virtoll.agent import Caller
-from virtoll.errors import AgentError
-from virtoll.experiment import Parameters
+from virtoll.errors import GuestCannot
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import Bench, Measurement, Needs
 from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, write
 from virtoll.workloads.rsync import daemon, fetch, there
@@ -97,7 +97,10 @@ class KernelCompile(ProgramWorkload):
     def needs(self, parameters: Parameters) -> Needs:
         """A compiler's memory for each job, and the unpacked source with its objects."""
         size = _size(parameters)
-        return Needs(size.memory_bytes + 32 * _MIB * _checked(parameters).jobs, data_bytes=size.data_bytes)
+        return Needs(
+            size.memory_bytes + 32 * _MIB * narrowed(parameters, KernelCompileParameters).jobs,
+            data_bytes=size.data_bytes,
+        )
 
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """Making the tree, and the build."""
@@ -114,12 +117,11 @@ class KernelCompile(ProgramWorkload):
         size, folder, guest = _size(parameters), _folder(bench), bench.guest
         seconds = 60.0 + 200.0 * size.prepare_seconds
         if not size.beside:
-            self._make_tree(guest, folder, size, seconds, _checked(parameters).jobs)
+            self._make_tree(guest, folder, size, seconds, narrowed(parameters, KernelCompileParameters).jobs)
             return None
         maker = bench.programs
         if maker is None:
-            raise AgentError(
-                "unsupported",
+            raise GuestCannot(
                 "its source is unpacked beside the peer, which is on another host, where the image is not; take this "
                 "workload out, or the 'testbed', or ask for 'size: paper'",
             )
@@ -154,7 +156,9 @@ class KernelCompile(ProgramWorkload):
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """The build."""
-        return make_command(_folder(bench), _size(parameters).targets, _checked(parameters).jobs)
+        return make_command(
+            _folder(bench), _size(parameters).targets, narrowed(parameters, KernelCompileParameters).jobs
+        )
 
     def figures(self, said: Said) -> dict[str, Any]:
         """The objects that it compiled, by its own words."""
@@ -212,10 +216,4 @@ def _folder(bench: Bench) -> str:
 
 
 def _size(parameters: Parameters) -> _Size:
-    return _SIZES[_checked(parameters).size]
-
-
-def _checked(parameters: Parameters) -> KernelCompileParameters:
-    if not isinstance(parameters, KernelCompileParameters):
-        raise TypeError("KernelCompileParameters expected")
-    return parameters
+    return _SIZES[narrowed(parameters, KernelCompileParameters).size]

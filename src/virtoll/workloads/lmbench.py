@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from virtoll.experiment import Image, Parameters
+from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.programs import ProgramWorkload, Said, run
 
@@ -73,13 +73,13 @@ class Lmbench(ProgramWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """Each repetition's time, twice: how many operations fill it is found out first."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, LmbenchParameters)
         return 0.2 + 2e-6 * (wanted.repetitions + 2) * wanted.repetition_microseconds
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """One process, no warm-up."""
         del bench
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, LmbenchParameters)
         test = TESTS[wanted.operation]
         settings = [text.format(microseconds=wanted.repetition_microseconds) for text in _SETTINGS]
         path = f"{_FOLDER}/{test.program}"
@@ -87,7 +87,7 @@ class Lmbench(ProgramWorkload):
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """Have the program in the guest's page cache; what it starts itself (fork-exec) as well."""
-        test = TESTS[_checked(parameters).operation]
+        test = TESTS[narrowed(parameters, LmbenchParameters).operation]
         run(bench.guest, ["cat", f"{_FOLDER}/{test.program}", f"{_FOLDER}/hello"], 600.0, limit_bytes=0)
         return None
 
@@ -103,7 +103,7 @@ class Lmbench(ProgramWorkload):
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """What was asked for."""
-        return TESTS[_checked(parameters).operation].line
+        return TESTS[narrowed(parameters, LmbenchParameters).operation].line
 
 
 def parse(complaints: str) -> tuple[str, float]:
@@ -118,9 +118,3 @@ def parse(complaints: str) -> tuple[str, float]:
     if len(lines) > 1:
         raise ValueError(f"it complained: {lines[0][:120]!r}")
     return match[1], float(match[2])
-
-
-def _checked(parameters: Parameters) -> LmbenchParameters:
-    if not isinstance(parameters, LmbenchParameters):
-        raise TypeError("LmbenchParameters expected")
-    return parameters

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, serving
 
@@ -63,11 +63,11 @@ class MariadbOltp(ProgramWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 700 transactions a second; what more threads bring is not counted on."""
-        return 1.0 + _checked(parameters).transactions / _NATIVE_TRANSACTIONS_PER_SECOND
+        return 1.0 + narrowed(parameters, MariadbOltpParameters).transactions / _NATIVE_TRANSACTIONS_PER_SECOND
 
     def needs(self, parameters: Parameters) -> Needs:
         """The server, its threads, and its files twice: where they lie in memory the guest's memory holds them too."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, MariadbOltpParameters)
         data_bytes = _FILES_BYTES + 2 * _ROW_BYTES * wanted.rows
         return Needs(_SERVER_BYTES + wanted.threads * _THREAD_BYTES + data_bytes, data_bytes=data_bytes)
 
@@ -82,7 +82,7 @@ class MariadbOltp(ProgramWorkload):
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """A given number of transactions, without a limit of time."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, MariadbOltpParameters)
         return [
             *_sysbench(_folder(bench), wanted), f"--threads={wanted.threads}", f"--events={wanted.transactions}",
             "--time=0", "run",
@@ -90,7 +90,7 @@ class MariadbOltp(ProgramWorkload):
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """The table, filled with the same numbers each time."""
-        wanted, folder = _checked(parameters), _folder(bench)
+        wanted, folder = narrowed(parameters, MariadbOltpParameters), _folder(bench)
         run(bench.guest, client(folder, "mariadb", "--execute=CREATE DATABASE sbtest"))
         run(bench.guest, [*_sysbench(folder, wanted), "prepare"], self.deadline_seconds(parameters) + _START_SECONDS)
         return None
@@ -108,7 +108,7 @@ class MariadbOltp(ProgramWorkload):
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """What was asked for."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, MariadbOltpParameters)
         return f"{wanted.transactions} events, {wanted.rows} rows"
 
 
@@ -175,9 +175,3 @@ def _sysbench(folder: str, wanted: MariadbOltpParameters) -> list[str]:
 
 def _folder(bench: Bench) -> str:
     return f"{bench.data.path}/virtoll-mariadb"
-
-
-def _checked(parameters: Parameters) -> MariadbOltpParameters:
-    if not isinstance(parameters, MariadbOltpParameters):
-        raise TypeError("MariadbOltpParameters expected")
-    return parameters

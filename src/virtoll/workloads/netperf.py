@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Image, Parameters
+from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.programs import Port, Said, run, serving, time_program
 from virtoll.workloads.way import FarEnd, WayParameters, far_end
@@ -45,7 +45,7 @@ class _Netperf:
 
     def needs(self, parameters: Parameters) -> Needs:
         """Nothing but the image, and where it is asked for a second guest."""
-        return _way(parameters).way_needs
+        return narrowed(parameters, WayParameters).way_needs
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
@@ -65,7 +65,7 @@ class _Netperf:
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """The server listens, the guest's program runs between its marks, and says what both ends counted."""
-        wanted = _way(parameters)
+        wanted = narrowed(parameters, WayParameters)
         seconds = 60.0 + 1000.0 * self.native_seconds(parameters)
         with far_end(bench, wanted) as end:
             programs, server = end.require_programs(), server_command(end)
@@ -111,12 +111,12 @@ class NetperfStream(_Netperf):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 300 MB/s."""
-        wanted = _stream(parameters)
+        wanted = narrowed(parameters, NetperfStreamParameters)
         return wanted.transfer_seconds(int(wanted.size), _NATIVE_BYTES_PER_SECOND)
 
     def test(self, parameters: Parameters) -> tuple[str, int, tuple[str, ...]]:
         """Which way the bytes go."""
-        wanted = _stream(parameters)
+        wanted = narrowed(parameters, NetperfStreamParameters)
         if wanted.direction == "from-guest":
             return "TCP_STREAM", int(wanted.size), ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD")
         return "TCP_MAERTS", int(wanted.size), ("LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT")
@@ -136,12 +136,16 @@ class NetperfRequestResponse(_Netperf):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 20 000 a second, and twice the link's delay each."""
-        wanted = _request_response(parameters)
+        wanted = narrowed(parameters, NetperfRequestResponseParameters)
         return wanted.transactions * (1 / _NATIVE_TRANSACTIONS_PER_SECOND + 2e-3 * wanted.link_delay_ms)
 
     def test(self, parameters: Parameters) -> tuple[str, int, tuple[str, ...]]:
         """Requests from the guest."""
-        return "TCP_RR", _request_response(parameters).transactions, ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD")
+        return (
+            "TCP_RR",
+            narrowed(parameters, NetperfRequestResponseParameters).transactions,
+            ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD"),
+        )
 
     def figures(self, found: dict[str, str]) -> dict[str, Any]:
         """Transactions a second; mean and 99th percentile of how long one takes, microseconds."""
@@ -178,21 +182,3 @@ def rate(found: dict[str, str], unit: str) -> float:
     if found.get("THROUGHPUT_UNITS") != unit:
         raise ValueError(f"the throughput is in {found.get('THROUGHPUT_UNITS')!r}, not {unit!r}")
     return number(found, "THROUGHPUT")
-
-
-def _way(parameters: Parameters) -> WayParameters:
-    if not isinstance(parameters, WayParameters):
-        raise TypeError("WayParameters expected")
-    return parameters
-
-
-def _stream(parameters: Parameters) -> NetperfStreamParameters:
-    if not isinstance(parameters, NetperfStreamParameters):
-        raise TypeError("NetperfStreamParameters expected")
-    return parameters
-
-
-def _request_response(parameters: Parameters) -> NetperfRequestResponseParameters:
-    if not isinstance(parameters, NetperfRequestResponseParameters):
-        raise TypeError("NetperfRequestResponseParameters expected")
-    return parameters

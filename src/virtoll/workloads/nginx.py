@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from virtoll.agent import Answer, Caller
-from virtoll.experiment import Image, Parameters
+from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.lab.network import Link
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
@@ -44,15 +44,15 @@ class Nginx:
 
     def needs(self, parameters: Parameters) -> Needs:
         """The server's memory, and the file."""
-        return Needs(MEMORY_BYTES + int(_checked(parameters).size_bytes))
+        return Needs(MEMORY_BYTES + int(narrowed(parameters, NginxParameters).size_bytes))
 
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """The schedule is the peer's; starting the server is the guest's."""
-        return _checked(parameters).schedule_seconds + _STARTING_SECONDS * slowdown
+        return narrowed(parameters, NginxParameters).schedule_seconds + _STARTING_SECONDS * slowdown
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """Start the server, have the generator's end of the link addressed, warm up, and load it once."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, NginxParameters)
         link = bench.network.sources[0]
         folder = f"{bench.data.path}/virtoll-nginx"
         with (
@@ -123,9 +123,3 @@ def check_books(answer: Answer, wanted: NginxParameters) -> tuple[dict[str, Any]
     if not answer["replies"]:
         return check, f"no request was answered: {answer['timeouts']} timed out, failures {answer['failures']}"
     return check, None
-
-
-def _checked(parameters: Parameters) -> NginxParameters:
-    if not isinstance(parameters, NginxParameters):
-        raise TypeError("NginxParameters expected")
-    return parameters

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
 from virtoll.workloads.programs import ProgramWorkload, Said, run
@@ -54,25 +54,25 @@ class NginxHttperf(ProgramWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """As long as the schedule, on every platform that keeps to it."""
-        return _checked(parameters).schedule_seconds
+        return narrowed(parameters, WebParameters).schedule_seconds
 
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """The schedule does not stretch; starting the server does."""
-        return _checked(parameters).schedule_seconds + 0.5 * slowdown
+        return narrowed(parameters, WebParameters).schedule_seconds + 0.5 * slowdown
 
     def deadline_seconds(self, parameters: Parameters) -> float:
         """A schedule that is not kept ends when the last connection is given up."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, WebParameters)
         return 120.0 + 20 * (wanted.schedule_seconds + wanted.timeout_milliseconds / 1000)
 
     def needs(self, parameters: Parameters) -> Needs:
         """Server and client."""
-        return Needs(MEMORY_BYTES + int(_checked(parameters).size_bytes))
+        return Needs(MEMORY_BYTES + int(narrowed(parameters, WebParameters).size_bytes))
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """A server of its own for the trial."""
         folder = f"{bench.data.path}/virtoll-nginx"
-        with web_server(bench.guest, folder, _ADDRESS, _checked(parameters)):
+        with web_server(bench.guest, folder, _ADDRESS, narrowed(parameters, WebParameters)):
             measured = super().measure(bench, parameters)
         told = (measured.result or {}).get("figures")
         if told and not told["replies"]:
@@ -86,7 +86,7 @@ class NginxHttperf(ProgramWorkload):
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """One request a connection. Without ``--hog``, by which the tool chooses its ports: in gVisor it never ends."""
         del bench
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, WebParameters)
         return [
             "httperf", f"--server={_ADDRESS}", f"--port={PORT}", f"--uri={PATH}",
             f"--rate={wanted.rate_requests_per_second:g}", f"--num-conns={wanted.requests}", "--num-calls=1",
@@ -112,7 +112,7 @@ class NginxHttperf(ProgramWorkload):
     def expected(self, parameters: Parameters, prepared: str | None, figures: dict[str, Any]) -> str | None:
         """Every connection, every reply good, each of the file's size."""
         del prepared
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, WebParameters)
         return f"{wanted.requests} connections, {figures['replies']} good, {int(wanted.size_bytes)} B each"
 
 
@@ -151,9 +151,3 @@ def _line(pattern: re.Pattern[str], output: str, name: str) -> re.Match[str]:
 
 def _ns(milliseconds: str) -> int:
     return round(float(milliseconds) * 1e6)
-
-
-def _checked(parameters: Parameters) -> WebParameters:
-    if not isinstance(parameters, WebParameters):
-        raise TypeError("WebParameters expected")
-    return parameters

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import Bench, Needs
 from virtoll.workloads.programs import ProgramWorkload, Said, attempt, run
 
@@ -76,12 +76,12 @@ class PovRay(ProgramWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 5 ms a pixel, and photons before the first one."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, PovRayParameters)
         return 1.5 + 5e-3 * wanted.pixels**2 / wanted.threads
 
     def needs(self, parameters: Parameters) -> Needs:
         """A CPU for each thread, and the scene's memory."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, PovRayParameters)
         return Needs(_MEMORY_BYTES + 3 * wanted.pixels**2, wanted.threads)
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
@@ -90,7 +90,7 @@ class PovRay(ProgramWorkload):
         ``-V``: no line for each block of pixels, which of a large picture are more than is kept of what is printed.
         """
         del bench
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, PovRayParameters)
         return [
             "povray", f"{_SCENE}.ini", f"+I{_SCENE}.pov", f"+W{wanted.pixels}", f"+H{wanted.pixels}", "-D", "-P", "-V",
             "+FP8", f"+O{_PICTURE}", f"+WT{wanted.threads}",
@@ -115,7 +115,7 @@ class PovRay(ProgramWorkload):
         functions may round differently on another CPU. They are told all the same, ``colour_sums``; the file's hash
         would be another each second, which it holds as a comment.
         """
-        pixels, guest = _checked(parameters).pixels, bench.guest
+        pixels, guest = narrowed(parameters, PovRayParameters).pixels, bench.guest
         said = attempt(guest, ["perl", "-e", SUMS, _PICTURE, str(_FIELDS)], 600.0)
         run(guest, ["rm", "-f", _PICTURE])
         if said.status != 0:
@@ -162,9 +162,3 @@ def parse(complaints: str) -> dict[str, Any]:
         elif name != "photon_seconds":
             raise ValueError(f"no {name.replace('_', ' ')} in it")
     return found
-
-
-def _checked(parameters: Parameters) -> PovRayParameters:
-    if not isinstance(parameters, PovRayParameters):
-        raise TypeError("PovRayParameters expected")
-    return parameters

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from virtoll.errors import AgentError
+from virtoll.errors import GuestCannot
 from virtoll.lab.network import GuestNetwork
 from virtoll.timekeeper import await_path
 from virtoll.workloads.base import Bench
@@ -20,17 +20,15 @@ from virtoll.workloads.traffic import FrameParameters
 
 @contextlib.contextmanager
 def routing(bench: Bench, wanted: FrameParameters) -> Iterator[None]:
-    """The guest forwards such frames within the context; raises its ``AgentError`` where it cannot.
+    """The guest forwards such frames within the context; raises an ``AgentError``, its own or this, where it cannot.
 
     A guest that fails within is lost and started anew, so nothing is undone then.
     """
-    if not bench.network.sources:
-        raise AgentError("unsupported", "it has no NIC for traffic; name its NICs, and this machine's that face them")
+    bench.require_sources()
     request = router_request(bench.network, wanted.ip_version, wanted.vlan)
     if request is not None:
         if bench.network.attachment == "routed":
-            raise AgentError(
-                "unsupported",
+            raise GuestCannot(
                 "its links are routed, by IPv4 without tags: use ip_version 4 and vlan 0, or attachment bridge",
             )
         _set(bench, request)

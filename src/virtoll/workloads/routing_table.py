@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.errors import AgentError
+from virtoll.errors import AgentError, GuestCannot
 from virtoll.workloads.base import Bench
 from virtoll.workloads.traffic import Table
 
@@ -56,8 +56,7 @@ def routing_table(bench: Bench, table: Table | None, *, tagged: bool) -> Iterato
         yield None
         return
     if bench.network.attachment == "routed":
-        raise AgentError(
-            "unsupported",
+        raise GuestCannot(
             "its links are routed, and their routers know no table: use routes 0, or attachment bridge",
         )
     loaded = _load(bench, table, bench.network.sink.ends(4, tagged=tagged).peer)

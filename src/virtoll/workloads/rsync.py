@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import ByteSize, Field
 
 from virtoll.agent import Caller
-from virtoll.errors import AgentError
-from virtoll.experiment import Image, Parameters
+from virtoll.errors import GuestCannot
+from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.programs import Port, run, serving, time_program, write
 from virtoll.workloads.way import FarEnd, WayParameters, far_end
@@ -90,13 +90,15 @@ class _Rsync:
         """Files in memory; a machine's /tmp is at most half of it."""
         files, size = self.sizes(parameters)
         memory = 2 * (size + files * 4096) + 96 * 2**20
-        return replace(_way(parameters).way_needs, memory_bytes=memory)
+        return replace(narrowed(parameters, WayParameters).way_needs, memory_bytes=memory)
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
         files, size = self.sizes(parameters)
         return (
-            0.1 + files / _NATIVE_FILES_PER_SECOND + _way(parameters).transfer_seconds(size, _NATIVE_BYTES_PER_SECOND)
+            0.1
+            + files / _NATIVE_FILES_PER_SECOND
+            + narrowed(parameters, WayParameters).transfer_seconds(size, _NATIVE_BYTES_PER_SECOND)
         )
 
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
@@ -105,12 +107,11 @@ class _Rsync:
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """Make ready, time the guest's rsync, compare both ends."""
-        wanted = _way(parameters)
+        wanted = narrowed(parameters, WayParameters)
         seconds = 60.0 + 300.0 * self.native_seconds(parameters)
         maker = bench.programs
         if maker is None:
-            raise AgentError(
-                "unsupported",
+            raise GuestCannot(
                 "its files are made beside the peer, which is on another host, where the image is not; take this "
                 "workload out, or the 'testbed'",
             )
@@ -173,12 +174,12 @@ class RsyncTree(_Rsync):
 
     def sizes(self, parameters: Parameters) -> tuple[int, int]:
         """As counted once."""
-        _, files, size = _TREES[_tree(parameters).tree]
+        _, files, size = _TREES[narrowed(parameters, RsyncTreeParameters).tree]
         return files, size
 
     def make(self, maker: Caller, parameters: Parameters) -> str:
         """Unpack the folders; once a run, since the archive is read from its beginning to its end."""
-        tree = _tree(parameters).tree
+        tree = narrowed(parameters, RsyncTreeParameters).tree
         folder = f"{_MADE}/tree-{tree}"
         folders, _, _ = _TREES[tree]
         if not there(maker, f"{folder}.made"):
@@ -199,11 +200,11 @@ class RsyncFile(_Rsync):
 
     def sizes(self, parameters: Parameters) -> tuple[int, int]:
         """One file."""
-        return 1, int(_file(parameters).size_bytes)
+        return 1, int(narrowed(parameters, RsyncFileParameters).size_bytes)
 
     def make(self, maker: Caller, parameters: Parameters) -> str:
         """The beginning of the kernel's packed source."""
-        size = int(_file(parameters).size_bytes)
+        size = int(narrowed(parameters, RsyncFileParameters).size_bytes)
         folder = f"{_MADE}/file-{size}"
         if not there(maker, f"{folder}.made"):
             run(maker, ["mkdir", "-p", folder])
@@ -286,21 +287,3 @@ def parse(output: str) -> dict[str, Any]:
         }
     except KeyError as error:
         raise ValueError(f"no line {error}") from error
-
-
-def _way(parameters: Parameters) -> WayParameters:
-    if not isinstance(parameters, WayParameters):
-        raise TypeError("WayParameters expected")
-    return parameters
-
-
-def _tree(parameters: Parameters) -> RsyncTreeParameters:
-    if not isinstance(parameters, RsyncTreeParameters):
-        raise TypeError("RsyncTreeParameters expected")
-    return parameters
-
-
-def _file(parameters: Parameters) -> RsyncFileParameters:
-    if not isinstance(parameters, RsyncFileParameters):
-        raise TypeError("RsyncFileParameters expected")
-    return parameters

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Metric, Needs, TimedJobWorkload
 
 KERNELS = ("copy", "scale", "add", "triad")
@@ -46,18 +46,18 @@ class Stream(TimedJobWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 5 GB/s."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, StreamParameters)
         return wanted.elements * wanted.rounds * _COUNTED_BYTES / 5e9
 
     def needs(self, parameters: Parameters) -> Needs:
         """The arrays, and a CPU for each thread."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, StreamParameters)
         return Needs(_SLACK_BYTES + wanted.elements * _ARRAYS_BYTES, wanted.threads)
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """STREAM's own recurrence in the same arithmetic (IEEE 754 double), so that no tolerance is needed."""
         a, b, c = 2.0, 2.0, 0.0
-        for _ in range(_checked(parameters).rounds):
+        for _ in range(narrowed(parameters, StreamParameters).rounds):
             c = a
             b = _SCALAR * c
             c = a + b
@@ -72,9 +72,3 @@ class Stream(TimedJobWorkload):
             found[f"{kernel}_rate"] = counted * 1e9 / min(rounds) if min(rounds) else None
             found[f"{kernel}_mean_rate"] = counted * len(rounds) * 1e9 / sum(rounds) if sum(rounds) else None
         return found
-
-
-def _checked(parameters: Parameters) -> StreamParameters:
-    if not isinstance(parameters, StreamParameters):
-        raise TypeError("StreamParameters expected")
-    return parameters

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import Bench
 from virtoll.workloads.programs import ProgramWorkload, Said, run
 
@@ -43,13 +43,13 @@ class SysbenchCpu(ProgramWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 0.4 ms an event up to 10 000, growing with the power 3/2 of the limit."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, SysbenchCpuParameters)
         return 0.1 + 0.4e-3 * wanted.events * math.pow(wanted.maximum_prime / 10_000, 1.5)
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """A given number of events, without a limit of time."""
         del bench
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, SysbenchCpuParameters)
         return [
             "sysbench", "cpu", f"--threads={wanted.threads}", f"--events={wanted.events}", "--time=0",
             f"--cpu-max-prime={wanted.maximum_prime}", "run",
@@ -72,7 +72,7 @@ class SysbenchCpu(ProgramWorkload):
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """What was asked for."""
-        return str(_checked(parameters).events)
+        return str(narrowed(parameters, SysbenchCpuParameters).events)
 
 
 def parse(output: str) -> dict[str, Any]:
@@ -84,9 +84,3 @@ def parse(output: str) -> dict[str, Any]:
             raise ValueError(f"no {name.replace('_', ' ')} in it")
         found[name] = kind(match[1])
     return found
-
-
-def _checked(parameters: Parameters) -> SysbenchCpuParameters:
-    if not isinstance(parameters, SysbenchCpuParameters):
-        raise TypeError("SysbenchCpuParameters expected")
-    return parameters

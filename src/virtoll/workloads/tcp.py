@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ByteSize, Field
 
 from virtoll.errors import GuestError
-from virtoll.experiment import Image, Parameters
+from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.timekeeper import TimedJob
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.way import FarEnd, WayParameters, far_end
@@ -54,7 +54,7 @@ class _Tcp:
 
     def needs(self, parameters: Parameters) -> Needs:
         """Nothing but the agent, and where it is asked for a second guest."""
-        return _way(parameters).way_needs
+        return narrowed(parameters, WayParameters).way_needs
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
@@ -78,7 +78,7 @@ class _Tcp:
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """The other end serves, the guest's job runs between its marks, and both say what arrived."""
-        with far_end(bench, _way(parameters)) as end:
+        with far_end(bench, narrowed(parameters, WayParameters)) as end:
             timed, served = self._exchange(bench, end, parameters)
             shaped_by = end.shaped_by
         expected = str(self.amount(parameters))
@@ -120,12 +120,12 @@ class TcpStream(_Tcp):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 1 GB/s."""
-        wanted = _stream(parameters)
+        wanted = narrowed(parameters, TcpStreamParameters)
         return wanted.transfer_seconds(int(wanted.size), _NATIVE_BYTES_PER_SECOND)
 
     def exchange(self, parameters: Parameters) -> dict[str, Any]:
         """Who sends how much."""
-        wanted = _stream(parameters)
+        wanted = narrowed(parameters, TcpStreamParameters)
         return {
             "kind": "stream", "active": _active(wanted.direction == "from-guest"), "bytes": int(wanted.size),
             "message_bytes": wanted.message_bytes,
@@ -133,7 +133,7 @@ class TcpStream(_Tcp):
 
     def amount(self, parameters: Parameters) -> int:
         """Bytes."""
-        return int(_stream(parameters).size)
+        return int(narrowed(parameters, TcpStreamParameters).size)
 
     def figures(self, parameters: Parameters, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         """Payload from mark to mark, in 10^6 bit/s."""
@@ -156,7 +156,7 @@ class TcpRequestResponse(_Tcp):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 20 000 transactions a second, and twice the link's delay for each."""
-        wanted = _request_response(parameters)
+        wanted = narrowed(parameters, TcpRequestResponseParameters)
         each = 1 / _NATIVE_TRANSACTIONS_PER_SECOND + wanted.link_delay_ms / 500
         size = wanted.request_bytes + wanted.response_bytes
         return wanted.transactions * each + wanted.transfer_seconds(
@@ -165,7 +165,7 @@ class TcpRequestResponse(_Tcp):
 
     def exchange(self, parameters: Parameters) -> dict[str, Any]:
         """Who asks how often."""
-        wanted = _request_response(parameters)
+        wanted = narrowed(parameters, TcpRequestResponseParameters)
         return {
             "kind": "request-response", "active": _active(wanted.direction == "from-guest"),
             "transactions": wanted.transactions, "request_bytes": wanted.request_bytes,
@@ -174,11 +174,11 @@ class TcpRequestResponse(_Tcp):
 
     def amount(self, parameters: Parameters) -> int:
         """Transactions."""
-        return _request_response(parameters).transactions
+        return narrowed(parameters, TcpRequestResponseParameters).transactions
 
     def figures(self, parameters: Parameters, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         """The rate from mark to mark; latencies by the asker's clock, from one answer to the next."""
-        asker = ends[0 if _request_response(parameters).direction == "from-guest" else 1]
+        asker = ends[0 if narrowed(parameters, TcpRequestResponseParameters).direction == "from-guest" else 1]
         latency = asker["transaction_ns"]
         return {
             "transaction_rate": self.amount(parameters) / seconds,
@@ -190,21 +190,3 @@ class TcpRequestResponse(_Tcp):
 def _active(guest: bool) -> str:
     """Which end sends or asks, in the agent's words: the guest always opens the connection."""
     return "opener" if guest else "listener"
-
-
-def _way(parameters: Parameters) -> WayParameters:
-    if not isinstance(parameters, WayParameters):
-        raise TypeError("WayParameters expected")
-    return parameters
-
-
-def _stream(parameters: Parameters) -> TcpStreamParameters:
-    if not isinstance(parameters, TcpStreamParameters):
-        raise TypeError("TcpStreamParameters expected")
-    return parameters
-
-
-def _request_response(parameters: Parameters) -> TcpRequestResponseParameters:
-    if not isinstance(parameters, TcpRequestResponseParameters):
-        raise TypeError("TcpRequestResponseParameters expected")
-    return parameters

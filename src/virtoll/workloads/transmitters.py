@@ -17,7 +17,7 @@ from pydantic import Field
 
 from virtoll.agent import Answer
 from virtoll.errors import GuestError
-from virtoll.experiment import Image, Parameters
+from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs
 from virtoll.workloads.traffic import MOST_SOURCES, TOLD, Backend, FrameParameters, Lane, Stream, unbalanced
 from virtoll.workloads.virtual_routers import refuse_shared_links
@@ -69,17 +69,17 @@ class Transmitters:
 
     def needs(self, parameters: Parameters) -> Needs:
         """As many guests as transmitters."""
-        return Needs(guests=_checked(parameters).transmitters)
+        return Needs(guests=narrowed(parameters, TransmittersParameters).transmitters)
 
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """One point, whatever the platform; starts of the guests are not in it."""
         del slowdown
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, TransmittersParameters)
         return _lead_seconds(wanted.transmitters) + wanted.duration_milliseconds / 1000 + _BESIDES_SECONDS
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """One point: the sink is opened, all guests send, the sink is told what they sent."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, TransmittersParameters)
         benches = (bench, *bench.beside)
         refuse_shared_links(benches)
         request = _request(benches, wanted, bench.next_tag())
@@ -158,9 +158,3 @@ def _together(point: dict[str, Any]) -> float | None:
     whole = max(last for _, last in seen) - min(first for first, _ in seen)
     common = min(last for _, last in seen) - max(first for first, _ in seen)
     return max(0, common) / whole if whole > 0 else None
-
-
-def _checked(parameters: Parameters) -> TransmittersParameters:
-    if not isinstance(parameters, TransmittersParameters):
-        raise TypeError("TransmittersParameters expected")
-    return parameters

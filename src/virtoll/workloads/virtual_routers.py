@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from virtoll.errors import AgentError
-from virtoll.experiment import Image, Parameters
+from virtoll.errors import GuestCannot
+from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.hops import knows_counters
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs
 from virtoll.workloads.forward import lane
@@ -47,15 +47,15 @@ class VirtualRouters:
 
     def needs(self, parameters: Parameters) -> Needs:
         """As many guests as routers."""
-        return Needs(guests=_checked(parameters).routers)
+        return Needs(guests=narrowed(parameters, VirtualRoutersParameters).routers)
 
     def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
         """The sweep; that the guests share a CPU makes it shorter, their starts are not in it."""
-        return sweep_seconds(_checked(parameters), slowdown)
+        return sweep_seconds(narrowed(parameters, VirtualRoutersParameters), slowdown)
 
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """The sweep; every point is kept as the agent answered it."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, VirtualRoutersParameters)
         benches = (bench, *bench.beside)
         refuse_shared_links(benches)
         histograms = knows_counters(bench.peer.generator)
@@ -75,8 +75,7 @@ class VirtualRouters:
 def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
     """Guests that are reached by the same NIC would be measured against each other there and not in their host."""
     if len(benches) > 1 and any(link.trunk for one in benches for link in one.network.links):
-        raise AgentError(
-            "unsupported",
+        raise GuestCannot(
             "in a testbed all guests are reached by the same NICs, and those would be measured; leave the testbed out",
         )
 
@@ -89,9 +88,3 @@ def _stream(benches: tuple[Bench, ...], wanted: VirtualRoutersParameters) -> Str
     )
     sinks = tuple(one.network.sink.peer_interface for one in benches)
     return Stream(lanes, sinks, benches[0].generator_cpu, benches[0].sink_cpu)
-
-
-def _checked(parameters: Parameters) -> VirtualRoutersParameters:
-    if not isinstance(parameters, VirtualRoutersParameters):
-        raise TypeError("VirtualRoutersParameters expected")
-    return parameters

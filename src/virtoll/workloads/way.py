@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from virtoll.agent import Caller
-from virtoll.errors import AgentError, GuestError
+from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import Shape
@@ -72,8 +72,7 @@ class FarEnd:
     def require_programs(self) -> Caller:
         """Who can start programs there; the trial is skipped where nobody can."""
         if self.programs is None:
-            raise AgentError(
-                "unsupported",
+            raise GuestCannot(
                 "the other end of this traffic is a program of the image, and the peer is on another host, where "
                 "the image is not; take this workload out, or the 'testbed'",
             )
@@ -82,9 +81,8 @@ class FarEnd:
 
 @contextlib.contextmanager
 def far_end(bench: Bench, wanted: WayParameters) -> Iterator[FarEnd]:
-    """The way to the other end, there for the length of the context; raises an ``AgentError`` where there is none."""
-    if not bench.network.sources:
-        raise AgentError("unsupported", "it has no NIC for traffic; name its NICs, and this machine's that face them")
+    """The way to the other end, there for the length of the context; raises ``GuestCannot`` where there is none."""
+    bench.require_sources()
     link = bench.network.sources[0]
     with _shaped(bench, link, wanted.shape) as shaped_by:
         if wanted.between == "peer":
@@ -101,7 +99,7 @@ def _shaped(bench: Bench, link: Link, shape: Shape) -> contextlib.AbstractContex
     if shape.plain:
         return contextlib.nullcontext()
     if bench.shaper is None:
-        raise AgentError("unsupported", "its link is not one of this machine's; leave the parameters link_... out")
+        raise GuestCannot("its link is not one of this machine's; leave the parameters link_... out")
     return bench.shaper.shaped(link, shape)
 
 
@@ -140,11 +138,11 @@ def peer_without_addresses(links: tuple[Link, ...], *, forward: bool) -> dict[st
 def _routed(bench: Bench, link: Link) -> Iterator[tuple[Caller, Link]]:
     """A second guest with its source link, and a route each way by the peer."""
     if not bench.beside:
-        raise AgentError("unsupported", "there is no second guest beside this one; leave 'between: guests' out")
+        raise GuestCannot("there is no second guest beside this one; leave 'between: guests' out")
     partner = bench.beside[0]
     other = partner.network.sources[0]
     if link.trunk is not None or other.trunk is not None:
-        raise AgentError("unsupported", "two guests share one real NIC here, and the peer cannot route between them")
+        raise GuestCannot("two guests share one real NIC here, and the peer cannot route between them")
     with _addressed(bench, (link, other), forward=True):
         bench.guest.call("network", **route_request(bench.network, other))
         partner.guest.call("network", **route_request(partner.network, link))

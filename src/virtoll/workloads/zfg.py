@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs, TimedJobWorkload
 from virtoll.workloads.on_disk import RATE
 
@@ -44,17 +44,17 @@ class Zfg(TimedJobWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 200 MB/s, written and flushed."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, ZfgParameters)
         return wanted.rounds * (wanted.size_bytes + wanted.dump_bytes) / _NATIVE_BYTES_PER_SECOND
 
     def needs(self, parameters: Parameters) -> Needs:
         """Room for one round and the dump."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, ZfgParameters)
         return Needs(data_bytes=int(wanted.size_bytes) + int(wanted.dump_bytes))
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """All rounds, and nothing but zeros in a file of that size."""
-        wanted = _checked(parameters)
+        wanted = narrowed(parameters, ZfgParameters)
         return f"{wanted.rounds} rounds, {int(wanted.size_bytes)} zeros"
 
     def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
@@ -72,9 +72,3 @@ class Zfg(TimedJobWorkload):
         mean = taken / len(rounds) if rounds else None
         result |= {"figures": {"bytes_per_second": rate, "round_mean_ns": mean}, "state": state}
         return replace(measured, result=result)
-
-
-def _checked(parameters: Parameters) -> ZfgParameters:
-    if not isinstance(parameters, ZfgParameters):
-        raise TypeError("ZfgParameters expected")
-    return parameters
