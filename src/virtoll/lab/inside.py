@@ -136,16 +136,14 @@ class Lab:
         wait_until(path.exists, deadline_seconds, f"{who}: {path}")
         if not path.is_socket():
             return self._relay(path, who)
-        connection = socket.socket(socket.AF_UNIX)
+        found: list[socket.socket] = []
 
         def connected() -> bool:
-            with contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
-                connection.connect(str(path))
-                return True
-            return False
+            found.extend(filter(None, [connect_unix(path)]))
+            return bool(found)
 
         wait_until(connected, deadline_seconds, f"{who}: a listener at {path}")
-        return connection
+        return found[0]
 
     def _relay(self, path: Path, who: str) -> socket.socket:
         if self.agent is None:
@@ -240,6 +238,29 @@ def with_descendants(roots: Sequence[int]) -> list[int]:
     for pid in found:
         found += [child for child in children.get(pid, []) if child not in found]
     return found
+
+
+def connect_unix(path: Path) -> socket.socket | None:
+    """A stream to who listens at the UNIX socket ``path``, None while nobody does.
+
+    A server's socket is there from its ``bind`` on, and takes nobody before its ``listen``: to wait for the file alone
+    loses that race on a busy machine.
+    """
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(str(path))
+    except (ConnectionRefusedError, FileNotFoundError):
+        connection.close()
+        return None
+    return connection
+
+
+def is_listened(path: Path) -> bool:
+    """Whether somebody takes connections at the UNIX socket ``path``."""
+    connection = connect_unix(path)
+    if connection is not None:
+        connection.close()
+    return connection is not None
 
 
 def wait_until(condition: Callable[[], bool], deadline_seconds: float, awaited: str) -> None:

@@ -7,7 +7,7 @@ stand-in that speaks it; never run on the product itself.
 from __future__ import annotations
 
 import platform
-import socket as sockets
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from virtoll.agent import AgentClient
 from virtoll.errors import GuestDied
 from virtoll.experiment import Parameters
 from virtoll.image import GuestImage
-from virtoll.lab.inside import wait_until
+from virtoll.lab.inside import connect_unix, wait_until
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.microvm import MicroVm, MicroVmParameters, kernel_arguments
 from virtoll.platforms.socket_api import SocketApi
@@ -70,15 +70,16 @@ class CloudHypervisor(MicroVm):
 
     def connect(self, process: subprocess.Popen[bytes], folder: Path, who: str) -> AgentClient:
         """It listens for the serial port once the machine is created or, in older versions, booted."""
-        path = folder / _SERIAL
-        wait_until(lambda: path.exists() or process.poll() is not None, _SERIAL_SECONDS, f"the serial socket of {who}")
-        connection = sockets.socket(sockets.AF_UNIX)
-        try:
-            connection.connect(str(path))
-        except OSError as error:
-            connection.close()
-            raise GuestDied(f"{who}: its serial port does not answer ({type(error).__name__})") from error
-        descriptor = connection.detach()
+        found: list[socket.socket] = []
+
+        def decided() -> bool:
+            found.extend(filter(None, [connect_unix(folder / _SERIAL)]))
+            return bool(found) or process.poll() is not None
+
+        wait_until(decided, _SERIAL_SECONDS, f"the serial socket of {who}")
+        if not found:
+            raise GuestDied(f"{who}: its monitor ended before its serial port was there")
+        descriptor = found[0].detach()
         return AgentClient(descriptor, descriptor, who)
 
     def boot(self, api: SocketApi) -> None:

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
-from virtoll.lab.inside import wait_until
+from virtoll.lab.inside import is_listened, wait_until
 from virtoll.platforms.base import DataBy, Evidence, GuestHost, GuestRequest, GuestStartError, Probe, Site, require_site
 from virtoll.platforms.engines import (
     EngineParameters,
@@ -129,7 +129,7 @@ def _await_daemon(daemon: Daemon) -> None:
     """Wait for its socket; ``GuestError`` with its last words when it ends instead."""
     socket = daemon.folder / "socket"
     wait_until(
-        lambda: socket.exists() or daemon.process.poll() is not None, _READY_SECONDS, "the Docker daemon's start"
+        lambda: is_listened(socket) or daemon.process.poll() is not None, _READY_SECONDS, "the Docker daemon's start"
     )
     if daemon.process.poll() is not None:
         lines = daemon.log().decode(errors="replace").strip().splitlines() or ["nothing"]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from virtoll.errors import GuestError
 from virtoll.lab.cgroups import Group, Limits
-from virtoll.lab.inside import end_process, wait_until
+from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.platforms.base import GuestHost, Site
 from virtoll.platforms.libvirt_connection import DEBIAN, drivers_user, placed, private_driver
 
@@ -128,7 +128,7 @@ def _start(site: Site) -> Daemon:
             )  # fmt: skip
         undo.callback(end_process, process)
         socket = folder / "libvirt-sock"
-        wait_until(lambda: socket.exists() or process.poll() is not None, _READY_SECONDS, "the start of libvirtd")
+        wait_until(lambda: is_listened(socket) or process.poll() is not None, _READY_SECONDS, "the start of libvirtd")
         if process.poll() is not None:
             said = (folder / "libvirtd.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise GuestError(f"the lab's own libvirtd ended; it said: {(said or ['nothing'])[-1].strip()}")

@@ -20,7 +20,7 @@ from virtoll.agent import AgentClient
 from virtoll.errors import GuestError, ImageError
 from virtoll.experiment import Parameters
 from virtoll.image import GuestImage, image_form
-from virtoll.lab.inside import end_process, wait_until
+from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.base import AgentGuest, Evidence, GuestRequest, GuestStartError, Probe, Site, require_site
@@ -184,7 +184,7 @@ class MicroVm:
         api = SocketApi(socket, request.name, self.api_prefix)
         try:
             wait_until(
-                lambda: process.poll() is not None or socket.exists(), _SOCKET_DEADLINE_SECONDS,
+                lambda: process.poll() is not None or is_listened(socket), _SOCKET_DEADLINE_SECONDS,
                 f"{self.product}'s API socket of {request.name}",
             )  # fmt: skip
             self.configure(api, request, site.image, disk)

@@ -30,7 +30,7 @@ const FRAME_OVERHEAD_BYTES: usize = 704;
 /// A frame that has had no room for so long is refused.
 const SEND_TIMEOUT_NS: u64 = 100_000_000;
 
-/// Sets what bulk sending wants: past the queueing discipline. With `few_on_the_way` the kernel takes about that many
+/// Sets what bulk sending wants: past the queueing discipline, where the kernel knows how. With `few_on_the_way` the kernel takes about that many
 /// frames of `frame_bytes` before the first of them has left the path: a sender that is faster than the path then waits
 /// instead of filling queues, which costs the path more than the frames themselves.
 pub(crate) fn prepare_for_bulk_sending(
@@ -38,7 +38,12 @@ pub(crate) fn prepare_for_bulk_sending(
     frame_bytes: usize,
     few_on_the_way: Option<usize>,
 ) -> io::Result<()> {
-    set_option(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
+    match set_option(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32) {
+        // gVisor's network stack, or Linux before 3.14: frames then go the way that this kernel has.
+        Err(unknown)
+            if matches!(unknown.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT)) => {}
+        other => other?,
+    }
     let Some(frames) = few_on_the_way else { return Ok(()) };
     // The kernel doubles what is asked for.
     let bytes = frames * (frame_bytes + FRAME_OVERHEAD_BYTES) / 2;
