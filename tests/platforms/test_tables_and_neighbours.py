@@ -101,3 +101,16 @@ def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tu
         assert came == offered
     assert done.points is not None
     assert [one["intended_frames"] for one in done.points[0]["sources"]] == [600, 600]
+
+
+def test_a_kernel_without_a_queueing_discipline_sends_too(ground: Ground) -> None:
+    live = guests.start("runsc-systrap", ground)
+    try:
+        wanted = TransmittersParameters(transmitters=1, rate_frames_per_second=1000, duration_milliseconds=300)
+        done = Transmitters().measure(live.bench, wanted)
+    finally:
+        live.guest.stop()
+    assert done.problem is None
+    for offered, came in forwarded(done):
+        assert offered > 100
+        assert came == offered
