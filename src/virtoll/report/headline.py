@@ -224,6 +224,9 @@ def _remainder(own: Sequence[Comparison], verdict: Verdict) -> str:
         Verdict.UNDECIDED: "Not decided, only one block has both values",
         Verdict.NOT_MEASURED: "Not measured",
     }[verdict]
+    if verdict is Verdict.UNDECIDED and len(names) > _TOLD_SINGLY:
+        shares = _range([one.share for one in alike if one.share is not None])
+        return f"{lead}: {len(alike)} comparisons ({shares}), one by one in the table of cost"
     return f"{lead}: {', '.join(names)}" if names else ""
 
 
