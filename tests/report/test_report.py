@@ -275,10 +275,8 @@ def test_many_workloads_stay_readable() -> None:
         found, comparisons=tuple(replace(one, task=task) for one, task in zip(found.comparisons, titled, strict=True))
     )
     phrases = next(one for one in platform_words(many) if one.platform == platform).phrases
-    assert phrases == (
-        "Not decided, only one block has both values: 12 comparisons (50.0 % to 160 %), "
-        "one by one in the table of cost",
-    )
+    lead = "Not decided, only one block has both values"
+    assert phrases == (f"{lead}: 12 comparisons (50.0 % to 160 %), one by one in the table of cost",)
     other = replace(task, workload="another")
     wide = replace(found, tasks=tuple(replace(other, workload=f"another-{number}") for number in range(9)))
     console = Console(width=80, record=True, file=io.StringIO())
