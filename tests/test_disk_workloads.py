@@ -262,6 +262,24 @@ def test_an_image_larger_than_what_it_is_made_of_is_made_in_portions() -> None:
     assert len(counts) == 4
 
 
+def test_a_disc_of_the_papers_size_is_packed_from_disk_to_disk() -> None:
+    model = WORKLOADS["bzip2"].parameter_model
+    paper = model.model_validate({"size_bytes": "433MiB", "files": "disk"})
+    needs = WORKLOADS["bzip2"].needs(paper)
+    assert needs.data_bytes > 2 * 433 * MIB
+    assert needs.memory_bytes < 433 * MIB
+    assert WORKLOADS["bzip2"].needs(model.model_validate({"size_bytes": "433MiB"})).memory_bytes > 4 * 433 * MIB
+    others: dict[str, Sequence[dict[str, Any]]] = {
+        "rm": [{}] * 3, "stat": [{"stdout": "137961112\n"}], "dd": [{}] * 4, "bzip2": [{}],
+        "sha256sum": [{"stdout": "abc  /data/virtoll-bzip2\n"}] * 2,
+    }  # fmt: skip
+    guest, state = Guest({"stderr": "  /data/x:  1:1,  8 bits/byte, 0% saved, 9 in, 9 out.\n"}, others), State()
+    measured = measure(guest, "bzip2", state, size_bytes="433MiB", files="disk")
+    assert measured.problem is None
+    assert ["bzip2", "-9", "--keep", "--verbose", "/data/virtoll-bzip2", "TIMED"] in guest.ran
+    assert state.asked == [True], "it is read from the disk"
+
+
 def test_zeros_need_no_disk_and_are_counted() -> None:
     workload, model = WORKLOADS["dd"], WORKLOADS["dd"].parameter_model
     paper = model.model_validate({"source": "zeros", "size_bytes": 117187560 * 512})

@@ -1,37 +1,37 @@
-"""bzip2 -9 of a file of compressed data (Camargos et al. 2008, Figure 4: an installation disc's image). CPU and cache.
+"""bzip2 -9 of a file of packed data (Camargos et al. 2008, Figures 2 and 4: an installation disc's image). CPU, cache.
 
-The file is the beginning of the kernel's source as Debian ships it: like the paper's disc it holds packed data, which
-bzip2 can hardly make smaller. It lies in the guest's memory (/tmp), so that no disk is measured.
+Like the paper's disc the file holds packed data, which bzip2 can hardly make smaller. It lies in the guest's memory
+(/tmp), so that no disk is measured, or, as in the paper, on a disk, which it is read from and its packed form goes to.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import ByteSize, Field
 
-from virtoll.agent import Caller
-from virtoll.experiment import Parameters
+from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import Bench, Needs
-from virtoll.workloads.programs import ProgramWorkload, Said, run
+from virtoll.workloads.on_disk import DiskWorkload
+from virtoll.workloads.packed import BLOCK_BYTES, make_packed, sha256
+from virtoll.workloads.programs import Said, run
 
-_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
-_FILE = "/tmp/virtoll-bzip2"  # noqa: S108 - in the guest, where nobody else is
-_BLOCK_BYTES = 65536
+_NAME = "virtoll-bzip2"
 _NATIVE_BYTES_PER_SECOND = 8e6
-_GROWTH_BYTES = 2 * 2**20  # packed data become 0.5 % larger, of at most 128 MiB
 
 
 class Bzip2Parameters(Parameters):
-    """``size_bytes``: how much is compressed, a multiple of 64 KiB; quick 4 MiB, the paper's was a whole disc.
+    """``size_bytes``: how much is compressed, a multiple of 64 KiB; quick 4 MiB, the paper's disc had 433 MB.
 
-    The guest's memory must hold the file, its compressed form and 8 MB of bzip2's own.
+    ``files``: in the guest's memory, which must then hold the file, its compressed form and 8 MB of bzip2's own, or on
+    a disk, in the data directory.
     """
 
-    size_bytes: ByteSize = Field(default=ByteSize(4 * 2**20), ge=_BLOCK_BYTES, le=128 * 2**20, multiple_of=_BLOCK_BYTES)
+    size_bytes: ByteSize = Field(default=ByteSize(4 * 2**20), ge=BLOCK_BYTES, le=2**34, multiple_of=BLOCK_BYTES)
+    files: Literal["memory", "disk"] = "memory"
 
 
-class Bzip2(ProgramWorkload):
+class Bzip2(DiskWorkload):
     """Compression; the check value is the SHA-256 of what is unpacked again, which must be that of the file."""
 
     name: ClassVar[str] = "bzip2"
@@ -41,29 +41,30 @@ class Bzip2(ProgramWorkload):
 
     def native_seconds(self, parameters: Parameters) -> float:
         """About 8 MB/s."""
-        return _size(parameters) / _NATIVE_BYTES_PER_SECOND
+        return _wanted(parameters).size_bytes / _NATIVE_BYTES_PER_SECOND
+
+    def data_bytes(self, parameters: Parameters) -> int:
+        """The file and its compressed form, if they are on a disk; packed data become 0.5 % larger."""
+        wanted = _wanted(parameters)
+        return int(2.02 * wanted.size_bytes) + 2**20 if wanted.files == "disk" else 0
 
     def needs(self, parameters: Parameters) -> Needs:
-        """The file and its compressed form, in /tmp, which in a machine is at most half of its memory."""
-        return Needs(memory_bytes=max(64 * 2**20, 2 * (2 * _size(parameters) + _GROWTH_BYTES)))
+        """In memory: the file and its compressed form, in /tmp, which in a machine is at most half of it."""
+        wanted = _wanted(parameters)
+        if wanted.files == "disk":
+            return Needs(memory_bytes=64 * 2**20, data_bytes=self.data_bytes(parameters))
+        return Needs(memory_bytes=max(64 * 2**20, int(2 * 2.02 * wanted.size_bytes)))
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """``--keep``: unlinking the file is not part of the work; it says on standard error how small it became."""
-        del bench, parameters
-        return ["bzip2", "-9", "--keep", "--verbose", _FILE]
+        return ["bzip2", "-9", "--keep", "--verbose", _file(bench, parameters)]
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
-        """A fresh copy of the file, in memory, read once for its hash."""
-        guest = bench.guest
-        run(guest, ["rm", "-f", _FILE, f"{_FILE}.bz2"])
-        blocks = _size(parameters) // _BLOCK_BYTES
-        seconds = self.deadline_seconds(parameters)
-        run(
-            guest,
-            ["dd", f"if={_SOURCE}", f"of={_FILE}", f"bs={_BLOCK_BYTES}", f"count={blocks}", "status=none"],
-            seconds,
-        )
-        return _sha256(guest, seconds)
+        """A fresh file, read once for its hash: so it is warm in memory; what is on a disk is cold after ``settle``."""
+        guest, file, seconds = bench.guest, _file(bench, parameters), self.deadline_seconds(parameters)
+        run(guest, ["rm", "-f", file, f"{file}.bz2"])
+        make_packed(guest, file, int(_wanted(parameters).size_bytes), seconds)
+        return sha256(guest, file, seconds)
 
     def figures(self, said: Said) -> dict[str, Any]:
         """Bytes in and out."""
@@ -72,12 +73,11 @@ class Bzip2(ProgramWorkload):
     def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
         """Unpack it and hash what comes out."""
         del figures
-        guest = bench.guest
-        seconds = self.deadline_seconds(parameters)
-        run(guest, ["rm", _FILE])
-        run(guest, ["bzip2", "--decompress", f"{_FILE}.bz2"], seconds)
-        value = _sha256(guest, seconds)
-        run(guest, ["rm", _FILE])
+        guest, file, seconds = bench.guest, _file(bench, parameters), self.deadline_seconds(parameters)
+        run(guest, ["rm", file])
+        run(guest, ["bzip2", "--decompress", f"{file}.bz2"], seconds)
+        value = sha256(guest, file, seconds)
+        run(guest, ["rm", file])
         return value
 
     def expected_check(self, parameters: Parameters) -> str | None:
@@ -97,11 +97,10 @@ def parse(complaints: str) -> dict[str, Any]:
     return {"bytes_in": int(words[words.index("in") - 1]), "bytes_out": int(words[-2])}
 
 
-def _sha256(guest: Caller, seconds: float) -> str:
-    return run(guest, ["sha256sum", _FILE], seconds).split()[0]
+def _file(bench: Bench, parameters: Parameters) -> str:
+    folder = bench.data.path if _wanted(parameters).files == "disk" else "/tmp"  # noqa: S108 - in the guest
+    return f"{folder}/{_NAME}"
 
 
-def _size(parameters: Parameters) -> int:
-    if not isinstance(parameters, Bzip2Parameters):
-        raise TypeError("Bzip2Parameters expected")
-    return int(parameters.size_bytes)
+def _wanted(parameters: Parameters) -> Bzip2Parameters:
+    return narrowed(parameters, Bzip2Parameters)

@@ -11,14 +11,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 
-from virtoll.agent import Caller
 from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
-from virtoll.workloads.programs import Said, run
+from virtoll.workloads.packed import BLOCK_BYTES, make_packed, sha256
+from virtoll.workloads.programs import Said
 
-_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
-_LARGE_BLOCK = 65536
 _RECORDS = re.compile(r"^(\d+)\+(\d+) records (in|out)$", re.MULTILINE)
 _COPIED = re.compile(r"^(\d+) bytes(?: \(.*?\))? copied, ([0-9.e+-]+) s, ", re.MULTILINE)
 _NATIVE_BLOCKS_PER_SECOND = 6e5
@@ -42,7 +40,7 @@ class DdParameters(Parameters):
         block = information.data.get("block_bytes", 1)
         if value % block != 0:
             raise ValueError("must be a multiple of block_bytes")
-        if information.data.get("source") == "image" and value % _LARGE_BLOCK != 0:
+        if information.data.get("source") == "image" and value % BLOCK_BYTES != 0:
             raise ValueError("must be a multiple of 64 KiB for source: image")
         return value
 
@@ -66,10 +64,6 @@ class Dd(DiskWorkload):
         wanted = narrowed(parameters, DdParameters)
         return 2 * int(wanted.size_bytes) if wanted.source == "image" else 0
 
-    def settle(self, bench: Bench) -> dict[str, Any] | None:
-        """Zeros touch no disk: their state is that of a guest without a data directory."""
-        return super().settle(bench) or None
-
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
         """``dd if=... of=...``, with the block size written out."""
         wanted = narrowed(parameters, DdParameters)
@@ -85,15 +79,9 @@ class Dd(DiskWorkload):
         wanted = narrowed(parameters, DdParameters)
         if wanted.source == "zeros":
             return f"{int(wanted.size_bytes)} bytes"
-        seconds, guest, (image, _) = self.deadline_seconds(parameters), bench.guest, _files(bench)
-        left = int(wanted.size_bytes)
-        whole = int(run(guest, ["stat", "--format=%s", _SOURCE])) // _LARGE_BLOCK * _LARGE_BLOCK
-        while left > 0:
-            portion = min(left, whole)
-            append = [f"bs={_LARGE_BLOCK}", f"count={portion // _LARGE_BLOCK}", "oflag=append", "conv=notrunc"]
-            run(guest, ["dd", f"if={_SOURCE}", f"of={image}", *append, "status=none"], seconds)
-            left -= portion
-        return _sha256(guest, image, seconds)
+        seconds, (image, _) = self.deadline_seconds(parameters), _files(bench)
+        make_packed(bench.guest, image, int(wanted.size_bytes), seconds)
+        return sha256(bench.guest, image, seconds)
 
     def figures(self, said: Said) -> dict[str, Any]:
         """Blocks and bytes; seconds and rate by the guest's clock."""
@@ -103,7 +91,7 @@ class Dd(DiskWorkload):
         """The copy's hash, or dd's own count."""
         if narrowed(parameters, DdParameters).source == "zeros":
             return f"{figures['bytes']} bytes"
-        return _sha256(bench.guest, _files(bench)[1], self.deadline_seconds(parameters))
+        return sha256(bench.guest, _files(bench)[1], self.deadline_seconds(parameters))
 
     def expected_check(self, parameters: Parameters) -> str | None:
         """Known once the image is made."""
@@ -130,7 +118,3 @@ def parse(complaints: str) -> dict[str, Any]:
 
 def _files(bench: Bench) -> tuple[str, str]:
     return f"{bench.data.path}/virtoll-image", f"{bench.data.path}/virtoll-copy"
-
-
-def _sha256(guest: Caller, file: str, seconds: float) -> str:
-    return run(guest, ["sha256sum", file], seconds).split()[0]

@@ -23,16 +23,16 @@ class DiskWorkload(ProgramWorkload):
     """A program that works on files in the data directory."""
 
     def data_bytes(self, parameters: Parameters) -> int:
-        """How much it writes there at most, all in all."""
+        """How much it writes there at most, all in all; 0: it touches no disk."""
         raise NotImplementedError
 
     def needs(self, parameters: Parameters) -> Needs:
         """Room on a disk."""
         return Needs(data_bytes=self.data_bytes(parameters))
 
-    def settle(self, bench: Bench) -> dict[str, Any] | None:
-        """Everything on the disk, nothing of it in a page cache."""
-        return bench.data_state(True)
+    def settle(self, bench: Bench, parameters: Parameters) -> dict[str, Any] | None:
+        """Everything on the disk, nothing of it in a page cache; None for what touches no disk."""
+        return bench.data_state(True) if self.data_bytes(parameters) else None
 
 
 def require_direct(bench: Bench) -> None:

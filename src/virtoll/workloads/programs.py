@@ -58,9 +58,9 @@ class ProgramWorkload:
         del parameters
         return Needs()
 
-    def settle(self, bench: Bench) -> dict[str, Any] | None:
+    def settle(self, bench: Bench, parameters: Parameters) -> dict[str, Any] | None:
         """After ``prepare``, the state that the program finds, for the record (``result.state``); or None."""
-        del bench
+        del bench, parameters
         return None
 
     def command(self, bench: Bench, parameters: Parameters) -> list[str]:
@@ -95,7 +95,7 @@ class ProgramWorkload:
     def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
         """Make ready, time the program, read what it printed, check what it did."""
         prepared = self.prepare(bench, parameters)
-        state = self.settle(bench)
+        state = self.settle(bench, parameters)
         argv = self.command(bench, parameters)
         timed, said, problem = time_program(bench, argv, self.deadline_seconds(parameters), self.limit_bytes)
         result: dict[str, Any] = {

@@ -19,6 +19,7 @@ from virtoll.agent import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
+from virtoll.workloads.packed import BLOCK_BYTES, make_packed
 from virtoll.workloads.programs import Port, run, serving, time_program, write
 from virtoll.workloads.way import FarEnd, WayParameters, far_end
 
@@ -32,7 +33,6 @@ _CONFIGURATION = f"{_HOME}/virtoll-rsyncd.conf"
 _LOG = f"{_HOME}/virtoll-rsyncd.log"
 _PORT = 8730
 _READY_SECONDS = 30.0
-_BLOCK_BYTES = 65_536
 _UNPACK_SECONDS = 600.0
 _NATIVE_BYTES_PER_SECOND, _NATIVE_FILES_PER_SECOND = 3e8, 2e4
 _TREES: dict[str, tuple[tuple[str, ...], int, int]] = {
@@ -51,12 +51,10 @@ class RsyncTreeParameters(WayParameters):
 
 
 class RsyncFileParameters(WayParameters):
-    """``size_bytes``: quick 32 MiB, a multiple of 64 KiB; the paper's file had 433 MB; at most what the source has."""
+    """``size_bytes``: quick 32 MiB, a multiple of 64 KiB; the paper's file had 433 MB."""
 
     direction: Literal["to-guest", "from-guest"] = "to-guest"
-    size_bytes: ByteSize = Field(
-        default=ByteSize(32 * 2**20), ge=_BLOCK_BYTES, le=128 * 2**20, multiple_of=_BLOCK_BYTES
-    )
+    size_bytes: ByteSize = Field(default=ByteSize(32 * 2**20), ge=BLOCK_BYTES, le=2**34, multiple_of=BLOCK_BYTES)
 
 
 @dataclass(frozen=True)
@@ -203,13 +201,13 @@ class RsyncFile(_Rsync):
         return 1, int(narrowed(parameters, RsyncFileParameters).size_bytes)
 
     def make(self, maker: Caller, parameters: Parameters) -> str:
-        """The beginning of the kernel's packed source."""
+        """Once a run."""
         size = int(narrowed(parameters, RsyncFileParameters).size_bytes)
         folder = f"{_MADE}/file-{size}"
         if not there(maker, f"{folder}.made"):
             run(maker, ["mkdir", "-p", folder])
-            blocks = [f"bs={_BLOCK_BYTES}", f"count={size // _BLOCK_BYTES}"]
-            run(maker, ["dd", f"if={_SOURCE}", f"of={folder}/file", *blocks, "status=none"])
+            run(maker, ["rm", "-f", f"{folder}/file"])
+            make_packed(maker, f"{folder}/file", size, _UNPACK_SECONDS)
             run(maker, ["touch", f"{folder}.made"])
         return folder
 
