@@ -115,6 +115,9 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     assert lines[-2].startswith(f"{len(document['trials'])} trials in 3 randomised blocks, seed 20080407, about ")
     assert lines[-1].startswith("disk: image tiny in the cache ")
     assert not (tmp_path / "runs").exists()
+    told = [line.split(maxsplit=1)[1] for line in lines[:-2]]
+    assert len(set(told)) == len(told), "no two trials look alike"
+    assert any(line.endswith(" native forkwait processes=2000") for line in told)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

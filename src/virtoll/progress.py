@@ -160,9 +160,10 @@ class _Pace:
 
 
 def describe(trial: Trial) -> str:
-    """A trial in a few words."""
-    sizes = [str(value) for value in trial.workload.parameters.model_dump(mode="json", exclude_defaults=True).values()]
-    return f"block {trial.block + 1} {trial.platform.label} {trial.workload.workload} {' '.join(sizes)}".rstrip()
+    """A trial in a few words; of its parameters those that the experiment gives, so that no two trials look alike."""
+    given = trial.workload.parameters.model_dump(mode="json", exclude_unset=True)
+    words = [f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in given.items()]
+    return " ".join([f"block {trial.block + 1}", trial.platform.label, trial.workload.workload, *words])
 
 
 def outcome(record: Mapping[str, Any]) -> str:
