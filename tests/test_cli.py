@@ -111,11 +111,14 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     assert 0 < document["estimated_seconds"] <= 420
     finished = virtoll("plan", "quick", runs=tmp_path / "runs")
     lines = finished.stdout.splitlines()
-    assert len(lines) == len(document["trials"]) + 2
-    assert lines[-2].startswith(f"{len(document['trials'])} trials in 3 randomised blocks, seed 20080407, about ")
-    assert lines[-1].startswith("disk: image tiny in the cache ")
+    assert len(lines) == len(document["trials"]) + 3
+    assert lines[-3].startswith(f"{len(document['trials'])} trials in 3 randomised blocks, seed 20080407, about ")
+    assert lines[-2].startswith("disk: image tiny in the cache ")
+    platforms = len({trial["platform"] for trial in document["trials"]})
+    assert lines[-1].startswith(f"memory: {platforms} guests of 256 MiB are up at one time, ")
+    assert document["memory"] == {"guests": platforms, "guests_bytes": platforms * 256 * 2**20}
     assert not (tmp_path / "runs").exists()
-    told = [line.split(maxsplit=1)[1] for line in lines[:-2]]
+    told = [line.split(maxsplit=1)[1] for line in lines[:-3]]
     assert len(set(told)) == len(told), "no two trials look alike"
     assert any(line.endswith(" native forkwait processes=2000") for line in told)
 

@@ -11,8 +11,8 @@ from tests.support.experiments import fake
 
 from virtoll import run
 from virtoll.experiment import Parameters
-from virtoll.needs import data_bytes, unmet, why_impossible
-from virtoll.plan import make_plan
+from virtoll.needs import data_bytes, guests_at_once, unmet, why_impossible
+from virtoll.plan import Plan, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import lacks_of, most_vcpus_of
 from virtoll.platforms.fake import Fake
@@ -98,21 +98,15 @@ def test_a_feature_that_is_lacking_and_a_disk_that_is_not_there(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("demanding")
-def test_the_disk_that_a_plan_takes_is_every_guests_largest_at_one_time() -> None:
-    def plan(order: str) -> int:
-        return data_bytes(
-            make_plan(
-                experiments.parsed(
-                    platforms=["native", "netns"],
-                    workloads=[{"workload": "forkwait", "processes": [1, 3]}],
-                    order=order,
-                    blocks=3,
-                )
-            )
-        )
+def test_what_a_plan_takes_is_every_guests_largest_at_one_time() -> None:
+    def plan(order: str) -> Plan:
+        workloads = [{"workload": "forkwait", "processes": [1, 3]}]
+        return make_plan(experiments.parsed(platforms=["native", "netns"], workloads=workloads, order=order, blocks=3))
 
-    assert plan("randomised") == 4 * GIB, "both guests are up at one time"
-    assert plan("paper") == 2 * GIB
+    assert data_bytes(plan("randomised")) == 4 * GIB, "both guests are up at one time"
+    assert guests_at_once(plan("randomised")) == 2
+    assert data_bytes(plan("paper")) == 2 * GIB
+    assert guests_at_once(plan("paper")) == 1
 
 
 def test_two_cpus_are_too_many_for_user_mode_linux_alone() -> None:

@@ -68,7 +68,7 @@ def plan(
 ) -> None:
     """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
     from virtoll.manifest import trial_entry
-    from virtoll.needs import data_bytes, possible, why_impossible
+    from virtoll.needs import data_bytes, guests_at_once, possible, why_impossible
     from virtoll.plan import make_plan
     from virtoll.progress import describe
     from virtoll.run import estimate
@@ -78,11 +78,13 @@ def plan(
     reasons = {trial.number: why_impossible(trial, checked) for trial in planned.trials}
     held = possible(planned, checked)
     seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
+    guests = guests_at_once(held)
     if as_json:
         document = {
             "experiment": checked.name, "size": checked.size, "order": planned.order, "seed": planned.seed,
             "estimated_seconds": seconds,
             "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
+            "memory": {"guests": guests, "guests_bytes": guests * checked.memory_bytes},
             "trials": [{**trial_entry(trial), "skipped": reasons[trial.number]} for trial in planned.trials],
         }  # fmt: skip
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
@@ -93,6 +95,9 @@ def plan(
     for line in _summary(checked, planned, len(held.trials), seconds):
         _say(line)
     _say(_disk_line(checked.image, image, data))
+    if checked.scenario != "density":  # which starts guests until a budget of memory is gone
+        each, all_ = units.size(checked.memory_bytes), units.size(guests * checked.memory_bytes)
+        _say(f"memory: {guests} guests of {each} are up at one time, {all_} if each fills what it is given")
 
 
 def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> list[str]:

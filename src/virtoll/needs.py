@@ -6,7 +6,7 @@ host too, because a guest that was given more would not be compared with the oth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from virtoll import units
@@ -66,10 +66,20 @@ def unmet(
 
 def data_bytes(plan: Plan) -> int:
     """The most that workloads' files take at one time: of each guest that is up its largest, all guests together."""
+    return _most_at_once(plan, lambda needs: needs.data_bytes)
+
+
+def guests_at_once(plan: Plan) -> int:
+    """The most guests that are up at one time: of each platform as many as its largest trial needs."""
+    return _most_at_once(plan, lambda needs: needs.guests)
+
+
+def _most_at_once(plan: Plan, amount: Callable[[Needs], int]) -> int:
+    """What the platforms that are up together take, of each the largest amount among its trials."""
     most = 0
     for sitting in plan.sittings():
         largest: dict[str, int] = {}
         for trial in sitting:
-            largest[trial.platform.label] = max(largest.get(trial.platform.label, 0), needs_of(trial).data_bytes)
+            largest[trial.platform.label] = max(largest.get(trial.platform.label, 0), amount(needs_of(trial)))
         most = max(most, sum(largest.values()))
     return most
