@@ -7,7 +7,6 @@ record is here, or as an agent of it runs there; nothing of a living one, and no
 from __future__ import annotations
 
 import importlib
-import inspect
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -116,12 +115,7 @@ def clean_by_api(choices: Iterable[PlatformChoice], platforms: Mapping[str, type
 
 def _api_remover(kind: type[Platform]) -> Callable[[Parameters, frozenset[str]], list[str]] | None:
     """The function of a platform's package that removes what was left on the host that parameters name."""
-    found = getattr(importlib.import_module(kind.__module__.rpartition(".")[0]), "remove_leftovers", None)
-    return found if found is not None and _first_parameter(found) == "parameters" else None
-
-
-def _first_parameter(function: Callable[..., Any]) -> str | None:
-    return next(iter(inspect.signature(function).parameters), None)
+    return getattr(importlib.import_module(kind.__module__.rpartition(".")[0]), "remove_leftovers_by_api", None)
 
 
 def removers(platforms: Mapping[str, type[Platform]]) -> Iterator[tuple[str, Remover]]:
@@ -132,7 +126,7 @@ def removers(platforms: Mapping[str, type[Platform]]) -> Iterator[tuple[str, Rem
             continue
         seen.add(kind.__module__)
         found = getattr(importlib.import_module(kind.__module__), "remove_leftovers", None)
-        if found is not None and _first_parameter(found) == "host":
+        if found is not None:
             yield name, found
 
 

@@ -29,7 +29,7 @@ from virtoll.lab import residue
 from virtoll.lab.inside import Lab, wait_until
 from virtoll.lab.network import plan_links
 from virtoll.platforms.base import GuestStartError
-from virtoll.platforms.esxi import Esxi, leftovers, remove_leftovers
+from virtoll.platforms.esxi import Esxi, leftovers, remove_leftovers_by_api
 from virtoll.platforms.esxi.datastore import Datastore
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.serial import open_line, taken_ports
@@ -357,7 +357,7 @@ def test_what_dead_labs_left_is_removed_and_nothing_else(host: EsxiHost) -> None
         bare_machine(session, f"{dead}-theirs", "a machine of somebody who likes the name")
         for name in (f"{dead}-folder", "virtoll-notes"):
             Datastore(session).make_folder(name)
-    removed = remove_leftovers(parameters, frozenset({alive}))
+    removed = remove_leftovers_by_api(parameters, frozenset({alive}))
     assert removed == [f"machine {dead}-one", f"folder [{DATASTORE}] {dead}-folder"]
     with session_of(host) as session:
         left = set(session.machines())
@@ -368,7 +368,7 @@ def test_what_dead_labs_left_is_removed_and_nothing_else(host: EsxiHost) -> None
         session.finish(known(session, f"{dead}-theirs").Destroy_Task())
         assert Datastore(session).folders("virtoll-") == [f"{alive}-one", "virtoll-notes"]
         Datastore(session).remove_folder("virtoll-notes")
-    assert remove_leftovers(parameters) == [f"machine {alive}-one"]
+    assert remove_leftovers_by_api(parameters) == [f"machine {alive}-one"]
 
 
 @pytest.mark.usefixtures("unchanged")

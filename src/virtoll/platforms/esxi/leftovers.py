@@ -1,7 +1,7 @@
 """What a Virtoll that was killed left on an ESXi host: machines, their files, virtual switches; and their removal.
 
-Main functions: ``remove_machine``, ``remove_leftovers``. `python -m virtoll.platforms.esxi.leftovers` removes one
-machine: what the janitor runs when a lab ended without doing so. Nothing is touched whose name and note do not both
+Main functions: ``remove_machine``, ``remove_leftovers_by_api``. `python -m virtoll.platforms.esxi.leftovers` removes
+one machine: what the janitor runs when a lab ended without doing so. Nothing is touched whose name and note do not both
 say that Virtoll made it.
 """
 
@@ -47,7 +47,7 @@ def remove_machine(session: Session, name: str) -> None:
         remove_unused(session, f"{named.group(1)}-")
 
 
-def remove_leftovers(parameters: EsxiParameters, alive: frozenset[str] = frozenset()) -> list[str]:
+def remove_leftovers_by_api(parameters: EsxiParameters, alive: frozenset[str] = frozenset()) -> list[str]:
     """Remove what labs left there that do not live any more; ``alive``: labs' ids. Returns what was removed."""
     removed: list[str] = []
 
