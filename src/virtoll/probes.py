@@ -47,8 +47,6 @@ def probe(driver: Platform, choice: PlatformChoice, site: Site | None, *, anew: 
 def _refuse_tools(driver: Platform, choice: PlatformChoice, site: Site) -> str | None:
     """Why guests here cannot have an image that is larger than a machine's memory; None: they can."""
     remedy = "leave the platform out, or choose workloads that need no tools and 'guest: {image: tiny}'"
-    if site.lab.remote:
-        return f"the image {site.image.name} is for guests on this machine, not on {site.lab.name}; {remedy}"
     if getattr(driver, "small_images_only", False):
         return f"{choice.platform} carries an image as a whole, and {site.image.name} is too large for that; {remedy}"
     return None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from virtoll.agent import AgentClient, Caller
 from virtoll.errors import GuestError, ImageError, LabError
 from virtoll.hosts.session import inherited
+from virtoll.image import image_form
 from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import TESTBEDS, nested_machine, prepare_testbed
@@ -79,12 +80,13 @@ class Sites:
             raise GuestError(f"{host.words}: there is no such testbed; there are: {', '.join(TESTBEDS)}")
         try:
             made = prepare_testbed(kind, offline=True)
+            image = self.here.image
+            disk = image_form(image, "erofs").file if image.needs_disk else None
         except ImageError as error:
             raise GuestError(str(error)) from error
-        image = self.here.image
         kernels = [path for path in (image.kernel.vmlinuz, image.kernel.vmlinux) if path is not None]
         files = (image.agent, *kernels, image.initramfs, image.disk_initramfs)
-        machine = self.stack.enter_context(nested_machine(made, number, self.lab, files, self.network))
+        machine = self.stack.enter_context(nested_machine(made, number, self.lab, files, self.network, disk))
         self.here.require_peer().call("network", **peer_request(machine.links))
         remote = self._remote(Connection(host.words, machine.ssh, baked=machine.baked))
         names = {one["address"]: one["ifname"] for one in json.loads(remote.run(["ip", "-json", "link"], "NICs"))}

@@ -6,6 +6,7 @@ The guests themselves run in ``test_nested_guests.py``; what is asked of dom0 is
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -29,8 +30,9 @@ NOTHING = (
     "Name                                        ID   Mem VCPUs\tState\tTime(s)\nDomain-0  0  1024  2  r-----  21.2\n"
 )
 IMAGE = SimpleNamespace(
-    kernel=SimpleNamespace(vmlinuz=Path("/i/vmlinuz")), initramfs=Path("/i/small"), disk_initramfs=Path("/i/large")
-)
+    kernel=SimpleNamespace(vmlinuz=Path("/i/vmlinuz")), initramfs=Path("/i/small"), disk_initramfs=Path("/i/large"),
+    needs_disk=False, name="tiny",
+)  # fmt: skip
 
 
 class Bridges:
@@ -83,19 +85,20 @@ def test_a_type_that_the_processor_has_not_is_a_switch_in_the_firmware(kind: str
 
 
 def asked(
-    tmp_path: Path, sources: int = 1, attachment: Any = "bridge", **given: Any
+    tmp_path: Path, sources: int = 1, attachment: Any = "bridge", image: Any = IMAGE, **given: Any
 ) -> tuple[dict[str, Any], Dom0, Bridges]:
     """The configuration that ``xl create`` was given, by a host on which it then fails."""
     keys = ("vcpus", "memory", "cpus", "quota")
     request = {key: given.pop(key) for key in keys if key in given}
     network, bridges = attached(plan_links(7, sources), attachment), Bridges()
     host = Dom0({"list": NOTHING, "create": GuestError("'xl create' ended with 1: no room")}, tmp_path)
+    host.others = {"stat": "regular file\n", "losetup": "/dev/loop3\n"}
     wanted = GuestRequest(
         "xen/3", request.get("vcpus", 1), request.get("memory", 256) * MIB, request.get("cpus", ()), network,
         cpu_quota=request.get("quota"),
     )  # fmt: skip
     with pytest.raises(GuestError, match="no room"):
-        Xen(XenParameters.model_validate(given)).start(wanted, site(host, bridges))
+        Xen(XenParameters.model_validate(given)).start(wanted, replace(site(host, bridges), image=image))
     (create,) = (argv for argv in host.asked if argv[:2] == ["xl", "create"])
     assert create[2] == "-p", "it must not say a word before its console is held"
     assert create[3].endswith("/domain.cfg")
@@ -162,6 +165,34 @@ def test_an_emulated_nic_is_counted_at_the_device_models_tap(tmp_path: Path, mod
     assert "xen_emul_unplug=never" in found["extra"].split()
     assert "xen_netfront" not in found["extra"]
     assert found["ramdisk"] == "/i/small"
+
+
+@pytest.mark.parametrize(("given", "large"), [({"root": "disk"}, False), ({}, True)], ids=["asked for", "with tools"])
+def test_a_root_on_a_disk_is_a_loop_device_that_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], large: bool
+) -> None:
+    form = SimpleNamespace(file=Path("/i/disk.erofs"))
+    monkeypatch.setattr("virtoll.platforms.xen.image_form", lambda image, name: form if name == "erofs" else image)
+    image = SimpleNamespace(**{**vars(IMAGE), "needs_disk": large})
+    found, host, _ = asked(tmp_path, image=image, **given)
+    assert found["disk"] == ["format=raw, vdev=xvda, access=ro, target=/dev/loop3"]
+    words = found["extra"].split()
+    modules = "virtoll.modules=xen_netfront,xen_blkfront,erofs"
+    assert {modules, "virtoll.root=/dev/xvda", "virtoll.disktype=erofs"} <= set(words)
+    assert ["losetup", "--find", "--show", "--read-only", "/i/disk.erofs"] in host.asked
+    assert host.asked.count(["losetup", "--detach", "/dev/loop3"]) == 1, "the guest did not start"
+    assert host.promised == []
+
+
+def test_an_image_with_tools_does_not_go_with_an_emulated_nic(tmp_path: Path) -> None:
+    wanted = XenParameters.model_validate({"type": "hvm", "nic": "e1000", "root": "disk"})
+    assert (wanted.unfit(testbed=False) or ("", ""))[0] == "root"
+    image = SimpleNamespace(**{**vars(IMAGE), "needs_disk": True, "name": "full"})
+    host = Dom0({"list": NOTHING, "info": INFO}, tmp_path)
+    found = Xen(wanted.model_copy(update={"root": "initramfs"})).probe(replace(site(host), image=cast("Any", image)))
+    assert not found.available
+    assert found.reason is not None
+    assert "the image full is on a PV disk, which goes with nic: netfront alone" in found.reason
 
 
 @pytest.mark.parametrize("kind", ["pv", "pvh"])

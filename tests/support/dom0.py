@@ -13,8 +13,9 @@ Answer = str | GuestError
 
 
 class Dom0(Lab):
-    """``said``: what ``xl``'s commands print. It forgets a domain that is destroyed, except the ``undying``; it keeps
-    what was run, written and promised; pins are seen by ``vcpu-list``, as ``affinity`` (hard, soft) by vCPU.
+    """``said``: what ``xl``'s commands print, ``others`` what other programs do. It forgets a domain that is destroyed,
+    except the ``undying``; it keeps what was run, written and promised; pins are seen by ``vcpu-list``, as ``affinity``
+    (hard, soft) by vCPU.
     """
 
     def __init__(self, said: dict[str, Answer], scratch: Path = Path("/nowhere"), lab_id: str = LAB) -> None:
@@ -25,6 +26,7 @@ class Dom0(Lab):
         self.files = {"/proc/sys/net/ipv4/conf/all/rp_filter": "0\n"}
         self.promised: list[list[str]] = []
         self.undying: set[str] = set()
+        self.others: dict[str, str] = {}
         self.affinity: dict[str, tuple[str, str]] = {}
 
     def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
@@ -32,7 +34,7 @@ class Dom0(Lab):
         assert deadline_seconds > 0
         self.asked.append([*argv, *([stdin.decode()] if stdin else [])])
         if argv[0] != "xl":
-            return ""
+            return self.others.get(argv[0], "")
         if argv[1] == "destroy":
             rows = str(self.said["list"]).splitlines(keepends=True)
             if argv[2] in self.undying:

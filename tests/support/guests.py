@@ -177,6 +177,9 @@ NESTED: dict[str, Kind] = {
     "nested-virtualbox": Kind(
         "virtualbox", host="nested:virtualbox", kernel="image", vlans=True, slow=True, serial=True
     ),
+    "nested-xen-pv-disk": Kind(
+        "xen", {"type": "pv", "root": "disk"}, host="nested:xen", kernel="image", vlans=True, slow=True, variant=True
+    ),
     "nested-xen-pvh": Kind("xen", {"type": "pvh"}, host="nested:xen", kernel="image", vlans=True, slow=True),
     # Its firmware reads kernel and initramfs byte by byte from the device model, which is emulated as well.
     **{

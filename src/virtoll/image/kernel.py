@@ -32,6 +32,7 @@ ON_REQUEST: Mapping[str, tuple[str, ...]] = {
     "ext4": ("crc32c_generic", "ext4"),
     "erofs": ("crc32c_generic", "erofs"),
     "xen_netfront": ("xen_netfront",),
+    "xen_blkfront": ("xen_blkfront",),
 }
 
 _METAPACKAGES = {"amd64": "linux-image-amd64", "arm64": "linux-image-arm64"}

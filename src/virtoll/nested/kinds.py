@@ -38,7 +38,9 @@ class TestbedKind:
 
 _COMMON_PACKAGES = ("busybox-static", "bash", "iproute2", "dropbear-bin", "util-linux", "libgcc-s1")
 _COMMON_PROGRAMS = ("usr/bin/bash", "usr/bin/ip", "usr/sbin/dropbear", "usr/bin/flock")
-_COMMON_MODULES = ("virtio_pci", "virtio_net", "virtio_rng", "bridge", "tun", "veth", "8021q", "ipv6")
+DISK_DRIVER = "virtio_blk"
+"""The module of the disk that an image too large for memory is on: kinds whose guests can have such a one load it."""
+_COMMON_MODULES = ("virtio_pci", "virtio_net", "virtio_rng", DISK_DRIVER, "bridge", "tun", "veth", "8021q", "ipv6")
 
 KVM = TestbedKind(
     name="kvm",
@@ -69,10 +71,11 @@ XEN = TestbedKind(
             for name in ("xl", "oxenstored", "xenconsoled", "xen-init-dom0")
         ),
         *(f"usr/bin/xenstore-{name}" for name in ("read", "write", "exists", "list", "rm", "ls")),
-        "usr/bin/xenstore", "usr/sbin/bridge", "usr/sbin/brctl",
+        "usr/bin/xenstore", "usr/sbin/bridge", "usr/sbin/brctl", "usr/sbin/losetup",
     ),
     modules=(
         *_COMMON_MODULES, "xen_evtchn", "xen_gntdev", "xen_gntalloc", "xenfs", "xen_privcmd", "xen_netback",
+        "xen_blkback", "loop",
     ),
     data=("etc/xen/", "etc/default/", "usr/lib/xen-common/", "usr/lib/xen-4.17/boot/"),
     start=(

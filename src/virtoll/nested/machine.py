@@ -7,7 +7,6 @@ nowhere else; its key is made for this one boot. It ends with the lab, however t
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shutil
 import socket
 import subprocess
@@ -17,9 +16,11 @@ from pathlib import Path
 
 from virtoll.errors import GuestError
 from virtoll.image import initramfs
+from virtoll.image.cache import file_digest
 from virtoll.lab.inside import Lab, end_process, wait_until
 from virtoll.lab.network import GuestNetwork, Network, plan_links
 from virtoll.nested.build import TestbedImage
+from virtoll.nested.kinds import DISK_DRIVER
 from virtoll.platforms.monitor import Monitor
 
 FIRST_OWNER = 180  # of the links that lead to testbeds: guests have the numbers below
@@ -27,6 +28,7 @@ SOURCES = 3
 _BOOT_SECONDS = 240.0
 _BINARY = "qemu-system-x86_64"
 _MTU_BYTES = 1500
+_DISK_DEVICE = Path("/dev/vda")
 
 
 @dataclass
@@ -55,18 +57,23 @@ class NestedMachine:
 
 @contextlib.contextmanager
 def nested_machine(
-    image: TestbedImage, number: int, lab: Lab, files: Sequence[Path], network: Network
+    image: TestbedImage, number: int, lab: Lab, files: Sequence[Path], network: Network, disk: Path | None = None
 ) -> Iterator[NestedMachine]:
     """Boot a testbed and wait until it takes commands; ``GuestError`` with the end of its console when it does not.
 
-    ``number`` counts the testbeds of a lab; ``files`` are those that it shall have from the start.
+    ``number`` counts the testbeds of a lab; ``files`` are those that it shall have from the start. ``disk`` is one that
+    its memory could not hold: it has it as a disk, read-only, if its kind has the driver.
     """
     if shutil.which(_BINARY) is None:
         raise GuestError(f"{_BINARY}: not found; a nested testbed needs it: apt-get install qemu-system-x86")
     folder = lab.guest_folder(f"testbed-{image.kind.name}")
     links = plan_links(FIRST_OWNER + number, SOURCES, _MTU_BYTES)
     tap = f"m{number}"
-    baked = {_digest(path): Path("/virtoll/files") / _digest(path) for path in files}
+    baked = {file_digest(path): Path("/virtoll/files") / file_digest(path) for path in files}
+    if disk is not None and DISK_DRIVER in image.kind.modules:
+        baked[file_digest(disk)] = _DISK_DEVICE
+    else:
+        disk = None
     key = _key(lab, folder)
     _write_root(folder / "initrd", image.root, _boot_archive(number, key, files))
     with contextlib.ExitStack() as stack:
@@ -80,7 +87,7 @@ def nested_machine(
         ours, theirs = socket.socketpair()
         with theirs:
             process = lab.spawn(
-                _command(image, folder, taps, theirs.fileno()), f"testbed {image.kind.name}",
+                _command(image, folder, taps, theirs.fileno(), disk), f"testbed {image.kind.name}",
                 pass_fds=(theirs.fileno(),), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             )  # fmt: skip
         stack.callback(end_process, process)
@@ -91,7 +98,9 @@ def nested_machine(
         yield machine
 
 
-def _command(image: TestbedImage, folder: Path, taps: Sequence[tuple[str, str]], monitor: int) -> list[str]:
+def _command(
+    image: TestbedImage, folder: Path, taps: Sequence[tuple[str, str]], monitor: int, disk: Path | None
+) -> list[str]:
     kind = image.kind
     words = f"console={kind.console} quiet net.ifnames=0 cryptomgr.notests {kind.kernel_arguments}".rstrip()
     argv = [
@@ -111,6 +120,9 @@ def _command(image: TestbedImage, folder: Path, taps: Sequence[tuple[str, str]],
     for number, (tap, mac) in enumerate(taps):
         argv += ["-netdev", f"tap,id=n{number},ifname={tap},script=no,downscript=no"]
         argv += ["-device", f"virtio-net-pci,netdev=n{number},mac={mac},romfile="]
+    if disk is not None:
+        argv += ["-drive", f"if=none,id=image,format=raw,readonly=on,file={disk}"]
+        argv += ["-device", "virtio-blk-pci,drive=image"]
     return argv
 
 
@@ -127,7 +139,11 @@ def _key(lab: Lab, folder: Path) -> str:
 def _boot_archive(number: int, key: str, files: Sequence[Path]) -> bytes:
     """What is unpacked over the testbed's root: address, key, and files by their SHA-256."""
     settings = f"MANAGEMENT_MAC={_management_mac(number)}\nMANAGEMENT_ADDRESS=10.63.{number}.2/24\n"
-    content = {_digest(path): initramfs.program(f"virtoll/files/{_digest(path)}", path.read_bytes()) for path in files}
+    digests = [file_digest(path) for path in files]
+    content = {
+        digest: initramfs.program(f"virtoll/files/{digest}", path.read_bytes())
+        for digest, path in zip(digests, files, strict=True)
+    }
     return initramfs.write_archive([
         initramfs.folder("root"), initramfs.folder("root/.ssh"),
         initramfs.plain_file("root/.ssh/authorized_keys", key.encode()),
@@ -186,10 +202,6 @@ def _answers(address: str) -> bool:
         connection.settimeout(10.0)
         return connection.recv(4) == b"SSH-"
     return False
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _quietly(action: object) -> None:

@@ -71,6 +71,7 @@ class VirtualBox:
     slowdown: ClassVar[float] = 1.3
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
+    small_images_only: ClassVar[bool] = True
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``VirtualBoxParameters``."""

@@ -18,8 +18,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from virtoll.agent import AgentClient
-from virtoll.errors import GuestError
+from virtoll.errors import GuestError, ImageError
 from virtoll.experiment import Parameters
+from virtoll.image import image_form
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, HostNetwork, Probe, Site, require_site
@@ -34,18 +35,21 @@ _PROBE_SECONDS = 120.0
 _NEEDS = {"pvh": "hvm", "hvm": "hvm", "pv": "pv"}
 _LOGS = Path("/var/log/xen")
 _EMULATED = "-emu"
+_DISK = "xvda"
 
 
 class XenParameters(Attached):
     """``type`` of the guest; ``attachment``: ``bridge``, or ``routed`` (dom0 routes), as in Mattos's two modes.
 
-    ``nic``: the PV one (``netfront``), or for HVM one that its device model emulates.
+    ``nic``: the PV one (``netfront``), or for HVM one that its device model emulates. ``root``: in memory, or the
+    image's disk form, by the PV block device and read-only (an image with tools always is).
     ``weight`` and ``cap`` are the credit scheduler's (cap in percent of a CPU, 0: none; a CPU quota sets it too);
     ``dom0_cpus``: the CPUs that dom0 is pinned to while the guest runs; then it is put back where it was.
     """
 
     type: Literal["pv", "pvh", "hvm"] = "pv"
     nic: Literal["netfront", "e1000", "rtl8139"] = "netfront"
+    root: Literal["initramfs", "disk"] = "initramfs"
     weight: int = Field(default=256, ge=1, le=65535)
     cap: int = Field(default=0, ge=0, le=100_000)
     dom0_cpus: tuple[int, ...] = ()
@@ -54,6 +58,8 @@ class XenParameters(Attached):
         """Xen's own two ways, and the NIC that goes with the type."""
         if self.nic != "netfront" and self.type != "hvm":
             return "nic", f"{self.nic} is emulated, which only 'type: hvm' has; allowed here: netfront"
+        if self.nic != "netfront" and self.root == "disk":
+            return "root", f"with nic: {self.nic} there is no PV block device; allowed: initramfs"
         if self.attachment not in ("bridge", "routed"):
             return "attachment", f"{self.attachment} is not a way of Xen's vifs; allowed: bridge, routed"
         return None if self.attachment == "routed" else super().unfit(testbed=testbed)
@@ -72,7 +78,6 @@ class Xen:
     slowdown: ClassVar[float] = 1.2
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
-    small_images_only: ClassVar[bool] = True
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``XenParameters``."""
@@ -122,7 +127,8 @@ class Xen:
         with contextlib.ExitStack() as undo:
             if network is not None:
                 undo.callback(network.remove, request.network)
-            host.write(folder / "domain.cfg", self._configuration(name, request, site, network).encode())
+            disk = self._disk(site, undo)
+            host.write(folder / "domain.cfg", self._configuration(name, request, site, network, disk).encode())
             remove_logs = ["rm", "-f", *map(str, logs.values())]
             undo.callback(_promised(host, remove_logs, lambda: host.run(remove_logs, "logs")))
             undo.callback(_promised(host, ["xl", "destroy", name], lambda: destroy(host, name)))
@@ -158,12 +164,38 @@ class Xen:
         guest.wait_ready(request.deadline_seconds)
         return guest
 
-    def _configuration(self, name: str, request: GuestRequest, site: Site, network: HostNetwork | None) -> str:
+    def _disk(self, site: Site, undo: contextlib.ExitStack) -> str | None:
+        """The block device in dom0 with the image's disk form; None where the root is in memory.
+
+        A file becomes a loop device: xl would start a QEMU for it.
+        """
+        if self.parameters.root == "initramfs" and not site.image.needs_disk:
+            return None
+        if self.parameters.nic != "netfront":
+            raise GuestError(f"the image {site.image.name} is on a PV disk, which goes with nic: netfront alone")
+        host = site.lab
+        try:
+            file = str(host.put(image_form(site.image, "erofs").file))
+        except ImageError as error:
+            raise GuestError(str(error)) from error
+        if host.run(["stat", "-L", "-c", "%F", file], "disk").strip() == "block special file":
+            return file
+        device = host.run(["losetup", "--find", "--show", "--read-only", file], "disk").strip()
+        detach = ["losetup", "--detach", device]
+        undo.callback(_promised(host, detach, lambda: host.run(detach, "disk")))
+        return device
+
+    def _configuration(
+        self, name: str, request: GuestRequest, site: Site, network: HostNetwork | None, disk: str | None
+    ) -> str:
         """The domain's configuration, in xl.cfg(5)'s syntax, whose strings and lists are JSON's."""
         wanted, image = self.parameters, site.image
         paravirtual = wanted.nic == "netfront"
         # The driver of the PV NIC is in the larger image only; an emulated one must not be unplugged for it.
-        drivers = "virtoll.modules=xen_netfront" if paravirtual else "xen_emul_unplug=never"
+        modules = ["xen_netfront"] if disk is None else ["xen_netfront", "xen_blkfront", "erofs"]
+        drivers = f"virtoll.modules={','.join(modules)}" if paravirtual else "xen_emul_unplug=never"
+        if disk is not None:
+            drivers += f" virtoll.root=/dev/{_DISK} virtoll.disktype=erofs"
         words = "console=hvc0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests virtoll.channel=/dev/hvc0"
         # A cap of 0 is none, so that the smallest share is 1 %.
         cap = wanted.cap if request.cpu_quota is None else max(1, round(100 * request.cpu_quota))
@@ -175,6 +207,8 @@ class Xen:
             "vif": [self._vif(link, network) for link in request.network.links if network is not None],
             **dict.fromkeys(("on_poweroff", "on_reboot", "on_crash", "on_watchdog"), "destroy"),
         }  # fmt: skip
+        if disk is not None:
+            settings["disk"] = [f"format=raw, vdev={_DISK}, access=ro, target={disk}"]
         if request.cpus:
             settings["cpus"] = ",".join(map(str, request.cpus))
         if wanted.type == "hvm":

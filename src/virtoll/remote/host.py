@@ -173,12 +173,12 @@ class RemoteHost:
 
     def put(self, path: Path) -> Path:
         """A copy there, once for each content."""
-        content = path.read_bytes()
-        digest = hashlib.sha256(content).hexdigest()
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         found = self.connection.baked.get(digest) or self._copies.get(digest)
         if found is None:
             found = self.scratch / f"{digest[:16]}-{path.name}"
-            self.write(found, content)
+            self.write(found, path.read_bytes())
             if os.access(path, os.X_OK):
                 self.run(["chmod", "0700", str(found)], "copy")
             self._copies[digest] = found

@@ -1,0 +1,58 @@
+"""The image with tools in guests on another host: the emulated one has it as a disk, and gives it to its guests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support import guests
+from tests.support.guests import NESTED
+
+from virtoll import nested
+from virtoll.errors import ImageError
+from virtoll.fleet import awake
+from virtoll.ground import Ground
+from virtoll.image import prepare_image
+from virtoll.workloads import WORKLOADS
+
+INSIDE_LAB = True
+LAB_SECONDS_PER_TEST = 300.0  # emulated hosts boot, and guests on them; it bounds a hang and asserts nothing
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
+SMALL: dict[str, dict[str, Any]] = {
+    "bzip2": {"size_bytes": "64KiB"},
+    "sysbench-cpu": {"events": 2},
+    "kernel-operations": {"operation": "fork-sh", "operations": 2},
+}
+
+
+def needed_testbeds(items: list[pytest.Function]) -> list[nested.TestbedKind]:
+    """Those that the chosen tests boot, made outside: there is no way to a package mirror from inside."""
+    hosts = {NESTED[str(item.callspec.params["kind"])].host for item in items}
+    return [kind for name, kind in nested.TESTBEDS.items() if f"nested:{name}" in hosts]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    """The lab's ground with the tools in its image, before a testbed is booted."""
+    with guests.ground() as made:
+        assert made.site is not None
+        try:
+            made.site.image = prepare_image("full", offline=True)
+        except ImageError as error:
+            pytest.skip(str(error))
+        yield made
+
+
+@pytest.mark.parametrize("kind", ["nested-kvm", "nested-xen-pv"])
+def test_programs_of_the_image_run_there(ground: Ground, kind: str) -> None:
+    site = ground.site_of(guests.choice(kind))
+    with awake(site):
+        live = guests.start(kind, ground)
+        for name, parameters in SMALL.items():
+            workload = WORKLOADS[name]
+            measured = workload.measure(live.bench, workload.parameter_model.model_validate(parameters))
+            assert measured.problem is None, name
+            assert measured.check is not None
+            assert measured.check["ok"], name
+        live.held.stop()
