@@ -57,7 +57,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         # other hosts that hold guests
         "remote": "errors lab",
         "nested": "errors image lab platforms",
-        "sites": "agent errors hosts image lab nested platforms remote testbed",
+        "sites": "agent errors hosts lab nested platforms remote testbed",
         # what sees platforms and workloads together
         "data_directory": "agent errors lab platforms workloads",
         "fleet": "agent data_directory errors experiment footprint hops lab likeness plan platforms progress samples "

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field, replace
 from virtoll.agent import AgentClient, Caller
 from virtoll.errors import GuestError, ImageError, LabError
 from virtoll.hosts.session import inherited
-from virtoll.image import image_form
 from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import TESTBEDS, nested_machine, prepare_testbed
-from virtoll.platforms.base import Site, connect_stdio, peer_request
+from virtoll.platforms.base import Site, connect_stdio, peer_request, root_disk
 from virtoll.remote import CabledNetwork, Connection, FarNic, RemoteHost, RemoteNetwork, open_remote
 from virtoll.remote.host import ssh_connection
 from virtoll.testbed import HostAddress, Testbed
@@ -80,10 +79,10 @@ class Sites:
             raise GuestError(f"{host.words}: there is no such testbed; there are: {', '.join(TESTBEDS)}")
         try:
             made = prepare_testbed(kind, offline=True)
-            image = self.here.image
-            disk = image_form(image, "erofs").file if image.needs_disk else None
         except ImageError as error:
             raise GuestError(str(error)) from error
+        image = self.here.image
+        disk = root_disk(image) if image.needs_disk else None
         kernels = [path for path in (image.kernel.vmlinuz, image.kernel.vmlinux) if path is not None]
         files = (image.agent, *kernels, image.initramfs, image.disk_initramfs)
         machine = self.stack.enter_context(nested_machine(made, number, self.lab, files, self.network, disk))

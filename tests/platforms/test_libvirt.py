@@ -41,6 +41,7 @@ REQUEST = GuestRequest("guest/1", 2, 2**28, (0, 1), plan_links(3), cpu_quota=0.5
 
 
 @needs_virsh
+@pytest.mark.parametrize("disk", [None, Path("/i/disk & more.erofs")], ids=["memory", "disk"])
 @pytest.mark.parametrize(
     "given",
     [
@@ -53,9 +54,14 @@ REQUEST = GuestRequest("guest/1", 2, 2**28, (0, 1), plan_links(3), cpu_quota=0.5
     ],
     ids=str,
 )
-def test_a_domain_is_valid_by_libvirts_schema(given: dict[str, str], tmp_path: Path) -> None:
+def test_a_domain_is_valid_by_libvirts_schema(given: dict[str, str], disk: Path | None, tmp_path: Path) -> None:
     bridges = {link.name: link.bridge for link in REQUEST.network.links}
-    text = domain("virtoll-x", REQUEST, LibvirtParameters.model_validate(given), PLACES, bridges)
+    wanted = LibvirtParameters.model_validate(given)
+    text = domain("virtoll-x", REQUEST, wanted, replace(PLACES, disk=disk), bridges)
+    on_disk = disk is not None and wanted.emulated
+    assert ("virtoll.root=/dev/vda" in text) == on_disk
+    read_only = ET.fromstring(text).findall("devices/disk/readonly")
+    assert len(read_only) == int(on_disk)
     for link in REQUEST.network.links:
         assert link.guest_mac in text
         assert f'<target dev="{link.port_interface}"' in text

@@ -171,8 +171,7 @@ def test_an_emulated_nic_is_counted_at_the_device_models_tap(tmp_path: Path, mod
 def test_a_root_on_a_disk_is_a_loop_device_that_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], large: bool
 ) -> None:
-    form = SimpleNamespace(file=Path("/i/disk.erofs"))
-    monkeypatch.setattr("virtoll.platforms.xen.image_form", lambda image, name: form if name == "erofs" else image)
+    monkeypatch.setattr("virtoll.platforms.xen.root_disk", lambda _: Path("/i/disk.erofs"))
     image = SimpleNamespace(**{**vars(IMAGE), "needs_disk": large})
     found, host, _ = asked(tmp_path, image=image, **given)
     assert found["disk"] == ["format=raw, vdev=xvda, access=ro, target=/dev/loop3"]

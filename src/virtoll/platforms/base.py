@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 from virtoll.agent import AgentClient, Caller
-from virtoll.errors import GuestError
+from virtoll.errors import GuestError, ImageError
 from virtoll.experiment import Parameters
 from virtoll.farpeer import FarPeer
 from virtoll.footprint import GuestProcesses
-from virtoll.image import GuestImage
+from virtoll.image import FormName, GuestImage, image_form
 from virtoll.lab.attachments import Port, Way
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.data import DataRoom
@@ -468,6 +468,14 @@ class AgentGuest:
                 with contextlib.suppress(ProcessLookupError):
                     if group is not None:
                         os.killpg(group, number)
+
+
+def root_disk(image: GuestImage, file_system: FormName = "erofs") -> Path:
+    """The image as a disk, which is only read; a ``GuestError`` where it cannot be made."""
+    try:
+        return image_form(image, file_system).file
+    except ImageError as error:
+        raise GuestError(str(error)) from error
 
 
 def require_site(site: Site | None) -> Site:

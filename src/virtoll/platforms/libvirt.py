@@ -23,7 +23,16 @@ from virtoll.experiment import Parameters
 from virtoll.footprint import GuestProcesses
 from virtoll.lab.inside import signal_tree
 from virtoll.lab.network import GuestNetwork, taps_allowed
-from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, GuestStartError, Probe, Site, require_site
+from virtoll.platforms.base import (
+    Evidence,
+    GuestHost,
+    GuestRequest,
+    GuestStartError,
+    Probe,
+    Site,
+    require_site,
+    root_disk,
+)
 from virtoll.platforms.libvirt_connection import DEBIAN, Commands, HeldShell, Virsh, embedded_shell
 from virtoll.platforms.libvirt_daemon import Daemon, lab_daemon
 from virtoll.platforms.libvirt_domain import (
@@ -68,13 +77,17 @@ class Libvirt:
     slowdown: ClassVar[float] = 20.0
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
-    small_images_only: ClassVar[bool] = True
 
     def __init__(self, parameters: Parameters) -> None:
         """``parameters`` is a ``LibvirtParameters``."""
         if not isinstance(parameters, LibvirtParameters):
             raise TypeError("LibvirtParameters expected")
         self.parameters = parameters
+
+    @property
+    def small_images_only(self) -> bool:
+        """A machine has a larger one as a disk; a container's root is a copy, and Xen's domain has no disk here."""
+        return not self.parameters.emulated
 
     def depends_on(self) -> None:
         """Always tried: what a daemon has loaded cannot be seen from its files."""
@@ -211,10 +224,14 @@ class Libvirt:
         """The guest's files as the driver finds them."""
         agent, console, host, image = folder / "agent", folder / "console.txt", site.lab, site.image
         if daemon is not None:
-            return Places(agent, console, daemon.kernel, daemon.initramfs, daemon.root)
+            disk = daemon.disk if image.needs_disk else None
+            return Places(agent, console, daemon.kernel, daemon.initramfs, daemon.root, disk)
         if self.parameters.uri == XEN:  # its initramfs has modules, of which the guest loads one
             return Places(agent, console, host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs))
         kernel = host.put(image.kernel.vmlinux or image.kernel.vmlinuz)
+        if image.needs_disk:
+            disk = host.put(root_disk(image))
+            return Places(agent, console, kernel, host.put(image.disk_initramfs), disk=disk)
         return Places(agent, console, kernel, host.put(image.initramfs))
 
     def _processes(

@@ -16,7 +16,7 @@ from pathlib import Path
 from virtoll.errors import GuestError
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process, is_listened, wait_until
-from virtoll.platforms.base import GuestHost, Site
+from virtoll.platforms.base import GuestHost, Site, root_disk
 from virtoll.platforms.libvirt_connection import DEBIAN, drivers_user, placed, private_driver
 
 _READY_SECONDS = 30.0
@@ -36,7 +36,7 @@ _LXC_CONF = 'security_driver = "none"\n'
 class Daemon:
     """The lab's daemon; ``root`` a copy of the image's, since the LXC driver makes folders in a root that it is given.
 
-    ``kernel`` and ``initramfs`` are where the daemon finds the image's. ``running``: the guests that need it.
+    ``kernel``, ``initramfs`` and ``disk`` are where the daemon finds the image's. ``running``: the guests that need it.
     """
 
     lab: GuestHost
@@ -63,6 +63,11 @@ class Daemon:
     def initramfs(self) -> Path:
         """The image's initramfs."""
         return self.folder / "initramfs"
+
+    @property
+    def disk(self) -> Path:
+        """The image's disk form, where it needs one."""
+        return self.folder / "disk"
 
     def domain_log(self, driver: str, name: str) -> Path:
         """What libvirt keeps of a domain's start and end."""
@@ -137,12 +142,16 @@ def _start(site: Site) -> Daemon:
 
 
 def _image(site: Site, folder: Path) -> list[str]:
-    """Kernel and initramfs, which may be below a folder that the daemon sees another at; and the containers' root."""
-    files = (("kernel", site.image.kernel.vmlinux or site.image.kernel.vmlinuz), ("initramfs", site.image.initramfs))
+    """Kernel, initramfs and disk, which may be below a folder that the daemon sees another at; the containers' root."""
+    image = site.image
+    files = [("kernel", image.kernel.vmlinux or image.kernel.vmlinuz), ("initramfs", image.initramfs)]
+    if image.needs_disk:
+        files[1] = ("initramfs", image.disk_initramfs)
+        files.append(("disk", root_disk(image)))
     for name, _ in files:
         (folder / name).touch()
-    if not (folder / "root").is_dir():
-        shutil.copytree(site.image.root, folder / "root", symlinks=True)
+    if not (folder / "root").is_dir() and not image.needs_disk:
+        shutil.copytree(image.root, folder / "root", symlinks=True)
     return [word for name, path in files for word in (str(path), str(folder / name))]
 
 

@@ -105,7 +105,7 @@ def _refuse(sentence: str) -> NoReturn:
 class Places:
     """The guest's files there: kernel and initramfs, the socket of its agent's channel, the log of its console.
 
-    ``root``: a container's.
+    ``root``: a container's. ``disk``: what a machine has as its root, read-only, in the place of the initramfs.
     """
 
     agent: Path
@@ -113,6 +113,7 @@ class Places:
     kernel: Path
     initramfs: Path
     root: Path | None = None
+    disk: Path | None = None
 
 
 def domain(
@@ -211,21 +212,22 @@ def _machine(top: ET.Element, parameters: LibvirtParameters, places: Places) -> 
     _add(system, "type", "hvm", arch=platform.machine(), machine=machine)
     _add(system, "kernel", str(places.kernel))
     _add(system, "initrd", str(places.initramfs))
-    _add(system, "cmdline", kernel_arguments(parameters))
+    _add(system, "cmdline", kernel_arguments(parameters, on_disk=places.disk is not None))
     if platform.machine() == "x86_64":
         _add(_add(top, "features"), "acpi")
     _add(top, "cpu", mode="host-passthrough" if parameters.domain_type == "kvm" else "maximum")
 
 
-def kernel_arguments(parameters: LibvirtParameters) -> str:
+def kernel_arguments(parameters: LibvirtParameters, *, on_disk: bool = False) -> str:
     """The kernel's command line; ``crates/agent/src/init.rs`` says what its ``virtoll`` words mean."""
     console = _CONSOLES.get(platform.machine(), "ttyS0")
     channel = "virtio-serial" if parameters.channel == "virtio-serial" else f"/dev/{console[:-1]}1"
-    return " ".join([f"console={console}", *_KERNEL_WORDS, f"virtoll.channel={channel}"])
+    root = ["virtoll.modules=erofs", "virtoll.root=/dev/vda", "virtoll.disktype=erofs"] if on_disk else []
+    return " ".join([f"console={console}", *_KERNEL_WORDS, f"virtoll.channel={channel}", *root])
 
 
 def _machine_devices(devices: ET.Element, parameters: LibvirtParameters, places: Places) -> None:
-    """Nothing but NICs, console and channel: no USB, no memory balloon, no graphics."""
+    """Nothing but NICs, console, channel and, for what no memory holds, a disk: no USB, no balloon, no graphics."""
     _add(devices, "controller", type="usb", model="none")
     log = _add(devices, "serial", type="file")
     _add(log, "source", path=str(places.console))
@@ -235,6 +237,12 @@ def _machine_devices(devices: ET.Element, parameters: LibvirtParameters, places:
     _add(agent, "source", mode="bind", path=str(places.agent))
     _add(agent, "target", **({"type": "virtio", "name": "virtoll"} if virtio else {"port": "1"}))
     _add(devices, "memballoon", model="none")
+    if places.disk is not None:
+        disk = _add(devices, "disk", type="file", device="disk")
+        _add(disk, "driver", name="qemu", type="raw")
+        _add(disk, "source", file=str(places.disk))
+        _add(disk, "target", dev="vda", bus="virtio")
+        _add(disk, "readonly")
 
 
 def _interface(devices: ET.Element, link: Link, bridge: str, parameters: LibvirtParameters) -> None:

@@ -17,13 +17,22 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from virtoll.agent import AgentClient
-from virtoll.errors import GuestError, ImageError
+from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
-from virtoll.image import GuestImage, image_form
+from virtoll.image import GuestImage
 from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
-from virtoll.platforms.base import AgentGuest, Evidence, GuestRequest, GuestStartError, Probe, Site, require_site
+from virtoll.platforms.base import (
+    AgentGuest,
+    Evidence,
+    GuestRequest,
+    GuestStartError,
+    Probe,
+    Site,
+    require_site,
+    root_disk,
+)
 from virtoll.platforms.socket_api import SocketApi
 
 _MIB = 2**20
@@ -207,10 +216,7 @@ class MicroVm:
     def _disk(self, site: Site) -> Path | None:
         if self.parameters.root == "initramfs" and not site.image.needs_disk:
             return None
-        try:
-            return site.lab.put(image_form(site.image, "erofs").file)
-        except ImageError as error:
-            raise GuestError(str(error)) from error
+        return site.lab.put(root_disk(site.image))
 
 
 def kernel_arguments(console: str, disk: Path | None, *more: str) -> str:

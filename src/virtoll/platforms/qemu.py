@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.agent import AgentClient
-from virtoll.errors import GuestError, ImageError
+from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
-from virtoll.image import image_form
 from virtoll.lab.attachments import Port
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
@@ -40,6 +39,7 @@ from virtoll.platforms.base import (
     Probe,
     Site,
     require_site,
+    root_disk,
     socket_session,
 )
 from virtoll.platforms.monitor import Monitor
@@ -250,15 +250,12 @@ class Qemu:
 
         ``shared``: the form itself, which is then only read.
         """
-        try:
-            form = image_form(site.image, parameters.filesystem)
-        except ImageError as error:
-            raise GuestError(str(error)) from error
+        file = root_disk(site.image, parameters.filesystem)
         if shared:
-            return site.lab.put(form.file)
+            return site.lab.put(file)
         if not site.lab.remote:
-            return site.lab.nameless_copy(form.file)
-        site.lab.run(["cp", "--", str(site.lab.put(form.file)), str(folder / "disk")], "disk", 120.0)
+            return site.lab.nameless_copy(file)
+        site.lab.run(["cp", "--", str(site.lab.put(file)), str(folder / "disk")], "disk", 120.0)
         return folder / "disk"
 
     def _command(

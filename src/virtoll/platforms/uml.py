@@ -21,9 +21,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from virtoll.errors import GuestError, ImageError
+from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
-from virtoll.image import image_form
 from virtoll.lab.inside import wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
@@ -36,6 +35,7 @@ from virtoll.platforms.base import (
     Probe,
     Site,
     require_site,
+    root_disk,
     socket_session,
 )
 
@@ -209,11 +209,7 @@ def _disk(site: Site) -> list[str]:
     """An image that is no initramfs as the guest's root: read-only, by the one file system that this kernel has."""
     if not site.image.needs_disk:
         return []
-    try:
-        file = image_form(site.image, "ext4").file
-    except ImageError as error:
-        raise GuestError(str(error)) from error
-    return [f"ubd0r={file}", "virtoll.root=/dev/ubda", "virtoll.disktype=ext4"]
+    return [f"ubd0r={root_disk(site.image, 'ext4')}", "virtoll.root=/dev/ubda", "virtoll.disktype=ext4"]
 
 
 def _data(request: GuestRequest) -> list[str]:

@@ -18,12 +18,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from virtoll.agent import AgentClient
-from virtoll.errors import GuestError, ImageError
+from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
-from virtoll.image import image_form
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, HostNetwork, Probe, Site, require_site
+from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, HostNetwork, Probe, Site, require_site, root_disk
 from virtoll.platforms.managed import ManagedMachine
 from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link
 
@@ -174,10 +173,7 @@ class Xen:
         if self.parameters.nic != "netfront":
             raise GuestError(f"the image {site.image.name} is on a PV disk, which goes with nic: netfront alone")
         host = site.lab
-        try:
-            file = str(host.put(image_form(site.image, "erofs").file))
-        except ImageError as error:
-            raise GuestError(str(error)) from error
+        file = str(host.put(root_disk(site.image)))
         if host.run(["stat", "-L", "-c", "%F", file], "disk").strip() == "block special file":
             return file
         device = host.run(["losetup", "--find", "--show", "--read-only", file], "disk").strip()
