@@ -113,9 +113,7 @@ def control_line(analysis: Analysis) -> str:
     decided = sum(one.interval is not None for one in measured)
     if not analysis.detectable:
         return f"A/A: {control} reaches {_range(shares)} of {baseline}; with one block it is not known what is noise."
-    limits = ", ".join(
-        f"{resource} {units.percent(limit.factor - 1)}" for resource, limit in analysis.detectable.items()
-    )
+    limits = ", ".join(f"{resource} {_range(factors)}" for resource, factors in _limits(analysis).items())
     if analysis.rejected_controls:
         found = ", ".join(f"{one.task.short} ({units.percent(one.share or 0.0)})" for one in analysis.rejected_controls)
         return (
@@ -125,6 +123,14 @@ def control_line(analysis: Analysis) -> str:
         f"A/A: {control} reaches {_range(shares)} of {baseline}, no difference detectable in {decided} "
         f"comparisons. Smallest difference that this run can see: {limits}."
     )
+
+
+def _limits(analysis: Analysis) -> dict[str, list[float]]:
+    """The smallest detectable differences of each resource's metrics, as parts of 1."""
+    found: dict[str, list[float]] = {}
+    for metric, limit in analysis.detectable.items():
+        found.setdefault(metric.resource, []).append(limit.factor - 1)
+    return found
 
 
 def bound_line(analysis: Analysis) -> str:
@@ -180,7 +186,16 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
         [one for one in own if one.task.metric == metric] for metric in dict.fromkeys(one.task.metric for one in own)
     ]
     found = [_difference(group, verdict, baseline) for group in groups for verdict in DECIDED]
-    rest = [_remainder(own, verdict) for verdict in (Verdict.NONE, Verdict.UNDECIDED, Verdict.NOT_MEASURED)]
+    lost = [one for one in own if one.verdict is Verdict.UNDECIDED and one.interval is not None]
+    single = [one for one in own if one.verdict is Verdict.UNDECIDED and one.interval is None]
+    alike = [one for one in own if one.verdict is Verdict.NONE]
+    absent = [one for one in own if one.verdict is Verdict.NOT_MEASURED]
+    rest = [
+        _remainder("Not decided: by itself each interval leaves out 100 %, but not after correction", lost),
+        _remainder("No difference detectable, with what the interval allows", alike),
+        _remainder("Not decided, only one block has both values", single, most=_TOLD_SINGLY),
+        _remainder("Not measured", absent),
+    ]
     return tuple(phrase for phrase in (*found, *rest) if phrase)
 
 
@@ -211,20 +226,17 @@ def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) ->
     )
 
 
-def _remainder(own: Sequence[Comparison], verdict: Verdict) -> str:
-    """What has no verdict, in one phrase; in brackets the interval, or the bare share where there is none."""
-    alike = [one for one in own if one.verdict is verdict]
+def _remainder(lead: str, alike: Sequence[Comparison], most: int | None = None) -> str:
+    """What has no verdict, in one phrase; in brackets the interval, or the bare share where there is none.
+
+    Of more than ``most`` names only their number and range are told.
+    """
     names = []
     for metric in dict.fromkeys(one.task.metric for one in alike):
         group = [one for one in alike if one.task.metric == metric]
         told = [[one] for one in group] if len(group) <= _TOLD_SINGLY else [group]
         names += [_named(some) for some in told]
-    lead = {
-        Verdict.NONE: "No difference detectable, with what the interval allows",
-        Verdict.UNDECIDED: "Not decided, only one block has both values",
-        Verdict.NOT_MEASURED: "Not measured",
-    }[verdict]
-    if verdict is Verdict.UNDECIDED and len(names) > _TOLD_SINGLY:
+    if most is not None and len(names) > most:
         shares = _range([one.share for one in alike if one.share is not None])
         return f"{lead}: {len(alike)} comparisons ({shares}), one by one in the table of cost"
     return f"{lead}: {', '.join(names)}" if names else ""

@@ -25,7 +25,7 @@ from virtoll.report.study import study_context
 from virtoll.report.tables import csv_tables
 from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.compare import Comparison, Detectable, Verdict
 from virtoll.stats.equivalence import Equivalence
 from virtoll.stats.sweeps import Curve, CurvePoint, Spread
 from virtoll.stats.values import Task
@@ -93,7 +93,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "same_blocks": blocks.pop() if len(blocks) == 1 else None,
         "cost": [_cost_row(analysis, task, compared) for task in analysis.tasks],
         "medians": [_median_row(analysis, task) for task in analysis.tasks],
-        "detectable": [_detectable_row(analysis, resource) for resource in analysis.detectable],
+        "detectable": [_detectable_row(limit) for limit in analysis.detectable.values()],
         "figures": [_figure(analysis, name, drawings.get(name)) for name in FIGURES],
         "troubles": _troubles(analysis),
         "losses": [row for curve in analysis.curves for row in _loss_rows(analysis, curve)],
@@ -191,9 +191,9 @@ def _cost_cell(comparison: Comparison | None, generator_bound: bool) -> Shown:
 def _but(comparison: Comparison) -> str:
     """What keeps a comparison whose own interval leaves out 100 % from being a difference."""
     interval = comparison.interval
-    if comparison.verdict is not Verdict.NONE or interval is None or interval.low <= 1 <= interval.high:
+    if interval is None or interval.low <= 1 <= interval.high:
         return ""
-    return "lost in correction" if "correction" in comparison.reason else "inside the A/A limit"
+    return {Verdict.UNDECIDED: "lost in correction", Verdict.NONE: "inside the A/A limit"}.get(comparison.verdict, "")
 
 
 def _median_row(analysis: Analysis, task: Task) -> TableRow:
@@ -213,11 +213,11 @@ def _median_row(analysis: Analysis, task: Task) -> TableRow:
     return TableRow(task.label, tuple(cells))
 
 
-def _detectable_row(analysis: Analysis, resource: str) -> TableRow:
-    limit = analysis.detectable[resource]
+def _detectable_row(limit: Detectable) -> TableRow:
     return TableRow(
-        resource,
+        limit.metric.title,
         (
+            Shown(limit.metric.resource),
             Shown(units.percent(limit.factor - 1)),
             Shown(units.percent(limit.noise_factor - 1)),
             Shown(units.percent(limit.worst_factor - 1)),

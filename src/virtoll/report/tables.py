@@ -44,7 +44,7 @@ def _comparisons(analysis: Analysis) -> CsvTable:
     rows = []
     baseline = analysis.data.manifest.baseline
     for one in (*analysis.control, *analysis.comparisons):
-        task, limit = one.task, analysis.detectable.get(one.task.metric.resource)
+        task, limit = one.task, analysis.detectable.get(one.task.metric)
         base, own = analysis.cells.get((baseline or "", task)), analysis.cells.get((one.platform, task))
         interval = one.interval
         rows.append((one.platform, baseline, task.workload, task.parameters, task.metric.name, task.metric.unit,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from virtoll.guest_records import DensityRecord, FootprintRecord
 from virtoll.points import CalibrationRecord
 from virtoll.published import Study
-from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
+from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, Metric, State, TrialRecord
 from virtoll.stats.brands import brands_of, hosts_of, why_other_host
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
@@ -78,7 +78,7 @@ class Analysis:
     cells: Mapping[tuple[str, Task], CellSummary]
     comparisons: tuple[Comparison, ...]
     control: tuple[Comparison, ...]
-    detectable: Mapping[str, Detectable]
+    detectable: Mapping[Metric, Detectable]
     points: tuple[PointValue, ...]
     curves: tuple[Curve, ...]
     clocks: tuple[ClockError, ...]

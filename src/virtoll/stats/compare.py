@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from virtoll.records import Metric
 from virtoll.stats.intervals import CONFIDENCE, EXACT_TEST_FROM, Interval, holm, log_ratio_estimate
 from virtoll.stats.moderation import Prior, estimate_prior, moderated_p
 from virtoll.stats.summaries import CellSummary, block_values
@@ -51,9 +52,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Detectable:
-    """The smallest difference that the campaign can see on a resource, as a factor >= 1, and where it comes from."""
+    """The smallest difference that the campaign can see in a metric, as a factor >= 1, and where it comes from."""
 
-    resource: str
+    metric: Metric
     factor: float
     noise_factor: float
     worst_factor: float
@@ -131,11 +132,12 @@ def _logs(comparison: Comparison) -> list[float]:
 
 def smallest_detectable(
     control: Sequence[Comparison], comparisons: Sequence[Comparison], prior: Prior
-) -> dict[str, Detectable]:
-    """The smallest visible difference by resource, from the A/A shares (baseline against itself) of all its tasks.
+) -> dict[Metric, Detectable]:
+    """The smallest visible difference by metric, from the A/A shares (baseline against itself) of all its tasks.
 
-    With d the N paired log shares of all A/A tasks of the resource, n the median number of pairs of the comparisons on
-    the resource, and m the number of all comparisons: `max(q * sqrt(sum(d^2) / N) / sqrt(n), max |A/A estimate|)`, as a
+    Not by resource: a database's tail latency says nothing of how well a compiler's duration is seen. With d the N
+    paired log shares of all A/A tasks of the metric, n the median number of pairs of the comparisons by it, and m the
+    number of all comparisons: `max(q * sqrt(sum(d^2) / N) / sqrt(n), max |A/A estimate|)`, as a
     factor by exp(). q is the largest of t(0.975, n - 1), which a comparison's own interval needs to leave out "no
     difference"; t(1 - 0.05 / 2m) with the moderated degrees of freedom, which the hardest step of the correction needs;
     and t(0.975, N), for what the A/A itself does not know. The true difference of an A/A is zero, so d^2 is taken about
@@ -144,21 +146,21 @@ def smallest_detectable(
     A true difference of just this size is seen in about half of all campaigns.
     Only tasks with two pairs or more count: with one there is no verdict to set a limit to.
     """
-    resources: dict[str, list[Comparison]] = {}
+    metrics: dict[Metric, list[Comparison]] = {}
     for comparison in control:
         if len(comparison.pairs) > 1 and comparison.brand is None:
-            resources.setdefault(comparison.task.metric.resource, []).append(comparison)
+            metrics.setdefault(comparison.task.metric, []).append(comparison)
     family = sum(one.p_value is not None for one in comparisons)
     result = {}
-    for resource, own in resources.items():
+    for metric, own in metrics.items():
         plain = [one for one in comparisons if one.brand is None and len(one.pairs) > 1]
-        others = [one for one in plain if one.task.metric.resource == resource]
+        others = [one for one in plain if one.task.metric == metric]
         pairs = sorted(len(one.pairs) for one in others or own)
-        result[resource] = _detectable(resource, own, pairs[len(pairs) // 2], prior, family)
+        result[metric] = _detectable(metric, own, pairs[len(pairs) // 2], prior, family)
     return result
 
 
-def _detectable(resource: str, own: Sequence[Comparison], blocks: int, prior: Prior, family: int) -> Detectable:
+def _detectable(metric: Metric, own: Sequence[Comparison], blocks: int, prior: Prior, family: int) -> Detectable:
     from scipy.special import stdtrit
 
     logs = [value for comparison in own for value in _logs(comparison)]
@@ -169,7 +171,7 @@ def _detectable(resource: str, own: Sequence[Comparison], blocks: int, prior: Pr
     noise = max(by_interval, by_correction, by_control) * deviation / math.sqrt(blocks)
     worst = max(abs(math.log(comparison.share)) for comparison in own if comparison.share is not None)
     factor, noise_factor = math.exp(min(max(noise, worst), 700.0)), math.exp(min(noise, 700.0))
-    return Detectable(resource, factor, noise_factor, math.exp(worst), len(own), len(logs))
+    return Detectable(metric, factor, noise_factor, math.exp(worst), len(own), len(logs))
 
 
 def correct(family: Sequence[Comparison]) -> list[Comparison]:
@@ -182,20 +184,23 @@ def correct(family: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def judge(comparison: Comparison, detectable: Mapping[str, Detectable] | None, family: int) -> Comparison:
+def judge(comparison: Comparison, detectable: Mapping[Metric, Detectable] | None, family: int) -> Comparison:
     """The verdict of a corrected comparison; `family` is the number of comparisons it was corrected for.
 
-    `detectable` is None for the A/A control itself, which is judged by its own interval only.
+    Whose own interval leaves out 100 % and does not survive correction is not decided: it would be wrong to say that no
+    difference was detected, and too much to say that there is one. `detectable` is None for the A/A control itself,
+    whose two entries are the same.
     """
     share, interval, p_adjusted = comparison.share, comparison.interval, comparison.p_adjusted
     if share is None or interval is None or p_adjusted is None:
         return comparison
-    limit = (detectable or {}).get(comparison.task.metric.resource)
+    limit = (detectable or {}).get(comparison.task.metric)
     if interval.low <= 1 <= interval.high:
         return replace(comparison, verdict=Verdict.NONE, reason="the interval holds 100 %")
     if p_adjusted >= LEVEL:
         reason = f"its own interval leaves out 100 %, but it does not survive correction for {family} comparisons"
-        return replace(comparison, verdict=Verdict.NONE, reason=reason)
+        lost = Verdict.NONE if detectable is None else Verdict.UNDECIDED
+        return replace(comparison, verdict=lost, reason=reason)
     if limit is not None and abs(math.log(share)) <= math.log(limit.factor):
         reason = "smaller than the smallest difference that the A/A control lets the campaign see"
         return replace(comparison, verdict=Verdict.NONE, reason=reason)

@@ -74,7 +74,7 @@ def _limits(analysis: Analysis, shown: list[Comparison]) -> tuple[float, float]:
 
 def _bands(panel: "Axes", analysis: Analysis, tasks: list[Task]) -> None:
     for row, task in enumerate(tasks):
-        band = analysis.detectable.get(task.metric.resource)
+        band = analysis.detectable.get(task.metric)
         if band is not None:
             panel.fill_betweenx(
                 [row - 0.5, row + 0.5], 100 / band.factor, 100 * band.factor, color=BAND, linewidth=0, zorder=0.5
