@@ -286,6 +286,25 @@ def test_many_workloads_stay_readable() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_what_correction_or_noise_took_is_told_apart_from_what_is_alike() -> None:
+    analysis = analyse(run_data(RUNS["whole"]))
+    some = next(one for one in analysis.comparisons if one.verdict is Verdict.NONE and one.interval is not None)
+    assert some.interval is not None
+    taken = replace(some, share=0.2, interval=replace(some.interval, low=0.15, high=0.25))
+    assert (some.is_open, taken.is_open) == (False, True)
+    assert not replace(taken, verdict=Verdict.SLOWER).is_open
+    found = replace(analysis, comparisons=(taken,))
+    (phrase,) = next(one for one in platform_words(found) if one.platform == some.platform).phrases
+    name = f"{some.task.metric.title} {some.task.size}".strip()
+    assert phrase.startswith("Not shown by this run, for correction or A/A noise, though ")
+    assert phrase.endswith(f": {name} (15.0 % to 25.0 %)")
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(headline_table(found))
+    text = console.export_text()
+    assert "20.0 % ~" in text
+    assert "~ not shown, for correction or A/A noise" in text
+
+
 def test_a_report_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", RUNS["one platform"])
     (tmp_path / "file").write_text("")

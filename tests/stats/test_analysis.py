@@ -10,7 +10,7 @@ from virtoll.records import TrialRecord
 from virtoll.report.headline import headline_tasks, platform_words
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.comparability import Identity, require_comparable
-from virtoll.stats.compare import Verdict
+from virtoll.stats.compare import Verdict, judge
 from virtoll.stats.fitness import Brand
 from virtoll.stats.summaries import outliers
 
@@ -67,6 +67,19 @@ def test_the_smallest_detectable_difference_grows_with_noise_and_hides_smaller_c
     assert found is not None
     assert hidden is not None
     assert (found.verdict, hidden.verdict) == (Verdict.SLOWER, Verdict.NONE)
+
+
+def test_what_is_noisy_hides_nothing_of_what_is_not() -> None:
+    """Two metrics of one resource, by another workload each: the limit is each one's own."""
+    analysis = run(Truth(FLAT | {"a": {"cpu": 1.3}}, noise=0.002))
+    task = next(task for task in analysis.tasks if task.workload == "superpi")
+    other = replace(task.metric, workload="noisy", title="a noisy one")
+    limits = {**analysis.detectable, other: replace(analysis.detectable[task.metric], metric=other, factor=30.0)}
+    found = analysis.comparison("a", task)
+    assert found is not None
+    assert judge(found, limits, analysis.family).verdict is Verdict.SLOWER
+    hidden = replace(found, task=replace(task, metric=other))
+    assert judge(hidden, limits, analysis.family).reason.startswith("smaller than the smallest difference")
 
 
 def test_an_a_a_difference_is_raised_loudly() -> None:

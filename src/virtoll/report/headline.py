@@ -19,6 +19,7 @@ DECIDED = (Verdict.SLOWER, Verdict.FASTER)
 BRAND_SIGN = "†"
 # Of one metric so many sizes are told one by one, and more as a range: the table has each.
 _TOLD_SINGLY = 3
+OPEN = "Not shown by this run, for correction or A/A noise, though each interval by itself leaves out 100 %"
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class HeadlineCell:
     """One task of one platform: the share of the baseline's performance (None: not known) and the verdict's words.
 
     `generator_bound`: it, or the baseline, came within 10 % of the instrument's own ceiling. `brand`: the number is no
-    result, for this reason.
+    result, for this reason. `is_open`: no difference is said to be there, though the interval by itself has one.
     """
 
     task: str
@@ -34,6 +35,7 @@ class HeadlineCell:
     words: str
     generator_bound: bool = False
     brand: str | None = None
+    is_open: bool = False
 
     @property
     def share_text(self) -> str:
@@ -86,7 +88,8 @@ def _cell(analysis: Analysis, platform: str, task: Task) -> HeadlineCell:
     comparison = analysis.comparison(platform, task)
     bound = any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or platform))
     if comparison is not None and (comparison.share is not None or analysis.baseline is not None):
-        return HeadlineCell(task.short, comparison.share, str(comparison.verdict), bound, comparison.brand)
+        words, is_open = str(comparison.verdict), comparison.is_open
+        return HeadlineCell(task.short, comparison.share, words, bound, comparison.brand, is_open)
     cell = analysis.cells.get((platform, task))
     words = str(Verdict.NOT_MEASURED) if cell is None else units.value(cell.median, task.metric.unit)
     return HeadlineCell(task.short, None, words, bound, analysis.brands.get(platform))
@@ -186,15 +189,18 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
         [one for one in own if one.task.metric == metric] for metric in dict.fromkeys(one.task.metric for one in own)
     ]
     found = [_difference(group, verdict, baseline) for group in groups for verdict in DECIDED]
-    lost = [one for one in own if one.verdict is Verdict.UNDECIDED and one.interval is not None]
-    single = [one for one in own if one.verdict is Verdict.UNDECIDED and one.interval is None]
     alike = [one for one in own if one.verdict is Verdict.NONE]
-    absent = [one for one in own if one.verdict is Verdict.NOT_MEASURED]
     rest = [
-        _remainder("Not decided: by itself each interval leaves out 100 %, but not after correction", lost),
-        _remainder("No difference detectable, with what the interval allows", alike),
-        _remainder("Not decided, only one block has both values", single, most=_TOLD_SINGLY),
-        _remainder("Not measured", absent),
+        _remainder(OPEN, [one for one in alike if one.is_open]),
+        _remainder(
+            "No difference detectable, with what the interval allows", [one for one in alike if not one.is_open]
+        ),
+        _remainder(
+            "Not decided, only one block has both values",
+            [one for one in own if one.verdict is Verdict.UNDECIDED],
+            most=_TOLD_SINGLY,
+        ),
+        _remainder("Not measured", [one for one in own if one.verdict is Verdict.NOT_MEASURED]),
     ]
     return tuple(phrase for phrase in (*found, *rest) if phrase)
 

@@ -190,10 +190,9 @@ def _cost_cell(comparison: Comparison | None, generator_bound: bool) -> Shown:
 
 def _but(comparison: Comparison) -> str:
     """What keeps a comparison whose own interval leaves out 100 % from being a difference."""
-    interval = comparison.interval
-    if interval is None or interval.low <= 1 <= interval.high:
+    if not comparison.is_open:
         return ""
-    return {Verdict.UNDECIDED: "lost in correction", Verdict.NONE: "inside the A/A limit"}.get(comparison.verdict, "")
+    return "lost in correction" if "correction" in comparison.reason else "inside the A/A limit"
 
 
 def _median_row(analysis: Analysis, task: Task) -> TableRow:

@@ -28,7 +28,7 @@ SIGNS: Mapping[str, str] = {
     Verdict.FUNCTIONAL: "†",
 }
 LEGEND = "= no difference detectable   ? not decided   – not measured"
-BOUND_SIGN = "g"
+BOUND_SIGN, OPEN_SIGN = "g", "~"
 MOST_COLUMNS = 6
 
 
@@ -43,8 +43,12 @@ def headline_table(analysis: Analysis) -> "Table":
         f"Performance as a share of {baseline} (100 % = as fast)" if baseline else "Medians (no baseline: no shares)"
     )
     rows = headline_rows(analysis)
-    marked = any(cell.generator_bound for row in rows for cell in row.cells)
-    legend = f"{LEGEND}   {BOUND_SIGN} generator-bound" if marked else LEGEND
+    cells_shown = [cell for row in rows for cell in row.cells]
+    legend = LEGEND
+    if any(cell.generator_bound for cell in cells_shown):
+        legend += f"   {BOUND_SIGN} generator-bound"
+    if any(cell.is_open for cell in cells_shown):
+        legend += f"   {OPEN_SIGN} not shown, for correction or A/A noise, though its interval leaves out 100 %"
     lines = (
         legend,
         order_line(analysis),
@@ -75,7 +79,7 @@ def headline_table(analysis: Analysis) -> "Table":
 
 def _cell_text(cell: HeadlineCell, compared: bool) -> tuple[str, str]:
     """What stands in a cell of the terminal's table, and its style."""
-    sign = SIGNS.get(cell.words, cell.words)
+    sign = OPEN_SIGN if cell.is_open else SIGNS.get(cell.words, cell.words)
     text = sign if cell.share is None else f"{cell.share_text} {sign}"
     text += f" {BOUND_SIGN}" if cell.generator_bound else ""
     text += f" {BRAND_SIGN}" if cell.brand and BRAND_SIGN not in text else ""

@@ -49,6 +49,12 @@ class Comparison:
     reason: str
     brand: str | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """No difference may be said to be there, and yet the interval by itself leaves out that there is none."""
+        interval = self.interval
+        return self.verdict is Verdict.NONE and interval is not None and not interval.low <= 1 <= interval.high
+
 
 @dataclass(frozen=True)
 class Detectable:
@@ -187,9 +193,7 @@ def correct(family: Sequence[Comparison]) -> list[Comparison]:
 def judge(comparison: Comparison, detectable: Mapping[Metric, Detectable] | None, family: int) -> Comparison:
     """The verdict of a corrected comparison; `family` is the number of comparisons it was corrected for.
 
-    Whose own interval leaves out 100 % and does not survive correction is not decided: it would be wrong to say that no
-    difference was detected, and too much to say that there is one. `detectable` is None for the A/A control itself,
-    whose two entries are the same.
+    `detectable` is None for the A/A control itself, which is judged by its own interval only.
     """
     share, interval, p_adjusted = comparison.share, comparison.interval, comparison.p_adjusted
     if share is None or interval is None or p_adjusted is None:
@@ -199,8 +203,7 @@ def judge(comparison: Comparison, detectable: Mapping[Metric, Detectable] | None
         return replace(comparison, verdict=Verdict.NONE, reason="the interval holds 100 %")
     if p_adjusted >= LEVEL:
         reason = f"its own interval leaves out 100 %, but it does not survive correction for {family} comparisons"
-        lost = Verdict.NONE if detectable is None else Verdict.UNDECIDED
-        return replace(comparison, verdict=lost, reason=reason)
+        return replace(comparison, verdict=Verdict.NONE, reason=reason)
     if limit is not None and abs(math.log(share)) <= math.log(limit.factor):
         reason = "smaller than the smallest difference that the A/A control lets the campaign see"
         return replace(comparison, verdict=Verdict.NONE, reason=reason)
