@@ -10,7 +10,7 @@ import pty
 import signal
 import socket
 import subprocess
-import time
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,7 +113,8 @@ def test_a_terminal_there_is_a_clean_byte_stream(host: RemoteHost) -> None:
     connection = host.connect(Path(os.ttyname(slave)), "a guest")
     every = bytes(range(256))
     connection.settimeout(10)
-    time.sleep(0.2)  # until it is raw, as a guest's own end would wait for an answer
+    # A guest's own end would wait for an answer; before, the terminal would still change what passes.
+    wait_until(lambda: not termios.tcgetattr(slave)[3] & termios.ICANON, 30, "a terminal that is raw")
     os.write(master, every)
     got = b""
     while len(got) < len(every):
