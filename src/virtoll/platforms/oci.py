@@ -90,7 +90,8 @@ class OciPlatform:
             lambda: lab.run([*runtime, "delete", "--force", container], f"guest {request.name}"),
         ]
         guest = start_namespaced(request, place, command, request.network.attachment, undo)
-        wait_until(pid_file.exists, 5.0, f"{self.runtime}'s pid file of {request.name}")
+        # Some runtimes make the file first and write to it then.
+        wait_until(lambda: pid_file.exists() and bool(pid_file.read_text()), 5.0, f"{self.runtime}'s pid file")
         first = int(pid_file.read_text())
         guest.inner_group = first  # a runtime gives its container a session of its own
         return guest, first
