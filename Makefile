@@ -70,7 +70,8 @@ test-extended: setup-dev ## the long form of the suites that have one, of which 
 	$(BIN)/pytest -m "extended and not nested"
 
 test-nested: setup-dev ## contract tests of every platform in the nested testbeds (slow; CI runs Xen PV and KVM of them)
-	$(BIN)/pytest -m "lab" tests/platforms/test_nested_guests.py tests/platforms/test_esxi.py::test_a_machine_with_e1000_forwards
+	$(BIN)/pytest -m "lab" tests/platforms/test_nested_guests.py tests/platforms/test_images_on_disks.py \
+		tests/platforms/test_esxi.py::test_a_machine_with_e1000_forwards
 
 agent: ## builds the agent alone
 	@$(PYTHON) tools/setup.py --only agent

@@ -48,7 +48,9 @@ def ground() -> Iterator[Ground]:
         yield made
 
 
-@pytest.mark.parametrize("kind", ["libvirt", "libvirt-system", "nested-kvm", "nested-xen-pv"])
+@pytest.mark.parametrize(
+    "kind", ["libvirt", "libvirt-system", "nested-kvm", pytest.param("nested-xen-pv", marks=pytest.mark.nested)]
+)
 def test_programs_of_the_image_run_there(ground: Ground, kind: str) -> None:
     with awake(ground.site_of(guests.choice(kind))):
         live = guests.start(kind, ground)

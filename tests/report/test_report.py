@@ -19,7 +19,7 @@ from virtoll.report import ReportResult, build_report, headline_table
 from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.style import KNOWN, SETTINGS, platform_styles
-from virtoll.report.headline import platform_words
+from virtoll.report.headline import limit_words, platform_words
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Verdict
 from virtoll.testbed import FUNCTIONAL_ONLY
@@ -152,7 +152,7 @@ def test_the_pages_numbers_are_the_analysiss(reports: Callable[[str], ReportResu
         assert one.share is not None
         assert f"<b>{units.percent(one.share)}</b>" in text
     for limit in built.analysis.detectable.values():
-        assert units.percent(limit.factor - 1) in text
+        assert limit_words(limit.factor) in text
     assert "relative numbers only" in text
     assert all(word in text for word in ("image tools package fio", "3.33-3", "image tools packages"))
     assert "zlib1g" not in text
@@ -284,6 +284,12 @@ def test_many_workloads_stay_readable() -> None:
     lines = console.export_text().splitlines()
     assert [line for line in lines if "another-8" in line]
     assert max(map(len, lines)) <= 80
+
+
+def test_a_limit_is_a_percentage_or_a_factor_or_beyond_words() -> None:
+    assert [limit_words(one) for one in (1.0, 1.274, 2.5, 3.5, 48.0, 16_200.0)] == [
+        "0 %", "27.4 %", "150 %", "3.50 ×", "48.0 ×", "more than 100 ×",
+    ]  # fmt: skip
 
 
 def test_what_correction_or_noise_took_is_told_apart_from_what_is_alike() -> None:

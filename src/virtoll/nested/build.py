@@ -212,6 +212,8 @@ def _init(kind: TestbedKind) -> str:
             "/bin/busybox --install -s /usr/bin 2>/dev/null",
             "export PATH=/usr/sbin:/usr/bin:/usr/lib/xen-4.17/bin HOME=/root",
             "mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev",
+            # Xen's locks compare /dev/stdin with a file, and try for ever where there is none.
+            "ln -s /proc/self/fd /dev/fd; for n in 0:stdin 1:stdout 2:stderr; do ln -s fd/${n%:*} /dev/${n#*:}; done",
             "mkdir -p /dev/pts /dev/shm /dev/net; mount -t devpts devpts /dev/pts; mount -t tmpfs run /run",
             "mkdir -p /run/lock; [ -e /var/run ] || ln -s /run /var/run; [ -e /var/lock ] || ln -s /run/lock /var/lock",
             f"exec </dev/{kind.console} >/dev/{kind.console} 2>&1",

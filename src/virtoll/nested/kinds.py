@@ -63,7 +63,7 @@ XEN = TestbedKind(
     # Without smap: iretq of a PV kernel faults; without rdtscp: PVH and HVM guests die of "Insn mismatch".
     cpu="max,+svm,-smap,-rdtscp",
     memory_mib=2048,
-    packages=(*_COMMON_PACKAGES, "xen-utils-4.17", "xen-hypervisor-4.17-amd64", "bridge-utils"),
+    packages=(*_COMMON_PACKAGES, "mount", "xen-utils-4.17", "xen-hypervisor-4.17-amd64", "bridge-utils"),
     programs=(
         *_COMMON_PROGRAMS,
         *(

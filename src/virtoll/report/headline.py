@@ -19,6 +19,7 @@ DECIDED = (Verdict.SLOWER, Verdict.FASTER)
 BRAND_SIGN = "†"
 # Of one metric so many sizes are told one by one, and more as a range: the table has each.
 _TOLD_SINGLY = 3
+_MOST_PERCENT, _MOST_TIMES = 300, 100
 OPEN = "Not shown by this run, for correction or A/A noise, though each interval by itself leaves out 100 %"
 
 
@@ -116,7 +117,7 @@ def control_line(analysis: Analysis) -> str:
     decided = sum(one.interval is not None for one in measured)
     if not analysis.detectable:
         return f"A/A: {control} reaches {_range(shares)} of {baseline}; with one block it is not known what is noise."
-    limits = ", ".join(f"{resource} {_range(factors)}" for resource, factors in _limits(analysis).items())
+    limits = ", ".join(f"{resource} {_limit_range(factors)}" for resource, factors in _limits(analysis).items())
     if analysis.rejected_controls:
         found = ", ".join(f"{one.task.short} ({units.percent(one.share or 0.0)})" for one in analysis.rejected_controls)
         return (
@@ -129,11 +130,23 @@ def control_line(analysis: Analysis) -> str:
 
 
 def _limits(analysis: Analysis) -> dict[str, list[float]]:
-    """The smallest detectable differences of each resource's metrics, as parts of 1."""
+    """The smallest detectable differences of each resource's metrics, as factors."""
     found: dict[str, list[float]] = {}
     for metric, limit in analysis.detectable.items():
-        found.setdefault(metric.resource, []).append(limit.factor - 1)
+        found.setdefault(metric.resource, []).append(limit.factor)
     return found
+
+
+def _limit_range(factors: Sequence[float]) -> str:
+    low, high = limit_words(min(factors)), limit_words(max(factors))
+    return low if low == high else f"{low} to {high}"
+
+
+def limit_words(factor: float) -> str:
+    """A smallest detectable difference; where it is many times, as a factor, and where it is absurd, only that."""
+    if factor > _MOST_TIMES:
+        return f"more than {_MOST_TIMES} ×"
+    return units.times(factor) if factor > _MOST_PERCENT / 100 else units.percent(factor - 1)
 
 
 def bound_line(analysis: Analysis) -> str:

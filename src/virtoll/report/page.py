@@ -217,9 +217,9 @@ def _detectable_row(limit: Detectable) -> TableRow:
         limit.metric.title,
         (
             Shown(limit.metric.resource),
-            Shown(units.percent(limit.factor - 1)),
-            Shown(units.percent(limit.noise_factor - 1)),
-            Shown(units.percent(limit.worst_factor - 1)),
+            Shown(headline.limit_words(limit.factor)),
+            Shown(headline.limit_words(limit.noise_factor)),
+            Shown(headline.limit_words(limit.worst_factor)),
             Shown(str(limit.tasks)),
             Shown(str(limit.pairs)),
         ),
