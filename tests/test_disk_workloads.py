@@ -61,7 +61,7 @@ DD_SMALL = "1+0 records in\n1+0 records out\n512 bytes copied, 3.6994e-05 s, 13.
 
 def test_bonnies_line_of_a_run_that_was_over_too_soon_has_no_rates() -> None:
     found = bonnie.parse("what it says before\n" + BONNIE_QUICK)
-    assert (found["file_bytes"], found["chunk_bytes"], found["small_files"]) == (64 * MIB, 8192, 1024)
+    assert (found["file_bytes"], found["chunk_bytes"], found["small_files"]) == (64 * MIB, None, 1024)
     assert {value for name, value in found.items() if name.endswith("per_second")} == {None}
     assert found["write_latency_ns"] == 147_000
     assert found["read_latency_ns"] == 2_597_000
@@ -171,7 +171,7 @@ def test_bonnie_must_have_removed_its_files(left: int, right: bool) -> None:
     measured = measure(Guest({"stdout": BONNIE_QUICK}, {}), "bonnie", state)
     assert (measured.problem is None) == right
     assert measured.check is not None
-    assert measured.check["value"] == f"67108864 bytes by 8192, 1024 files, {left} left"
+    assert measured.check["value"] == f"67108864 bytes, 1024 files, {left} left"
     assert measured.result is not None
     assert measured.result["state"] == state.told
     assert state.asked == [True, False], "cold before, and looked at afterwards"
@@ -181,6 +181,18 @@ def test_bonnie_must_have_done_what_was_asked_for() -> None:
     measured = measure(Guest({"stdout": BONNIE_QUICK}, {}), "bonnie", State(), file_bytes="128MiB")
     assert measured.problem is not None
     assert "check value is wrong" in measured.problem
+
+
+@pytest.mark.parametrize(("told", "right"), [("", True), ("32K", True), ("8192", False)])
+def test_bonnies_chunk_is_held_against_what_it_tells(told: str, right: bool) -> None:
+    """2.00a tells none, whatever it was asked for, and obeys."""
+    fields = BONNIE_QUICK.split(",")
+    assert fields[6] == ""
+    fields[6] = told
+    measured = measure(Guest({"stdout": ",".join(fields)}, {}), "bonnie", State(), chunk_bytes="32KiB")
+    assert measured.result is not None
+    assert "64:32768" in measured.result["argv"]
+    assert (measured.problem is None) == right
 
 
 def test_dbench_must_have_run_all_clients_at_work() -> None:
