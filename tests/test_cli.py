@@ -115,7 +115,7 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     assert lines[-3].startswith(f"{len(document['trials'])} trials in 3 randomised blocks, seed 20080407, about ")
     assert lines[-2].startswith("disk: image tiny in the cache ")
     platforms = len({trial["platform"] for trial in document["trials"]})
-    assert lines[-1].startswith(f"memory: {platforms} guests of 256 MiB are up at one time, ")
+    assert lines[-1].startswith(f"memory: {platforms} guests of 256 MiB at one time, ")
     assert document["memory"] == {"guests": platforms, "guests_bytes": platforms * 256 * 2**20}
     assert not (tmp_path / "runs").exists()
     told = [line.split(maxsplit=1)[1] for line in lines[:-3]]

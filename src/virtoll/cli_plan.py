@@ -97,7 +97,8 @@ def plan(
     _say(_disk_line(checked.image, image, data))
     if checked.scenario != "density":  # which starts guests until a budget of memory is gone
         each, all_ = units.size(checked.memory_bytes), units.size(guests * checked.memory_bytes)
-        _say(f"memory: {guests} guests of {each} are up at one time, {all_} if each fills what it is given")
+        number = "1 guest" if guests == 1 else f"{guests} guests"
+        _say(f"memory: {number} of {each} at one time, {all_} if each fills what it is given")
 
 
 def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> list[str]:
