@@ -161,8 +161,8 @@ class KernelCompile(ProgramWorkload):
         )
 
     def figures(self, said: Said) -> dict[str, Any]:
-        """The objects that it compiled, by its own words."""
-        objects = sorted(set(_COMPILED.findall(said.output)))
+        """The objects that it compiled, by its own words: of the tree's own tools it says the whole path."""
+        objects = sorted({name.rpartition(f"/{_VERSION}/")[2] for name in _COMPILED.findall(said.output)})
         if not objects:
             raise ValueError("no object was compiled")
         return {"objects": objects}
