@@ -64,6 +64,11 @@ class GuestImage:
         """The initramfs of a machine with a disk: with the modules for disks, which the others do not carry."""
         return self.initramfs.with_name("initramfs-disk.cpio")
 
+    @property
+    def machine_initramfs(self) -> Path:
+        """What a machine is started with: its root itself, or what finds its root on the disk."""
+        return self.disk_initramfs if self.needs_disk else self.initramfs
+
 
 def built_agent() -> Path:
     """Where `make agent` puts the agent of this clone."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from virtoll.errors import GuestError, LabError
+from virtoll.errors import GuestDied, GuestError, LabError
 from virtoll.lab import cgroups, disks, residue
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.launch import inside_lab
@@ -136,14 +136,7 @@ class Lab:
         wait_until(path.exists, deadline_seconds, f"{who}: {path}")
         if not path.is_socket():
             return self._relay(path, who)
-        found: list[socket.socket] = []
-
-        def connected() -> bool:
-            found.extend(filter(None, [connect_unix(path)]))
-            return bool(found)
-
-        wait_until(connected, deadline_seconds, f"{who}: a listener at {path}")
-        return found[0]
+        return await_listener(path, deadline_seconds, f"{who}: a listener at {path}")
 
     def _relay(self, path: Path, who: str) -> socket.socket:
         if self.agent is None:
@@ -261,6 +254,23 @@ def is_listened(path: Path) -> bool:
     if connection is not None:
         connection.close()
     return connection is not None
+
+
+def await_listener(
+    path: Path, deadline_seconds: float, awaited: str, ended: Callable[[], bool] = lambda: False
+) -> socket.socket:
+    """A stream to who listens there, as soon as somebody does; ``GuestDied`` where ``ended`` holds before."""
+    found: socket.socket | None = None
+
+    def decided() -> bool:
+        nonlocal found
+        found = connect_unix(path)
+        return found is not None or ended()
+
+    wait_until(decided, deadline_seconds, awaited)
+    if found is None:
+        raise GuestDied(f"{awaited} did not happen: what should listen there has ended")
+    return found
 
 
 def wait_until(condition: Callable[[], bool], deadline_seconds: float, awaited: str) -> None:

@@ -69,13 +69,14 @@ def nested_machine(
     folder = lab.guest_folder(f"testbed-{image.kind.name}")
     links = plan_links(FIRST_OWNER + number, SOURCES, _MTU_BYTES)
     tap = f"m{number}"
-    baked = {file_digest(path): Path("/virtoll/files") / file_digest(path) for path in files}
+    by_digest = {file_digest(path): path for path in files}
+    baked = {digest: Path("/virtoll/files") / digest for digest in by_digest}
     if disk is not None and DISK_DRIVER in image.kind.modules:
         baked[file_digest(disk)] = _DISK_DEVICE
     else:
         disk = None
     key = _key(lab, folder)
-    _write_root(folder / "initrd", image.root, _boot_archive(number, key, files))
+    _write_root(folder / "initrd", image.root, _boot_archive(number, key, by_digest))
     with contextlib.ExitStack() as stack:
         lab.run(["ip", "tuntap", "add", "dev", tap, "mode", "tap"], "management NIC")
         stack.callback(_quietly, lambda: lab.run(["ip", "link", "del", tap], "management NIC"))
@@ -136,19 +137,15 @@ def _key(lab: Lab, folder: Path) -> str:
     return (folder / "key.pub").read_text(encoding="utf-8")
 
 
-def _boot_archive(number: int, key: str, files: Sequence[Path]) -> bytes:
+def _boot_archive(number: int, key: str, files: Mapping[str, Path]) -> bytes:
     """What is unpacked over the testbed's root: address, key, and files by their SHA-256."""
     settings = f"MANAGEMENT_MAC={_management_mac(number)}\nMANAGEMENT_ADDRESS=10.63.{number}.2/24\n"
-    digests = [file_digest(path) for path in files]
-    content = {
-        digest: initramfs.program(f"virtoll/files/{digest}", path.read_bytes())
-        for digest, path in zip(digests, files, strict=True)
-    }
+    programs = [initramfs.program(f"virtoll/files/{digest}", path.read_bytes()) for digest, path in files.items()]
     return initramfs.write_archive([
         initramfs.folder("root"), initramfs.folder("root/.ssh"),
         initramfs.plain_file("root/.ssh/authorized_keys", key.encode()),
         initramfs.folder("virtoll"), initramfs.plain_file("virtoll/boot.sh", settings.encode()),
-        initramfs.folder("virtoll/files"), *content.values(),
+        initramfs.folder("virtoll/files"), *programs,
     ])  # fmt: skip
 
 

@@ -7,16 +7,14 @@ stand-in that speaks it; never run on the product itself.
 from __future__ import annotations
 
 import platform
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
 
 from virtoll.agent import AgentClient
-from virtoll.errors import GuestDied
 from virtoll.experiment import Parameters
 from virtoll.image import GuestImage
-from virtoll.lab.inside import connect_unix, wait_until
+from virtoll.lab.inside import await_listener
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.microvm import MicroVm, MicroVmParameters, kernel_arguments
 from virtoll.platforms.socket_api import SocketApi
@@ -70,16 +68,13 @@ class CloudHypervisor(MicroVm):
 
     def connect(self, process: subprocess.Popen[bytes], folder: Path, who: str) -> AgentClient:
         """It listens for the serial port once the machine is created or, in older versions, booted."""
-        found: list[socket.socket] = []
-
-        def decided() -> bool:
-            found.extend(filter(None, [connect_unix(folder / _SERIAL)]))
-            return bool(found) or process.poll() is not None
-
-        wait_until(decided, _SERIAL_SECONDS, f"the serial socket of {who}")
-        if not found:
-            raise GuestDied(f"{who}: its monitor ended before its serial port was there")
-        descriptor = found[0].detach()
+        connection = await_listener(
+            folder / _SERIAL,
+            _SERIAL_SECONDS,
+            f"{who}: a listener at its serial port",
+            lambda: process.poll() is not None,
+        )
+        descriptor = connection.detach()
         return AgentClient(descriptor, descriptor, who)
 
     def boot(self, api: SocketApi) -> None:

@@ -229,10 +229,8 @@ class Libvirt:
         if self.parameters.uri == XEN:  # its initramfs has modules, of which the guest loads one
             return Places(agent, console, host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs))
         kernel = host.put(image.kernel.vmlinux or image.kernel.vmlinuz)
-        if image.needs_disk:
-            disk = host.put(root_disk(image))
-            return Places(agent, console, kernel, host.put(image.disk_initramfs), disk=disk)
-        return Places(agent, console, kernel, host.put(image.initramfs))
+        disk = host.put(root_disk(image)) if image.needs_disk else None
+        return Places(agent, console, kernel, host.put(image.machine_initramfs), disk=disk)
 
     def _processes(
         self, virsh: Virsh, daemon: Daemon | None, name: str, folder: Path, undo: contextlib.ExitStack

@@ -144,9 +144,8 @@ def _start(site: Site) -> Daemon:
 def _image(site: Site, folder: Path) -> list[str]:
     """Kernel, initramfs and disk, which may be below a folder that the daemon sees another at; the containers' root."""
     image = site.image
-    files = [("kernel", image.kernel.vmlinux or image.kernel.vmlinuz), ("initramfs", image.initramfs)]
+    files = [("kernel", image.kernel.vmlinux or image.kernel.vmlinuz), ("initramfs", image.machine_initramfs)]
     if image.needs_disk:
-        files[1] = ("initramfs", image.disk_initramfs)
         files.append(("disk", root_disk(image)))
     for name, _ in files:
         (folder / name).touch()

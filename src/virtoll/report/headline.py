@@ -4,7 +4,7 @@ Only verdicts that survived correction are stated as differences; "no difference
 interval still allows, because it is not the same as "no cost".
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from virtoll import units
@@ -117,7 +117,7 @@ def control_line(analysis: Analysis) -> str:
     decided = sum(one.interval is not None for one in measured)
     if not analysis.detectable:
         return f"A/A: {control} reaches {_range(shares)} of {baseline}; with one block it is not known what is noise."
-    limits = ", ".join(f"{resource} {_limit_range(factors)}" for resource, factors in _limits(analysis).items())
+    limits = ", ".join(f"{resource} {_range(factors, limit_words)}" for resource, factors in _limits(analysis).items())
     if analysis.rejected_controls:
         found = ", ".join(f"{one.task.short} ({units.percent(one.share or 0.0)})" for one in analysis.rejected_controls)
         return (
@@ -135,11 +135,6 @@ def _limits(analysis: Analysis) -> dict[str, list[float]]:
     for metric, limit in analysis.detectable.items():
         found.setdefault(metric.resource, []).append(limit.factor)
     return found
-
-
-def _limit_range(factors: Sequence[float]) -> str:
-    low, high = limit_words(min(factors)), limit_words(max(factors))
-    return low if low == high else f"{low} to {high}"
 
 
 def limit_words(factor: float) -> str:
@@ -237,7 +232,7 @@ def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) ->
     if metric.better == "higher":
         rate = " rate" if metric.unit.endswith("/s") else ""
         return f"{metric.title} reaches {_range(shares)} of {baseline}'s{rate}{sizes}"
-    factors = _range([1 / share for share in shares], times=True)
+    factors = _range([1 / share for share in shares], units.times)
     return (
         f"{metric.title} takes {factors} as long{sizes}"
         if metric.unit == "ns"
@@ -270,8 +265,7 @@ def _named(alike: Sequence[Comparison]) -> str:
     return f"{name} ({_range(known)})" if known else name
 
 
-def _range(values: Sequence[float], *, times: bool = False) -> str:
-    show = units.times if times else units.percent
+def _range(values: Sequence[float], show: Callable[[float], str] = units.percent) -> str:
     low, high = show(min(values)), show(max(values))
     return low if low == high else f"{low} to {high}"
 

@@ -19,12 +19,11 @@ from virtoll.agent import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import Bench, Measurement, Needs
+from virtoll.workloads.packed import ARCHIVE, KERNEL_SOURCE
 from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, write
 from virtoll.workloads.rsync import daemon, fetch, there
 from virtoll.workloads.way import WayParameters, far_end
 
-_VERSION = "linux-source-6.1"
-_ARCHIVE = f"/usr/src/{_VERSION}.tar.xz"
 _MIB = 2**20
 # What make says of an object that it compiles, and not of those that it makes on the way and removes.
 _COMPILED = re.compile(r"^  (?:CC|AS)      (\S+\.o)$", re.MULTILINE)
@@ -150,7 +149,7 @@ class KernelCompile(ProgramWorkload):
         made = ["find", *_below(_MAKING, size.targets), "-regex", r".*\.\(a\|cmd\|mod\|o\)", "-type", "f", "-delete"]
         run(maker, made)
         pack = ["tar", "--create", "--use-compress-program", "gzip --fast", "--file", f"{_BESIDE}/{_PACKED}"]
-        run(maker, [*pack, "--directory", _MAKING, _VERSION], _MAKING_SECONDS)
+        run(maker, [*pack, "--directory", _MAKING, KERNEL_SOURCE], _MAKING_SECONDS)
         run(maker, ["rm", "-rf", _MAKING])
         write(maker, _HASHES, hashes)
 
@@ -162,7 +161,7 @@ class KernelCompile(ProgramWorkload):
 
     def figures(self, said: Said) -> dict[str, Any]:
         """The objects that it compiled, by its own words: of the tree's own tools it says the whole path."""
-        objects = sorted({name.rpartition(f"/{_VERSION}/")[2] for name in _COMPILED.findall(said.output)})
+        objects = sorted({name.rpartition(f"/{KERNEL_SOURCE}/")[2] for name in _COMPILED.findall(said.output)})
         if not objects:
             raise ValueError("no object was compiled")
         return {"objects": objects}
@@ -170,7 +169,7 @@ class KernelCompile(ProgramWorkload):
     def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
         """Look for the objects; then hash them, or have make say what is left to do."""
         folder, size = _folder(bench), _size(parameters)
-        guest, tree = bench.guest, f"{folder}/{_VERSION}"
+        guest, tree = bench.guest, f"{folder}/{KERNEL_SOURCE}"
         listed = ["find", tree, "-name", "*.o", "-type", "f", "-size", "+0", "-printf", "%P\\n"]
         objects = set(run(guest, listed, 300.0, self.limit_bytes).splitlines())
         found = f"{len(objects.intersection(figures['objects']))} objects"
@@ -187,7 +186,7 @@ class KernelCompile(ProgramWorkload):
 
 def _digest(hashes: str) -> str:
     """One hash of what sha256sum said, in whichever order, without the folder that the tree is in."""
-    lines = sorted(f"{line[:64]} {line.partition(_VERSION)[2]}\n" for line in hashes.splitlines())
+    lines = sorted(f"{line[:64]} {line.partition(KERNEL_SOURCE)[2]}\n" for line in hashes.splitlines())
     return f"sha256 {hashlib.sha256(''.join(lines).encode()).hexdigest()[:16]}"
 
 
@@ -197,18 +196,18 @@ def hash_command(folder: str, targets: tuple[str, ...]) -> list[str]:
 
 
 def _below(folder: str, targets: tuple[str, ...]) -> list[str]:
-    return [f"{folder}/{_VERSION}/{target}" for target in targets]
+    return [f"{folder}/{KERNEL_SOURCE}/{target}" for target in targets]
 
 
 def unpack_command(folder: str, members: tuple[str, ...]) -> list[str]:
     """All of the archive, or the members that match."""
-    wanted = ["--wildcards", *(f"{_VERSION}/{member}" for member in members)] if members else []
-    return ["tar", "--extract", "--file", _ARCHIVE, "--directory", folder, "--no-same-owner", *wanted]
+    wanted = ["--wildcards", *(f"{KERNEL_SOURCE}/{member}" for member in members)] if members else []
+    return ["tar", "--extract", "--file", ARCHIVE, "--directory", folder, "--no-same-owner", *wanted]
 
 
 def make_command(folder: str, targets: tuple[str, ...], jobs: int) -> list[str]:
     """make in the unpacked tree."""
-    return ["make", "--directory", f"{folder}/{_VERSION}", f"--jobs={jobs}", *_REPRODUCIBLE, *targets]
+    return ["make", "--directory", f"{folder}/{KERNEL_SOURCE}", f"--jobs={jobs}", *_REPRODUCIBLE, *targets]
 
 
 def _folder(bench: Bench) -> str:

@@ -11,18 +11,20 @@ from virtoll.workloads.programs import run
 
 BLOCK_BYTES = 65_536
 """Sizes are multiples of it."""
-_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
+KERNEL_SOURCE = "linux-source-6.1"
+"""Debian's package of the kernel's source, and the folder that its archive unpacks to."""
+ARCHIVE = f"/usr/src/{KERNEL_SOURCE}.tar.xz"
 
 
 def make_packed(maker: Caller, file: str, size_bytes: int, seconds: float) -> None:
     """Make ``file``, which is not there yet, ``size_bytes`` long; each copy of the archive within ``seconds``."""
-    archive_bytes = int(run(maker, ["stat", "--format=%s", _SOURCE]))
+    archive_bytes = int(run(maker, ["stat", "--format=%s", ARCHIVE]))
     whole = archive_bytes // BLOCK_BYTES * BLOCK_BYTES
     left = size_bytes
     while left > 0:
         portion = min(left, whole)
         blocks = [f"bs={BLOCK_BYTES}", f"count={portion // BLOCK_BYTES}", "oflag=append", "conv=notrunc"]
-        run(maker, ["dd", f"if={_SOURCE}", f"of={file}", *blocks, "status=none"], seconds)
+        run(maker, ["dd", f"if={ARCHIVE}", f"of={file}", *blocks, "status=none"], seconds)
         left -= portion
 
 

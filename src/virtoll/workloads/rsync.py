@@ -19,13 +19,11 @@ from virtoll.agent import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
-from virtoll.workloads.packed import BLOCK_BYTES, make_packed
+from virtoll.workloads.packed import ARCHIVE, BLOCK_BYTES, KERNEL_SOURCE, make_packed
 from virtoll.workloads.programs import Port, run, serving, time_program, write
 from virtoll.workloads.way import FarEnd, WayParameters, far_end
 
 _HOME = "/tmp"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
-_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
-_ROOT = "linux-source-6.1"
 _MADE = f"{_HOME}/virtoll-rsync-source"
 _SENT = f"{_HOME}/virtoll-rsync-sent"
 _RECEIVED = f"{_HOME}/virtoll-rsync-received"
@@ -182,8 +180,8 @@ class RsyncTree(_Rsync):
         folders, _, _ = _TREES[tree]
         if not there(maker, f"{folder}.made"):
             run(maker, ["mkdir", "-p", folder])
-            members = [f"{_ROOT}/{name}" for name in folders] or [_ROOT]
-            archive = ["tar", "--extract", "--file", _SOURCE, "--directory", folder, "--no-same-owner"]
+            members = [f"{KERNEL_SOURCE}/{name}" for name in folders] or [KERNEL_SOURCE]
+            archive = ["tar", "--extract", "--file", ARCHIVE, "--directory", folder, "--no-same-owner"]
             run(maker, [*archive, *members], _UNPACK_SECONDS)
             run(maker, ["touch", f"{folder}.made"])
         return folder
