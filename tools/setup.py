@@ -32,20 +32,25 @@ QEMU_PACKAGES = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}
 COMMON_PACKAGES = (
     "ca-certificates",  # package downloads over TLS
     "clang",  # compiles the XDP programs of generator and sink
+    "e2fsprogs",  # mke2fs: data directories and images as disks
     "gcc",  # the linker that rustc calls
     "iproute2",  # ip, for people who look into the lab
     "kmod",  # depmod: the order of the guest's modules
     "libc6-dev",  # what a static agent is linked against
+    "mount",  # the lab's own mounts, losetup
+    "procps",  # ps, by which `virtoll clean` finds what other hosts have left
     "python3-venv",
     "runc",
     "util-linux",  # nsenter, unshare
 )
 DEV_PACKAGES = (
+    "cpio",  # tests have the initramfs read by another program than ours
     "ethtool",  # tests look at interfaces with another program than ours
+    "iptables",  # tests drop known frames at a known place
     "libxml2-utils",  # xmllint, by which virt-xml-validate judges libvirt's domains
-    "openssh-client",  # tests reach the hosts of a testbed by the real SSH
-    "openssh-server",  # the same; each sshd is started by its test in a namespace
+    "openssh-server",  # tests reach hosts by the real SSH; each sshd is started by its test in a namespace
     "tshark",  # tests have frames judged by another parser than ours
+    "zstd",  # tests pack kernels as distributions do
 )
 # What `make platforms` adds; each platform says by its probe when it is missing, so none is needed to measure.
 PLATFORM_PACKAGES = (
@@ -58,6 +63,7 @@ PLATFORM_PACKAGES = (
     "libvirt-daemon-driver-lxc",
     "libvirt-daemon-driver-qemu",
     "lxc",
+    "openssh-client",  # hosts of a testbed, the platform ssh, nested testbeds
     "podman",
     "syslinux-common",  # isolinux's own modules
     "systemd-container",  # systemd-nspawn
