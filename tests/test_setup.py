@@ -14,9 +14,9 @@ import pytest
 SETUP = Path(__file__).resolve().parent.parent / "tools" / "setup.py"
 
 
-def load_setup() -> ModuleType:
-    """tools/setup.py as a module: it is a program, not part of the package."""
-    specification = importlib.util.spec_from_file_location("virtoll_setup", SETUP)
+def load_tool(name: str) -> ModuleType:
+    """A program of tools/ as a module: it is not part of the package."""
+    specification = importlib.util.spec_from_file_location(f"virtoll_{name}", SETUP.with_name(f"{name}.py"))
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -24,7 +24,7 @@ def load_setup() -> ModuleType:
     return module
 
 
-setup = load_setup()
+setup = load_tool("setup")
 
 
 def test_only_what_dpkg_calls_installed_counts() -> None:

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Runs commands in a minimal Debian 12, as on a newcomer's machine: only what the README asks for is there.
+
+`python3 tools/fresh.py [--keep FOLDER] [-- COMMAND ...]`: the README's two commands, or another one. Needs root and
+mmdebstrap. The root holds Debian's required packages and apt, Python 3.11 and make; Go and Rust are this machine's
+toolchains, mounted for reading, because Debian 12's own are too old. The clone in it has the committed files alone.
+
+Network, kernel, /dev and /sys are this machine's. Mounts and processes are in namespaces of their own: they end with
+this process, however it ends. Must not: import anything of Virtoll, or write outside the root's folder.
+Exit codes: the command's own, 1 when the root could not be made, 2 when this machine lacks something.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SUITE = "bookworm"
+GIVEN_PACKAGES = ("make", "python3")
+"""What the README asks for and Debian 12 has."""
+CLONE = Path("/root/virtoll")
+COMMANDS = (("make", "demo"), ("make", "test"))
+_PLACES = {"go": Path("/opt/go"), "rust": Path("/opt/rust")}
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_AUTHORITIES = Path("/usr/local/share/ca-certificates")
+_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
+_HOST_FILES = (Path("/etc/resolv.conf"), Path("/etc/hosts"))
+_KEPT_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "GOPROXY", "GOSUMDB", "PIP_INDEX_URL", "VIRTOLL_CACHE")
+
+
+class FreshError(Exception):
+    """What this machine lacks for a fresh root; the message ends in what to do next."""
+
+
+def make_root(root: Path) -> None:
+    """Installs the minimal Debian 12 into the new folder `root`, without services and without this machine's files."""
+    if shutil.which("mmdebstrap") is None:
+        raise FreshError("mmdebstrap is missing: apt-get install mmdebstrap")
+    packages = ",".join(GIVEN_PACKAGES)
+    command = [
+        "mmdebstrap", "--mode=root", "--variant=minbase", f"--include={packages}", "--dpkgopt=force-unsafe-io",
+        '--aptopt=Acquire::Check-Valid-Until "false"', "--quiet", SUITE, str(root), f"deb {_mirror()} {SUITE} main",
+    ]  # fmt: skip
+    if _apart(command, {}).returncode != 0:
+        raise FreshError(f"mmdebstrap could not install Debian {SUITE}, see above: check the network")
+    for file in _HOST_FILES:
+        shutil.copyfile(file, root / file.relative_to("/"))
+    if _AUTHORITIES.is_dir():  # a mirror behind a proxy may have a certificate of this network's own
+        shutil.copytree(_AUTHORITIES, root / _AUTHORITIES.relative_to("/"), dirs_exist_ok=True)
+
+
+def clone_into(root: Path) -> None:
+    """Puts a clone of the commit that is checked out here into the root."""
+    target = root / CLONE.relative_to("/")
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(REPOSITORY), str(target)], check=True)
+
+
+def run_in(root: Path, argv: Sequence[str], folder: Path = CLONE) -> int:
+    """Runs a program of the root, in a folder of it, with the root as its own; its exit code."""
+    order = {"root": str(root), "folder": str(folder), "argv": list(argv), "toolchains": toolchains()}
+    return _apart([sys.executable, __file__, "--inside", json.dumps(order)], _environment()).returncode
+
+
+def _apart(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[bytes]":
+    """Runs a program in mount and PID namespaces of its own, which end with this process."""
+    apart = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL"]
+    apart += ["--mount-proc", "--propagation", "private", "--"]
+    inherited = {name: text for name, text in os.environ.items() if name in {"PATH", "LANG", "TMPDIR"}}
+    return subprocess.run([*apart, *command], env=dict(environment) or inherited, stdin=subprocess.DEVNULL, check=False)
+
+
+def _environment() -> dict[str, str]:
+    """A newcomer's: nothing of this machine's but how it reaches the package registries."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    folders = ":".join(str(place / "bin") for place in _PLACES.values())
+    own = {"PATH": f"{folders}:{_SYSTEM_PATH}", "HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb"}
+    trust = {name: str(_BUNDLE) for name in ("SSL_CERT_FILE", "PIP_CERT")} if _AUTHORITIES.is_dir() else {}
+    return {**kept, **own, **trust, "GOTOOLCHAIN": "local"}
+
+
+def toolchains() -> dict[str, str]:
+    """The folders of this machine's Go and Rust."""
+    asked = {"go": ["go", "env", "GOROOT"], "rust": ["rustc", "--print", "sysroot"]}
+    found = {}
+    for name, command in asked.items():
+        if shutil.which(command[0]) is None:
+            raise FreshError(f"{command[0]} is missing here, and the fresh root borrows it: install {name}")
+        found[name] = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return found
+
+
+def _mirror() -> str:
+    """The address of the Debian mirror that this machine's sources name."""
+    listing = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"]
+    for line in subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[1:] == [SUITE, "main"]:
+            return words[0]
+    raise FreshError(f"this machine's apt sources do not name Debian {SUITE}: add its mirror, then apt-get update")
+
+
+def _inside(root: Path, folder: Path, argv: Sequence[str], toolchains: Mapping[str, str]) -> int:
+    """As the first process of the new namespaces: the root with its file systems becomes `/`, then the program runs.
+
+    The root is changed by pivot_root(2), as at boot: from within a chroot nobody may make a user namespace.
+    """
+    _mount("--bind", str(root), str(root))
+    _mount("-t", "proc", "proc", str(root / "proc"))
+    for name in ("dev", "sys"):
+        _mount("--rbind", f"/{name}", str(root / name))
+    for name in ("run", "tmp"):
+        _mount("-t", "tmpfs", "-o", "mode=1777" if name == "tmp" else "mode=0755", "tmpfs", str(root / name))
+    for name, source in toolchains.items():
+        place = root / _PLACES[name].relative_to("/")
+        place.mkdir(parents=True, exist_ok=True)
+        _mount("--bind", "-o", "ro", source, str(place))
+    if cache := os.environ.get("VIRTOLL_CACHE"):
+        place = root / cache.lstrip("/")
+        place.mkdir(parents=True, exist_ok=True)
+        _mount("--bind", cache, str(place))
+    old = root / "mnt"
+    subprocess.run(["pivot_root", str(root), str(old)], check=True)
+    os.chdir("/")
+    subprocess.run(["umount", "--lazy", "/mnt"], check=True)
+    os.chdir(folder)
+    child = os.posix_spawnp(argv[0], list(argv), os.environ)
+    while True:  # the first process of a PID namespace is the parent of all orphans
+        pid, status = os.wait()
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def _mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True)
+
+
+@contextlib.contextmanager
+def fresh_root(keep: Path | None) -> Iterator[Path]:
+    """A fresh root in a folder that is kept, or in one that goes away."""
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        if not (keep / "etc").exists():
+            make_root(keep)
+        yield keep
+        return
+    with tempfile.TemporaryDirectory(prefix="virtoll-fresh-", dir="/var/tmp") as folder:
+        root = Path(folder) / "root"
+        make_root(root)
+        yield root
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Makes the root, runs the commands in it one after the other; the first exit code that is not 0."""
+    if arguments[:1] == ["--inside"]:
+        order = json.loads(arguments[1])
+        return _inside(Path(order["root"]), Path(order["folder"]), order["argv"], order["toolchains"])
+    parser = argparse.ArgumentParser(description="Runs commands in a minimal Debian 12.")
+    parser.add_argument("--keep", type=Path, help="a folder for the root that stays, and is used again")
+    parser.add_argument("command", nargs="*", help="instead of the README's two commands")
+    options = parser.parse_args(arguments)
+    if os.geteuid() != 0:
+        raise FreshError("a fresh root needs root (mounts, device nodes): run this as root")
+    with fresh_root(options.keep) as root:
+        if not (root / CLONE.relative_to("/")).exists():
+            clone_into(root)
+        for command in [options.command] if options.command else COMMANDS:
+            print(f"fresh: {' '.join(command)}", flush=True)
+            code = run_in(root, command)
+            print(f"fresh: {' '.join(command)} ended with exit code {code}", flush=True)
+            if code != 0:
+                return code
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except FreshError as error:
+        print(f"fresh: {error}", file=sys.stderr)
+        sys.exit(2)
