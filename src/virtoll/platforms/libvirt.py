@@ -23,6 +23,7 @@ from virtoll.experiment import Parameters
 from virtoll.footprint import GuestProcesses
 from virtoll.lab.inside import signal_tree
 from virtoll.lab.network import GuestNetwork, taps_allowed
+from virtoll.lab.priority import preferred
 from virtoll.platforms.base import (
     Evidence,
     GuestHost,
@@ -182,14 +183,16 @@ class Libvirt:
             consoles={**({"console.txt": places.console} if wanted.emulated else {}), **logs},
             cleanup=[kept.close], processes=processes,
         )  # fmt: skip
-        try:
-            if paused:
-                virsh.run("resume", name)
-        except GuestError as error:
-            evidence = guest.evidence()
-            guest.stop()
-            raise GuestStartError(str(error), evidence) from error
-        guest.wait_ready(request.deadline_seconds)
+        machine = processes if wanted.emulated else None
+        with preferred([] if machine is None else [machine.started, *filter(None, [machine.inner])]):
+            try:
+                if paused:
+                    virsh.run("resume", name)
+            except GuestError as error:
+                evidence = guest.evidence()
+                guest.stop()
+                raise GuestStartError(str(error), evidence) from error
+            guest.wait_ready(request.deadline_seconds)
         return guest
 
     @property

@@ -32,7 +32,7 @@ _MACHINES = {"x86_64": "q35", "aarch64": "virt"}
 _CONSOLES = {"x86_64": "ttyS0", "aarch64": "ttyAMA0"}
 _QUOTA_PERIOD_MICROSECONDS = 100_000
 _RAM_KIB = 65536  # at most; what is used of it is charged to the container
-_KERNEL_WORDS = ("quiet", "panic=-1", "reboot=t", "net.ifnames=0", "cryptomgr.notests")
+_KERNEL_WORDS = ("quiet", "panic=-1", "reboot=t", "net.ifnames=0", "cryptomgr.notests", "no_timer_check")
 
 
 class LibvirtParameters(Attached):

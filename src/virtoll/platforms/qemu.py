@@ -28,6 +28,7 @@ from virtoll.experiment import Parameters
 from virtoll.lab.attachments import Port
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
+from virtoll.lab.priority import preferred
 from virtoll.platforms.attaching import descriptors, machine_ports
 from virtoll.platforms.base import (
     AgentGuest,
@@ -218,7 +219,8 @@ class Qemu:
             flushes=parameters.cache != "unsafe",
         )
         try:
-            guest.wait_ready(request.deadline_seconds)
+            with preferred([] if host.remote else [process.pid]):
+                guest.wait_ready(request.deadline_seconds)
         except GuestStartError as error:
             raise GuestStartError(f"{error}{_tail(error.evidence['qemu.txt'])}", error.evidence) from error
         return guest
