@@ -116,7 +116,8 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
         assert boots["model", 0] == 2
         assert fleet.guests("model", 1) == first[:1]
         assert fleet.guests("model", 2) == first
-        evidence = fleet.lose("model", GuestError("died"), "trial-9")
+        reason, evidence = fleet.lose("model", GuestError("died"), "trial-9")
+        assert reason == "died"
         assert evidence == ["evidence/trial-9/console.txt", "evidence/trial-9-beside-1/console.txt"]
         anew = fleet.guests("model", 2)
         assert len(anew) == 2

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from virtoll.agent import PROTOCOL, Answer, Ends
 from virtoll.data_directory import DataKeeper, find_room
-from virtoll.errors import GuestError, LabError, StorageError
+from virtoll.errors import GuestDied, GuestError, LabError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.footprint import cpu_around, read_footprint, view_of_host
 from virtoll.hops import HopReader
@@ -28,6 +28,7 @@ from virtoll.likeness import as_found, compare
 from virtoll.plan import Trial
 from virtoll.platforms.attaching import attach
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Site, network_request, peer_request
+from virtoll.platforms.last_words import with_last_words
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
 from virtoll.timekeeper import Timekeeper, await_path
@@ -221,19 +222,28 @@ class Fleet:
         """Why ``guest`` gave None, in one sentence."""
         return self._absent.get(label, "its guest could not be started")
 
-    def lose(self, label: str, error: GuestError, folder_name: str) -> list[str]:
-        """A guest failed in a trial: keep its evidence, end it; returns the evidence's paths in the run folder."""
+    def lose(self, label: str, error: GuestError, folder_name: str) -> tuple[str, list[str]]:
+        """A guest failed in a trial: keep its evidence and end it.
+
+        Gives the reason, for a guest that died with what its console said last, and the evidence's paths in the run
+        folder.
+        """
         live = self._live.pop(label, None)
-        self._absent[label] = f"its guest was lost and not started again: {error}"
+        reason = str(error)
+        self._absent[label] = f"its guest was lost and not started again: {reason}"
         if live is None:
-            return []
+            return reason, []
         with awake(live.site):
-            paths = self._keep(folder_name, live.guest.evidence())
+            found = live.guest.evidence()
+            if isinstance(error, GuestDied):
+                reason = with_last_words(reason, found)
+                self._absent[label] = f"its guest was lost and not started again: {reason}"
+            paths = self._keep(folder_name, found)
             for number, other in enumerate(self._beside.pop(label, []), start=1):
                 paths += self._keep(f"{folder_name}-beside-{number}", other.guest.evidence())
                 self._end(other.guest, other.site, other.data)
             self._end(live.guest, live.site, live.data)
-        return paths
+        return reason, paths
 
     def _end(self, guest: Guest, site: Site | None, data: DataKeeper | None) -> None:
         """What cannot be removed costs no trial, and is told."""

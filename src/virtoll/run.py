@@ -181,8 +181,8 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
                 status, reason = "invalid", outcome.problem
     except GuestError as error:
         ground.refuse_dead_peer(error)
-        status, reason = "failed", str(error)
-        evidence = fleet.lose(trial.platform.label, error, f"trial-{trial.number}")
+        status = "failed"
+        reason, evidence = fleet.lose(trial.platform.label, error, f"trial-{trial.number}")
     return {
         **manifest.trial_entry(trial),
         "boot": live.boot if live else None,

@@ -31,6 +31,7 @@ from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.data import DataRoom
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import GuestNetwork, Link
+from virtoll.platforms.last_words import with_last_words
 
 Evidence = Literal["real", "nested: functional only", "simulator", "stand-in", "record only", "model", "not stated"]
 """What shows that a platform's driver works: the tests' guests ran on the product itself; on it, in a host that was
@@ -423,7 +424,7 @@ class AgentGuest:
         except GuestError as error:
             evidence = self.evidence()
             self.stop()
-            raise GuestStartError(str(error), evidence) from error
+            raise GuestStartError(with_last_words(str(error), evidence), evidence) from error
         self.ready_monotonic_ns = time.monotonic_ns()
 
     def park(self) -> None:

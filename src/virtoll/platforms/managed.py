@@ -15,6 +15,7 @@ from virtoll.agent import AgentClient, Caller
 from virtoll.errors import GuestError
 from virtoll.footprint import GuestProcesses
 from virtoll.platforms.base import GuestHost, GuestStartError
+from virtoll.platforms.last_words import with_last_words
 
 
 class GuestRemains(GuestError):
@@ -47,7 +48,8 @@ class ManagedMachine:
         try:
             self.agent.wait_ready(deadline_seconds)
         except GuestError as error:
-            evidence, said = self.evidence(), str(error)
+            evidence = self.evidence()
+            said = with_last_words(str(error), evidence)
             try:
                 self.stop()
             except GuestRemains as remains:
