@@ -47,7 +47,7 @@ class Caller(Protocol):
         """True when whoever answers is gone."""
         ...
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
         """Ask one operation and return its answer; raises a ``GuestError`` when there is none."""
         ...
 
@@ -120,7 +120,7 @@ class AgentClient:
             raise ProtocolError(f"{self.who} speaks protocol {theirs}, this Virtoll speaks {PROTOCOL}; {_REBUILD}")
         return self.call("hello", deadline_seconds=max(1.0, deadline - time.monotonic()), protocol=PROTOCOL)
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
         """Ask one operation; ``AgentError`` when it refuses, ``GuestDied`` when no answer begins to come in time."""
         number = self.post(op, **fields)
         asked, deadline_seconds = time.monotonic(), deadline_seconds * self.patience

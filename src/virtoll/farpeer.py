@@ -105,7 +105,7 @@ class Apart:
     def close(self) -> None:
         """Nothing is left of a request that was answered."""
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
         """One request in a namespace that is made for it; raises a ``GuestError`` as any agent."""
         request = json.dumps({"id": 1, "op": op, **fields}).encode() + b"\n"
         argv = ["/proc/self/exe", "--seat", "peer", "--channel", "stdio", "--pairs", str(self.pairs)]

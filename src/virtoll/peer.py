@@ -18,7 +18,7 @@ from virtoll.lab.network import Network
 from virtoll.platforms.base import Site, connect_stdio
 from virtoll.platforms.native import confined
 
-_READY_SECONDS = 10.0
+_READY_SECONDS = 60.0
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ class RouterAgent:
         """The process whose namespace it is."""
         return self.process.pid
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
         """One of the agent's operations."""
         return self.agent.call(op, deadline_seconds, **fields)
 

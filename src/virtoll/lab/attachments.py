@@ -37,7 +37,7 @@ class Router(Protocol):
         """The process whose namespace it is."""
         ...
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> dict[str, Any]:
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> dict[str, Any]:
         """One of the agent's operations."""
         ...
 

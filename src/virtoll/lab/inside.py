@@ -88,7 +88,7 @@ class Lab:
         folder.mkdir(parents=True)
         return folder
 
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 120.0, stdin: bytes | None = None) -> str:
         """Run a program to its end and return its output; raises ``GuestError`` with the end of its complaint."""
         try:
             finished = subprocess.run(

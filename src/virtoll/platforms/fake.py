@@ -80,7 +80,7 @@ class FakeAgent:
     channel_marks: deque[ChannelMark] = field(default_factory=deque)
     ended: bool = False
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's signature
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's signature
         """One operation; ``AgentError`` for what the model has not."""
         if op == "run":
             return self._run(fields)
@@ -148,7 +148,7 @@ class FakePeer:
     channel_marks: deque[ChannelMark] = field(default_factory=deque)
     ended: bool = False
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's signature
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's signature
         """One operation; ``AgentError`` for what the model has not."""
         if op in ("timekeeper-start", "network"):
             return {}

@@ -121,7 +121,7 @@ def _check_one(wanted: SshParameters, number: int, testbed: Testbed | None) -> N
 class FoundAgent(AgentClient):
     """The agent in a guest that is not ours: of its network it is asked for nothing that is not put back again."""
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
         """As any agent's; IPv6 and VLANs are refused, and forwarding for the whole guest is not switched on."""
         if op == "network":
             if any(one.get("ipv6_address") or one.get("vlans") for one in fields["interfaces"]):

@@ -29,8 +29,8 @@ from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftove
 __all__ = ["Xen", "XenParameters", "remove_leftovers"]
 
 _MIB = 2**20
-_CREATE_SECONDS = 180.0
-_PROBE_SECONDS = 120.0
+_CREATE_SECONDS = 600.0
+_PROBE_SECONDS = 600.0
 _NEEDS = {"pvh": "hvm", "hvm": "hvm", "pv": "pv"}
 _LOGS = Path("/var/log/xen")
 _EMULATED = "-emu"
