@@ -7,9 +7,11 @@ FUZZ_SEED ?= 1
 FUZZ_VERSION := 0.13.2
 BIN := .venv/bin
 CARGO_FLAGS := --locked
+WORKERS ?= 3
+NICE := nice -n 19
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools demo test test-apart test-beside lint format test-rust test-python test-inside test-outside test-extended test-nested agent image fuzz sanitize miri bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools demo test test-checks lint format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent image fuzz sanitize miri bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,18 +31,16 @@ tools: ## builds the image with the workloads' tools too (a minute, 850 MB)
 demo: setup ## measures what virtualisation costs on this host (at most 6 minutes)
 	@$(BIN)/virtoll run quick
 
-# Tests in labs wait much and use less than one core. Those of modules that run inside a lab of their own see nothing of the
-# host, and so the others, which start labs and look at the host before and after, run beside them.
-test: setup-dev test-rust ## every check and every test, those with a long form in the short one
-	@$(MAKE) --no-print-directory --jobs=2 test-apart test-beside
+# Tests wait much and use less than one core each: labs run side by side, so do the tests outside them, and compilers
+# and checkers run beside both with what is left of the CPUs. What each says comes at its end, in one piece.
+test: setup-dev ## every check and every test, those with a long form in the short one
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target test-inside test-outside test-checks
 
-test-apart: test-inside
-	@nice -n 19 $(MAKE) --no-print-directory --jobs=1 fuzz
-
-test-beside: ## what does not run inside a lab, and checkers; what they say comes at their end, in one piece
-	@mkdir -p build; { nice -n 19 $(MAKE) --no-print-directory --jobs=1 lint && \
-		$(MAKE) --no-print-directory test-outside; } >build/beside.log 2>&1; \
-		status=$$?; cat build/beside.log; exit $$status
+test-checks: ## checkers, Rust's tests and a short fuzz
+	@$(NICE) $(MAKE) --no-print-directory --jobs=1 lint
+	@$(NICE) cargo test $(CARGO_FLAGS) --workspace --no-run
+	@$(MAKE) --no-print-directory --jobs=1 test-rust
+	@$(NICE) $(MAKE) --no-print-directory --jobs=1 fuzz
 
 lint: ## all checkers; each of them votes
 	$(BIN)/ruff check
@@ -64,7 +64,10 @@ test-inside:
 	$(BIN)/pytest -m "inside and not nested and not extended"
 
 test-outside:
-	$(BIN)/pytest -m "not inside and not nested and not extended"
+	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m "not inside and not nested and not extended"
+
+test-fresh: ## the README's two commands in a minimal Debian 12 (root; half an hour)
+	@$(PYTHON) tools/fresh.py
 
 test-extended: setup-dev ## the long form of the suites that have one, of which CI runs the short one (some 15 minutes)
 	$(BIN)/pytest -m "extended and not nested"

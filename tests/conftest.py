@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 
+import hypothesis
 import pytest
 
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support import inside  # noqa: E402 - its assertions are rewritten as it is imported
+
+from virtoll.lab.launch import inside_lab  # noqa: E402
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -27,13 +30,24 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the configuration for the hook that is not given it."""
     _CONFIG.append(config)
+    # How long an example takes says something of this machine alone.
+    hypothesis.settings.register_profile(
+        "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("untimed")
+
+
+def pytest_sessionfinish() -> None:
+    """However a session ends, by its last test or by Ctrl-C, no lab outlives it."""
+    inside.end_all()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say which tests run inside a lab, and which of them are of their module's long form alone.
 
-    Outside, the first test of a module waits for the whole module, which has a deadline of its own.
+    Outside, a test waits for its whole lab, which has a deadline of its own. Those come last: their labs run in the
+    background meanwhile.
     """
     for item in items:
         if inside.belongs_inside(item):
@@ -42,6 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(0))
         if getattr(getattr(item, "module", None), "is_extended", lambda _: False)(item):
             item.add_marker(pytest.mark.extended)
+    if inside_lab() is None:
+        items.sort(key=inside.belongs_inside)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -20,7 +20,7 @@ from virtoll.image import prepare_image
 from virtoll.workloads import WORKLOADS
 
 INSIDE_LAB = True
-LAB_SECONDS_PER_TEST = 300.0  # emulated hosts boot, and guests on them; it bounds a hang and asserts nothing
+LAB_SECONDS_PER_TEST = 300.0  # emulated hosts boot, and guests on them
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
 SMALL: dict[str, dict[str, Any]] = {
     "bzip2": {"size_bytes": "64KiB"},

@@ -6,7 +6,6 @@ What is timed here says nothing of the products: an emulated host is some fifty 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -21,14 +20,13 @@ from virtoll.ground import Ground
 from virtoll.lab.inside import wait_until
 from virtoll.testbed import FUNCTIONAL_ONLY, HostAddress
 from virtoll.timekeeper import echo_request
-from virtoll.workloads.forward import Forward, ForwardParameters
+from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
-LAB_SECONDS_PER_TEST = 40.0  # emulated hosts boot, and guests on them; it bounds a hang and asserts nothing
+LAB_SECONDS_PER_TEST = 40.0  # emulated hosts boot, and guests on them
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 SECOND_NS = 1_000_000_000
-_PRIORITY = -5
 XEN_IN_SHORT = (
     "test_it_is_ready_and_says_what_it_is",
     "test_a_low_rate_is_forwarded_without_loss_and_the_books_balance",
@@ -57,9 +55,6 @@ def _kinds() -> list[object]:
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:
-    """Emulated hosts come before what else runs here: Xen gives up its own scripts after 40 s, however slow it is."""
-    with contextlib.suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)  # this process is the module's own, in its lab
     with guests.ground() as made:
         yield made
 
@@ -110,11 +105,7 @@ def test_it_is_branded(live: Connected) -> None:
 
 def test_frames_are_counted_on_its_host(live: Connected) -> None:
     """The host's NICs and the guest's ports, read by an agent over there, count what was forwarded."""
-    wanted = ForwardParameters(frame_size_bytes=500, point_milliseconds=500)
-    for _ in range(5):
-        point = Forward()._point(live.bench, wanted, 200.0)
-        if point["sink"]["per_source"][0]["lost_frames"] == 0:
-            break
+    point = Forward()._point(live.bench, guests.few_frames(frame_size_bytes=500), guests.FEW_PER_SECOND)
     forwarded = point["sink"]["per_source"][0]["forwarded_frames"]
     assert forwarded == point["sources"][0]["offered_frames"] > 0
     there = [hop for hop in point["hops"] if hop["role"] in ("entry", "guest-in", "guest-out", "exit")]
@@ -132,28 +123,28 @@ def test_parked_it_answers_nothing_and_then_goes_on(live: Connected) -> None:
         request = echo_request(link)
         return bool(live.held.peer.call("path-delay", count=1, timeout_ns=SECOND_NS, **request)["round_trip_ns"])
 
-    wait_until(answers, 30, "an echo of a guest that runs")
+    wait_until(answers, guests.HANG_SECONDS, "an echo of a guest that runs")
     live.held.park()
     assert not any(answers() for _ in range(3))
     live.held.resume()
-    wait_until(answers, 60, "an echo after it was continued")
-    assert live.held.agent.call("clocks", deadline_seconds=60)
+    wait_until(answers, guests.HANG_SECONDS, "an echo after it was continued")
+    assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
 
 
 def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, ground: Ground) -> None:
     contract.skip_variant(live)
     beside = guests.start(live.name, ground)
     for one in (live, beside):
-        point = Forward()._point(one.bench, ForwardParameters(point_milliseconds=500), 100.0)
+        point = Forward()._point(one.bench, guests.few_frames(), guests.FEW_PER_SECOND)
         assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
     guests.kill(beside)
     with pytest.raises(GuestDied):
-        beside.held.agent.call("clocks", deadline_seconds=20)
+        beside.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
     with contextlib.suppress(GuestError):
         beside.held.resume()
     assert "console.txt" in beside.held.evidence()
     beside.held.stop()
-    assert live.held.agent.call("clocks", deadline_seconds=30)
+    assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
 
 
 def test_stopped_it_leaves_nothing_on_its_host(live: Connected) -> None:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.support import machine
+from tests.support import accounting, inside, machine
 
 from virtoll.agent import Ends
 from virtoll.data_directory import DataKeeper, find_room
 from virtoll.errors import GuestError
 from virtoll.experiment import PlatformChoice
-from virtoll.fleet import choose_pinning
+from virtoll.fleet import Pinning, choose_pinning
 from virtoll.ground import Ground, open_ground
 from virtoll.hops import HopReader
 from virtoll.lab import residue
@@ -32,7 +32,9 @@ from virtoll.progress import SilentProgress
 from virtoll.run import make_platform
 from virtoll.testbed import HostAddress
 from virtoll.timekeeper import Timekeeper, await_path
+from virtoll.workloads import traffic
 from virtoll.workloads.base import Bench
+from virtoll.workloads.forward import ForwardParameters
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Kind:
     serial: bool = False
     extended: bool = False
     host: str | None = None
-    ready_seconds: float = 120.0
+    ready_seconds: float = 600.0
 
 
 KINDS: dict[str, Kind] = {
@@ -191,7 +193,7 @@ NESTED: dict[str, Kind] = {
             vlans=True,
             slow=True,
             variant=bool(suffix),
-            ready_seconds=240.0,
+            ready_seconds=1200.0,
         )
         for suffix, nic in (("", "netfront"), ("-e1000", "e1000"), ("-rtl8139", "rtl8139"))
     },
@@ -199,6 +201,12 @@ NESTED: dict[str, Kind] = {
 NESTED_IN_CI = ("nested-kvm", "nested-xen-pv")
 # A machine's kernel keeps some fifty MiB for itself: of less, the guest would see too small a part.
 MEMORY_BYTES = 256 * 2**20
+FEW_FRAMES = 32
+"""So many frames of any size fit every queue on any way: the smallest is a packet socket's default buffer of 208 KiB,
+where one frame can take 4 KiB. A guest may then be as slow as it likes: what is lost was lost by a fault."""
+FEW_PER_SECOND = 500.0
+HANG_SECONDS = 600.0
+"""Bounds what cannot end by itself; nobody asserts that it is faster."""
 _EMULATOR_TRIES = 3
 # libxl of a hotplug script, which in a translated host crashes now and then, or takes longer than libxl's 40 s.
 _EMULATOR_FAULTS = ("died due to fatal signal", "because of timeout")
@@ -254,22 +262,49 @@ class Connected:
         family = self.processes()
         if isinstance(self.held, LibvirtGuest) and (machine_itself := family.find("-no-user-config")):
             return machine_itself
+        if self.kind.platform == "runsc" and (sandbox := family.find("boot")):  # its kernel, in which its agent is
+            return sandbox
         return family.find("/init", "--seat", inner_pid=1) or family.find("/init", "--seat") or family.processes[0]
 
-    def cpu_ticks(self) -> int:
+    def pids(self) -> list[int]:
+        """Its processes' numbers."""
+        return [process.pid for process in self.processes().processes]
+
+    def cpu_time_ns(self) -> int:
         """CPU time that its processes have used."""
-        fields = [
-            Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            for process in self.processes().processes
-        ]
-        return sum(int(words[11]) + int(words[12]) for words in fields)
+        return accounting.cpu_time_ns(self.pids())
+
+
+def pinning() -> Pinning:
+    """The first CPU for guests and the last for the generator, the other way round in every other lab.
+
+    Labs run side by side, and no CPU is to have all guests.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    if int(os.environ.get(inside.NUMBER_VARIABLE, "0")) % 2:
+        cpus.reverse()
+    return choose_pinning(1, tuple(cpus))
 
 
 @contextlib.contextmanager
 def ground() -> Iterator[Ground]:
-    """The lab's ground with busybox in its image."""
-    with open_ground(choose_pinning(1), SilentProgress(), "debug") as made:
-        yield made
+    """The lab's ground with busybox in its image; its sinks wait two seconds for residual frames, as RFC 2544 does."""
+    before, traffic.RESIDUAL_NS = traffic.RESIDUAL_NS, 2 * 10**9
+    try:
+        with open_ground(pinning(), SilentProgress(), "debug") as made:
+            yield made
+    finally:
+        traffic.RESIDUAL_NS = before
+
+
+def few_frames(**shape: Any) -> ForwardParameters:
+    """A point of ``FEW_FRAMES`` at ``FEW_PER_SECOND``, of frames of this shape."""
+    return ForwardParameters(point_milliseconds=round(1000 * FEW_FRAMES / FEW_PER_SECOND), **shape)
+
+
+def facts(live: Connected) -> dict[str, Any]:
+    """What a guest says of itself; a translated one reads and hashes all its files for a while."""
+    return live.held.agent.call("facts", deadline_seconds=HANG_SECONDS)
 
 
 @contextlib.contextmanager
@@ -304,7 +339,7 @@ def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float |
     number = next(_numbers)
     network = attach(plan_links(number % _GUESTS), choice(kind).parameters)
     return GuestRequest(
-        f"{kind}/{number}", 1, MEMORY_BYTES, choose_pinning(1).guest_cpus, network, deadline_seconds,
+        f"{kind}/{number}", 1, MEMORY_BYTES, pinning().guest_cpus, network, deadline_seconds,
         cpu_quota,
     )  # fmt: skip
 
@@ -330,12 +365,11 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes:
     assert marks is not None
     names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
     timekeeper = Timekeeper(guest.agent, guest.peer, marks, names[marks.guest_mac], next(_numbers))
-    pinning = on.pinning
     ways = site.network.ways(wanted.network)
     hops = HopReader(guest.peer, guest.agent, site.counters, wanted.network, names, ways)
     bench = Bench(
-        guest.agent, Ends.of_one(guest.peer), timekeeper, wanted.network, pinning.generator_cpu, pinning.sink_cpu,
-        itertools.count(1), hops,
+        guest.agent, Ends.of_one(guest.peer), timekeeper, wanted.network, on.pinning.generator_cpu,
+        on.pinning.sink_cpu, itertools.count(1), hops,
     )  # fmt: skip
     data = None
     if room is not None:

@@ -4,7 +4,11 @@ Outside, each test of such a module is replaced by its report from inside: one p
 namespaces that ``virtoll.lab.launch`` makes, with the very mounts that ``virtoll.lab.init`` makes. When the outer
 process dies the kernel ends the inner one and all its guests, as it does with any lab.
 
-The module may also have ``LAB_SECONDS_PER_TEST``, where its tests take longer than others', and
+Labs wait much and compute little: from the first such test on, several of them run side by side in the background,
+those that take longest first, and each test waits for its own lab.
+
+The module may also have ``LAB_SECONDS_PER_TEST``, where its tests take longer than others' (it decides the order and
+bounds nothing), ``lab_of(item)``, a name for each lab where its tests are to be spread over several, and
 ``needed_testbeds(items)``, the kinds of nested testbeds that the chosen tests need. Any module may have
 ``is_extended(item)``: whether a test is of its long form alone, which CI does not run.
 """
@@ -12,12 +16,16 @@ The module may also have ``LAB_SECONDS_PER_TEST``, where its tests take longer t
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +35,55 @@ from tests.support.commands import REPOSITORY, environment
 from virtoll.image import prepare_image
 from virtoll.lab import residue
 from virtoll.lab.init import prepare_mounts
-from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab, probe_namespaces
+from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab, probe_namespaces, sweep_dead_labs
 from virtoll.nested import prepare_testbed
 
 REPORTS_VARIABLE = "VIRTOLL_TEST_REPORTS"
-DEADLINE_SECONDS, SECONDS_PER_TEST = 180.0, 5.0
-_reports: dict[Path, dict[str, list[dict[str, Any]]]] = {}
-_said: dict[str, str] = {}
+NUMBER_VARIABLE = "VIRTOLL_TEST_LAB_NUMBER"
+LABS_VARIABLE = "VIRTOLL_TEST_LABS"
+"""How many labs run side by side; two a CPU where it is not set."""
+SECONDS_PER_TEST = 1.0
+SILENCE_SECONDS = 1200.0
+"""A lab that has reported no step of a test for so long hangs: a guest's start is waited for at most half as long."""
+_LOOK_SECONDS = 1.0
+_KEPT_WORDS = 4000
+
+Reports = dict[str, list[dict[str, Any]]]
+
+
+@dataclass
+class Labs:
+    """The labs of one session: what each is to run, and the processes that are to be ended with the session."""
+
+    pool: ThreadPoolExecutor
+    outcomes: dict[str, Future[Reports]] = field(default_factory=dict)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    said: dict[str, str] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    ended: bool = False
+
+    def start(self, command: Sequence[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
+        """Start a lab, unless the session is over: then nothing may be started any more."""
+        with self.lock:
+            if self.ended:
+                raise RuntimeError("the session is over")
+            process = subprocess.Popen(
+                command, env=variables, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            self.processes.append(process)
+            return process
+
+    def end(self) -> None:
+        """End all that still run, and wait until what they left is swept."""
+        with self.lock:
+            self.ended = True
+            for process in self.processes:
+                process.kill()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+_labs: list[Labs] = []
 
 
 def belongs_inside(item: pytest.Item) -> bool:
@@ -48,22 +98,27 @@ def runs_elsewhere(item: pytest.Item) -> bool:
 
 def replay(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Outside: report what the test did inside. False where the test is to run as it is."""
-    if not runs_elsewhere(item):
+    if inside_lab() is not None:
         return False
-    if item.path not in _reports:
-        same = [other for other in item.session.items if other.path == item.path]
-        module = getattr(item, "module", None)
-        for kind in getattr(module, "needed_testbeds", lambda _: ())(same):
-            prepare_testbed(kind)
-        seconds = getattr(module, "LAB_SECONDS_PER_TEST", SECONDS_PER_TEST)
-        _reports[item.path] = _run_inside([other.nodeid for other in same], item.config, seconds)
+    if not _labs:
+        _labs.append(_start_all(item.session))
+    if not belongs_inside(item):
+        return False
+    reports = _labs[0].outcomes[_lab_name(item)].result()
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for stored in _reports[item.path].get(item.nodeid, [_lost(item)]):
+    for stored in reports.get(item.nodeid, [_lost(item)]):
         report = item.config.hook.pytest_report_from_serializable(config=item.config, data=stored)
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     item.session._setupstate.teardown_exact(nextitem)  # folders that the test before had in common with this one
     return True
+
+
+def end_all() -> None:
+    """The session is over, perhaps before its last test: no lab outlives it."""
+    for labs in _labs:
+        labs.end()
+    _labs.clear()
 
 
 def keep(report: pytest.TestReport, config: pytest.Config) -> None:
@@ -74,35 +129,82 @@ def keep(report: pytest.TestReport, config: pytest.Config) -> None:
             stream.write(json.dumps(stored) + "\n")
 
 
-def _run_inside(nodeids: list[str], config: pytest.Config, seconds_per_test: float) -> dict[str, list[dict[str, Any]]]:
-    reason = probe_namespaces()
-    if reason is not None:
-        pytest.skip(reason)
+def _lab_name(item: pytest.Item) -> str:
+    """Which lab runs a test: its module's, or the one of several that the module says."""
+    part = getattr(getattr(item, "module", None), "lab_of", lambda _: "")(item)
+    return f"{item.path.name} {part}".rstrip()
+
+
+def _start_all(session: pytest.Session) -> Labs:
+    """Have every lab of the session run as soon as there is room for it, those that take longest first."""
+    chosen: dict[str, list[pytest.Item]] = {}
+    for item in session.items:
+        if belongs_inside(item):
+            chosen.setdefault(_lab_name(item), []).append(item)
+    at_once = int(os.environ.get(LABS_VARIABLE, 2 * (os.cpu_count() or 1)))
+    labs = Labs(ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="lab"))
+    if chosen and (reason := probe_namespaces()) is not None:
+        labs.said = {item.nodeid: reason for items in chosen.values() for item in items}
+        nothing: Future[Reports] = Future()
+        nothing.set_result({})
+        labs.outcomes = dict.fromkeys(chosen, nothing)
+        return labs
+    sweep_dead_labs()  # of a session that was killed
+    for number, name in enumerate(sorted(chosen, key=lambda name: -_expected_seconds(chosen[name]))):
+        labs.outcomes[name] = labs.pool.submit(_run_inside, labs, number, chosen[name])
+    return labs
+
+
+def _expected_seconds(items: Sequence[pytest.Item]) -> float:
+    """Roughly: what a lab takes decides when it is started."""
+    module = getattr(items[0], "module", None)
+    return len(items) * float(getattr(module, "LAB_SECONDS_PER_TEST", SECONDS_PER_TEST))
+
+
+@functools.cache
+def _prepare_images() -> None:
+    """There is no way to a package mirror from inside."""
     for name in ("tiny", "debug"):
-        prepare_image(name)  # there is no way to a package mirror from inside
+        prepare_image(name)
+
+
+def _run_inside(labs: Labs, number: int, items: Sequence[pytest.Item]) -> Reports:
+    _prepare_images()
+    module = getattr(items[0], "module", None)
+    for kind in getattr(module, "needed_testbeds", lambda _: ())(items):
+        prepare_testbed(kind)
+    nodeids = [item.nodeid for item in items]
     with _lab() as lab_id, tempfile.NamedTemporaryFile(suffix=".jsonl", dir="/var/tmp") as file:
-        variables = environment(**{LAB_VARIABLE: lab_id, REPORTS_VARIABLE: file.name})
+        own = {LAB_VARIABLE: lab_id, REPORTS_VARIABLE: file.name, NUMBER_VARIABLE: str(number)}
         # The runner stands in the place of ``virtoll.lab.init``, and is known by that name: see ``inside_lab``.
         runner = [sys.executable, "-m", "tests.support.inside", "virtoll.lab.init"]
-        command = [*_namespace_command(), *runner, "-q", "-m", "inside", *nodeids]  # chosen outside
-        if durations := config.getoption("durations", None):
-            command.append(f"--durations={durations}")
-        deadline = DEADLINE_SECONDS + seconds_per_test * len(nodeids)
-        try:
-            said = subprocess.run(
-                command, env=variables, cwd=REPOSITORY, timeout=deadline, check=False,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            ).stdout  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            said = error.stdout or b""
-        _said.update(dict.fromkeys(nodeids, said.decode(errors="replace")[-4000:]))
-        found: dict[str, list[dict[str, Any]]] = {}
+        # Chosen outside; a test that hangs is found by the lab's silence, however slow this machine is.
+        command = [*_namespace_command(), *runner, "-q", "-m", "inside", "--timeout=0", *nodeids]
+        process = labs.start(command, environment(**own))
+        said = _said_while_it_goes_on(process, Path(file.name)).decode(errors="replace")[-_KEPT_WORDS:]
+        labs.said.update(dict.fromkeys(nodeids, said))
+        found: Reports = {}
         for line in Path(file.name).read_text(encoding="utf-8").splitlines():
             stored = json.loads(line)
             if isinstance(stored["longrepr"], list):  # a skip's place and reason: JSON has no tuples
                 stored["longrepr"] = tuple(stored["longrepr"])
             found.setdefault(stored["nodeid"], []).append(stored)
         return found
+
+
+def _said_while_it_goes_on(process: subprocess.Popen[bytes], reports: Path) -> bytes:
+    """What a lab prints until it ends; it is killed when it has reported nothing for ``SILENCE_SECONDS``."""
+    size, silent_seconds = 0, 0.0
+    while True:
+        try:
+            return process.communicate(timeout=_LOOK_SECONDS)[0]
+        except subprocess.TimeoutExpired:
+            silent_seconds += _LOOK_SECONDS
+        if (now := reports.stat().st_size) != size:
+            size, silent_seconds = now, 0.0
+        if silent_seconds > SILENCE_SECONDS:
+            process.kill()
+            return process.communicate()[0]
 
 
 @contextlib.contextmanager
@@ -118,7 +220,7 @@ def _lab() -> Iterator[str]:
 
 def _lost(item: pytest.Item) -> dict[str, Any]:
     """A failed report for a test of which nothing was heard."""
-    text = f"nothing was heard of it before the deadline, or the lab ended:\n{_said[item.nodeid]}"
+    text = f"nothing was heard of it, or its lab ended:\n{_labs[0].said.get(item.nodeid, 'the lab did not start')}"
     report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call")
     stored: dict[str, Any] = item.config.hook.pytest_report_to_serializable(config=item.config, report=report)
     return stored

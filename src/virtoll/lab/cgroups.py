@@ -22,7 +22,7 @@ from virtoll.lab import residue
 _JOIN = Path(__file__).with_name("join.py")
 _PERIOD_MICROSECONDS = 100_000
 _CONTROLLERS = ("memory", "cpu", "cpuset", "cpuacct")
-_REMOVE_SECONDS = 5.0
+_REMOVE_SECONDS = 60.0
 _NO_LIMIT_FROM = 2**62  # v1 writes "no limit" as the largest number of whole pages
 
 
@@ -127,7 +127,7 @@ class Group:
     def remove(self) -> None:
         """Remove the folders and what a container manager made below them, deepest first.
 
-        A group empties when the kernel has reaped its dead. ``GuestError`` after 5 s.
+        A group empties when the kernel has reaped its dead. ``GuestError`` after a minute.
         """
         deadline = time.monotonic() + _REMOVE_SECONDS
         tops = sorted({folder.resolve() for folder in self.folders.values()})
@@ -147,7 +147,7 @@ def charged_memory_bytes(memberships: str, below: str | None = None) -> int | No
     ``below``: only if the group is below one of this name, as a guest's is below its lab's.
     """
     layout = detect()
-    folder = _folder_of(memberships, "memory", layout)
+    folder = folder_of(memberships, "memory", layout)
     if folder is None or (below is not None and below not in folder.parent.parts):
         return None
     name = "memory.current" if layout.is_v2("memory") else "memory.usage_in_bytes"
@@ -171,7 +171,7 @@ def limits_of(memberships: str, layout: Layout | None = None) -> Limits:
 
 def _upwards(memberships: str, controller: str, layout: Layout, v2_file: str, *v1_files: str) -> list[str]:
     """What a limit's files hold, in a process's group of a controller and in each above it, joined by a space."""
-    folder = _folder_of(memberships, controller, layout)
+    folder = folder_of(memberships, controller, layout)
     if folder is None:
         return []
     root, found = layout.controllers[controller], []
@@ -184,7 +184,7 @@ def _upwards(memberships: str, controller: str, layout: Layout, v2_file: str, *v
     return found
 
 
-def _folder_of(memberships: str, controller: str, layout: Layout) -> Path | None:
+def folder_of(memberships: str, controller: str, layout: Layout) -> Path | None:
     """The folder of a process's group of a controller; None without the controller."""
     if controller not in layout.controllers:
         return None
