@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-import select
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.support import machine
+from tests.support.commands import REPOSITORY, environment
 
 from virtoll.lab import residue
-from virtoll.lab.launch import run_in_lab
+from virtoll.lab.inside import wait_until
+from virtoll.lab.launch import hand_over, janitor_command, run_in_lab
 
 pytestmark = pytest.mark.lab
 
@@ -31,51 +35,124 @@ def test_the_commands_exit_code_comes_out(state: Path, arguments: list[str], cod
     assert not state.exists()
 
 
+@dataclass
+class Janitor:
+    """One at work: the launcher's end of its socket, PID 1's, and the record that is handed to it."""
+
+    process: subprocess.Popen[bytes]
+    launcher: socket.socket
+    teller: socket.socket
+    record: residue.LabRecord
+    lock: int
+
+    def hand_over(self) -> None:
+        """As the launcher does; the lock is the janitor's alone from now on."""
+        hand_over(self.launcher, self.record, self.lock)
+        os.close(self.lock)
+
+    def assert_waits(self, has: str) -> None:
+        """It has been given this, and sleeps: whatever it does next, somebody has to wake it for."""
+
+        def waits() -> bool:
+            return any(has in name for name in machine.held(self.process.pid)) and machine.sleeps(self.process.pid)
+
+        wait_until(lambda: self.process.poll() is not None or waits(), machine.END_SECONDS, "a janitor that waits")
+        assert self.process.poll() is None
+        assert self.record.folder.is_dir()
+
+    def assert_sweeps(self) -> None:
+        """It ends, and its record is gone."""
+        assert self.process.wait(machine.END_SECONDS) == 0
+        assert not self.record.folder.exists()
+
+
 @contextmanager
-def janitor() -> Iterator[tuple[subprocess.Popen[bytes], residue.LabRecord, socket.socket, int]]:
-    """A janitor at work: the process, the record it is to sweep, the lab's end of its socket, the launcher's pipe."""
-    record, lock = residue.create_record()
+def janitor() -> Iterator[Janitor]:
+    launcher, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     told, teller = socket.socketpair()
-    pipe_read, pipe_write = os.pipe()
-    numbers = (str(pipe_read), str(told.fileno()))
-    with subprocess.Popen(
-        [sys.executable, "-m", "virtoll.lab.launch", record.lab_id, str(record.folder), *numbers],
-        pass_fds=(pipe_read, told.fileno(), lock),
-    ) as process:
-        os.close(pipe_read)
-        os.close(lock)
+    ends = (theirs.fileno(), told.fileno())
+    with subprocess.Popen(janitor_command(*ends), pass_fds=ends) as process:
+        theirs.close()
         told.close()
-        yield process, record, teller, pipe_write
-        process.kill()
+        try:
+            yield Janitor(process, launcher, teller, *residue.create_record())
+        finally:
+            process.kill()
+            launcher.close()
+            teller.close()
 
 
 def test_the_janitor_waits_for_the_labs_last_process() -> None:
     """Not for its environment, its files or its launcher: a dying process loses those before its children are dead."""
-    with janitor() as (process, record, teller, pipe), subprocess.Popen(["cat"], stdin=subprocess.PIPE) as first:
-        socket.send_fds(teller, [b"1"], [os.pidfd_open(first.pid)])
-        teller.close()
-        os.close(pipe)
-        ended, _, _ = select.select([os.pidfd_open(process.pid)], [], [], 1.0)
-        assert not ended
-        assert record.folder.is_dir()
+    with janitor() as one, subprocess.Popen(["cat"], stdin=subprocess.PIPE) as first:
+        one.hand_over()
+        socket.send_fds(one.teller, [b"1"], [os.pidfd_open(first.pid)])
+        one.teller.close()
+        one.launcher.close()
+        one.assert_waits("[pidfd]")
         first.kill()
-        assert process.wait(60) == 0
-        assert not record.folder.exists()
+        one.assert_sweeps()
 
 
 def test_the_janitor_does_not_wait_for_a_lab_that_never_came_to_life() -> None:
-    with janitor() as (process, record, teller, pipe):
-        os.close(pipe)
-        teller.close()
-        assert process.wait(60) == 0
-        assert not record.folder.exists()
+    with janitor() as one:
+        one.hand_over()
+        one.launcher.close()
+        one.teller.close()
+        one.assert_sweeps()
 
 
 def test_the_janitor_does_nothing_as_long_as_the_launcher_lives() -> None:
-    with janitor() as (process, record, teller, pipe):
-        teller.close()
-        ended, _, _ = select.select([os.pidfd_open(process.pid)], [], [], 1.0)
-        assert not ended
-        assert record.folder.is_dir()
-        os.close(pipe)
-        assert process.wait(60) == 0
+    with janitor() as one:
+        one.hand_over()
+        one.teller.close()
+        one.assert_waits(f"{one.record.lab_id}/lock")
+        one.launcher.close()
+        one.assert_sweeps()
+
+
+def test_a_launcher_that_dies_before_it_has_handed_its_record_over_leaves_none() -> None:
+    with janitor() as one:
+        one.assert_waits("socket:")
+        os.close(one.lock)
+        one.launcher.close()
+        one.teller.close()
+        one.assert_sweeps()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from virtoll.lab import launch, residue
+
+state, made, at = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+place = residue if at == "create_record" else launch
+original = getattr(place, at)
+
+def die(*given):
+    original(*given)
+    made.write_text("\\n".join(path.name for path in (state / "labs").iterdir()))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(place, at, die)
+launch.run_in_lab(["--version"])
+"""
+
+
+@pytest.mark.parametrize("at", ["create_record", "hand_over"])
+def test_a_launcher_that_is_killed_as_it_makes_its_record_leaves_none(state: Path, tmp_path: Path, at: str) -> None:
+    """Right after the record is there, and right after it was handed over: the two ends of the dangerous time."""
+    made = tmp_path / "made"
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(state), str(made), at], cwd=REPOSITORY, check=False,
+        env=environment(VIRTOLL_STATE=str(state)),
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL
+    assert len(made.read_text().splitlines()) == 1
+    wait_until(lambda: not state.exists(), machine.END_SECONDS, "that nothing is left")
+
+
+def test_where_no_record_can_be_made_nothing_is_left_waiting(state: Path) -> None:
+    state.write_text("a file in the folder's place")
+    with pytest.raises(NotADirectoryError):
+        run_in_lab(["--version"])

@@ -7,8 +7,9 @@ The chain is launcher (the process that the user started) -> ``setpriv`` / ``uns
    file and exits, and the kernel kills every process of its PID namespace; network, mounts and taps go with them;
 2. the kernel's parent-death signal on ``setpriv`` and ``unshare``, for a launcher that dies before PID 1 listens;
 3. a *janitor*, a small process in a session of its own, which waits until launcher and lab are gone and removes what
-   can outlive a process (``residue``). It also does so after an ordinary end: one way out. PID 1 hands it a pidfd of
-   itself, which the kernel marks only when all of the PID namespace is dead: nothing can make a folder after that.
+   can outlive a process (``residue``). It also does so after an ordinary end: one way out. It is there before the lab's
+   record, which the launcher hands it with the lock. PID 1 hands it a pidfd of itself, which the kernel marks only when
+   all of the PID namespace is dead: nothing can make a folder after that.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -31,7 +32,9 @@ from virtoll.lab.outside import OUTSIDE_VARIABLE
 
 LAB_VARIABLE = "VIRTOLL_LAB"
 _TOOLS = ("setpriv", "unshare", "mount", "ip")
-_LAB_END_SECONDS = 60.0
+_LAB_END_SECONDS = 180.0
+_PROBE_SECONDS = 120.0
+_RECORD_BYTES = 8192  # a path has at most 4096
 
 
 def inside_lab() -> str | None:
@@ -63,32 +66,28 @@ def run_in_lab(
     if (missing := _missing_tools()) is not None:
         raise UsageError(missing)
     sweep_dead_labs()
-    record, lock = residue.create_record()
     ours, theirs = socket.socketpair()
     told, teller = socket.socketpair()
-    janitor_read, janitor_write = os.pipe()
-    janitor = _start_janitor(record, janitor_read, told.fileno(), lock)
-    os.close(janitor_read)
-    told.close()
-    folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    own = {LAB_VARIABLE: record.lab_id, residue.RECORD_VARIABLE: str(folder), OUTSIDE_VARIABLE: str(outside)}
-    environment = {**os.environ, **(variables or {}), **own}
-    ends = (theirs.fileno(), teller.fileno())
-    kept = (*ends, lock, folder, outside, *descriptors)
-    command = [*_namespace_command(), sys.executable, "-m", "virtoll.lab.init", *map(str, ends), *arguments]
-    try:
+    with contextlib.ExitStack() as stack:
+        give = stack.enter_context(_janitor(told))
+        for end in (ours, theirs, teller):
+            stack.enter_context(end)
+        record, lock = residue.create_record()
+        stack.callback(os.close, lock)
+        give(record, lock)
+        folder = os.open(record.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, folder)
+        outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        stack.callback(os.close, outside)
+        own = {LAB_VARIABLE: record.lab_id, residue.RECORD_VARIABLE: str(folder), OUTSIDE_VARIABLE: str(outside)}
+        environment = {**os.environ, **(variables or {}), **own}
+        ends = (theirs.fileno(), teller.fileno())
+        kept = (*ends, lock, folder, outside, *descriptors)
+        command = [*_namespace_command(), sys.executable, "-m", "virtoll.lab.init", *map(str, ends), *arguments]
         process = subprocess.Popen(command, pass_fds=kept, env=environment, start_new_session=True)
         theirs.close()
         teller.close()
         return _supervise(process, ours)
-    finally:
-        teller.close()
-        os.close(folder)
-        os.close(outside)
-        os.close(lock)
-        os.close(janitor_write)
-        janitor.wait()
 
 
 def _namespace_command() -> list[str]:
@@ -105,7 +104,7 @@ def probe_namespaces() -> str | None:
     command = [*_namespace_command(), "ip", "link", "set", "lo", "up"]
     try:
         finished = subprocess.run(
-            command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False
+            command, capture_output=True, text=True, timeout=_PROBE_SECONDS, stdin=subprocess.DEVNULL, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the namespaces of the lab could not be made: {error}"
@@ -128,15 +127,35 @@ def _missing_tools() -> str | None:
     return f"{', '.join(missing)}: not found on this host; install them: apt-get install util-linux mount iproute2"
 
 
-def _start_janitor(record: residue.LabRecord, pipe: int, told: int, lock: int) -> subprocess.Popen[bytes]:
-    """A process that outlives everything of the lab by a moment.
+@contextlib.contextmanager
+def _janitor(told: socket.socket) -> Iterator[Callable[[residue.LabRecord, int], None]]:
+    """A process that outlives everything of the lab by a moment; what is given hands it the lab's record and its lock.
 
-    In its own session, so that no group kill takes it along.
+    In its own session, so that no group kill takes it along. Started before there is a record: whenever the launcher is
+    killed from then on, somebody sweeps. ``told`` is what PID 1 tells it on.
     """
-    command = [sys.executable, "-m", "virtoll.lab.launch", record.lab_id, str(record.folder), str(pipe), str(told)]
-    return subprocess.Popen(
-        command, pass_fds=(pipe, told, lock), stdin=subprocess.DEVNULL, start_new_session=True, cwd="/", env=os.environ
-    )
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    with ours:
+        with theirs, told:
+            process = subprocess.Popen(
+                janitor_command(theirs.fileno(), told.fileno()), pass_fds=(theirs.fileno(), told.fileno()),
+                stdin=subprocess.DEVNULL, start_new_session=True, cwd="/", env=os.environ,
+            )  # fmt: skip
+        try:
+            yield lambda record, lock: hand_over(ours, record, lock)
+        finally:
+            ours.close()
+            process.wait()
+
+
+def janitor_command(launcher: int, told: int) -> list[str]:
+    """The argument list of a janitor, with the descriptors by which launcher and PID 1 tell it."""
+    return [sys.executable, "-m", "virtoll.lab.launch", str(launcher), str(told)]
+
+
+def hand_over(janitor: socket.socket, record: residue.LabRecord, lock: int) -> None:
+    """Tell the janitor which record is its own, and give it a share of the lock."""
+    socket.send_fds(janitor, [os.fsencode(f"{record.lab_id} {record.folder}")], [lock])
 
 
 def _supervise(process: subprocess.Popen[bytes], lifeline: socket.socket) -> int:
@@ -165,23 +184,37 @@ def _supervise(process: subprocess.Popen[bytes], lifeline: socket.socket) -> int
     return last_word[0]
 
 
-def janitor_main(lab_id: str, folder: str, pipe: int, told: int) -> int:
-    """Wait until the launcher is gone (the pipe ends) and the lab too, then sweep.
+def janitor_main(launcher: int, told: int) -> int:
+    """Wait until the launcher is gone (its socket ends) and the lab too, then sweep.
 
-    Holds the record's lock until it exits.
+    Holds the record's lock until it exits. A launcher that died before it handed a record over may have made one, which
+    nobody holds then: it is found among those of dead labs.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    while os.read(pipe, 1):
-        continue
+    record = _wait_for_launcher_end(socket.socket(fileno=launcher))
     _wait_for_lab_end(socket.socket(fileno=told))
     try:
-        residue.sweep(residue.LabRecord(lab_id, Path(folder)))
+        if record is None:
+            sweep_dead_labs()
+        else:
+            residue.sweep(record)
     except OSError as error:
         print(f"virtoll: {error}; 'virtoll clean' tries again", file=sys.stderr)
         return 1
     return 0
+
+
+def _wait_for_launcher_end(launcher: socket.socket) -> residue.LabRecord | None:
+    """The record that it handed over, whose lock stays open in this process; None where it did not come so far."""
+    record = None
+    while True:
+        said, _, _, _ = socket.recv_fds(launcher, _RECORD_BYTES, 1)
+        if not said:
+            return record
+        lab_id, _, folder = os.fsdecode(said).partition(" ")
+        record = residue.LabRecord(lab_id, Path(folder))
 
 
 def _wait_for_lab_end(told: socket.socket) -> None:
@@ -195,4 +228,4 @@ def _wait_for_lab_end(told: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(janitor_main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    sys.exit(janitor_main(int(sys.argv[1]), int(sys.argv[2])))

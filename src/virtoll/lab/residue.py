@@ -34,8 +34,8 @@ LAB_ID = re.compile(r"^virtoll-[0-9a-f]{12}$")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 _DEVICES = "vfio.jsonl"
 _COMMANDS = "commands.jsonl"
-_COMMAND_SECONDS = 60.0
-_SWEEP_DEADLINE_SECONDS = 5.0
+_COMMAND_SECONDS = 180.0
+_SWEEP_DEADLINE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def disk_folder(lab_id: str, disks: Path = DISKS) -> Path:
 
 
 def sweep(record: LabRecord, pci: PciBus | None = None) -> list[str]:
-    """Remove what the lab left; returns what was removed. Raises ``OSError`` when a folder stays busy for 5 s."""
+    """Remove what the lab left; returns what was removed. Raises ``OSError`` when a folder stays busy for a minute."""
     removed = [str(folder) for folder in cgroup_folders(record.lab_id)]
     for folder in removed:
         _remove_cgroup(Path(folder))
