@@ -1,13 +1,11 @@
-"""What the lab's tests share: an experiment with every kind of guest, and a place to run it as root and as a user."""
+"""What the lab's tests share: a place to run experiments as root and as an ordinary user."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from tests.support import experiments
 from tests.support.playground import Playground, playground
 
 
@@ -27,15 +25,3 @@ def root_place() -> Iterator[Playground]:
         pytest.skip("needs root: it makes mount namespaces")
     with playground(root=True) as made:
         yield made
-
-
-@pytest.fixture
-def every_kind(tmp_path: Path) -> str:
-    """A few seconds with every kind of guest: cgroups, bridges, veth pairs, taps and data directories are there."""
-    del tmp_path
-    return experiments.text(
-        platforms=["native", "netns", "runc", "qemu-tcg"],
-        guest={"vcpus": 1, "memory": "128MiB"},
-        blocks=1,
-        workloads=[{"workload": "superpi", "digits": 2000}, {"workload": "zfg", "size_bytes": 1048576, "rounds": 2}],
-    )

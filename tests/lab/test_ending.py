@@ -7,17 +7,18 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.support import experiments, machine
-from tests.support.commands import REPOSITORY, VIRTOLL, environment
+from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, VIRTOLL, environment
 from tests.support.playground import Playground, Running
 
+from virtoll.lab.inside import wait_until
 from virtoll.samples import RunFolder
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
 NOBODY = machine.Family((), frozenset(), frozenset())
 
@@ -40,18 +41,19 @@ def small(blocks: int = 1) -> str:
     )
 
 
-def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(place: Playground, every_kind: str) -> None:
+def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(place: Playground) -> None:
     """Network, mounts, cgroups, temporary files before and after; and no socket of the host's network in between."""
-    with place.start("run", write(place, every_kind)) as running:
-        running.wait_for("5/8 ")
-        seen = machine.family(running.process.pid)
-        sockets = machine.sockets_outside(seen)
-        there = place.new_on_host(seen)
+    with place.start("run", write(place, experiments.every_kind())) as running:
+        running.wait_for("1/8 ")
+        with machine.frozen(running.process.pid) as seen:
+            sockets = machine.sockets_outside(seen)
+            there = place.new_on_host(seen)
         visible = [name for name in there if not name.startswith(("cgroup ", "on disk "))]
         assert running.end() == 0, running.said
         place.check_clean(seen, running.token)
     assert len(seen.processes) >= 10
     assert len(seen.interfaces) >= 10
+    assert len(seen.labs) == 1
     assert sockets == []
     assert [name for name in there if name.startswith("on disk ")], "data directories"
     assert visible == [], "the lab's interfaces and mounts are not the host's, while it lives"
@@ -61,16 +63,32 @@ def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(place: Playground, 
     assert "report: " in running.said
 
 
-def check_interrupted(place: Playground, running: Running) -> None:
-    """After an interrupt: said once and how to go on, whole on disk, nothing left; and it can be resumed."""
+def interrupt(running: Running, number: signal.Signals, send: Callable[[], object]) -> machine.Family:
+    """Interrupt a run that stands still, which measures on once the signal has reached it; gives what stood there."""
+    with machine.frozen(running.process.pid) as seen:
+        (controller,) = (p for p in seen.processes if "in-lab-run" in p.argv and "virtoll.lab.init" not in p.argv)
+        send()
+        machine.thaw([process for process in seen.processes if process != controller])
+        wait_until(lambda: machine.is_pending(controller, number), machine.END_SECONDS, f"{number.name} there")
+    return seen
+
+
+def check_interrupted(place: Playground, running: Running) -> RunFolder:
+    """After an interrupt: said once and how to go on, whole on disk."""
     assert running.process.returncode == 130
     assert "Traceback" not in running.said
     folder = the_run(place)
     said = f"virtoll: interrupted; what was finished is stored: continue with 'virtoll resume {folder.path}'"
     assert said in running.said
     assert folder.state().state == "interrupted"
+    assert folder.trials()
+    assert len(folder.trials()) < len(folder.manifest.plan.trials)
+    return folder
+
+
+def check_resumed(place: Playground, folder: RunFolder) -> None:
+    """What was interrupted can be gone on with, to its end."""
     stored = folder.trials()
-    assert stored
     again = place.run("resume", folder.path.name)
     assert again.process.returncode == 0, again.said
     after = RunFolder.open(folder.path)
@@ -80,37 +98,41 @@ def check_interrupted(place: Playground, running: Running) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
-def test_an_interrupt_ends_the_run_in_order(root_place: Playground, every_kind: str, number: signal.Signals) -> None:
-    text = every_kind if number == signal.SIGINT else small(blocks=2)
+def test_an_interrupt_ends_the_run_in_order(root_place: Playground, number: signal.Signals) -> None:
+    text = experiments.every_kind() if number == signal.SIGINT else small(blocks=2)
     with root_place.start("run", write(root_place, text)) as running:
         running.wait_for("2/8 ")
-        seen = machine.family(running.process.pid)
-        running.process.send_signal(number)
+        seen = interrupt(running, number, lambda: running.process.send_signal(number))
         running.end()
         root_place.check_clean(seen, running.token)
-    check_interrupted(root_place, running)
+    check_resumed(root_place, check_interrupted(root_place, running))
 
 
 def test_the_key_ctrl_c_ends_the_run_in_order(place: Playground) -> None:
-    with place.start("run", write(place, small(blocks=3)), terminal=True) as running:
-        running.wait_for("2/12")
-        seen = machine.family(running.process.pid)
-        os.write(running.output, b"\x03")
+    """What it leaves can be resumed as after the signal, which it is."""
+    with place.start("run", write(place, small(blocks=6)), terminal=True) as running:
+        running.wait_until(lambda: stored_lines(place) >= 2, "a second trial")
+        seen = interrupt(running, signal.SIGINT, lambda: os.write(running.output, b"\x03"))
         running.end()
         place.check_clean(seen, running.token)
     running.said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", running.said)
     check_interrupted(place, running)
 
 
-def test_an_interrupt_before_the_first_trial_stores_nothing(root_place: Playground, every_kind: str) -> None:
-    with root_place.start("run", write(root_place, every_kind)) as running:
+def stored_lines(place: Playground) -> int:
+    """How many trials are on the disk: a live display may show one of them never."""
+    return sum(file.read_bytes().count(b"\n") for file in place.runs.glob("*/trials.jsonl"))
+
+
+def test_an_interrupt_before_the_first_trial_stores_nothing(root_place: Playground) -> None:
+    with root_place.start("run", write(root_place, experiments.every_kind())) as running:
         running.wait_for("trying native")
-        seen = machine.family(running.process.pid)
-        running.process.send_signal(signal.SIGINT)
+        seen = interrupt(running, signal.SIGINT, lambda: running.process.send_signal(signal.SIGINT))
         assert running.end() == 130
         root_place.check_clean(seen, running.token)
     assert "interrupted" in running.said
     assert "Traceback" not in running.said
+    assert ("nothing was stored" in running.said) == (not list(root_place.runs.iterdir()))
 
 
 @contextlib.contextmanager
@@ -146,7 +168,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path, kibibytes
         def virtoll(*arguments: str) -> subprocess.CompletedProcess[str]:
             return subprocess.run(
                 [*enter, *VIRTOLL, *arguments], capture_output=True, text=True, check=False, cwd=REPOSITORY,
-                stdin=subprocess.DEVNULL, env=environment(VIRTOLL_RUNS=str(disk)), timeout=200,
+                stdin=subprocess.DEVNULL, env=environment(VIRTOLL_RUNS=str(disk)), timeout=DEADLINE_SECONDS,
             )  # fmt: skip
 
         full = virtoll("run", str(file), "--into", str(disk / "run"))

@@ -44,3 +44,16 @@ def write(folder: Path, **changed: Any) -> Path:
 def fake(label: str, **parameters: Any) -> dict[str, Any]:
     """A platform entry for the seeded model."""
     return {"platform": "fake", "label": label, **parameters}
+
+
+def every_kind(blocks: int = 1) -> str:
+    """A few seconds a block, of 8 trials, with every kind of guest.
+
+    Cgroups, bridges, veth pairs, taps and data directories are there.
+    """
+    return text(
+        platforms=["native", "netns", "runc", "qemu-tcg"],
+        guest={"vcpus": 1, "memory": "128MiB"},
+        blocks=blocks,
+        workloads=[{"workload": "superpi", "digits": 2000}, {"workload": "zfg", "size_bytes": 1048576, "rounds": 2}],
+    )

@@ -1,24 +1,30 @@
 """What is on this machine: processes, namespaces, interfaces, mounts, cgroup folders, files; before and after.
 
 Main types: ``Family`` (a process and all below it, as they were at one moment) and ``Snapshot`` (what the host has).
-Everything is read from /proc and /sys.
+Everything is read from /proc and /sys. ``frozen`` makes a family stand still, so that a look at it meets it as it was.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.lab.disks import DISKS
+from virtoll.lab.inside import wait_until, with_descendants
 from virtoll.lab.residue import LAB_ID
 
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 TOKEN = "VIRTOLL_TEST_TOKEN"
+END_SECONDS = 180.0
+"""For what has been ended to be gone: a bound on a hang, and no expectation of any machine."""
+_LAB = re.compile(r"virtoll-[0-9a-f]{12}")
 _KINDS = ("net", "mnt", "pid", "ipc", "uts", "user")
 
 
@@ -48,11 +54,12 @@ class Process:
 
 @dataclass(frozen=True)
 class Family:
-    """A process and all its descendants; the namespaces that they have and the host does not."""
+    """A process and all its descendants; the namespaces that they have and the host does not; their labs' ids."""
 
     processes: tuple[Process, ...]
     namespaces: frozenset[str]
     interfaces: frozenset[str]
+    labs: frozenset[str] = frozenset()
 
     def find(self, *words: str, inner_pid: int | None = None) -> Process | None:
         """The first process with all these words among its arguments."""
@@ -106,7 +113,70 @@ def family(*pids: int) -> Family:
     own = namespaces_of(os.getpid())
     namespaces = {name for process in found for name in namespaces_of(process.pid)} - own
     interfaces = {name for process in found if namespaces_of(process.pid) - own for name in _interfaces(process.pid)}
-    return Family(tuple(found), frozenset(namespaces), frozenset(interfaces - {"lo"}))
+    labs = {lab for process in found for lab in _values(process.pid, "VIRTOLL_LAB")}
+    return Family(tuple(found), frozenset(namespaces), frozenset(interfaces - {"lo"}), frozenset(labs))
+
+
+@contextlib.contextmanager
+def frozen(*pids: int) -> Iterator[Family]:
+    """Processes and all below them stand still for the block: what is seen, sent and killed meets one moment."""
+    seen = freeze(*pids)
+    try:
+        yield seen
+    finally:
+        thaw(seen.processes)
+
+
+def freeze(*pids: int) -> Family:
+    """Stop processes and all below them, and look at them once all stand still; ``thaw`` lets them go on."""
+
+    def still() -> bool:
+        moving = [pid for pid in with_descendants(pids) if not _stands_still(pid)]
+        for pid in moving:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        return not moving
+
+    wait_until(still, END_SECONDS, "that all processes stand still")
+    return family(*pids)
+
+
+def thaw(processes: Sequence[Process]) -> None:
+    """Let them go on, those below before those above, of which some stop when what they wait for stands still."""
+    for process in reversed(processes):
+        if process.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGCONT)
+
+
+def is_pending(process: Process, number: int) -> bool:
+    """Whether a signal has been sent to a process that has not taken it yet: one that stands still takes none."""
+    for line in _text(PROC / str(process.pid) / "status").splitlines():
+        name, _, mask = line.partition(":")
+        if name in ("SigPnd", "ShdPnd") and int(mask, 16) >> (number - 1) & 1:
+            return True
+    return False
+
+
+def held(pid: int) -> list[str]:
+    """What a process's descriptors are of: paths, or the kernel's words such as ``socket:[23]``."""
+    found = []
+    with contextlib.suppress(OSError):
+        for descriptor in (PROC / str(pid) / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.append(str(descriptor.readlink()))
+    return found
+
+
+def sleeps(pid: int) -> bool:
+    """Whether a process waits for something."""
+    return _text(PROC / str(pid) / "stat").rpartition(")")[2].split()[:1] == ["S"]
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether every thread of a process has stopped, or the process has ended."""
+    states = [_text(path).rpartition(")")[2].split()[:1] for path in (PROC / str(pid) / "task").glob("*/stat")]
+    return all(state[0] in "TtZX" for state in states if state)
 
 
 def processes() -> list[Process]:
@@ -145,7 +215,7 @@ def left_of(gone: Family, token: str) -> list[str]:
     for process in processes():
         orphaned = process.parent in {1, *(pid for pid, _ in known)}
         inside = namespaces_of(process.pid) & gone.namespaces if orphaned else frozenset()
-        marked = f"{TOKEN}={token}".encode() in _bytes(PROC / str(process.pid) / "environ").split(b"\0")
+        marked = token in _values(process.pid, TOKEN)
         if (process.pid, process.started_ticks) in known or inside or marked:
             left.append(f"process {process.pid} {' '.join(process.argv)[:120]} {sorted(inside)}")
     return left
@@ -155,10 +225,20 @@ def labs_of_others(token: str) -> set[str]:
     """The ids of labs that live now and were not started with this token: this machine has other users."""
     found = set()
     for process in processes():
-        settings = _bytes(PROC / str(process.pid) / "environ").decode(errors="replace").split("\0")
-        if f"{TOKEN}={token}" not in settings:
-            found |= {value.partition("=")[2] for value in settings if value.startswith("VIRTOLL_LAB=")}
+        if token not in _values(process.pid, TOKEN):
+            found |= _values(process.pid, "VIRTOLL_LAB")
     return found
+
+
+def marked_by(token: str) -> list[Process]:
+    """The processes that were started with this token."""
+    return [process for process in processes() if token in _values(process.pid, TOKEN)]
+
+
+def lab_in(name: str) -> str | None:
+    """The lab whose id is in the name of a folder or a mount."""
+    found = _LAB.search(name)
+    return found.group() if found else None
 
 
 def files_below(folders: Iterable[Path]) -> set[str]:
@@ -168,12 +248,8 @@ def files_below(folders: Iterable[Path]) -> set[str]:
 
 def sockets_outside(of: Family) -> list[str]:
     """Sockets of the host's own network (TCP, UDP, raw, packet, listening UNIX) that a family holds."""
-    inodes = set()
-    for process in of.processes:
-        with contextlib.suppress(OSError):
-            for descriptor in (PROC / str(process.pid) / "fd").iterdir():
-                with contextlib.suppress(OSError):
-                    inodes.add(descriptor.readlink().name.removeprefix("socket:[").removesuffix("]"))
+    names = {Path(name).name for process in of.processes for name in held(process.pid)}
+    inodes = {name.removeprefix("socket:[").removesuffix("]") for name in names}
     found = []
     for table, column in (("tcp", 9), ("tcp6", 9), ("udp", 9), ("udp6", 9), ("raw", 9), ("raw6", 9), ("packet", 8)):
         rows = [line.split() for line in _text(PROC / "net" / table).splitlines()[1:]]
@@ -185,7 +261,7 @@ def sockets_outside(of: Family) -> list[str]:
     return found
 
 
-def poll_until_empty(look: Callable[[], list[str]], deadline_seconds: float = 30.0) -> tuple[list[str], float]:
+def poll_until_empty(look: Callable[[], list[str]], deadline_seconds: float = END_SECONDS) -> tuple[list[str], float]:
     """Look until nothing is found or the deadline has passed: what is left, and how long it took in seconds."""
     started = time.monotonic()
     while (left := look()) and time.monotonic() - started < deadline_seconds:
@@ -195,6 +271,12 @@ def poll_until_empty(look: Callable[[], list[str]], deadline_seconds: float = 30
 
 def _interfaces(pid: int) -> set[str]:
     return {line.partition(":")[0].strip() for line in _text(PROC / str(pid) / "net" / "dev").splitlines()[2:]}
+
+
+def _values(pid: int, variable: str) -> set[str]:
+    """What a process was given as this environment variable: one value or none."""
+    settings = _bytes(PROC / str(pid) / "environ").decode(errors="replace").split("\0")
+    return {value for name, _, value in (setting.partition("=") for setting in settings) if name == variable}
 
 
 def _text(path: Path) -> str:

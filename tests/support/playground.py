@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,8 +29,12 @@ from tests.support.commands import REPOSITORY, VIRTOLL, environment
 
 USER = 12345
 TUN = os.makedev(10, 200)
-DEADLINE_SECONDS = 120.0
+SILENCE_SECONDS = 300.0
+"""Who lives and says nothing for so long hangs: there is no other deadline, since a run goes on as fast as it can."""
+_LOOK_SECONDS = 0.02
+_KEPT_WORDS = 4000
 _LAB_INTERFACE = re.compile(r"^[plgvb]\d+(in\d|out|marks)$")
+_MOUNTED = ("/run/virtoll", "/sys/", "/proc/", "/tmp/virtoll")  # below these, a lab mounts
 _COVERED = {"tmp": "/tmp", "run": "/run", "shm": "/dev/shm"}
 
 
@@ -43,37 +47,44 @@ class Running:
     output: int
     said: str = ""
 
-    def wait_for(self, text: str, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+    def wait_for(self, text: str, silence_seconds: float = SILENCE_SECONDS) -> None:
         """Read its output until it holds ``text``; fails when it ends before."""
-        deadline = time.monotonic() + deadline_seconds
         while text not in self.said:
-            if not self._read(deadline - time.monotonic()):
+            if not self._read(silence_seconds):
                 pytest.fail(f"{text!r} was not said, but: {self.said}")
 
+    def wait_until(self, condition: Callable[[], bool], awaited: str) -> None:
+        """Read its output until ``condition`` holds, for what is not told there; fails when it ends before."""
+        while not condition():
+            if self._is_readable(_LOOK_SECONDS) and not self._read(SILENCE_SECONDS):
+                pytest.fail(f"{awaited} did not come, but: {self.said}")
+
     def listen(self, seconds: float) -> None:
-        """Read its output for so long."""
+        """Read its output for so long, or to its end."""
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0 and self._read(left):
-            continue
+        while (left := deadline - time.monotonic()) > 0:
+            if self._is_readable(left) and not self._read(SILENCE_SECONDS):
+                return
 
-    def end(self, deadline_seconds: float = DEADLINE_SECONDS) -> int:
+    def end(self, silence_seconds: float = SILENCE_SECONDS) -> int:
         """Read its output to the end and wait for its exit code."""
-        deadline = time.monotonic() + deadline_seconds
-        while self._read(deadline - time.monotonic()):
+        while self._read(silence_seconds):
             continue
-        return self.process.wait(max(0.1, deadline - time.monotonic()))
+        return self.process.wait(machine.END_SECONDS)
 
-    def _read(self, seconds: float) -> bool:
-        """False when nothing came in time, or never will."""
-        readable, _, _ = select.select([self.output], [], [], max(0.0, seconds))
-        if not readable:
-            return False
+    def _read(self, silence_seconds: float) -> bool:
+        """Read some of its output; False at its end."""
+        if not self._is_readable(silence_seconds):
+            pytest.fail(f"nothing was said for {silence_seconds:g} s")
         try:
             chunk = os.read(self.output, 65536)
         except OSError:
             return False
         self.said += chunk.decode(errors="replace").replace("\r\n", "\n")
         return bool(chunk)
+
+    def _is_readable(self, seconds: float) -> bool:
+        return bool(select.select([self.output], [], [], seconds)[0])
 
 
 @dataclass
@@ -112,17 +123,22 @@ class Playground:
             cwd=REPOSITORY,
         )
         os.close(theirs)
+        running = Running(process, token, output)
         try:
-            yield Running(process, token, output)
+            yield running
+        except BaseException as error:
+            error.add_note(f"it said: {running.said[-_KEPT_WORDS:]}")
+            raise
         finally:
             process.kill()
             process.wait()
             os.close(output)
+            machine.thaw(machine.marked_by(token))  # a test that failed may have left some standing still
 
-    def run(self, *arguments: str | Path) -> Running:
+    def run(self, *arguments: str | Path, silence_seconds: float = SILENCE_SECONDS) -> Running:
         """Run ``virtoll ARGUMENTS`` to its end."""
         with self.start(*arguments) as running:
-            running.end()
+            running.end(silence_seconds)
         return running
 
     def command(self, argv: Sequence[str], token: str) -> list[str]:
@@ -148,22 +164,29 @@ class Playground:
         return [*private, *somebody, "env", "--default-signal=INT", "--ignore-environment", *settings, *argv]
 
     def new_on_host(self, of: machine.Family) -> list[str]:
-        """Mounts, cgroup folders and a family's interfaces that were not there when the playground was made.
+        """What a family, or this machine's labs at large, may have made on the host since the playground was made.
 
-        Interfaces of other names are others': this machine has more users than these tests.
+        Interfaces and mounts of other kinds are others', and so is what bears the id of another lab than the family's:
+        this machine has more users than this test.
         """
         now = machine.snapshot()
-        own = {name for name in now.interfaces if name in of.interfaces or _LAB_INTERFACE.match(name)}
-        return dataclasses.replace(now, interfaces=frozenset(own)).new_since(self.before)
+        interfaces = {name for name in now.interfaces if name in of.interfaces or _LAB_INTERFACE.match(name)}
+        mounts = {name for name in now.mounts if name.startswith((*_MOUNTED, str(self.base)))}
+        own = dataclasses.replace(now, interfaces=frozenset(interfaces), mounts=frozenset(mounts))
+        return [
+            name for name in own.new_since(self.before)
+            if not of.labs or (lab := machine.lab_in(name)) is None or lab in of.labs
+        ]  # fmt: skip
 
     def settle(self, gone: machine.Family, token: str) -> tuple[list[str], float]:
         """Wait until nothing of a run is left: what is left at the deadline, and how long it took in seconds."""
+        others: set[str] = set()
 
         def look() -> list[str]:
             kept = {str(self.base / "run" / "mount"), *(str(self.base / "tmp" / part) for part in _kept_parts())}
             files = machine.files_below(self.covered) - kept
-            others = machine.labs_of_others(token)
-            new = [name for name in self.new_on_host(gone) if not any(lab in name for lab in others)]
+            others.update(machine.labs_of_others(token))
+            new = [name for name in self.new_on_host(gone) if machine.lab_in(name) not in others]
             return [*machine.left_of(gone, token), *new, *(f"file {name}" for name in sorted(files))]
 
         return machine.poll_until_empty(look)
@@ -196,11 +219,23 @@ def playground(*, root: bool) -> Iterator[Playground]:
 
 
 def _skip_unless_startable(place: Playground) -> None:
+    """Found out once: nothing of it is the place's own."""
+    if not _refusals:
+        _refusals.append(_why_not_startable(place))
+    if _refusals[0] is not None:
+        pytest.skip(_refusals[0])
+
+
+def _why_not_startable(place: Playground) -> str | None:
     for argv in ([sys.executable, "-c", "import virtoll.cli"], ["unshare", "--user", "--map-root-user", "true"]):
         finished = subprocess.run(place.command(argv, "probe"), capture_output=True, text=True, check=False)
         if finished.returncode != 0:
             said = (finished.stderr.splitlines() or ["no message"])[-1]
-            pytest.skip(f"an ordinary user cannot run {argv[0]} here: {said}")
+            return f"an ordinary user cannot run {argv[0]} here: {said}"
+    return None
+
+
+_refusals: list[str | None] = []
 
 
 def _kept_parts() -> list[str]:
