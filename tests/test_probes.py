@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from virtoll import probes
+from virtoll.agent import AgentClient
+from virtoll.errors import GuestError
 from virtoll.experiment import PlatformChoice
 from virtoll.image import GuestImage, GuestKernel
-from virtoll.lab.inside import Lab
+from virtoll.lab.inside import Lab, wait_until
 from virtoll.platforms.base import Probe, Site
 from virtoll.platforms.fake import Fake, FakeParameters
 
@@ -88,6 +93,44 @@ def test_a_remembered_no_says_since_when_and_how_to_try_again() -> None:
     assert remembered.reason is not None
     assert remembered.reason.startswith("no guest boots (tried 20")
     assert remembered.reason.endswith("; 'virtoll doctor' tries again)")
+
+
+def said(fails: Callable[[], object]) -> str:
+    """The sentence of a failure."""
+    with pytest.raises((GuestError, subprocess.TimeoutExpired, TimeoutError)) as raised:
+        fails()
+    return str(raised.value)
+
+
+def never_ready() -> None:
+    """An agent's channel that is open, and silent."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        AgentClient(ours.fileno(), ours.fileno(), "qemu-kvm/probe").wait_ready(0.0)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        never_ready,
+        lambda: Lab("virtoll-0123456789ab").run(["sleep", "100"], "test", deadline_seconds=0.05),
+        lambda: wait_until(lambda: False, 0.0, "a listener"),
+        lambda: subprocess.run(["sleep", "100"], timeout=0.05, check=False),
+    ],
+    ids=["an agent", "a program", "an event", "a program of a driver's own"],
+)
+def test_what_took_too_long_is_tried_again(memory: Path, late: Callable[[], object]) -> None:
+    """It says that the host was busy, and not that the platform does not work there."""
+    driver = Counting("/dev/kvm", Probe(False, "QEMU 7.2", f"no guest boots: {said(late)}"))
+    assert not ask(driver).available
+    assert not ask(driver).available
+    assert driver.tried == 2
+    driver.outcome = GOOD
+    assert [ask(driver), ask(driver)] == [GOOD, GOOD]
+    assert driver.tried == 3
+    driver.outcome = Probe(False, "QEMU 7.2", said(late))
+    assert not ask(driver, anew=True).available
+    assert not list(memory.iterdir()), "what was found before is not known to hold any more"
 
 
 def test_the_doctor_tries_anew_and_what_it_finds_is_remembered() -> None:

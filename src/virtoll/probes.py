@@ -2,6 +2,7 @@
 
 The memory is a file in the cache, named after all that the outcome depends on: the host's boot, its kernel, the
 image, the platform with its parameters, and what the platform itself names. ``virtoll doctor`` always tries anew.
+What took too long is not remembered: it says something of that moment, and nothing of the host.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import platform as host_platform
+import re
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +21,8 @@ from virtoll.image import default_cache
 from virtoll.platforms.base import Platform, Probe, Site
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# As every deadline of Virtoll is told, and most of others' programs.
+_TOO_LATE = re.compile(r"\b(within|in|after) [0-9.]+ s\b|\btimed? ?-?out\b", re.IGNORECASE)
 
 
 def probe(driver: Platform, choice: PlatformChoice, site: Site | None, *, anew: bool = False) -> Probe:
@@ -40,8 +44,16 @@ def probe(driver: Platform, choice: PlatformChoice, site: Site | None, *, anew: 
             return _recall(memory)
     found = driver.probe(site)
     with contextlib.suppress(OSError):
-        _remember(memory, found)
+        if _is_lasting(found):
+            _remember(memory, found)
+        else:
+            memory.unlink(missing_ok=True)
     return found
+
+
+def _is_lasting(found: Probe) -> bool:
+    """Whether the outcome would be the same in a moment when the host has less to do."""
+    return found.available or _TOO_LATE.search(found.reason or "") is None
 
 
 def _refuse_tools(driver: Platform, choice: PlatformChoice, site: Site) -> str | None:
