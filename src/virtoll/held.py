@@ -32,7 +32,7 @@ from virtoll.testbed import HostAddress
 
 _FILE = "testbed.json"
 _UP_SECONDS = 400.0
-_DOWN_SECONDS = 60.0
+_DOWN_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,14 @@ def _await(kind: str, launcher: subprocess.Popen[bytes]) -> HeldTestbed | None:
 def only_one(kind: str) -> Iterator[None]:
     """Of a kind, one launcher of this user at a time: ``UsageError`` in all others. Ends with the process, as it ends.
 
-    An abstract socket's name is the lock: the kernel frees it, and there is no file that could be left.
+    An abstract socket's name is the lock: the kernel frees it, and there is no file that could be left. It holds the
+    folder that the state stands in by its number: who has another /run has other testbeds.
     """
-    owner = hashlib.sha256(f"{os.geteuid()} {residue.state_directory()}".encode()).hexdigest()[:16]
+    state = residue.state_directory()
+    state.parent.mkdir(parents=True, exist_ok=True)
+    above = state.parent.stat()
+    place = f"{os.geteuid()} {above.st_dev} {above.st_ino} {state.name}"
+    owner = hashlib.sha256(place.encode()).hexdigest()[:16]
     with socket.socket(socket.AF_UNIX) as lock:
         try:
             lock.bind(f"\0virtoll-testbed-{owner}-{kind}")
