@@ -15,7 +15,7 @@ import pytest
 from tests.support.commands import REPOSITORY, environment
 from tests.support.esxi import PASSWORD
 
-pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may move NICs into a lab")
@@ -25,7 +25,7 @@ def test_a_killed_run_leaves_nothing_on_the_host_and_the_next_measures(tmp_path:
     variables["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
     finished = subprocess.run(
         ["unshare", "--net", "--", sys.executable, "-m", "tests.support.esxi_bench", str(tmp_path)],
-        env=variables, cwd=REPOSITORY, capture_output=True, text=True, timeout=180, check=False,
+        env=variables, cwd=REPOSITORY, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert finished.returncode == 0, finished.stdout + finished.stderr
     told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))

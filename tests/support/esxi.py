@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.machine import END_SECONDS
+
 from virtoll.fetched import find_vcsim
-from virtoll.lab.inside import wait_until
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.session import Session, open_session, surviving
 from virtoll.platforms.monitor import Monitor
@@ -49,13 +50,13 @@ class Wire:
     def close(self) -> None:
         """Every connection ends, as it does on a host that suspends a machine."""
         self._stopper.close()
-        self._thread.join(10)
+        self._thread.join(END_SECONDS)
 
     def _run(self) -> None:
         with contextlib.ExitStack() as stack:
             stack.callback(self._stop.close)
             if self._listener is None:
-                connection = stack.enter_context(socket.create_connection(self._address, 10))
+                connection = stack.enter_context(socket.create_connection(self._address, END_SECONDS))
             else:
                 stack.enter_context(self._listener)
                 if self._stop in select.select([self._listener, self._stop], [], [])[0]:
@@ -92,7 +93,10 @@ class Machine:
 
 @dataclass
 class EsxiHost:
-    """A simulated host; ``machines`` are those that are on, by name, ``seen`` the events with their machines."""
+    """A simulated host; ``machines`` are those that are on, by name, ``seen`` the events with their machines.
+
+    ``still``: machines that are switched on do not go on from there: whoever waits for one is met waiting.
+    """
 
     address: str
     process: subprocess.Popen[bytes]
@@ -101,6 +105,7 @@ class EsxiHost:
     machines: dict[str, Machine] = field(default_factory=dict)
     seen: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    still: bool = False
 
     def parameters(self, **changed: Any) -> dict[str, Any]:
         """An experiment's entry that names this host."""
@@ -133,7 +138,7 @@ class EsxiHost:
         command = [
             "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-machine", "pc", "-nodefaults", "-display", "none",
             "-no-reboot", "-m", f"{told['memory_mib']}M", "-smp", str(told["cpus"]), "-boot", "d",
-            "-cdrom", told["cdrom"], "-serial", f"file:{console['file']}",
+            "-cdrom", told["cdrom"], *(["-S"] if self.still else []), "-serial", f"file:{console['file']}",
             "-chardev", f"socket,id=serial,fd={serial_end.fileno()}", "-serial", "chardev:serial",
             "-chardev", f"socket,id=monitor,fd={monitor_end.fileno()}", "-mon", "chardev=monitor,mode=control",
         ]  # fmt: skip
@@ -197,29 +202,29 @@ def esxi_host(folder: Path, *arguments: str) -> Iterator[EsxiHost]:
     assert program is not None, "the simulator is not in the cache: make setup-dev"
     folder.mkdir(parents=True, exist_ok=True)
     os.environ[PASSWORD_VARIABLE] = PASSWORD
-    with (folder / "vcsim.txt").open("wb") as said:
-        process = subprocess.Popen(
+    with (
+        (folder / "vcsim.txt").open("wb") as said,
+        subprocess.Popen(
             [str(program), "-user", USER, "-password", PASSWORD, *arguments], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=said, start_new_session=True,
-        )  # fmt: skip
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        ready = json.loads(process.stdout.readline())
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-        host = EsxiHost(ready["url"], process, folder)
-        server = threading.Thread(target=host.serve, daemon=True)
-        server.start()
-        yield host
-        assert host.failures == []
-    finally:
-        process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)
-        process.kill()
-        process.wait()
-        wait_until(lambda: not server.is_alive(), 10, "the end of the simulator's events")
+        ) as process,
+    ):  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            ready = json.loads(process.stdout.readline())
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            host = EsxiHost(ready["url"], process, folder)
+            server = threading.Thread(target=host.serve, daemon=True)
+            server.start()
+            yield host
+            assert host.failures == []
+            process.stdin.close()
+            server.join(END_SECONDS)
+            assert not server.is_alive(), "the simulator ends with its input"
+        finally:
+            process.kill()
 
 
 def session_of(host: EsxiHost) -> contextlib.AbstractContextManager[Session]:

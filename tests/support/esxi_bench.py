@@ -17,9 +17,12 @@ from typing import Any
 import yaml
 from tests.support.commands import VIRTOLL
 from tests.support.esxi import CABLES, EsxiHost, esxi_host, inventory
+from tests.support.machine import END_SECONDS
 
 from virtoll.errors import GuestError
 from virtoll.lab.inside import wait_until
+
+_HANG_SECONDS = 1200.0
 
 
 def main(folder: Path) -> int:
@@ -32,11 +35,13 @@ def main(folder: Path) -> int:
         experiment.write_text(yaml.safe_dump(_experiment(host.address, host.parameters())), encoding="utf-8")
         argv = [*VIRTOLL, "run", str(experiment)]
         told: dict[str, Any] = {"before": inventory(host)}
+        host.still = True
         with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as process:
-            wait_until(lambda: bool(host.machines), 60, "a machine that is on")
+            wait_until(lambda: bool(host.machines) or process.poll() is not None, _HANG_SECONDS, "a machine that is on")
             told["killed"] = inventory(host)
             process.kill()
-        wait_until(lambda: _is_again(host, told["before"]), 60, "a host as it was before")
+        wait_until(lambda: _is_again(host, told["before"]), END_SECONDS, "a host as it was before")
+        host.still = False
         told["events of the killed"] = _events(host)
         _cable()  # NICs that are no hardware are gone with the lab that they were moved into
         code = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL).returncode

@@ -33,7 +33,7 @@ from virtoll.platforms.esxi.switches import network_of, port_groups
 from virtoll.platforms.managed import ManagedMachine
 
 _MIB = 2**20
-_SERIAL_SECONDS = 30.0
+_SERIAL_SECONDS = 60.0
 _NAME_CHARACTERS = 80  # of a virtual machine's name
 
 
