@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support import experiments
+from tests.support import experiments, machine
+from tests.support.commands import DEADLINE_SECONDS
 from tests.support.ssh_hosts import SshHosts, ssh_hosts
 
 from virtoll.lab.inside import wait_until
 from virtoll.samples import RunFolder
 
-pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
 PAIRS = (("vhnear0", "box", "vhfar0"), ("vhnear1", "box", "vhfar1"), ("vhnear2", "box", "vhfar2"))
 
 
@@ -61,6 +60,12 @@ def left_there(hosts: SshHosts) -> list[str]:
     return [*found, *(line.split()[0] for line in said.splitlines() if line.startswith("virtoll"))]
 
 
+def assert_nothing_left(hosts: SshHosts) -> None:
+    """The end of its connection is noticed over there, and what it was for ends and goes."""
+    left, _ = machine.poll_until_empty(lambda: left_there(hosts))
+    assert left == []
+
+
 def test_guests_there_are_measured_from_here_and_nothing_stays(hosts: SshHosts, tmp_path: Path) -> None:
     hosts.wire(PAIRS)
     code, complaint = hosts.virtoll("run", experiment(tmp_path), "--into", tmp_path / "run", runs=tmp_path)
@@ -80,7 +85,7 @@ def test_guests_there_are_measured_from_here_and_nothing_stays(hosts: SshHosts, 
     assert trials[1].clock.method == "icmp"
     (entry,) = folder.manifest.platforms
     assert (entry.host, entry.brand) == ("ssh box", None)
-    wait_until(lambda: left_there(hosts) == [], 20, "the end of what was there")
+    assert_nothing_left(hosts)
 
 
 def test_a_killed_run_leaves_nothing_on_the_host(hosts: SshHosts, tmp_path: Path) -> None:
@@ -88,14 +93,16 @@ def test_a_killed_run_leaves_nothing_on_the_host(hosts: SshHosts, tmp_path: Path
     process = hosts.start(
         "run", experiment(tmp_path, blocks=20), "--into", tmp_path / "run", variables={"VIRTOLL_RUNS": str(tmp_path)}
     )
-    deadline = time.monotonic() + 120
-    while not any("qemu-system" in word for word in left_there(hosts)):
-        assert process.poll() is None, process.stderr.read() if process.stderr else ""
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    wait_until(lambda: left_there(hosts) == [], 30, "the end of what was there")
+    try:
+        wait_until(
+            lambda: process.poll() is not None or any("qemu-system" in word for word in left_there(hosts)),
+            DEADLINE_SECONDS, "a machine there",
+        )  # fmt: skip
+        assert process.poll() is None, process.communicate()
+    finally:
+        process.kill()
+        process.communicate()
+    assert_nothing_left(hosts)
 
 
 @pytest.mark.parametrize(
@@ -122,4 +129,4 @@ def test_what_is_wrong_is_one_sentence_before_anything_starts(
     assert words in complaint
     assert len(complaint.strip().splitlines()) == 1
     assert not (tmp_path / "run").exists()
-    assert left_there(hosts) == []
+    assert_nothing_left(hosts)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.machine import END_SECONDS
 
 from virtoll.errors import GuestError
 from virtoll.image.guest import built_agent
@@ -78,7 +79,7 @@ def test_what_is_started_there_ends_with_the_process_here(host: RemoteHost) -> N
     assert process.stdout.readline().decode().strip() == mark
     assert processes(mark)
     end_process(process)
-    wait_until(lambda: not processes(mark), 15, "the end of the program there")
+    wait_until(lambda: not processes(mark), END_SECONDS, "the end of the program there")
 
 
 def test_its_input_output_and_exit_status_are_those_of_the_program(host: RemoteHost) -> None:
@@ -86,14 +87,14 @@ def test_its_input_output_and_exit_status_are_those_of_the_program(host: RemoteH
         ["sh", "-c", "cat; exit 7"], "test", stdin=subprocess.PIPE, stdout=subprocess.PIPE, cpus=[0]
     )  # fmt: skip
     data = os.urandom(1 << 20)
-    said, _ = process.communicate(data, timeout=30)
+    said, _ = process.communicate(data)
     assert said == data
     assert process.returncode == 7
 
 
 def test_a_socket_there_is_reached_once_it_is_there(host: RemoteHost) -> None:
     folder = host.guest_folder("one")
-    connection = host.connect(folder / "socket", "a guest", 20)
+    connection = host.connect(folder / "socket", "a guest", END_SECONDS)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "socket"))
         listener.listen()
@@ -112,9 +113,9 @@ def test_a_terminal_there_is_a_clean_byte_stream(host: RemoteHost) -> None:
     master, slave = pty.openpty()
     connection = host.connect(Path(os.ttyname(slave)), "a guest")
     every = bytes(range(256))
-    connection.settimeout(10)
+    connection.settimeout(END_SECONDS)
     # A guest's own end would wait for an answer; before, the terminal would still change what passes.
-    wait_until(lambda: not termios.tcgetattr(slave)[3] & termios.ICANON, 30, "a terminal that is raw")
+    wait_until(lambda: not termios.tcgetattr(slave)[3] & termios.ICANON, END_SECONDS, "a terminal that is raw")
     os.write(master, every)
     got = b""
     while len(got) < len(every):
@@ -159,7 +160,7 @@ with open_remote(SHELL, lab, built_agent()) as host:
     assert scratch.is_dir()
     controller.send_signal(signal.SIGKILL)
     controller.wait()
-    wait_until(lambda: not scratch.exists(), 20, "the end of what was promised")
+    wait_until(lambda: not scratch.exists(), END_SECONDS, "the end of what was promised")
     assert (tmp_path / "done").read_text().split() == ["second", "first"]
 
 

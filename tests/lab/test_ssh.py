@@ -7,20 +7,20 @@ import os
 import re
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import experiments
+from tests.support import experiments, machine
+from tests.support.commands import DEADLINE_SECONDS
 from tests.support.ssh_hosts import SshHosts, ssh_hosts
 
-from virtoll.report import build_report
+from virtoll.lab.inside import wait_until
 from virtoll.samples import RunFolder
 from virtoll.stats.hops import locate
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 PAIRS = (("near0", "alpha", "far"), ("near1", "beta", "far"))
 SECTION: dict[str, Any] = {
     "generator": {"host": {"ssh": "alpha"}, "interfaces": ["far"]},
@@ -36,17 +36,14 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
         yield made
 
 
-def await_that(true: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"waited {seconds:g} s: {what}"
-        time.sleep(0.05)
+def left_on(hosts: SshHosts) -> list[str]:
+    """Agents and their copies."""
+    return [f"{host}: {one}" for host in hosts.hosts for one in (*hosts.agents(host), *hosts.copies(host))]
 
 
 def assert_nothing_left(hosts: SshHosts) -> None:
-    for host in hosts.hosts:
-        await_that(lambda host=host: not hosts.agents(host), f"the agent on {host} leaves")  # type: ignore[misc]
-        assert hosts.copies(host) == []
+    left, _ = machine.poll_until_empty(lambda: left_on(hosts))
+    assert left == []
 
 
 def test_a_run_with_generator_and_sink_on_two_hosts(hosts: SshHosts, tmp_path: Path) -> None:
@@ -74,7 +71,7 @@ def test_a_run_with_generator_and_sink_on_two_hosts(hosts: SshHosts, tmp_path: P
         assert sum(loss.frames for loss in locate(point)) == arrived.lost_frames
     assert all(trial.points and trial.points[0].sink.per_source[0].forwarded_frames > 0 for trial in trials)
     assert {record.status for record in folder.calibrations()} == {"failed"}
-    text = build_report(folder.path).path.read_text(encoding="utf-8")
+    text = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
     assert "ssh alpha and the sink (far) on ssh beta" in text
     assert "one-way delays are missing" in text
     assert "virtoll wire calibrate" in text
@@ -89,9 +86,10 @@ def under_way(hosts: SshHosts, into: Path, *arguments: str | Path) -> Iterator[s
     before = trials.stat().st_size if trials.exists() else 0
     with hosts.start(*arguments, variables={"VIRTOLL_RUNS": str(into.parent)}) as process:
         try:
-            await_that(
-                lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > before), "a trial"
-            )
+            wait_until(
+                lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > before),
+                DEADLINE_SECONDS, "a trial",
+            )  # fmt: skip
             assert process.poll() is None, process.communicate()
             assert [len(hosts.agents(host)) for host in hosts.hosts] == [1, 1]
             assert [hosts.copies(host) for host in hosts.hosts] == [[], []]
@@ -107,7 +105,7 @@ def test_whoever_dies_nothing_is_left_on_the_hosts(hosts: SshHosts, tmp_path: Pa
     into = tmp_path / "run"
     with under_way(hosts, into, "run", file, "--into", into) as process:
         os.kill(hosts.agents("beta")[0], signal.SIGKILL)
-        _, complaint = process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 1
     assert "the agent on ssh beta ended" in complaint
     assert "virtoll resume" in complaint

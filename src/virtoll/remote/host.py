@@ -92,7 +92,7 @@ class RemoteHost:
         """The argument list that runs ``argv`` there, from here."""
         return [*self.connection.prefix, shlex.join(argv)]
 
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 120.0, stdin: bytes | None = None) -> str:
         """Run a program there to its end; its output, or a ``GuestError`` with the end of its complaint."""
         return output_of(argv, self._finished(argv, role, deadline_seconds, stdin), f"{self.name}: ")
 
@@ -149,7 +149,7 @@ class RemoteHost:
             )
         return None
 
-    def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
+    def connect(self, path: Path, who: str, deadline_seconds: float = 60.0) -> socket.socket:
         """A byte stream to a Unix socket or a character device there, through the agent's ``relay``."""
         ours, theirs = socket.socketpair()
         argv = [str(self.agent), "relay", "--seconds", str(max(1, round(deadline_seconds))), str(path)]
@@ -163,7 +163,7 @@ class RemoteHost:
 
     def read(self, path: Path) -> bytes:
         """A file there."""
-        finished = self._finished(["cat", "--", str(path)], "evidence", 60.0)
+        finished = self._finished(["cat", "--", str(path)], "evidence", 120.0)
         output_of(["cat", str(path)], finished, f"{self.name}: ")
         return finished.stdout
 
