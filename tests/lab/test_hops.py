@@ -103,7 +103,8 @@ def router(live: Connected) -> Router:
 
 
 def point(live: Connected, rate: float = 2000.0, size: int = 64) -> Point:
-    wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=150)
+    """A thousand frames and more: a generator that gets a part of its CPU still sends many times what a harm takes."""
+    wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=500)
     return TypeAdapter(Point).validate_python(Forward()._point(live.bench, wanted, rate))
 
 
