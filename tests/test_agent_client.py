@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,7 +24,7 @@ from virtoll.errors import AgentError, GuestDied, GuestError, GuestNotReady, Pro
 from virtoll.image.guest import built_agent
 from virtoll.platforms.base import connect_stdio, socket_session
 
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0
 SECOND_NS = 1_000_000_000
 
 
@@ -122,16 +123,31 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one() -> None:
         assert client.call("facts") == {"which": "right"}
 
 
-def test_an_answer_that_is_on_its_way_at_the_deadline_is_awaited() -> None:
-    with stub("slow-answer") as (client, _):
-        client.wait_ready(READY_SECONDS)
-        assert client.call("clocks", deadline_seconds=0.5) == {"letters": "x" * 40}
+def test_an_answer_that_is_on_its_way_at_the_deadline_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent's part is played here: half of the answer is there, and the rest comes when the deadline has passed."""
+    ours, theirs = socket.socketpair()
+    descriptor = ours.detach()
+    client = AgentClient(descriptor, descriptor, "slow")
+    answer = b'{"id":1,"ok":{"letters":"xxxxxxxxxxxx"}}\n'
+    rest, patience = [answer[:20], answer[20:]], list[float]()
+
+    def wait(readers: list[int], writers: list[int], others: list[int], seconds: float) -> object:
+        patience.append(seconds)
+        theirs.sendall(rest.pop(0))
+        return select.select(readers, writers, others, seconds)
+
+    monkeypatch.setattr("virtoll.agent.select", SimpleNamespace(select=wait))
+    assert client.call("clocks", deadline_seconds=0.0) == {"letters": "x" * 12}
+    assert patience[0] == 0.0
+    assert patience[1] > 0.0, "it is waited for, whether or not it comes at once"
+    client.close()
+    theirs.close()
 
 
 def test_a_channel_that_sleeps_is_woken_by_an_empty_line() -> None:
     with stub("asleep") as (client, _):
-        client.wake_seconds = 0.1
         client.wait_ready(READY_SECONDS)
+        client.wake_seconds = 0.1
         assert client.call("clocks", deadline_seconds=READY_SECONDS) == {"woken": True}
 
 
@@ -194,7 +210,7 @@ def test_a_request_over_the_limit_is_answered() -> None:
     with agent() as (client, _):
         client.wait_ready(READY_SECONDS)
         with pytest.raises(GuestError):
-            client.call("exec", deadline_seconds=1.0, argv=["x" * (MAXIMUM_LINE_BYTES + 1)])
+            client.call("exec", deadline_seconds=0.2, argv=["x" * (MAXIMUM_LINE_BYTES + 1)])
         assert client.call("clocks", deadline_seconds=READY_SECONDS)
 
 
@@ -210,7 +226,7 @@ def test_a_megabyte_goes_through_a_program_and_back_byte_for_byte(by: str) -> No
             env=None,
             directory=None,
             stdin=base64.b64encode(data).decode(),
-            timeout_ns=20 * SECOND_NS,
+            timeout_ns=int(READY_SECONDS * SECOND_NS),
             limit_bytes=2**21,
         )
     assert (answer["status"], answer["signal"], answer["timed_out"], answer["truncated"]) == (0, None, False, False)

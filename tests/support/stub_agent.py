@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from typing import Any
 
 READY = {"event": "ready", "protocol": 1, "version": "0.1.0", "build": "stub", "seat": "guest", "pid": 1}
@@ -25,8 +24,10 @@ def say_raw(data: bytes) -> None:
 
 
 def hear() -> dict[str, Any]:
-    """The next request."""
-    request: dict[str, Any] = json.loads(hear_line())
+    """The next request; empty lines, which wake a channel, are none."""
+    while not (line := hear_line()).strip():
+        continue
+    request: dict[str, Any] = json.loads(line)
     return request
 
 
@@ -74,10 +75,6 @@ def answer(behaviour: str, number: int) -> None:
         following = hear()
         say({"id": number, "ok": {"which": "late"}})
         say({"id": following["id"], "ok": {"which": "right"}})
-    elif behaviour == "slow-answer":
-        for letter in json.dumps({"id": number, "ok": {"letters": "x" * 40}}) + "\n":
-            say_raw(letter.encode())
-            time.sleep(0.02)
     elif behaviour == "asleep":
         while hear_line() != b"\n":
             pass
