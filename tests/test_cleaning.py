@@ -16,7 +16,8 @@ from virtoll.cleaning import CommandHost, clean_host, host_to_clean, living_labs
 from virtoll.errors import UsageError
 from virtoll.platforms import PLATFORMS
 
-DEAD, ALIVE = "virtoll-0123456789ab", "virtoll-ba9876543210"
+# Of no other process of this machine, whose words are looked through for the ids of labs that live.
+DEAD, ALIVE = (f"virtoll-{os.urandom(6).hex()}" for _ in range(2))
 
 
 def container(state: Path, number: int, name: str) -> None:

@@ -242,7 +242,7 @@ def test_there_is_nothing_to_clean(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_cleaned(tmp_path: Path) -> None:
-    left = tmp_path / "labs" / "virtoll-0123456789ab"
+    left = tmp_path / "labs" / f"virtoll-{os.urandom(6).hex()}"
     left.mkdir(parents=True)
     (left / "lock").touch()
     cache = str(tmp_path / "cache")
@@ -253,6 +253,7 @@ def test_what_a_killed_run_left_is_cleaned(tmp_path: Path) -> None:
 
 @pytest.mark.lab
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_doctor_says_what_works_here() -> None:
     """Every platform is tried anew, so this takes as long as the slowest of them."""
     document = as_json("doctor")
@@ -305,6 +306,7 @@ def test_the_doctor_exits_with_1_where_nothing_can_be_measured(tmp_path: Path) -
 
 @pytest.mark.lab
 @pytest.mark.root
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("platform", ["netns", "qemu-tcg:nic=e1000"])
 def test_a_shell_takes_commands_and_gives_its_status(platform: str) -> None:
     finished = virtoll("shell", platform, stdin=b"echo $((20+3)) apples; ls /proc/1/exe\nexit 7\n")

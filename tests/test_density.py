@@ -30,6 +30,13 @@ def density(**changed: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host whose memory nobody else uses: what others start or end meanwhile would end a series."""
+    monkeypatch.setattr("virtoll.density.available_bytes", lambda: FULL.available)
+    monkeypatch.setattr("virtoll.density.swapped_out_pages", lambda: FULL.swapped_out_pages)
+
+
+@pytest.fixture
 def series(tmp_path: Path) -> Series:
     """A series of models of which none has been started."""
     experiment = experiments.parsed(**density(platforms=[fake("model")]))
@@ -72,6 +79,7 @@ def test_the_host_keeps_a_reserve_whatever_the_budget(series: Series, left: int,
     assert safe or "below its reserve of 512 MiB" in str(reason)
 
 
+@pytest.mark.usefixtures("alone")
 def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_only(tmp_path: Path) -> None:
     platforms = [fake("model"), fake("dumb", failure="never-ready"), fake("absent", failure="unavailable")]
     measure(experiments.parsed(**density(platforms=platforms)), tmp_path / "run", ["virtoll"], SilentProgress())
@@ -93,6 +101,7 @@ def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_onl
     assert rows["model"].processes is None, "a model has no process on the host: missing, not zero"
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_series_that_was_broken_off_is_begun_anew(tmp_path: Path) -> None:
     experiment = experiments.parsed(**density(platforms=[fake("one"), fake("two")]))
     measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
@@ -132,8 +141,11 @@ def test_a_mistake_on_the_command_line_exits_with_2(tmp_path: Path) -> None:
 
 @pytest.mark.lab
 @pytest.mark.root
+@pytest.mark.timeout(1800)
 def test_real_guests_are_counted_and_gone_afterwards(tmp_path: Path) -> None:
-    finished = virtoll("density", "netns:limits=cgroup", "runc", "--limit", "4", "--into", tmp_path / "run")
+    """The number ends each series, and no budget: what others take of the host's memory meanwhile is no guest's."""
+    wanted = ("--limit", "4", "--memory", "1000GiB", "--into", tmp_path / "run")
+    finished = virtoll("density", "netns:limits=cgroup", "runc", *wanted)
     assert finished.returncode == 0, finished.stderr
     assert "runc: 4 idle guests; " in finished.stdout
     folder = RunFolder.open(tmp_path / "run")

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support import experiments
+from tests.support.commands import DEADLINE_SECONDS
 from tests.support.playground import Playground, playground
 
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import evidence_of
 from virtoll.samples import RunFolder
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def place() -> Iterator[Playground]:
 
 
 def test_what_the_doctor_says_to_an_ordinary_user_is_so(place: Playground) -> None:
-    doctor = place.run("doctor", "--json")
+    doctor = place.run("doctor", "--json", silence_seconds=DEADLINE_SECONDS)  # it speaks when all has been tried
     document = json.loads(doctor.said[doctor.said.index("{") :])
     assert {row["check"]: row["found"] for row in document["host"]}["user"] == "ordinary user (user namespace)"
     rows = {row["platform"]: row for row in document["platforms"]}
