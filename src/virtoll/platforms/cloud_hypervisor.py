@@ -20,7 +20,7 @@ from virtoll.platforms.microvm import MicroVm, MicroVmParameters, kernel_argumen
 from virtoll.platforms.socket_api import SocketApi
 
 _SERIAL = "serial.sock"
-_SERIAL_SECONDS = 5.0
+_SERIAL_SECONDS = 60.0
 _CONSOLES = {"aarch64": "ttyAMA0"}
 
 

@@ -29,7 +29,7 @@ from virtoll.platforms.engines import (
 from virtoll.platforms.namespaced import AGENT, NamespacedGuest
 from virtoll.platforms.oci import beside_cgroup_v2
 
-_READY_SECONDS = 30.0
+_READY_SECONDS = 120.0
 _DEBIAN = "apt-get install docker.io"
 # What a user may have set for a daemon of their own must not lead the client there.
 _CLIENT_VARIABLES = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_API_VERSION", "DOCKER_TLS_VERIFY", "DOCKER_CONFIG")

@@ -19,7 +19,7 @@ from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.platforms.base import GuestHost, Site, root_disk
 from virtoll.platforms.libvirt_connection import DEBIAN, drivers_user, placed, private_driver
 
-_READY_SECONDS = 30.0
+_READY_SECONDS = 120.0
 _GROUP = "daemon"  # of a process's cgroup libvirt takes what is before "/libvirt"
 _STATE = Path("/run/libvirt")  # built into it; the lab's /run is a file system of its own
 _SETTINGS = """\

@@ -37,7 +37,7 @@ from virtoll.platforms.socket_api import SocketApi
 
 _MIB = 2**20
 _PROBE_MEMORY_BYTES = 256 * _MIB
-_SOCKET_DEADLINE_SECONDS = 10.0
+_SOCKET_DEADLINE_SECONDS = 60.0
 KVM_DEVICE = Path("/dev/kvm")
 
 

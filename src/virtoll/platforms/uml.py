@@ -43,7 +43,8 @@ _MIB = 2**20
 _BINARY = "linux.uml"
 _ADAPTS_TO_VECTOR_STATE = (6, 13)
 _PRELOADED = Path(__file__).with_name("uml_xstate.c")
-_STOP_SECONDS = 2.0
+_STOP_SECONDS = 30.0
+_PROBE_SECONDS = 120.0
 # UML stops listening to a line for good once the guest's terminal (4096 bytes) was full: ``line_throttle`` gives the
 # interrupt up, and nothing takes it back (arch/um/drivers/line.c). So it never gets full.
 _WINDOW_BYTES = 2048
@@ -122,7 +123,8 @@ class UserModeLinux:
         if self.parameters.transport == "tap" and not taps_allowed():
             remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, run as root, or choose 'transport: raw'"
             return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
-        request = GuestRequest(f"probe-uml-{self.parameters.transport}", 1, 128 * _MIB, (), GuestNetwork(()), 30.0)
+        name = f"probe-uml-{self.parameters.transport}"
+        request = GuestRequest(name, 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
         try:
             self._start(request, place).stop()
         except GuestError as error:
