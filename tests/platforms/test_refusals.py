@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support import guests
+from tests.support import guests, machine
 
 from virtoll.errors import GuestError
 from virtoll.ground import Ground
-from virtoll.platforms import docker, podman
+from virtoll.image import initramfs
+from virtoll.platforms import docker, oci, podman
 from virtoll.platforms.base import GuestStartError, Site
 
 INSIDE_LAB = True
@@ -161,9 +163,11 @@ def test_a_host_whose_docker_client_is_something_else_is_told_so(
     assert version.startswith("Docker ")
 
 
-def test_kvm_is_tried_by_booting_a_guest(site: Site) -> None:
-    """Usable, or not with a reason: a device file alone says nothing."""
-    found = guests.driver("qemu-kvm").probe(site)
+def test_kvm_is_tried_by_booting_a_guest(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Usable, or not with a reason: a device file alone says nothing. A host's KVM may well hang."""
+    driver = guests.driver("qemu-kvm")
+    monkeypatch.setattr(driver, "probe_deadline_seconds", 5.0)
+    found = driver.probe(site)
     assert found.version is not None
     assert found.available == (found.reason is None)
     if found.reason is not None:
@@ -207,25 +211,76 @@ def test_a_machine_without_a_kernel_says_what_qemu_said(site: Site, tmp_path: Pa
     assert links() == before
 
 
-def test_a_machine_that_is_never_ready_keeps_its_console(site: Site, tmp_path: Path) -> None:
-    """A kernel without an initramfs: it boots, panics or waits, and says so on the console."""
+def test_a_machine_that_ends_before_it_is_ready_keeps_its_console(site: Site, tmp_path: Path) -> None:
+    """A kernel without an initramfs: it boots, panics and says so on the console."""
     before = links()
     empty = tmp_path / "initramfs"
     empty.write_bytes(b"")
     image = dataclasses.replace(site.image, initramfs=empty)
-    with pytest.raises(GuestStartError) as raised:
-        guests.driver("qemu-tcg").start(guests.request("qemu-tcg", 30.0), dataclasses.replace(site, image=image))
+    with pytest.raises(GuestStartError, match="ended while it was needed") as raised:
+        guests.driver("qemu-tcg").start(guests.request("qemu-tcg"), dataclasses.replace(site, image=image))
     assert b"Kernel panic" in raised.value.evidence["console.txt"]
     assert links() == before
 
 
+@pytest.fixture
+def silent(site: Site, tmp_path: Path) -> Site:
+    """The site with an image whose first program never says a word, in a folder and in memory."""
+    root = tmp_path / "silent"
+    shutil.copytree(site.image.root, root, symlinks=True)
+    agent, init = (root / "init").rename(root / "agent"), root / "init"
+    init.write_bytes(b"#!/agent hold\n")
+    init.chmod(0o755)
+    entries = [
+        initramfs.folder("dev"),
+        initramfs.character_device("dev/console", 5, 1),
+        initramfs.program("agent", agent.read_bytes()),
+        initramfs.program("init", init.read_bytes()),
+    ]
+    archive = tmp_path / "initramfs"
+    archive.write_bytes(initramfs.write_archive(entries))
+    return dataclasses.replace(site, image=dataclasses.replace(site.image, root=root, initramfs=archive))
+
+
 @pytest.mark.parametrize("kind", ["netns", "crun", "runsc-systrap", "nspawn", "lxc", "qemu-tcg"])
-def test_a_deadline_that_is_too_short_is_said(site: Site, kind: str) -> None:
+def test_a_guest_that_is_not_ready_in_time_is_said(silent: Site, kind: str) -> None:
     before = links()
     with pytest.raises(GuestStartError, match=rf"{kind}/\d+ was not ready within 0\.001 s") as raised:
-        guests.driver(kind).start(guests.request(kind, 0.001), site)
+        guests.driver(kind).start(guests.request(kind, 0.001), silent)
     assert "console.txt" in raised.value.evidence
     assert links() == before
+
+
+WITHOUT_PID_FILE = """#!/bin/sh
+# runc, without the option --pid-file FILE
+value=
+for word do
+    shift
+    if [ "$word" = --pid-file ]; then value=1; elif [ "$value" ]; then value=; else set -- "$@" "$word"; fi
+done
+exec runc "$@"
+"""
+
+
+def test_a_container_whose_runtime_does_not_tell_its_first_process_is_ended(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = links(), processes()
+    runtime = tmp_path / "forgetful"
+    runtime.write_text(WITHOUT_PID_FILE)
+    runtime.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setitem(guests.KINDS, "forgetful", guests.Kind("oci", {"runtime": "forgetful"}))
+    monkeypatch.setattr(oci, "_PID_SECONDS", 0.1)
+    with pytest.raises(GuestError, match=r"forgetful's pid file did not happen within 0\.1 s"):
+        guests.driver("forgetful").start(guests.request("forgetful"), site)
+    assert (links(), processes()) == before
+    assert list((site.lab.scratch / "forgetful").iterdir()) == [], "the runtime knows of no container"
+
+
+def processes() -> set[int]:
+    """What runs below this process."""
+    return {one.pid for one in machine.family(os.getpid()).processes}
 
 
 def test_a_platform_outside_a_lab_is_refused() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from virtoll.errors import GuestError
+from virtoll.errors import GuestDied, GuestError
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import DATA_PATH, GuestRequest, Site
@@ -18,7 +18,7 @@ from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_n
 from virtoll.platforms.oci import oci_configuration
 
 _PERIOD_MICROSECONDS = 100_000
-_PID_SECONDS = 10.0
+_PID_SECONDS = 60.0
 
 
 class EngineParameters(Attached):
@@ -77,12 +77,21 @@ def start_container(
     network = site.require_network()
     cleanup = [lambda: network.remove(request.network), remove]
     guest = start_namespaced(request, site, command, request.network.attachment, cleanup)
-    try:
-        wait_until(lambda: find_pid() is not None, _PID_SECONDS, f"the first process of container {request.name}")
+    first: int | None = None
+
+    def known() -> bool:
+        nonlocal first
         first = find_pid()
+        return first is not None or guest.process.poll() is not None
+
+    awaited = f"the first process of container {request.name}"
+    try:
+        wait_until(known, _PID_SECONDS, awaited)
+        if first is None:
+            raise GuestDied(f"{awaited} was never known: the container has ended")
     except GuestError:
         guest.stop()
         raise
     guest.inner_group = first
-    move_links_in(guest, request, site, first or 0)
+    move_links_in(guest, request, site, first)
     return guest

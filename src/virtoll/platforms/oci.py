@@ -7,6 +7,7 @@ by cgroup where the lab may set them. Source: OCI runtime specification 1.0.2.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import StringConstraints
 
-from virtoll.errors import GuestError
+from virtoll.errors import GuestDied, GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab import cgroups
 from virtoll.lab.inside import wait_until
@@ -30,6 +31,7 @@ _CAPABILITIES = [
 ]  # fmt: skip
 
 _PERIOD_MICROSECONDS = 100_000
+_PID_SECONDS = 60.0
 _COVERED = Path(cgroups.__file__).with_name("covered.py")
 
 
@@ -90,11 +92,28 @@ class OciPlatform:
             lambda: lab.run([*runtime, "delete", "--force", container], f"guest {request.name}"),
         ]
         guest = start_namespaced(request, place, command, request.network.attachment, undo)
-        # Some runtimes make the file first and write to it then.
-        wait_until(lambda: pid_file.exists() and bool(pid_file.read_text()), 5.0, f"{self.runtime}'s pid file")
-        first = int(pid_file.read_text())
+        try:
+            first = self._first_process(guest, pid_file)
+        except GuestError:
+            guest.stop()
+            raise
         guest.inner_group = first  # a runtime gives its container a session of its own
         return guest, first
+
+    def _first_process(self, guest: NamespacedGuest, pid_file: Path) -> int:
+        """The number of the container's first process; some runtimes make the file first and write to it then."""
+        told, awaited = "", f"{self.runtime}'s pid file"
+
+        def decided() -> bool:
+            nonlocal told
+            with contextlib.suppress(FileNotFoundError):
+                told = pid_file.read_text(encoding="ascii")
+            return bool(told) or guest.process.poll() is not None
+
+        wait_until(decided, _PID_SECONDS, awaited)
+        if not told:
+            raise GuestDied(f"{awaited} was never written: the container has ended")
+        return int(told)
 
     def _binary(self) -> str:
         return self.runtime
