@@ -1,14 +1,18 @@
 """Programs named vzctl, vzlist, prlctl, vserver, vserver-info and vkill, which take what their manual pages and sources
 document and refuse all else with the product's own exit code and words; behind them is a bare namespace container.
 
-State is a folder ($STANDIN_STATE): a JSON file and a process number a container. $STANDIN_REFUSES: "COMMAND CODE words"
-has that command of vzctl fail. Sources: docs/platforms/openvz.md and vserver.md name file and commit of each.
+State is a folder ($STANDIN_STATE): a JSON file and a process number a container. $STANDIN_BUSYBOX is a static busybox,
+of which templates are made. $STANDIN_REFUSES: "COMMAND CODE words" has that command of vzctl fail.
+Sources: docs/platforms/openvz.md and vserver.md name file and commit of each.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +29,7 @@ SET_OPTIONS = {
     "--ram", "--swap", "--privvmpages", "--physpages", "--applyconfig", "--cpus", "--cpuunits", "--cpulimit",
     "--cpumask", "--capability", "--netif_add", "--name", "--hostname", "--onboot",
 }  # fmt: skip
+START_SECONDS = 120.0
 PRLCTL_SET = {"--cpus", "--cpuunits", "--cpulimit", "--cpumask", "--memsize", "--swap", "--name"}
 
 
@@ -88,18 +93,29 @@ def launch(one: dict[str, Any], init: list[str]) -> None:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src")},
     )  # fmt: skip
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        first = children.read_text().split() if children.exists() else []
-        if first and b"virtoll.lab.confine" not in Path(f"/proc/{first[0]}/cmdline").read_bytes():
-            one |= {"pid": int(first[0]), "holder": process.pid}
-            writable(one)
-            return
+    deadline = time.monotonic() + START_SECONDS
+    while (first := started(process.pid, one["private"], init)) is None:
         if process.poll() is not None:
             fail(7, "Container start failed")
-        time.sleep(0.01)
-    fail(7, 'Container start failed (try to check kernel messages, e.g. "dmesg | tail")')
+        if time.monotonic() > deadline:
+            fail(7, 'Container start failed (try to check kernel messages, e.g. "dmesg | tail")')
+        time.sleep(0.01)  # a program that another process executes is no event
+    one |= {"pid": first, "holder": process.pid}
+    writable(one)
+
+
+def started(holder: int, private: str, init: list[str]) -> int | None:
+    """The number of the container's first process once it executes ``init`` in the container's root, else None.
+
+    It changes root after all is mounted there, and executes then; while it does, the kernel shows no command line.
+    """
+    with contextlib.suppress(OSError):  # it may end as it is looked at
+        for child in Path(f"/proc/{holder}/task/{holder}/children").read_text().split():
+            words = [os.fsdecode(word) for word in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")]
+            confined = Path(f"/proc/{child}/root").samefile(private) and "virtoll.lab.confine" not in words
+            if confined and init[0] in words:
+                return int(child)
+    return None
 
 
 def writable(one: dict[str, Any]) -> None:
@@ -116,17 +132,21 @@ def inside(one: dict[str, Any], argv: list[str]) -> NoReturn:
 def end(one: dict[str, Any]) -> None:
     """Kill its first process, and with it all; who entered it from outside is let go on, so that it reaps its own."""
     if running(one):
-        send(one, signal.SIGCONT)
-        os.kill(one["pid"], signal.SIGKILL)
-        deadline = time.monotonic() + 5
-        while running(one) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        with contextlib.suppress(ProcessLookupError):  # it may end by itself meanwhile
+            held = os.pidfd_open(one["pid"])
+            send(one, signal.SIGCONT)
+            signal.pidfd_send_signal(held, signal.SIGKILL)
+            select.select([held], [], [])
+            os.close(held)
     one["pid"] = None
 
 
 def send(one: dict[str, Any], number: int) -> None:
     """To every process of the container: its PID namespace is its own. ``nsenter`` stops with what it entered with."""
-    space = Path(f"/proc/{one['pid']}/ns/pid").readlink()
+    try:
+        space = Path(f"/proc/{one['pid']}/ns/pid").readlink()
+    except OSError:
+        return  # it has ended, and all below it
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
@@ -289,8 +309,7 @@ def prlctl(argv: list[str], store: Store) -> None:
 
 def fill_template(private: Path) -> None:
     """A template's own files: busybox as init, shell and tar."""
-    busybox = subprocess.run(["which", "busybox"], capture_output=True, text=True, check=True).stdout.strip()
-    subprocess.run(["cp", busybox, str(private / "bin/busybox")], check=True)
+    shutil.copy(os.environ["STANDIN_BUSYBOX"], private / "bin/busybox")
     for name in ("sh", "tar"):
         (private / "bin" / name).symlink_to("busybox")
     (private / "sbin/init").write_text("#!/bin/sh\nwhile :; do sleep 1000; done\n")
