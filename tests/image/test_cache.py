@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -123,49 +122,81 @@ def test_a_cache_that_cannot_be_written_is_one_sentence_with_the_remedy(tmp_path
 
 
 BUILDER = """
-    import sys, time
+    import sys
     from pathlib import Path
     from virtoll.image.cache import Cache
     def fill(folder):
         print("filling", flush=True)
         for number in range(400):
             (folder / str(number)).write_bytes(bytes(5000))
-        print("filled", flush=True)
-        time.sleep(float(sys.argv[2]))
+        sys.stdin.read()
     Cache(Path(sys.argv[1])).build("thing", fill, print)
 """
 
 
-def start_builder(cache: Cache, pause_s: float) -> subprocess.Popen[bytes]:
-    """A builder in a process of its own."""
-    command = [sys.executable, "-c", textwrap.dedent(BUILDER), str(cache.home), str(pause_s)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE)
+def start_builder(cache: Cache) -> subprocess.Popen[bytes]:
+    """A builder in a process of its own, which has filled its folder and ends with its input."""
+    command = [sys.executable, "-c", textwrap.dedent(BUILDER), str(cache.home)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def test_kill_9_at_any_moment_leaves_a_whole_object_or_none(cache: Cache) -> None:
-    whole = []
-    for moment in range(14):
-        builder = start_builder(cache, 0)
-        assert builder.stdout is not None
-        with builder.stdout:
-            builder.stdout.readline()
-            time.sleep(0.006 * moment)  # not synchronisation: the moment of the kill is what varies
-            builder.send_signal(signal.SIGKILL)
-            builder.wait()
-        found = cache.find("thing")
-        whole.append(found is not None)
+FILES = 30
+
+
+def build_until(home: Path, last: int, counter: str) -> None:
+    """Builds, and is killed when it is about to do the ``last`` thing of which Python tells its audit hooks.
+
+    Those are all that it does with files. When it comes to its end it leaves their number.
+    """
+    done = 0
+
+    def fill_plainly(folder: Path) -> None:
+        for number in range(FILES):
+            (folder / str(number)).write_bytes(bytes(5000))
+
+    def watch(*_: object) -> None:
+        nonlocal done
+        done += 1
+        if done == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+    Cache(home).build("thing", fill_plainly, silent)
+    Path(counter).write_text(str(done), encoding="ascii")
+
+
+def test_kill_9_at_any_moment_leaves_a_whole_object_or_none(cache: Cache, tmp_path: Path) -> None:
+    counter = tmp_path / "counter"
+
+    def killed_at(moment: int) -> bool:
+        """Whether there is an object then; it is looked at, and the cache is empty again afterwards."""
+        builder = multiprocessing.get_context("fork").Process(
+            target=build_until, args=(cache.home, moment, str(counter))
+        )
+        builder.start()
+        builder.join()
+        assert builder.exitcode in (0, -signal.SIGKILL)
+        found, building = cache.find("thing"), cache.home / "building"
         if found is not None:
             assert tree_digest(found) == found.name
-            assert len(list(found.iterdir())) == 400
-        left = set((cache.home / "building").iterdir())
+            assert len(list(found.iterdir())) == FILES
+        left = set(building.iterdir()) if building.exists() else set()
         assert set(cache.sweep()) == left
-        assert not list((cache.home / "building").iterdir())
+        assert not building.exists() or not list(building.iterdir())
         cache.clear()
-    assert not whole[0], "no kill came early enough to mean anything"
+        return found is not None
+
+    assert killed_at(0), "nobody was killed"
+    moments = int(counter.read_text(encoding="ascii"))
+    assert moments > 4 * FILES, "each file is made, settled and hashed"
+    whole = [killed_at(moment) for moment in (*range(1, moments - 20, 15), *range(moments - 20, moments))]
+    assert whole == sorted(whole), "once it is there it stays"
+    assert not whole[0]
+    assert whole[-1]
 
 
 def test_the_next_builder_sweeps_what_a_killed_one_left(cache: Cache) -> None:
-    builder = start_builder(cache, 60)
+    builder = start_builder(cache)
     assert builder.stdout is not None
     with builder.stdout:
         assert builder.stdout.readline() == b"filling\n"
@@ -177,7 +208,7 @@ def test_the_next_builder_sweeps_what_a_killed_one_left(cache: Cache) -> None:
 
 
 def test_sweep_leaves_a_builder_at_work_alone(cache: Cache) -> None:
-    builder = start_builder(cache, 60)
+    builder = start_builder(cache)
     assert builder.stdout is not None
     with builder.stdout:
         builder.stdout.readline()
@@ -206,7 +237,7 @@ def test_concurrent_builders_build_once(cache: Cache, tmp_path: Path) -> None:
     for builder in builders:
         builder.start()
     for builder in builders:
-        builder.join(30)
+        builder.join()
         assert builder.exitcode == 0
     assert Path(counter).read_text(encoding="ascii") == "filled\n"
 
