@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import signal
+import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -15,7 +18,8 @@ from tests.support.guests import Connected
 from virtoll.errors import AgentError, GuestError, ImageError
 from virtoll.ground import Ground
 from virtoll.image import prepare_image
-from virtoll.lab.network import Network
+from virtoll.lab.network import Link, Network
+from virtoll.lab.shaping import Shape
 from virtoll.peer import peer_programs
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Bench, Measurement
@@ -136,7 +140,7 @@ def crosses_the_peer(ground: Ground, pair: tuple[Connected, Connected]) -> None:
     links = [one.wanted.network.sources[0].peer_interface for one in pair]
 
     def forwarded() -> list[int]:
-        told = peer.call("counters", interfaces=links)["interfaces"]
+        told = peer.call("counters", guests.HANG_SECONDS, interfaces=links)["interfaces"]
         return [each["statistics"][key] for each in told for key in ("rx_bytes", "tx_bytes")]
 
     before = forwarded()
@@ -146,20 +150,82 @@ def crosses_the_peer(ground: Ground, pair: tuple[Connected, Connected]) -> None:
     assert addresses(ground) == ""
 
 
+@dataclass
+class Discipline:
+    """A queueing discipline at one end of a link, as ``tc`` tells of it."""
+
+    text: str
+
+    @property
+    def kind(self) -> str:
+        """Its name."""
+        return self.text.split()[1]
+
+    @property
+    def rate(self) -> str | None:
+        """What it lets through."""
+        found = re.search(r" rate (\S+)", self.text)
+        return found and found[1]
+
+    @property
+    def sent_bytes(self) -> int:
+        """What it has let through."""
+        found = re.search(r"Sent (\d+) bytes", self.text)
+        assert found is not None, self.text
+        return int(found[1])
+
+
+@dataclass
+class Watched:
+    """Shapes links as the lab's network does, and keeps how their ends were at each trial's end.
+
+    By the direction that they slow down: what the peer sends leaves by its own end, what a guest sends by the lab's.
+    """
+
+    network: Network
+    ends: list[dict[str, Discipline]] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def shaped(self, link: Link, shape: Shape) -> Iterator[str | None]:
+        """As ``Shaper``."""
+        with self.network.shaped(link, shape) as name:
+            yield name
+            self.ends.append(self.look(link))
+
+    def look(self, link: Link) -> dict[str, Discipline]:
+        """Both ends now."""
+        peer = ["nsenter", f"--net=/proc/{self.network.peer_pid}/ns/net", "--"]
+        ends = {"to-guest": (peer, link.peer_interface), "from-guest": ([], link.lab_interface)}
+        found = {}
+        for direction, (enter, interface) in ends.items():
+            command = [*enter, "tc", "-s", "qdisc", "show", "dev", interface, "root"]
+            found[direction] = Discipline(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        return found
+
+
 def test_a_link_is_as_slow_as_it_is_made_and_free_again(ground: Ground, pair: tuple[Connected, Connected]) -> None:
-    bench = bench_of(ground, pair[0])
+    """The kernel's own queue of that rate lets all of a trial through, and is there for as long as the trial is."""
+    bench, link = bench_of(ground, pair[0]), pair[0].wanted.network.sources[0]
+    assert isinstance(bench.shaper, Network)
+    watched = Watched(bench.shaper)
+    bench = replace(bench, shaper=watched)
+    plain = {direction: one.kind for direction, one in watched.look(link).items()}
+    rate, size = 20_000_000, 2**20
     for direction in DIRECTIONS:
-        rate = 20_000_000
-        measured = measure(bench, "tcp-stream", direction=direction, link_rate_bits_per_second=rate, size="1MiB")
+        measured = measure(bench, "tcp-stream", direction=direction, link_rate_bits_per_second=rate, size=size)
         assert right(measured)
         assert measured.result is not None
         assert measured.result["shaped_by"] in ("tbf", "netem")
-        # No shaper lets more through than its rate and its bucket; how much less is the host's affair.
-        assert measured.result["figures"]["throughput"] < 20.5
+        (ends,) = watched.ends
+        watched.ends.clear()
+        assert {(one.kind, one.rate) for one in ends.values()} == {(measured.result["shaped_by"], "20Mbit")}
+        assert ends[direction].sent_bytes > size
+        assert {at: one.kind for at, one in watched.look(link).items()} == plain
     measured = measure(bench, "tcp-stream")
+    assert right(measured)
     assert measured.result is not None
     assert measured.result["shaped_by"] is None
-    assert measured.result["figures"]["throughput"] > 20.5
+    assert watched.ends == [], "nobody asked for it"
 
 
 def has_netem(ground: Ground) -> bool:
