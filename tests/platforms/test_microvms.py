@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support import guests
+from tests.support import guests, machine
 from tests.support.guests import Connected, Kind
 
 from virtoll.errors import GuestDied
@@ -19,7 +19,7 @@ from virtoll.ground import Ground
 from virtoll.lab.inside import wait_until
 from virtoll.platforms import microvm
 from virtoll.platforms.base import AgentGuest, GuestStartError, Site
-from virtoll.workloads.forward import Forward, ForwardParameters
+from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -82,19 +82,21 @@ def requests(live: Connected) -> list[tuple[str, str]]:
 def test_the_whole_path_runs_by_the_document(ground: Ground, standin: dict[str, str], product: str) -> None:
     live = guests.start(standin[product], ground)
     family = live.processes()
-    facts = live.guest.agent.call("facts")
+    facts = guests.facts(live)
     assert facts["root_filesystem"] == "erofs"
     assert facts["agent_sha256"] == live.site.image.agent_sha256
-    point = Forward()._point(live.bench, ForwardParameters(point_milliseconds=200), 100.0)
-    assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
-    timed = live.bench.timekeeper.time_job("idle", {"duration_ns": 10_000_000}, 60)
+    point = Forward()._point(live.bench, guests.few_frames(), guests.FEW_PER_SECOND)
+    (arrived,) = point["sink"]["per_source"]
+    assert arrived["forwarded_frames"] > 0
+    assert arrived["lost_frames"] == 0
+    timed = live.bench.timekeeper.time_job("idle", {"duration_ns": 10_000_000}, guests.HANG_SECONDS)
     assert timed.problem is None
     live.guest.park()
     live.guest.resume()
-    assert live.guest.agent.call("clocks", deadline_seconds=60)
+    assert live.guest.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
     assert requests(live) == EXCHANGE[product]
     live.guest.stop()
-    wait_until(lambda: not any(process.alive for process in family.processes), 30, "the end of its processes")
+    _await_end(family)
     assert not _interfaces() & {link.port_interface for link in live.bench.network.links}
 
 
@@ -103,13 +105,13 @@ def test_a_monitor_that_is_killed_is_noticed(ground: Ground, standin: dict[str, 
     family = live.processes()
     assert isinstance(live.guest, AgentGuest)
     os.killpg(live.guest.process.pid, signal.SIGKILL)
-    with pytest.raises(GuestDied):
-        live.guest.agent.call("clocks", deadline_seconds=2)
+    with pytest.raises(GuestDied, match="ended while it was needed"):
+        live.guest.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
     with pytest.raises(GuestDied, match="its API did not answer PATCH /vm"):
         live.guest.park()
     assert set(live.guest.evidence()) == {"console.txt", "monitor.txt"}
     live.guest.stop()
-    wait_until(lambda: not any(process.alive for process in family.processes), 30, "the end of its processes")
+    _await_end(family)
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -144,6 +146,11 @@ def test_without_binary_or_kvm_it_says_what_is_missing(
     assert (found.available, found.version) == (False, f"{product} stand-in 1")
     assert found.reason is not None
     assert found.reason.startswith(f"{_title(product)} needs {tmp_path}/kvm, which cannot be opened here")
+
+
+def _await_end(family: machine.Family) -> None:
+    gone = "the end of its processes"
+    wait_until(lambda: not any(process.alive for process in family.processes), guests.HANG_SECONDS, gone)
 
 
 def _interfaces() -> set[str]:

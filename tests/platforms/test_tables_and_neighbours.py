@@ -5,21 +5,43 @@ from __future__ import annotations
 import base64
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.support import guests
 from tests.support.guests import Connected
 
+from virtoll.agent import Answer
 from virtoll.errors import AgentError
 from virtoll.ground import Ground
+from virtoll.workloads import traffic
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.forward import Forward, ForwardParameters
+from virtoll.workloads.traffic import FrameParameters, Stream
 from virtoll.workloads.transmitters import Transmitters, TransmittersParameters
 from virtoll.workloads.virtual_routers import VirtualRouters, VirtualRoutersParameters
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
-SWEEP = {"first_rate_frames_per_second": 2000, "rate_factor": 64, "point_milliseconds": 100}
+# A hundred frames, which every queue between namespaces holds; the second point is too fast for any machine.
+SLOW = 500.0
+SWEEP: dict[str, Any] = {
+    "first_rate_frames_per_second": SLOW, "rate_factor": 1e4, "point_milliseconds": 200, "stop_below_share": 1.0,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sinks wait long for frames of the slow points alone: what is too fast for any machine loses some for good."""
+    asked = Stream.request
+
+    def request(self: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
+        with monkeypatch.context() as here:
+            if rate is None or rate > SLOW:
+                here.setattr(traffic, "RESIDUAL_NS", traffic.QUIET_NS)
+            return asked(self, wanted, tag, duration_ns, rate)
+
+    monkeypatch.setattr(Stream, "request", request)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +61,8 @@ def pair(ground: Ground) -> Iterator[tuple[Connected, Connected]]:
 def routes(live: Connected) -> int:
     """What the guest's own kernel lists."""
     argv = ["/bin/busybox", "cat", "/proc/net/route"]
-    answer = live.bench.guest.call("exec", argv=argv, timeout_ns=10**10, limit_bytes=2**24)
+    timeout_ns = int(guests.HANG_SECONDS * 1e9)
+    answer = live.bench.guest.call("exec", guests.HANG_SECONDS, argv=argv, timeout_ns=timeout_ns, limit_bytes=2**24)
     assert answer["status"] == 0
     return len(base64.b64decode(answer["stdout"]).splitlines()) - 1
 
@@ -58,10 +81,9 @@ def test_a_table_is_loaded_looked_up_in_and_taken_away(pair: tuple[Connected, Co
     done = Forward().measure(live.bench, ForwardParameters(routes=5000, destinations=4000, **SWEEP))
     assert done.problem is None
     assert done.check == {"value": "5000", "expected": "5000", "ok": True}
-    # Slow enough for any guest: what was sent to 4000 destinations all over the table came through.
+    # So few that none is lost: what was sent to destinations all over the table came through.
     ((offered, came),) = forwarded(done)
-    assert offered > 100
-    assert came == offered
+    assert came == offered > 0
     table = (done.result or {})["routing_table"]
     assert table["loaded"]["changed_routes"] == 5000
     assert table["clock"]["marks"]["end_ns"] > table["clock"]["marks"]["start_ns"]
@@ -71,7 +93,8 @@ def test_a_table_is_loaded_looked_up_in_and_taken_away(pair: tuple[Connected, Co
 def test_a_table_over_another_way_out_is_refused_and_the_way_is_kept(pair: tuple[Connected, Connected]) -> None:
     _, live = pair
     gateway = live.bench.network.sources[0].peer_address
-    live.bench.guest.call("network", routes=[{"destination": "192.0.0.0/2", "via": gateway}])
+    wider = [{"destination": "192.0.0.0/2", "via": gateway}]
+    live.bench.guest.call("network", guests.HANG_SECONDS, routes=wider)
     before = routes(live)
     with pytest.raises(AgentError, match=r"route of its own to 192\.0\.0\.0/2") as refused:
         Forward().measure(live.bench, ForwardParameters(routes=10, **SWEEP))
@@ -85,8 +108,7 @@ def test_two_routers_forward_each_its_own_flow(pair: tuple[Connected, Connected]
     done = VirtualRouters().measure(bench, VirtualRoutersParameters(routers=2, **SWEEP))
     assert done.problem is None
     for offered, came in forwarded(done):
-        assert offered > 100
-        assert came == offered
+        assert came == offered > 0
     # Flat out both get something, and the books of each balance.
     assert all(came > 0 for _, came in forwarded(done, -1))
 
@@ -94,23 +116,25 @@ def test_two_routers_forward_each_its_own_flow(pair: tuple[Connected, Connected]
 def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tuple[Connected, Connected]) -> None:
     first, second = pair
     bench = dataclasses.replace(first.bench, beside=(second.bench,))
-    wanted = TransmittersParameters(transmitters=2, rate_frames_per_second=2000, duration_milliseconds=300)
+    wanted = TransmittersParameters(
+        transmitters=2, rate_frames_per_second=guests.FEW_PER_SECOND, duration_milliseconds=100
+    )
     done = Transmitters().measure(bench, wanted)
     for offered, came in forwarded(done):
-        assert offered > 100
-        assert came == offered
+        assert came == offered > 0
     assert done.points is not None
-    assert [one["intended_frames"] for one in done.points[0]["sources"]] == [600, 600]
+    assert [one["intended_frames"] for one in done.points[0]["sources"]] == [50, 50]
 
 
 def test_a_kernel_without_a_queueing_discipline_sends_too(ground: Ground) -> None:
     live = guests.start("runsc-systrap", ground)
     try:
-        wanted = TransmittersParameters(transmitters=1, rate_frames_per_second=1000, duration_milliseconds=300)
+        wanted = TransmittersParameters(
+            transmitters=1, rate_frames_per_second=guests.FEW_FRAMES * 10, duration_milliseconds=100
+        )
         done = Transmitters().measure(live.bench, wanted)
     finally:
         live.guest.stop()
     assert done.problem is None
     for offered, came in forwarded(done):
-        assert offered > 100
-        assert came == offered
+        assert came == offered > 0
