@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import experiments, machine
 from tests.support.commands import virtoll
 from tests.support.playground import kill_all, playground
 
+from virtoll.experiment import narrowed
 from virtoll.lab.network import attached, plan_links, with_found_macs
+from virtoll.plan import make_plan
 from virtoll.report import build_report
 from virtoll.samples import RunFolder
 from virtoll.stats.hops import locate
+from virtoll.workloads.forkwait import ForkWaitParameters
 
 OF_NAMESPACES = ["bridge", "routed", "macvtap", "passthrough"]
 
@@ -60,19 +65,31 @@ def macvtap_nodes(family: machine.Family) -> list[Path]:
     return [Path("/dev", f"tap{line.partition(':')[0]}") for line in told.splitlines()]
 
 
+def short_then_long() -> dict[str, Any]:
+    """An experiment of five guests, whose first trial is over at once and whose second one is not while one looks."""
+    for seed in itertools.count():
+        changed: dict[str, Any] = {
+            "platforms": ["native", {"platform": "netns", "attachment": OF_NAMESPACES[1:]},
+                          {"platform": "qemu-tcg", "attachment": ["macvtap"]}],
+            "blocks": 1,
+            "seed": seed,
+            "guest": {"memory": "128MiB"},
+            "workloads": [{"workload": "forkwait", "processes": [10, 1_000_000]}],
+        }  # fmt: skip
+        trials = make_plan(experiments.parsed(**changed)).trials[:2]
+        if [narrowed(one.workload.parameters, ForkWaitParameters).processes for one in trials] == [10, 1_000_000]:
+            return changed
+    raise AssertionError
+
+
 @pytest.mark.lab
 @pytest.mark.root
 def test_nothing_of_any_attachment_is_left_after_kill_9() -> None:
     """Routers, macvtaps with their device nodes, and interfaces that were moved into guests go with the lab."""
     with playground(root=True) as place:
-        file = experiments.write(
-            place.base,
-            platforms=["native", {"platform": "netns", "attachment": OF_NAMESPACES[1:]},
-                       {"platform": "qemu-tcg", "attachment": ["macvtap"]}],
-            blocks=1, guest={"memory": "128MiB"}, workloads=[{"workload": "forkwait", "processes": 3000}],
-        )  # fmt: skip
+        file = experiments.write(place.base, **short_then_long())
         with place.start("run", file) as running:
-            running.wait_for("1/5 ")
+            running.wait_for("1/10 ")
             seen = machine.family(running.process.pid)
             nodes = macvtap_nodes(seen)
             kill_all([one for one in seen.processes if "virtoll.lab.launch" not in one.argv])
