@@ -43,8 +43,8 @@ def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
 def write(live: Connected, name: str, kibibytes: int) -> None:
     """Write a file in the guest, and flush it."""
     argv = ["/bin/dd", "if=/dev/urandom", f"of={DATA_PATH}/{name}", "bs=1024", f"count={kibibytes}", "conv=fsync"]
-    fields = {"timeout_ns": 60 * 10**9, "limit_bytes": 4096}
-    answer = live.bench.guest.call("exec", deadline_seconds=70.0, argv=argv, **fields)
+    fields = {"timeout_ns": int(guests.HANG_SECONDS * 1e9), "limit_bytes": 4096}
+    answer = live.bench.guest.call("exec", guests.HANG_SECONDS, argv=argv, **fields)
     assert answer["status"] == 0, answer
 
 
@@ -101,7 +101,7 @@ def test_zfg_is_right_twice(live: Connected) -> None:
 def test_only_the_data_directory_is_ever_emptied(live: Connected) -> None:
     for path in ("/", "/usr", "/no/such"):
         with pytest.raises(AgentError, match="nothing is mounted on"):
-            live.bench.guest.call("data", path=path, empty=True, evict=True, trim=False)
+            live.bench.guest.call("data", guests.HANG_SECONDS, path=path, empty=True, evict=True, trim=False)
 
 
 def test_it_is_gone_with_the_guest(ground: Ground) -> None:
@@ -137,5 +137,5 @@ def test_a_guest_without_one_goes_on(ground: Ground) -> None:
     assert live.bench.data.reach == "the guest's memory"
     assert live.bench.data_state(True) == {}
     with pytest.raises(GuestError, match="nothing is mounted on"):
-        live.bench.guest.call("data", path=DATA_PATH, empty=False, evict=False, trim=False)
+        live.bench.guest.call("data", guests.HANG_SECONDS, path=DATA_PATH, empty=False, evict=False, trim=False)
     live.guest.stop()

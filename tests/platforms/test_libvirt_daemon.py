@@ -12,7 +12,7 @@ from tests.support import guests
 from virtoll.errors import GuestError
 from virtoll.ground import Ground
 from virtoll.lab import residue
-from virtoll.lab.inside import Lab
+from virtoll.lab.inside import Lab, wait_until
 from virtoll.platforms.base import Site
 from virtoll.platforms.libvirt import Libvirt, domains, remove_leftovers
 from virtoll.platforms.libvirt_connection import DEBIAN, Commands
@@ -101,9 +101,14 @@ def test_it_ends_with_the_last_that_needs_it(site: Site) -> None:
     assert first.process.poll() is None
     second.release("two")
     assert first.process.poll() is not None
-    assert not any(below.is_dir() for top in residue.cgroup_folders(first.lab.lab_id) for below in top.glob("*/"))
+    wait_until(lambda: groups(first) == [], guests.HANG_SECONDS, "the end of its groups")
     with pytest.raises(GuestError, match="Failed to connect socket"):
         Commands(site.lab, first.uri(SYSTEM)).run("list")
+
+
+def groups(daemon: Daemon) -> list[Path]:
+    """The lab's cgroup folders."""
+    return [below for top in residue.cgroup_folders(daemon.lab.lab_id) for below in top.glob("*/") if below.is_dir()]
 
 
 def test_without_libvirtd_it_says_what_to_install(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

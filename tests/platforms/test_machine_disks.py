@@ -29,8 +29,8 @@ def ground() -> Iterator[Ground]:
 def said(live: Connected, command: str) -> str:
     """What a command says inside."""
     answer = live.guest.agent.call(
-        "exec", deadline_seconds=60, argv=["/bin/busybox", "sh", "-c", command], env={"PATH": "/bin"}, directory=None,
-        stdin="", timeout_ns=50_000_000_000, limit_bytes=2**16,
+        "exec", deadline_seconds=guests.HANG_SECONDS, argv=["/bin/busybox", "sh", "-c", command], env={"PATH": "/bin"},
+        directory=None, stdin="", timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=2**16,
     )  # fmt: skip
     assert answer["status"] == 0, base64.b64decode(answer["stderr"])
     return base64.b64decode(answer["stdout"]).decode()
@@ -58,5 +58,5 @@ def test_the_disk_is_where_it_was_asked_for_and_the_image_stays_as_it_was(
 def test_a_machine_has_the_cpus_that_were_asked_for(ground: Ground) -> None:
     wanted = dataclasses.replace(guests.request("qemu-tcg"), vcpus=2, cpus=(), network=plan_links(150))
     live = guests.start("qemu-tcg", ground, wanted)
-    assert live.guest.agent.call("facts")["cpus_online"] == 2
+    assert guests.facts(live)["cpus_online"] == 2
     live.guest.stop()
