@@ -131,10 +131,14 @@ def freeze(*pids: int) -> Family:
     """Stop processes and all below them, and look at them once all stand still; ``thaw`` lets them go on."""
 
     def still() -> bool:
-        moving = [pid for pid in with_descendants(pids) if not _stands_still(pid)]
+        everyone = with_descendants(pids)
+        # Who starts a program by vfork(2) can be stopped only once the child executes it: that one must go on.
+        waiting = {pid for pid in everyone if "D" in _states(pid)}
+        children = set(with_descendants(list(waiting))) - waiting
+        moving = [pid for pid in everyone if pid in waiting or pid in children or not _stands_still(pid)]
         for pid in moving:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
+                os.kill(pid, signal.SIGCONT if pid in children else signal.SIGSTOP)
         return not moving
 
     wait_until(still, END_SECONDS, "that all processes stand still")
@@ -175,8 +179,13 @@ def sleeps(pid: int) -> bool:
 
 def _stands_still(pid: int) -> bool:
     """Whether every thread of a process has stopped, or the process has ended."""
-    states = [_text(path).rpartition(")")[2].split()[:1] for path in (PROC / str(pid) / "task").glob("*/stat")]
-    return all(state[0] in "TtZX" for state in states if state)
+    return all(state in "TtZX" for state in _states(pid))
+
+
+def _states(pid: int) -> list[str]:
+    """What each thread of a process does, in the kernel's letters."""
+    found = [_text(path).rpartition(")")[2].split()[:1] for path in (PROC / str(pid) / "task").glob("*/stat")]
+    return [state[0] for state in found if state]
 
 
 def processes() -> list[Process]:
