@@ -223,7 +223,9 @@ def test_a_guest_that_dies_is_started_anew_and_the_others_go_on(tmp_path: Path) 
     assert [trial.status for trial in frail] == ["ok", "failed", "ok", "failed"]
     assert [trial.boot for trial in frail] == ["frail/0", "frail/0", "frail/0/2", "frail/0/2"]
     for trial in frail[1::2]:
-        assert trial.reason == "the fake guest died, as its model was told to"
+        reason, _, said = (trial.reason or "").partition("; its console said last: ")
+        assert reason == "the fake guest died, as its model was told to"
+        assert said.startswith("fake guest: FakeParameters(")
         assert trial.clock is None
         assert len(trial.evidence) == 1
         assert "fake guest: " in (folder.path / trial.evidence[0]).read_text()
