@@ -26,6 +26,7 @@ OF_NAMESPACES = ["bridge", "routed", "macvtap", "passthrough"]
 @pytest.mark.extended
 @pytest.mark.lab
 @pytest.mark.root
+@pytest.mark.timeout(1800)
 def test_each_attachment_is_a_platform_of_its_own_through_two_blocks(tmp_path: Path) -> None:
     """Interfaces of the second block have the names of the first one's: nothing may be left of those."""
     file = experiments.write(
@@ -84,6 +85,7 @@ def short_then_long() -> dict[str, Any]:
 
 @pytest.mark.lab
 @pytest.mark.root
+@pytest.mark.timeout(1800)
 def test_nothing_of_any_attachment_is_left_after_kill_9() -> None:
     """Routers, macvtaps with their device nodes, and interfaces that were moved into guests go with the lab."""
     with playground(root=True) as place:

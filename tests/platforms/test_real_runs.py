@@ -14,7 +14,7 @@ from tests.support.playground import kill_all, playground
 from virtoll.plan import Trial, make_plan
 from virtoll.samples import RunFolder
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
 
 def test_two_blocks_with_every_kind_of_guest_are_ok(tmp_path: Path) -> None:
