@@ -57,7 +57,8 @@ def test_an_untagged_ipv4_request_is_as_it_was() -> None:
     """Agents and guests of before IPv6 and VLANs are asked for nothing that they do not know."""
     asked = request(FrameParameters())
     assert list(asked) == [
-        "trial", "frame_size_bytes", "duration_ns", "backend", "sources", "sink", "quiet_ns", "drain_limit_ns",
+        "trial", "frame_size_bytes", "duration_ns", "backend", "sources", "sink", "quiet_ns", "residual_ns",
+        "drain_limit_ns",
     ]  # fmt: skip
     assert isinstance(asked["sources"], list)
     assert "vlan" not in asked["sources"][0]

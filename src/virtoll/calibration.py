@@ -21,7 +21,7 @@ from virtoll.fleet import Pinning
 from virtoll.hops import knows_counters
 from virtoll.platforms.base import Site
 from virtoll.samples import RunFolder
-from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, Stream, send, unbalanced
+from virtoll.workloads.traffic import BACKENDS, RESIDUAL_NS, FrameParameters, Lane, Stream, send, unbalanced
 
 POINT_NS = 200_000_000
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
@@ -37,8 +37,8 @@ def shapes(workloads: Iterable[WorkloadChoice]) -> tuple[FrameParameters, ...]:
 
 
 def estimate_seconds(workloads: Iterable[WorkloadChoice]) -> float:
-    """How long both calibrations take, in seconds."""
-    return 2 * len(shapes(workloads)) * 2 * (POINT_NS / 1e9 + 0.1)
+    """How long both calibrations take, in seconds; flat out some frames are lost, and the sink waits for them."""
+    return 2 * len(shapes(workloads)) * (2 * (POINT_NS / 1e9 + 0.1) + RESIDUAL_NS / 1e9)
 
 
 @dataclass

@@ -19,8 +19,10 @@ mod ipv6;
 mod vlans;
 
 const IP_FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
-/// How long interfaces may take to appear and to get a carrier.
-const DEADLINE_NS: u64 = 5_000_000_000;
+/// How long interfaces may take to appear.
+const APPEARANCE_NS: u64 = 5_000_000_000;
+/// How long all of it may take until each has a carrier: the other end of a link may be a busy machine's.
+const CARRIER_NS: u64 = 30_000_000_000;
 const LOOPBACK_INDEX: u32 = 1;
 
 /// Carries the request out.
@@ -38,10 +40,10 @@ pub fn apply(wanted: &Network) -> Result<Value, Error> {
     let system = |cause: io::Error| Error::system("netlink", &cause);
     let mut netlink = Netlink::open().map_err(system)?;
     let events = LinkEvents::open().map_err(system)?;
-    let deadline_ns = monotonic_ns() + DEADLINE_NS;
+    let asked_ns = monotonic_ns();
     let mut above = Vec::new();
     for interface in &interfaces {
-        let link = interface.find(&mut netlink, &events, deadline_ns)?;
+        let link = interface.find(&mut netlink, &events, asked_ns + APPEARANCE_NS)?;
         above.extend(interface.apply(&mut netlink, &link)?);
     }
     for ((destination, prefix), gateway) in routes {
@@ -63,7 +65,7 @@ pub fn apply(wanted: &Network) -> Result<Value, Error> {
         ipv6::require()?;
         ipv6::set_forwarding(on)?;
     }
-    let links = wait_for_carrier(&interfaces, &above, &mut netlink, &events, deadline_ns)
+    let links = wait_for_carrier(&interfaces, &above, &mut netlink, &events, asked_ns + CARRIER_NS)
         .map_err(system)?;
     Ok(json!({"interfaces": links.iter().map(told).collect::<Vec<_>>()}))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use virtoll_proto::request::{Backend, Destinations, SinkBackend, Source, Traffic};
 use virtoll_proto::{Error, ErrorKind};
-use virtoll_wire::backend::{Quiet, SourcePlan};
+use virtoll_wire::backend::{MOST_SOURCES, Quiet, SourcePlan};
 use virtoll_wire::frame::{MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, mix_slots};
 use virtoll_wire::pacing::CATCH_UP_NS;
 use virtoll_wire::pcap::CapturedPacket;
@@ -23,7 +23,6 @@ pub mod answer;
 pub mod halves;
 mod order;
 
-const MOST_SOURCES: usize = 16;
 const MOST_SINKS: usize = 16;
 const MOST_RATE: f64 = 1e8;
 /// 2^32 sequence numbers: half a gigabyte of books.
@@ -88,15 +87,22 @@ pub fn plan(request: &Traffic) -> Result<TrialPlan, Error> {
         sink: sink(request.sink.backend),
         sink_interfaces: request.sink.interfaces.clone(),
         sink_cpu: request.sink.cpu,
-        quiet: Quiet {
-            quiet_ns: request.quiet_ns.max(MINIMUM_QUIET_NS),
-            limit_ns: request.drain_limit_ns.max(MINIMUM_QUIET_NS),
-        },
+        quiet: quiet(request),
         capture_frames: request
             .capture
             .as_ref()
             .map_or(0, |capture| capture.frames.min(MOST_CAPTURED)),
     })
+}
+
+fn quiet(request: &Traffic) -> Quiet {
+    let quiet_ns = request.quiet_ns.max(MINIMUM_QUIET_NS);
+    Quiet {
+        quiet_ns,
+        // Frames that are missing are worth no less patience than those that nobody sent.
+        residual_ns: request.residual_ns.unwrap_or(quiet_ns).max(quiet_ns),
+        limit_ns: request.drain_limit_ns.max(MINIMUM_QUIET_NS),
+    }
 }
 
 const fn generator(backend: Backend) -> choice::Generator {

@@ -108,7 +108,12 @@ fn open_sink(
     arguments: &Arguments,
     expectation: &Expectation,
 ) -> Result<choice::Chosen<Box<dyn Collect>>, String> {
-    let quiet = Quiet { quiet_ns: MINIMUM_QUIET_NS, limit_ns: 1_000_000_000 };
+    // Nobody tells this sink what was offered: whoever calls it says how long it is to count.
+    let quiet = Quiet {
+        quiet_ns: MINIMUM_QUIET_NS,
+        residual_ns: MINIMUM_QUIET_NS,
+        limit_ns: 1_000_000_000,
+    };
     let interfaces = [arguments.interface.clone()];
     let failed = |cause| format!("{}: {cause}", arguments.interface);
     if arguments.any {
@@ -150,7 +155,7 @@ fn receive(arguments: &Arguments) -> Result<(), String> {
     let receiving = Receiving::start(sink.value, None).map_err(failed)?;
     tell_open(arguments, sink.name);
     thread::sleep(Duration::from_nanos(arguments.duration_ns));
-    let (counts, _) = receiving.finish().map_err(failed)?;
+    let (counts, _) = receiving.finish(None).map_err(failed)?;
     let after = statistics(&arguments.interface)?;
     if let Some(path) = &arguments.pcap {
         save(path, &counts.captured)?;

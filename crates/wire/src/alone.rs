@@ -46,6 +46,19 @@ impl<'plans> Sources<'plans> {
         });
     }
 
+    /// How many frames each source offered, in the order of the plans, as far as that is known before [`Self::settle`]:
+    /// too many where an interface tells only then what it refused. None if one did not come to its end.
+    pub fn offered_frames(&self) -> Option<Vec<u64>> {
+        let mut offered = vec![None; self.plans.len()];
+        for (ended, sender) in self.ended.iter().zip(&self.senders.value) {
+            let Ok(Ok((counts, _))) = ended else { return None };
+            for (place, counts) in sender.sources.iter().zip(counts) {
+                offered[*place] = Some(counts.offered_frames);
+            }
+        }
+        offered.into_iter().collect()
+    }
+
     /// Completes the counts, once the frames have passed the interface.
     ///
     /// # Errors
@@ -101,12 +114,16 @@ impl Receiving {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// All sources have stopped: waits for quiet, and hands the counts over.
+    /// All sources have stopped, and offered so many frames each, where that is known: waits for quiet, and hands the
+    /// counts over.
     ///
     /// # Errors
     /// What made receiving impossible.
-    pub fn finish(mut self) -> io::Result<(SinkCounts, ThreadCost)> {
-        self.stop.stopped();
+    pub fn finish(
+        mut self,
+        offered_frames: Option<&[u64]>,
+    ) -> io::Result<(SinkCounts, ThreadCost)> {
+        self.stop.stopped(offered_frames);
         let ended = self.thread.take().map(JoinHandle::join);
         let panicked = || Err(io::Error::other("the sink's thread panicked"));
         ended.and_then(Result::ok).unwrap_or_else(panicked)
@@ -116,7 +133,7 @@ impl Receiving {
 impl Drop for Receiving {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            self.stop.stopped();
+            self.stop.stopped(None);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
 use virtoll_clock::monotonic_ns;
@@ -15,6 +15,9 @@ use crate::frame::{Composer, TestFrameRepr};
 use crate::netlink::{Link, Netlink};
 use crate::pacing::SourceCounts;
 use crate::pcap::CapturedPacket;
+
+/// The most sources of a trial.
+pub const MOST_SOURCES: usize = 16;
 
 /// One source of a trial.
 #[derive(Clone, Debug)]
@@ -79,11 +82,26 @@ pub fn check_link(interface: &str, composer: &Composer) -> io::Result<Link> {
     Ok(link)
 }
 
+/// What a sink still waits for once the sources have stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Nobody told how many frames were offered.
+    Unknown,
+    /// Every offered frame has arrived.
+    Nothing,
+    /// Some have not: they are lost, or somebody on the way holds them.
+    Frames,
+}
+
 /// When the sink's wait is over.
 #[derive(Clone, Copy, Debug)]
 pub struct Quiet {
-    /// Nothing of the trial arrived for so long, after something had.
+    /// Nothing of the trial arrived for so long, and no offered frame is missing as far as is known. What may still come
+    /// are duplicates, and what an interface adds to its counters at a poll's end.
     pub quiet_ns: u64,
+    /// Nothing arrived for so long, and offered frames are missing: a guest that was off its CPU goes on with what it
+    /// held (RFC 2544, section 23, waits two seconds for residual frames).
+    pub residual_ns: u64,
     /// The longest wait after the last source stopped.
     pub limit_ns: u64,
 }
@@ -91,13 +109,30 @@ pub struct Quiet {
 impl Quiet {
     /// Whether the wait is over: none if not yet, else whether quiet came before the limit. `last_ns` is when the last
     /// frame of the trial was seen, none if none was: a path that let nothing through yet may be slow to begin, so the
-    /// whole limit is its (RFC 2544, section 23, waits two seconds for residual frames).
-    pub fn came(&self, stopped_ns: Option<u64>, last_ns: Option<u64>, now_ns: u64) -> Option<bool> {
+    /// whole limit is its.
+    pub fn came(
+        &self,
+        stopped_ns: Option<u64>,
+        last_ns: Option<u64>,
+        awaited: Awaited,
+        now_ns: u64,
+    ) -> Option<bool> {
         let stopped_ns = stopped_ns?;
-        if last_ns.is_some_and(|last_ns| now_ns >= stopped_ns.max(last_ns) + self.quiet_ns) {
+        let (last_ns, wait_ns) = match awaited {
+            Awaited::Unknown => (last_ns, self.quiet_ns),
+            // That may be none at all: where nothing was offered, there is nothing that a path could be slow with.
+            Awaited::Nothing => (last_ns.or(Some(stopped_ns)), self.quiet_ns),
+            Awaited::Frames => (last_ns, self.residual_ns),
+        };
+        if last_ns.is_some_and(|last| now_ns >= stopped_ns.max(last).saturating_add(wait_ns)) {
             return Some(true);
         }
-        (now_ns >= stopped_ns + self.limit_ns).then_some(last_ns.is_none())
+        (now_ns >= self.end_ns(stopped_ns)).then_some(last_ns.is_none())
+    }
+
+    /// When the wait is over at the latest.
+    pub fn end_ns(&self, stopped_ns: u64) -> u64 {
+        stopped_ns.saturating_add(self.limit_ns)
     }
 }
 
@@ -188,16 +223,40 @@ impl Start {
     }
 }
 
-/// Tells the sink when the last source had stopped.
+/// Tells the sink when the last source had stopped, and what they had offered by then.
 #[derive(Debug, Default)]
 pub struct Stop {
     stopped_ns: AtomicU64,
+    /// How many sources' frames are told; 0 if none are.
+    told: AtomicUsize,
+    offered_frames: [AtomicU64; MOST_SOURCES],
 }
 
 impl Stop {
-    /// All sources have stopped, for whatever reason.
-    pub fn stopped(&self) {
+    /// All sources have stopped, for whatever reason. `offered_frames` are those of each, where they are known: too many
+    /// only make the sink wait longer, too few would make it leave early.
+    pub fn stopped(&self, offered_frames: Option<&[u64]>) {
+        let told = offered_frames.filter(|all| all.len() <= MOST_SOURCES).unwrap_or(&[]);
+        for (place, frames) in self.offered_frames.iter().zip(told) {
+            place.store(*frames, Ordering::Relaxed);
+        }
+        self.told.store(told.len(), Ordering::Relaxed);
+        // Last: whoever sees the time sees the frames.
         self.stopped_ns.store(monotonic_ns(), Ordering::Release);
+    }
+
+    /// What a sink of so many sources still waits for; `arrived_frames` counts each sequence number of a source once.
+    /// What was told of another number of sources is not of its trial.
+    pub fn awaited(&self, sources: usize, arrived_frames: impl Fn(usize) -> u64) -> Awaited {
+        let told = self.stopped_ns().map_or(0, |_| self.told.load(Ordering::Relaxed));
+        if told == 0 || told != sources {
+            return Awaited::Unknown;
+        }
+        let offered_frames = self.offered_frames[..told].iter().enumerate();
+        let missing = |(source, offered): (usize, &AtomicU64)| {
+            arrived_frames(source) < offered.load(Ordering::Relaxed)
+        };
+        if offered_frames.into_iter().any(missing) { Awaited::Frames } else { Awaited::Nothing }
     }
 
     /// `CLOCK_MONOTONIC` at which that was told, once it was.
@@ -208,18 +267,57 @@ impl Stop {
 
 #[cfg(test)]
 mod tests {
-    use super::Quiet;
+    use super::{Awaited, MOST_SOURCES, Quiet, Stop};
+
+    const QUIET: Quiet = Quiet { quiet_ns: 20, residual_ns: 500, limit_ns: 2_000 };
 
     #[test]
-    fn a_path_that_let_nothing_through_has_the_whole_limit_and_one_that_did_only_the_quiet() {
-        let quiet = Quiet { quiet_ns: 20, limit_ns: 2_000 };
-        assert_eq!(quiet.came(None, Some(50), 9_000), None);
-        assert_eq!(quiet.came(Some(100), None, 1_000), None);
-        assert_eq!(quiet.came(Some(100), None, 2_100), Some(true));
-        assert_eq!(quiet.came(Some(100), Some(90), 119), None);
-        assert_eq!(quiet.came(Some(100), Some(90), 120), Some(true));
-        assert_eq!(quiet.came(Some(100), Some(1_000), 1_019), None);
-        assert_eq!(quiet.came(Some(100), Some(1_000), 1_020), Some(true));
-        assert_eq!(quiet.came(Some(100), Some(2_095), 2_100), Some(false));
+    fn a_path_that_let_nothing_through_has_the_whole_limit() {
+        for awaited in [Awaited::Unknown, Awaited::Frames] {
+            assert_eq!(QUIET.came(None, Some(50), awaited, 9_000), None);
+            assert_eq!(QUIET.came(Some(100), None, awaited, 2_099), None);
+            assert_eq!(QUIET.came(Some(100), None, awaited, 2_100), Some(true));
+        }
+        // Unless nothing was offered to it.
+        assert_eq!(QUIET.came(Some(100), None, Awaited::Nothing, 119), None);
+        assert_eq!(QUIET.came(Some(100), None, Awaited::Nothing, 120), Some(true));
+    }
+
+    #[test]
+    fn a_whole_stream_has_the_quiet_and_one_with_missing_frames_the_residual_time() {
+        for (awaited, wait_ns) in
+            [(Awaited::Unknown, 20), (Awaited::Nothing, 20), (Awaited::Frames, 500)]
+        {
+            for last_ns in [90, 100, 1_000] {
+                let end_ns = last_ns.max(100) + wait_ns;
+                assert_eq!(QUIET.came(Some(100), Some(last_ns), awaited, end_ns - 1), None);
+                assert_eq!(QUIET.came(Some(100), Some(last_ns), awaited, end_ns), Some(true));
+            }
+            assert_eq!(QUIET.came(Some(100), Some(2_095), awaited, 2_099), None);
+            assert_eq!(QUIET.came(Some(100), Some(2_095), awaited, 2_100), Some(false));
+        }
+        let endless = Quiet { quiet_ns: u64::MAX, residual_ns: u64::MAX, limit_ns: u64::MAX };
+        assert_eq!(endless.came(Some(100), Some(90), Awaited::Frames, u64::MAX - 1), None);
+    }
+
+    #[test]
+    fn a_frame_is_awaited_until_each_source_has_all_of_its_own() {
+        let stop = Stop::default();
+        assert_eq!(stop.awaited(2, |_| 0), Awaited::Unknown);
+        stop.stopped(Some(&[3, 0]));
+        assert_eq!(stop.awaited(2, |source| [2, 9][source]), Awaited::Frames);
+        assert_eq!(stop.awaited(2, |source| [3, 0][source]), Awaited::Nothing);
+        assert_eq!(stop.awaited(2, |source| [4, 1][source]), Awaited::Nothing);
+    }
+
+    #[test]
+    fn what_was_told_of_other_sources_is_not_known() {
+        for told in [None, Some(&[][..]), Some(&[3][..]), Some(&[3; MOST_SOURCES + 1][..])] {
+            let stop = Stop::default();
+            stop.stopped(told);
+            assert!(stop.stopped_ns().is_some());
+            assert_eq!(stop.awaited(2, |_| 3), Awaited::Unknown, "{told:?}");
+            assert_eq!(stop.awaited(MOST_SOURCES + 1, |_| 3), Awaited::Unknown, "{told:?}");
+        }
     }
 }

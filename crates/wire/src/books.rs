@@ -141,6 +141,11 @@ impl SourceBook {
         Some(word as u64 * 64 + u64::from(self.seen[word].ilog2()))
     }
 
+    /// How many numbers arrived.
+    pub fn forwarded_frames(&self) -> u64 {
+        self.counts.forwarded_frames
+    }
+
     /// Whether the bits and the count say the same.
     pub fn agrees(&self) -> bool {
         self.arrived_from(0) == self.counts.forwarded_frames

@@ -41,7 +41,10 @@ const POLL: Duration = Duration::from_millis(1);
 const PROBE_WAIT: Duration = Duration::from_millis(1);
 /// A pair counts what was redirected when its other end takes it, which a busy machine puts off.
 const PROBE_LIMIT_NS: u64 = 300_000_000;
-const PROBE_TRIES: u32 = 5;
+/// So often at least it is looked before an interface is refused: time that passed while this process was kept from
+/// running says nothing of the interface.
+const PROBE_LOOKS: u32 = 100;
+const PROBE_TRIES: u32 = 20;
 /// More than an idle link sends of its own accord in that time (neighbours, multicast reports); they pass the way before
 /// the trial's own frames and are counted there, so there are few.
 const PROBE_FRAMES: u32 = 8;
@@ -257,14 +260,14 @@ fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<()> {
         let started_ns = monotonic_ns();
         let before = seen(statistics(interface)?);
         run_live(plain.as_fd(), &frame, PROBE_FRAMES, PROBE_FRAMES)?;
-        loop {
+        for looks in 1.. {
             let grown = seen(statistics(interface)?).saturating_sub(before);
             let in_time = monotonic_ns() - started_ns < PROBE_LIMIT_NS;
             match (grown >= u64::from(PROBE_FRAMES), in_time) {
                 (true, true) => return Ok(()),
-                (false, true) => thread::sleep(PROBE_WAIT),
                 (true, false) => break, // we were kept from looking for so long that others' frames may be enough
-                (false, false) => return Err(no_redirect(plan)),
+                (false, false) if looks >= PROBE_LOOKS => return Err(no_redirect(plan)),
+                (false, _) => thread::sleep(PROBE_WAIT),
             }
         }
     }

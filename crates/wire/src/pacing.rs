@@ -280,6 +280,8 @@ mod tests {
         assert!(counts.skipped_frames >= 30, "{counts:?}");
         assert_eq!(counts.offered_frames + counts.unsent_frames, 100);
         assert!(counts.unsent_frames >= counts.skipped_frames);
-        assert!(sender.sequences[0] >= 30 && sender.sequences.is_sorted());
+        // Whoever is kept from running for all of the trial sends none.
+        assert!(sender.sequences.first().is_none_or(|first| *first >= 30));
+        assert!(sender.sequences.is_sorted());
     }
 }

@@ -25,6 +25,8 @@ impl SessionPriority {
     /// Raises it, where the kernel groups by session and lets us.
     pub fn raise() -> Self {
         let before = fs::read_to_string(AUTOGROUP).ok().as_deref().and_then(niceness);
+        // Another trial of the session has raised it already, and sets it back.
+        let before = before.filter(|before| *before != NICENESS);
         let raised = before.is_some() && fs::write(AUTOGROUP, NICENESS.to_string()).is_ok();
         Self { before: before.filter(|_| raised) }
     }

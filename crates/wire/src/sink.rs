@@ -65,9 +65,10 @@ pub fn collect(
         // Read before receiving: a frame that was sent before the stop is then never missed.
         let stopped = stop.stopped_ns();
         let now_ns = monotonic_ns();
-        let mut of_trial = false;
+        let (mut of_trial, mut earliest_ns) = (false, u64::MAX);
         let received = receiver.receive(&mut |frame| {
             let received_ns = (frame.received_realtime_ns as i64 - offset_ns) as u64;
+            earliest_ns = earliest_ns.min(received_ns);
             let arrival = books.enter(frame.bytes, frame.frame_bytes, received_ns);
             of_trial |= arrival == Arrival::Test;
             // Copies are made only for a capture, which is not for trials that count.
@@ -79,8 +80,14 @@ pub fn collect(
         if of_trial {
             last_seen_ns = Some(monotonic_ns());
         }
-        if let Some(drained) = quiet.came(stopped, last_seen_ns, now_ns) {
-            break drained;
+        // What is there to be read is read first, for whoever was kept from running it is the trial's; but a flood of
+        // frames that came after the end is not waited for.
+        if received == 0 || stopped.is_some_and(|stopped| earliest_ns >= quiet.end_ns(stopped)) {
+            let sources = books.sources();
+            let awaited = stop.awaited(sources.len(), |source| sources[source].forwarded_frames());
+            if let Some(drained) = quiet.came(stopped, last_seen_ns, awaited, now_ns) {
+                break drained;
+            }
         }
         if received == 0 {
             receiver.wait(if stopped.is_some() { DRAINING_WAIT_MS } else { RUNNING_WAIT_MS })?;
@@ -116,5 +123,126 @@ impl Captured<'_> {
             frame_bytes: self.frame_bytes as u32,
             bytes: self.bytes.to_vec(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use crate::books::{Expectation, Ports};
+    use crate::frame::{MINIMUM_FRAME_BYTES, TestFrameRepr};
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn frame(sequence: u64) -> [u8; MINIMUM_FRAME_BYTES] {
+        let repr = TestFrameRepr {
+            source_mac: "02:00:00:00:00:01".parse().unwrap(),
+            destination_mac: "02:00:00:00:00:02".parse().unwrap(),
+            vlan: None,
+            source_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            destination_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            source_port: 1,
+            destination_port: 2,
+            trial: 3,
+            source: 0,
+            sequence,
+            sent_monotonic_ns: 0,
+            timed: true,
+            frame_bytes: MINIMUM_FRAME_BYTES,
+        };
+        let mut frame = [0; MINIMUM_FRAME_BYTES];
+        repr.emit(&mut frame).unwrap();
+        frame
+    }
+
+    fn books() -> Books {
+        let ports = vec![Ports { first_source: 1, flows: 1, destination: 2 }];
+        let ip_bytes = vec![MINIMUM_FRAME_BYTES - 14];
+        Books::new(Expectation { trial: 3, ip_bytes, ports, capacities: vec![1_000_000_000] })
+    }
+
+    /// Hands out a frame, by its number and when it came, for each call for which `next` has one.
+    struct Scripted<F>(F);
+
+    impl<F: FnMut() -> Option<(u64, u64)>> FrameReceiver for Scripted<F> {
+        fn receive(&mut self, take: &mut dyn FnMut(Captured<'_>)) -> io::Result<u64> {
+            let Some((sequence, monotonic_ns)) = self.0() else { return Ok(0) };
+            let bytes = frame(sequence);
+            let received_realtime_ns = (monotonic_ns as i64 + realtime_minus_monotonic_ns()) as u64;
+            take(Captured { bytes: &bytes, frame_bytes: bytes.len(), received_realtime_ns });
+            Ok(1)
+        }
+
+        fn wait(&mut self, _timeout_ms: u32) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn kernel_dropped_frames(&mut self) -> io::Result<u64> {
+            Ok(0)
+        }
+    }
+
+    /// The frames that arrived, and whether quiet came, of a stream that has stopped.
+    fn collected(
+        next: impl FnMut() -> Option<(u64, u64)>,
+        quiet: Quiet,
+        offered_frames: Option<&[u64]>,
+    ) -> (u64, bool) {
+        let stop = Stop::default();
+        stop.stopped(offered_frames);
+        let counts =
+            collect(&mut Scripted(next), books(), quiet, 0, &Start::new(1), &stop).unwrap();
+        (counts.sources[0].forwarded_frames(), counts.drained)
+    }
+
+    /// The first frame at once, and another one when so much time has passed.
+    fn held(hold_ns: u64) -> impl FnMut() -> Option<(u64, u64)> {
+        let (begun_ns, mut sequences) = (monotonic_ns(), 0..2);
+        move || {
+            let now_ns = monotonic_ns();
+            let due = sequences.start == 0 || now_ns >= begun_ns + hold_ns;
+            sequences.by_ref().take(usize::from(due)).next().map(|sequence| (sequence, now_ns))
+        }
+    }
+
+    #[test]
+    fn a_frame_that_was_offered_is_waited_for_after_the_quiet() {
+        let quiet =
+            Quiet { quiet_ns: 1_000_000, residual_ns: 600 * SECOND_NS, limit_ns: 900 * SECOND_NS };
+        assert_eq!(collected(held(50_000_000), quiet, Some(&[2])), (2, true));
+        // Where nobody tells how many there are, the quiet is all that can be gone by.
+        assert_eq!(collected(held(600 * SECOND_NS), quiet, None), (1, true));
+        // And where all have come there is nothing to wait for.
+        assert_eq!(collected(held(600 * SECOND_NS), quiet, Some(&[1])), (1, true));
+    }
+
+    #[test]
+    fn what_is_lost_ends_the_wait_when_its_time_is_over() {
+        let quiet = Quiet { quiet_ns: 1, residual_ns: 20_000_000, limit_ns: 900 * SECOND_NS };
+        assert_eq!(collected(held(600 * SECOND_NS), quiet, Some(&[2])), (1, true));
+    }
+
+    #[test]
+    fn what_came_within_the_limit_is_read_however_late() {
+        // The limit has passed before the first look; each look finds one frame more.
+        let quiet = Quiet { quiet_ns: u64::MAX, residual_ns: u64::MAX, limit_ns: 0 };
+        let mut sequences = 0..100;
+        let came_ns = monotonic_ns() - SECOND_NS;
+        let next = || sequences.next().map(|sequence| (sequence, came_ns));
+        assert_eq!(collected(next, quiet, Some(&[100])), (100, false));
+    }
+
+    #[test]
+    fn a_flood_does_not_outlast_the_limit() {
+        let quiet = Quiet { quiet_ns: u64::MAX, residual_ns: u64::MAX, limit_ns: 2_000_000 };
+        let mut sequence = 0;
+        let next = || {
+            sequence += 1;
+            Some((sequence, monotonic_ns()))
+        };
+        let (forwarded, drained) = collected(next, quiet, Some(&[u64::MAX]));
+        assert!(forwarded > 0 && !drained);
     }
 }

@@ -140,7 +140,7 @@ pub fn run(plan: &TrialPlan) -> Result<TrialCounts, TrialError> {
     let priority = SessionPriority::raise();
     let receiving = receive(plan, sink)?;
     sources.send();
-    let received = receiving.finish();
+    let received = receiving.finish(sources.offered_frames().as_deref());
     drop(priority);
     let sent = sources.settle().map_err(|refused| TrialError::refused("send on", refused))?;
     let told: Vec<_> = sent.value.iter().map(|one| Told::from(&one.counts)).collect();
@@ -172,14 +172,14 @@ pub fn receive(plan: &TrialPlan, sink: Chosen<Box<dyn Collect>>) -> Result<SinkH
 }
 
 impl SinkHalf {
-    /// All sources have stopped: waits for quiet.
+    /// All sources have stopped, and offered so many frames each, where that is known: waits for quiet.
     ///
     /// # Errors
     /// What made receiving impossible.
-    pub fn finish(self) -> Result<Received, TrialError> {
+    pub fn finish(self, offered_frames: Option<&[u64]>) -> Result<Received, TrialError> {
         let (counts, cost) = self
             .receiving
-            .finish()
+            .finish(offered_frames)
             .map_err(|cause| failed("receive on", &self.interfaces.join(", "), cause))?;
         Ok(Received { name: self.name, reason: self.reason, counts, cost })
     }

@@ -99,6 +99,15 @@ impl Collector {
         counts.frames - counts.foreign - counts.late - counts.probes
     }
 
+    /// Sequence numbers of one source that arrived so far.
+    fn arrived(&self, source: usize) -> u64 {
+        let sources = self.expectation.capacities.len();
+        let places = (0..QUEUES).map(|queue| queue * sources + source);
+        let arrived =
+            |place| self.interfaces.iter().map(move |one| one.arrivals.get(place).forwarded);
+        places.flat_map(arrived).sum()
+    }
+
     fn book(&self, source: usize, first_word: usize) -> SourceBook {
         let capacity = self.expectation.capacities[source];
         let words = capacity.div_ceil(64) as usize;
@@ -216,7 +225,9 @@ impl Collect for Collector {
             if present != count {
                 (count, changed_ns) = (present, Some(now_ns));
             }
-            if let Some(drained) = self.quiet.came(stopped, changed_ns, now_ns) {
+            let awaited =
+                stop.awaited(self.expectation.capacities.len(), |source| self.arrived(source));
+            if let Some(drained) = self.quiet.came(stopped, changed_ns, awaited, now_ns) {
                 break drained;
             }
             thread::sleep(if stopped.is_some() { WAIT } else { WAIT * 10 });

@@ -19,7 +19,9 @@ from virtoll.experiment import Parameters
 
 Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
 BACKENDS: tuple[str, ...] = get_args(Backend)[1:]
-QUIET_NS, DRAIN_LIMIT_NS = 20_000_000, 2_000_000_000
+# How long the sink waits after the last frame: where all have arrived, where some are missing (a guest that was off its
+# CPU goes on with what it held), and at most.
+QUIET_NS, RESIDUAL_NS, DRAIN_LIMIT_NS = 20_000_000, 500_000_000, 5_000_000_000
 # Frame size in bytes and weight of the simple IMIX, as in the agent (crates/wire/src/frame.rs): the usual 594 and 1518
 # bytes without their FCS; the usual smallest one, 64 with it, has no room for a test frame and is 4 bytes longer.
 IMIX = ((64, 7), (590, 4), (1514, 1))
@@ -142,8 +144,8 @@ class Stream:
         ]
         sink: Answer = {"interfaces": list(self.sink_interfaces), "cpu": self.sink_cpu}
         request: Answer = {"trial": tag, "frame_size_bytes": wanted.frame_size_bytes, "duration_ns": duration_ns,
-                           "backend": wanted.backend, "sources": sources, "sink": sink,
-                           "quiet_ns": QUIET_NS, "drain_limit_ns": DRAIN_LIMIT_NS}  # fmt: skip
+                           "backend": wanted.backend, "sources": sources, "sink": sink, "quiet_ns": QUIET_NS,
+                           "residual_ns": RESIDUAL_NS, "drain_limit_ns": DRAIN_LIMIT_NS}  # fmt: skip
         if wanted.sink != "auto":
             sink["backend"] = wanted.sink
         if wanted.batch_frames:
@@ -173,7 +175,7 @@ def send(
     request = stream.request(wanted, tag, duration_ns, rate)
     if histograms:
         request["histograms"] = True
-    deadline_seconds = 30 + 2 * duration_ns / 1e9
+    deadline_seconds = 60 + (2 * duration_ns + DRAIN_LIMIT_NS) / 1e9
     if len(peer.agents) == 1:
         answer = peer.generator.call("traffic", deadline_seconds, **request)
     else:

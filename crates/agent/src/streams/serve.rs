@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn one_that_does_not_end_is_told() {
         let (served, _) = Served::open(&wanted(1_000_000)).unwrap();
-        let error = served.finish(10_000_000_000).unwrap_err();
+        let error = served.finish(120_000_000_000).unwrap_err();
         assert!(error.message.contains("nobody opened"), "{}", error.message);
         let (served, _) = Served::open(&wanted(u64::MAX / 2)).unwrap();
         assert!(served.finish(1_000_000).unwrap_err().message.contains("not ended in time"));

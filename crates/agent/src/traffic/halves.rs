@@ -55,7 +55,8 @@ impl OpenSink {
                 unsent_frames: one.unsent_frames,
             })
             .collect();
-        let received = self.half.finish().map_err(failed)?;
+        let offered_frames: Vec<u64> = sources.iter().map(|one| one.offered_frames).collect();
+        let received = self.half.finish(Some(&offered_frames)).map_err(failed)?;
         let changes = self.watched.changes().map_err(|cause| unread(&cause))?;
         let busy = self.processors.since_then();
         let sink = received.balance(&sources).map_err(failed)?;
@@ -74,8 +75,8 @@ impl OpenSink {
 
     /// Stops counting; waits for the thread, and so for the interface to be free again.
     pub fn close(self) {
-        // What it counted belongs to no trial.
-        let _ = self.half.finish();
+        // What it counted belongs to no trial, and so nothing is missing.
+        let _ = self.half.finish(None);
     }
 }
 

@@ -208,7 +208,8 @@ impl Arguments {
             }],
             "sink": {"interfaces": [self.interface]},
             "quiet_ns": 50_000_000,
-            "drain_limit_ns": 2_000_000_000_u64,
+            "residual_ns": 500_000_000,
+            "drain_limit_ns": 5_000_000_000_u64,
         })
     }
 }

@@ -23,8 +23,11 @@ pub struct Traffic {
     pub sources: Vec<Source>,
     /// Where the frames arrive.
     pub sink: Sink,
-    /// The sink is quiet when nothing arrived for so long.
+    /// The sink is quiet when nothing arrived for so long, and every offered frame has arrived.
     pub quiet_ns: u64,
+    /// The same where offered frames are missing; null for `quiet_ns`, and no less than that.
+    #[serde(default)]
+    pub residual_ns: Option<u64>,
     /// The longest wait for quiet.
     pub drain_limit_ns: u64,
     /// Frames of a batch of live frames; null for the smallest that holds the rate.

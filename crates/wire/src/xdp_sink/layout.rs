@@ -1,10 +1,9 @@
 //! The sink program's data: the structures of `bpf/sink.bpf.c`.
 
+use crate::backend::MOST_SOURCES;
 use crate::books::{Expectation, SourceArrivals};
 use crate::pcap::CapturedPacket;
 
-/// The most sources of a trial.
-pub(crate) const SOURCES: usize = 16;
 const SIZE_WORDS: usize = 32;
 const CAPTURED_BYTES: usize = 1536;
 
@@ -25,7 +24,7 @@ struct Expected {
 #[repr(C)]
 pub(crate) struct Configuration {
     ip_sizes: [u64; SIZE_WORDS],
-    expected: [Expected; SOURCES],
+    expected: [Expected; MOST_SOURCES],
     sources: u32,
     capture_frames: u32,
     trial: u16,
@@ -79,7 +78,7 @@ impl Configuration {
     pub(crate) fn new(expectation: &Expectation, capture_frames: u32) -> Self {
         let mut own = Self {
             ip_sizes: [0; SIZE_WORDS],
-            expected: [Expected::default(); SOURCES],
+            expected: [Expected::default(); MOST_SOURCES],
             sources: expectation.capacities.len() as u32,
             capture_frames,
             trial: expectation.trial,
