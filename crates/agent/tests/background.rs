@@ -4,11 +4,10 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use common::Agent;
+use common::{Agent, LONG_NS, wait};
 use serde_json::{Value, json};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -36,14 +35,6 @@ fn await_output(name: &str, text: &str) {
     wait(|| std::fs::read_to_string(output(name)).is_ok_and(|found| found.contains(text)));
 }
 
-fn wait(there: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !there() {
-        assert!(start.elapsed() < Duration::from_secs(20), "it never came");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn gone(pid: u64) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.is_empty() || stat.contains(") Z ")
@@ -55,11 +46,11 @@ fn a_program_runs_until_it_is_ended() {
     let pid = spawn(&mut agent, "sleeper", "echo some words; exec sleep 1000");
     await_output("sleeper", "words");
     let argv = ["test", "-d", &format!("/proc/{pid}")];
-    let fields = json!({"argv": argv, "timeout_ns": SECOND_NS, "limit_bytes": 10});
+    let fields = json!({"argv": argv, "timeout_ns": LONG_NS, "limit_bytes": 10});
     assert_eq!(agent.call("exec", fields)["status"], 0);
     let again = json!({"name": "sleeper", "argv": ["true"], "output": "/dev/null"});
     assert_eq!(agent.refused("spawn", again).0, "bad-request");
-    let ended = end(&mut agent, "sleeper", 20 * SECOND_NS);
+    let ended = end(&mut agent, "sleeper", LONG_NS);
     assert_eq!(ended["signal"], 15);
     assert_eq!((&ended["by_itself"], &ended["killed"]), (&json!(false), &json!(false)));
     assert_eq!(STANDARD.decode(ended["output"].as_str().unwrap()).unwrap(), b"some words\n");
@@ -86,7 +77,7 @@ fn one_that_ended_by_itself_says_so() {
     let mut agent = Agent::start("guest");
     let pid = spawn(&mut agent, "failing", "echo no room >&2; exit 3");
     wait(|| gone(pid));
-    let ended = end(&mut agent, "failing", SECOND_NS);
+    let ended = end(&mut agent, "failing", LONG_NS);
     assert_eq!((&ended["status"], &ended["by_itself"]), (&json!(3), &json!(true)));
     assert_eq!(STANDARD.decode(ended["output"].as_str().unwrap()).unwrap(), b"no room\n");
 }

@@ -1,10 +1,17 @@
 # ruff: noqa: INP001
-"""A path that drops, duplicates and reorders known frames: from one interface to another, decided by a seed.
+"""A path that does known harm to frames, from one interface to another.
 
-`forwarder.py IN OUT SEED`: prints a line when it stands ready; at the end of its standard input it prints, as JSON and
-by source, what it took in and what it did with it. Only Python's standard library.
+`forwarder.py IN OUT harm SEED` drops, duplicates and reorders frames, as the seed decides.
+`forwarder.py IN OUT cut COUNT` lets COUNT frames through, then switches OUT off and drops the rest.
+`forwarder.py IN OUT hold COUNT LAST MILLISECONDS` lets COUNT frames through and holds the rest, until it has held the
+one with the number LAST for so long.
+
+It prints a line when it stands ready. Told on its standard input how many frames were offered, it goes on until it has
+seen as many, then prints as JSON what became of them: how many the kernel had no room for, and the rest by source.
+Only Python's standard library.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -12,11 +19,26 @@ import random
 import select
 import socket
 import struct
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-MAGIC = b"VT"
+MAGIC = 0x5654
 SOURCE, SEQUENCE = 46, slice(48, 56)  # in an untagged IPv4 frame
+SOL_PACKET, PACKET_STATISTICS = 263, 6
+# Frames that are on their way when nobody sends any more come within this time, or never.
+MOST_SECONDS = 120
+# Of what arrives (the packet's kind is not that of one that leaves), test frames alone, and they whole.
+FILTER = [
+    (0x28, 0, 0, 0xFFFFF004),
+    (0x15, 3, 0, 4),
+    (0x28, 0, 0, 42),
+    (0x15, 0, 1, MAGIC),
+    (0x06, 0, 0, 2048),
+    (0x06, 0, 0, 0),
+]
 
 
 def turn_on_gro(interface: str) -> None:
@@ -25,6 +47,20 @@ def turn_on_gro(interface: str) -> None:
     address = ctypes.addressof(value)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         fcntl.ioctl(control, 0x8946, struct.pack("16sP", interface.encode(), address) + bytes(16))
+
+
+def open_receiver(interface: str) -> socket.socket:
+    """A socket on which nothing but arriving test frames takes room."""
+    receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    instructions = b"".join(struct.pack("HBBI", *instruction) for instruction in FILTER)
+    code = ctypes.create_string_buffer(instructions)
+    program = struct.pack("HP", len(FILTER), ctypes.addressof(code))
+    receiver.setsockopt(socket.SOL_SOCKET, 26, program)  # SO_ATTACH_FILTER
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+    with contextlib.suppress(PermissionError):
+        receiver.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE, root's alone
+    receiver.bind((interface, 3))
+    return receiver
 
 
 @dataclass
@@ -41,79 +77,165 @@ class Account:
     def enter(self, sequence: int, before: list[int]) -> None:
         """A first arrival after those ``before``; RFC 4737: extent (4.2.3) and n of n-reordering (5.2)."""
         larger = [place for place, other in enumerate(before) if other > sequence]
-        before.append(sequence)
         if larger:
             self.reordered += 1
-            self.extents.append(len(before) - 1 - larger[0])
-            smaller = [place for place, other in enumerate(before[:-1]) if other < sequence]
-            self.degrees.append(len(before) - 2 - (smaller[-1] if smaller else -1))
+            self.extents.append(len(before) - larger[0])
+            smaller = [place for place, other in enumerate(before) if other < sequence]
+            self.degrees.append(len(before) - 1 - (smaller[-1] if smaller else -1))
 
 
 @dataclass
 class Forwarder:
-    """Decides over each frame and keeps account."""
+    """Lets frames go on, and keeps account."""
 
     sender: socket.socket
-    choose: random.Random
     told: dict[int, Account] = field(default_factory=dict)
-    seen: set[tuple[int, int]] = field(default_factory=set)
-    arrived: dict[int, list[int]] = field(default_factory=dict)
-    held: list[tuple[int, bytes]] = field(default_factory=list)
+    arrived: dict[int, dict[int, None]] = field(default_factory=dict)
 
     def send(self, frame: bytes) -> None:
         """Lets a frame go on."""
-        source, sequence = frame[SOURCE], int.from_bytes(frame[SEQUENCE], "big")
+        source, sequence = frame[SOURCE], number(frame)
         self.sender.send(frame)
-        if (source, sequence) in self.seen:
+        arrived = self.arrived.setdefault(source, {})
+        if sequence in arrived:
             self.told[source].duplicated += 1
-            return
-        self.seen.add((source, sequence))
-        self.told[source].enter(sequence, self.arrived.setdefault(source, []))
+        arrived[sequence] = None
 
-    def take(self, frame: bytes) -> None:
-        """Decides over a frame, after those whose time has come."""
-        own = self.told.setdefault(frame[SOURCE], Account())
-        own.taken += 1
+    def drop(self, frame: bytes) -> None:
+        """Lets a frame fall."""
+        self.told[frame[SOURCE]].dropped += 1
+
+    def take(self, frame: bytes, decide: Callable[[bytes], None]) -> None:
+        """Enters a frame, and lets its fate be decided."""
+        self.told.setdefault(frame[SOURCE], Account()).taken += 1
+        decide(frame)
+
+    def taken(self) -> int:
+        """How many frames came."""
+        return sum(account.taken for account in self.told.values())
+
+    def account(self, missed: int) -> str:
+        """All of it. The order is looked at only now: while frames come it would take too long."""
+        for source, account in self.told.items():
+            before: list[int] = []
+            for sequence in self.arrived.get(source, {}):
+                account.enter(sequence, before)
+                before.append(sequence)
+        return json.dumps({"missed": missed, **{source: asdict(account) for source, account in self.told.items()}})
+
+
+def number(frame: bytes) -> int:
+    """The sequence number."""
+    return int.from_bytes(frame[SEQUENCE], "big")
+
+
+class Harm:
+    """Drops, duplicates and reorders."""
+
+    def __init__(self, forwarder: Forwarder, seed: str) -> None:
+        self.forwarder, self.choose = forwarder, random.Random(int(seed))
+        self.held: list[tuple[int, bytes]] = []
+
+    def decide(self, frame: bytes) -> None:
+        """Over a frame, after those whose time has come."""
         due = [other for turns, other in self.held if turns <= 1]
         self.held = [(turns - 1, other) for turns, other in self.held if turns > 1]
         for other in due:
-            self.send(other)
+            self.forwarder.send(other)
         fate = self.choose.random()
         if fate < 0.05:
-            own.dropped += 1
+            self.forwarder.drop(frame)
         elif fate < 0.10:
             self.held.append((self.choose.randint(1, 9), frame))
         else:
-            self.send(frame)
+            self.forwarder.send(frame)
             if fate < 0.15:
-                self.send(frame)
+                self.forwarder.send(frame)
 
-    def close(self) -> str:
-        """The account; what is still held is dropped."""
+    def close(self) -> None:
+        """What is still held is dropped."""
         for _, frame in self.held:
-            self.told[frame[SOURCE]].dropped += 1
-        return json.dumps({source: asdict(account) for source, account in self.told.items()})
+            self.forwarder.drop(frame)
+
+
+class Cut:
+    """Breaks in the middle."""
+
+    def __init__(self, forwarder: Forwarder, target: str, count: str) -> None:
+        self.forwarder, self.target, self.left = forwarder, target, int(count)
+
+    def decide(self, frame: bytes) -> None:
+        """The first frames pass, the others do not."""
+        if not self.left:
+            self.forwarder.drop(frame)
+            return
+        self.forwarder.send(frame)
+        self.left -= 1
+        if not self.left:
+            subprocess.run(["ip", "link", "set", self.target, "down"], check=True)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Hold:
+    """Stands still, as a guest does that is off its CPU, and goes on with what it held."""
+
+    def __init__(self, forwarder: Forwarder, count: str, last: str, milliseconds: str) -> None:
+        self.forwarder, self.left = forwarder, int(count)
+        self.last, self.seconds = int(last), int(milliseconds) / 1000
+        self.held: list[bytes] = []
+
+    def decide(self, frame: bytes) -> None:
+        """The first frames pass at once, the others together."""
+        if self.left:
+            self.forwarder.send(frame)
+            self.left -= 1
+            return
+        self.held.append(frame)
+        if number(frame) == self.last:
+            time.sleep(self.seconds)
+            for other in self.held:
+                self.forwarder.send(other)
+
+    def close(self) -> None:
+        """All that was held has been sent, or the last one never came."""
 
 
 def main() -> None:
-    """Forwards until standard input ends."""
-    source, target, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    """Forwards until as many frames came as it is told, or standard input ends."""
+    source, target, kind, *words = sys.argv[1:]
     turn_on_gro(source)
-    receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-    receiver.bind((source, 0))
+    receiver = open_receiver(source)
     sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     sender.bind((target, 0))
-    forwarder = Forwarder(sender, random.Random(seed))
+    forwarder = Forwarder(sender)
+    way: Harm | Cut | Hold
+    if kind == "harm":
+        way = Harm(forwarder, *words)
+    elif kind == "cut":
+        way = Cut(forwarder, target, *words)
+    else:
+        way = Hold(forwarder, *words)
     print("ready", flush=True)
-    while True:
-        readable, _, _ = select.select([receiver, sys.stdin], [], [])
-        if receiver not in readable:
+    missed, offered, deadline = 0, None, None
+    while offered is None or forwarder.taken() + missed < offered:
+        wait = None if deadline is None else max(0, deadline - time.monotonic())
+        readable, _, _ = select.select([receiver] if offered is not None else [receiver, sys.stdin], [], [], wait)
+        if receiver in readable:
+            forwarder.take(receiver.recv(2048), way.decide)
+        elif readable:
+            line = sys.stdin.readline()
+            if not line:
+                break
+            offered, deadline = int(line), time.monotonic() + MOST_SECONDS
+        else:
             break
-        frame, address = receiver.recvfrom(2048)
-        if address[2] != socket.PACKET_OUTGOING and frame[42:44] == MAGIC:
-            forwarder.take(frame)
-    print(forwarder.close(), flush=True)
+        if receiver not in readable or offered is not None:
+            # Reading sets the kernel's counter back.
+            missed += struct.unpack("II", receiver.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))[1]
+    way.close()
+    print(forwarder.account(missed), flush=True)
 
 
 main()

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::Agent;
+use common::{Agent, LONG_NS};
 use serde_json::{Value, json};
 
 const MILLISECOND_NS: u64 = 1_000_000;
@@ -55,7 +55,7 @@ fn reply(stream: &mut TcpStream) -> bool {
 fn load(target: SocketAddr, requests: u64, rate: f64, more: &Value) -> Value {
     let mut fields = json!({
         "target": target, "path": "/file", "requests": requests, "rate_requests_per_second": rate,
-        "keep_alive": true, "connections": 16, "timeout_ns": 20_000 * MILLISECOND_NS,
+        "keep_alive": true, "connections": 16, "timeout_ns": LONG_NS,
     });
     for (name, value) in more.as_object().unwrap() {
         fields[name] = value.clone();

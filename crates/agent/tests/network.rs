@@ -3,27 +3,24 @@
 mod common;
 
 use common::Agent;
-use common::traffic::{MILLISECOND_NS, books, number, pair, source, trial};
+use common::traffic::{
+    Forwarder, MILLISECOND_NS, books, flat_out, losing, number, pair, source, trial,
+};
 use serde_json::json;
 
 #[test]
 fn paced_traffic_is_counted_exactly() {
     let mut peer = Agent::in_namespace("peer");
     pair(&peer, 0);
-    for (trial_number, size, rate) in [(1, 64, 23_000.0), (2, 500, 5_000.0), (3, 1_518, 1_000.0)] {
-        // A shared machine may be away for a while; what was not sent is booked, and one try in five is undisturbed.
-        let mut attempts = (0..5).map(|_| {
-            let request = trial(trial_number, size, 200, &[source(0, Some(rate))], &["s0"]);
-            peer.call("traffic", request)
-        });
-        let undisturbed = |answer: &serde_json::Value| {
-            let (intended, offered, _) = books(answer)[0];
-            assert_eq!(intended, (rate / 5.0) as u64);
-            offered > intended * 9 / 10
-        };
-        let answer = attempts.find(undisturbed).expect("five tries, and all of them late");
-        let (_, offered, forwarded) = books(&answer)[0];
-        assert_eq!(forwarded, offered, "{answer}");
+    // Fewer frames than the kernel's queue between the two ends takes, should the far end be kept from running.
+    for (trial_number, size, rate, milliseconds, frames) in
+        [(1, 64, 23_000.0, 40, 920), (2, 500, 5_000.0, 100, 500), (3, 1_518, 1_000.0, 100, 100)]
+    {
+        let sources = [source(0, Some(rate))];
+        let answer =
+            peer.call("traffic", trial(trial_number, size, milliseconds, &sources, &["s0"]));
+        let (intended, offered, forwarded) = books(&answer)[0];
+        assert_eq!((intended, offered, forwarded), (frames, frames, frames), "{answer}");
         let told = &answer["sink"]["per_source"][0];
         assert_eq!((number(&told["duplicate_frames"]), number(&told["reordered_frames"])), (0, 0));
         assert_eq!(number(&told["delay_ns"]["count"]), forwarded);
@@ -40,10 +37,9 @@ fn paced_traffic_is_counted_exactly() {
 fn flat_out_traffic_balances() {
     let mut peer = Agent::in_namespace("peer");
     pair(&peer, 0);
-    let answer = peer.call("traffic", trial(1, 64, 500, &[source(0, None)], &["s0"]));
-    let (intended, _, forwarded) = books(&answer)[0];
-    println!("flat out, 64 bytes: {} frames/s offered", intended * 2);
-    assert!(forwarded > 1_000, "{answer}");
+    let (answer, _) = flat_out(&mut peer, 1, |request| request);
+    let (_, offered, forwarded) = books(&answer)[0];
+    assert!(0 < forwarded && forwarded <= offered, "{answer}");
     // What the ring had no room for, it says: part of what is lost.
     let lost = number(&answer["sink"]["per_source"][0]["lost_frames"]);
     assert!(number(&answer["sink"]["kernel_dropped_frames"]) <= lost, "{answer}");
@@ -54,17 +50,12 @@ fn three_sources_into_three_and_into_one() {
     let mut peer = Agent::in_namespace("peer");
     (0..3).for_each(|number| pair(&peer, number));
     let sources = [0, 1, 2].map(|number| source(number, Some(2_000.0 + number as f64 * 500.0)));
-    let answer = peer.call("traffic", trial(1, 64, 200, &sources, &["s0", "s1", "s2"]));
-    let counts = books(&answer);
-    assert_eq!(counts.iter().map(|count| count.0).collect::<Vec<_>>(), [400, 500, 600]);
-    for (_, offered, forwarded) in counts {
-        assert_eq!(forwarded, offered, "{answer}");
-    }
+    let answer = peer.call("traffic", trial(1, 64, 100, &sources, &["s0", "s1", "s2"]));
+    let all = [200, 250, 300];
+    assert_eq!(books(&answer), all.map(|frames| (frames, frames, frames)), "{answer}");
     // A sink on one interface alone sees one source; the others' frames are lost to it.
-    let answer = peer.call("traffic", trial(2, 64, 200, &sources, &["s1"]));
-    let counts = books(&answer);
-    assert_eq!((counts[0].2, counts[2].2), (0, 0));
-    assert_eq!(counts[1].2, counts[1].1);
+    let answer = peer.call("traffic", losing(trial(2, 64, 100, &sources, &["s1"])));
+    assert_eq!(books(&answer), [(200, 200, 0), (250, 250, 250), (300, 300, 0)], "{answer}");
 }
 
 #[test]
@@ -72,21 +63,15 @@ fn a_path_that_breaks_in_the_middle_loses_and_balances() {
     let mut peer = Agent::in_namespace("peer");
     pair(&peer, 0);
     pair(&peer, 1);
-    // g0 - s0 [bridge] g1 - s1: frames cross the bridge until one of its ports goes down.
-    peer.ip("link add bridge0 type bridge");
-    peer.ip("link set bridge0 up");
-    peer.ip("link set s0 master bridge0");
-    peer.ip("link set g1 master bridge0");
-    let mut across = source(0, Some(5_000.0));
+    // g0 - s0 [forwarder] g1 - s1: g1 goes down after the 100th frame.
+    let forwarder = Forwarder::start(&peer, "s0", "g1", &["cut", "100"]);
+    let mut across = source(0, Some(3_000.0));
     across["destination_mac"] = json!("02:00:00:00:02:01");
-    let id = peer.send("traffic", trial(1, 64, 1_000, &[across], &["s1"]));
-    // The path is to break somewhere within the trial; nothing depends on where.
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    peer.ip("link set g1 down");
-    let answer = peer.answer(id)["ok"].take();
-    let (intended, offered, forwarded) = books(&answer)[0];
-    assert_eq!(intended, 5_000);
-    assert!(0 < forwarded && forwarded < offered, "{answer}");
+    let (answer, account) =
+        forwarder.carry(&mut peer, &losing(trial(1, 64, 100, &[across], &["s1"])));
+    assert_eq!(books(&answer), [(300, 300, 100)], "{answer}");
+    assert_eq!((number(&account["missed"]), number(&account["0"]["dropped"])), (0, 200));
+    assert_eq!(answer["sink"]["drained"], true);
     peer.ip("link set g0 down");
     let (kind, message) =
         peer.refused("traffic", trial(2, 64, 100, &[source(0, Some(100.0))], &["s1"]));
@@ -146,7 +131,7 @@ fn guest_and_peer() -> (Agent, Agent) {
 fn marks_reach_the_timekeeper_with_the_kernels_stamps() {
     let (mut guest, mut peer) = guest_and_peer();
     assert_eq!(guest.call("facts", json!({}))["sysctls"]["net.ipv4.ip_forward"], "1");
-    let wanted = json!({"identifier": 77, "wait_for": 2, "timeout_ns": 2_000 * MILLISECOND_NS});
+    let wanted = json!({"identifier": 77, "wait_for": 2, "timeout_ns": 60_000 * MILLISECOND_NS});
     assert_eq!(peer.refused("marks", wanted.clone()).0, "bad-request");
     peer.call("timekeeper-start", json!({"interface": "t0"}));
     let link = json!({
@@ -160,12 +145,15 @@ fn marks_reach_the_timekeeper_with_the_kernels_stamps() {
     let marks = told["marks"].as_array().unwrap();
     assert_eq!((marks.len(), number(&told["missing"])), (2, 0), "{told}");
     assert_eq!((&marks[0]["sequence"], &marks[1]["sequence"]), (&json!(65_535), &json!(0)));
-    let outside =
-        number(&marks[1]["received_realtime_ns"]) - number(&marks[0]["received_realtime_ns"]);
-    let inside =
-        number(&guest_times["end_monotonic_ns"]) - number(&guest_times["start_monotonic_ns"]);
-    println!("outside {outside} ns, inside {inside} ns");
-    assert!(outside.abs_diff(inside) < 20 * MILLISECOND_NS, "{outside} {inside}");
+    // All on one clock: each edge is read, then its mark leaves, then the mark is stamped, then this test goes on.
+    let stamps = [0, 1].map(|mark| number(&marks[mark]["received_realtime_ns"]));
+    let read = |name: &str| number(&guest_times[name]);
+    let now = number(&peer.call("clocks", json!({}))["realtime_ns"]);
+    let edges = [read("start_realtime_ns"), read("end_realtime_ns")];
+    assert!(edges[0] <= stamps[0] && edges[1] <= stamps[1], "{edges:?} {stamps:?}");
+    assert!(stamps[0] <= stamps[1] && stamps[1] <= now, "{stamps:?} {now}");
+    let inside = read("end_monotonic_ns") - read("start_monotonic_ns");
+    assert!(inside >= 50 * MILLISECOND_NS, "{inside}");
     // They were handed out; none is left, and the wait ends by its time.
     let wanted = json!({"identifier": 77, "wait_for": 1, "timeout_ns": 10 * MILLISECOND_NS});
     assert_eq!(peer.call("marks", wanted), json!({"marks": [], "missing": 1}));
@@ -176,13 +164,13 @@ fn the_path_delay_is_measured() {
     let (_guest, mut peer) = guest_and_peer();
     let mut request = json!({
         "interface": "t0", "source": "10.99.0.1", "target": "10.99.0.2",
-        "target_mac": "02:00:00:00:00:02", "count": 23, "timeout_ns": 1_000 * MILLISECOND_NS,
+        "target_mac": "02:00:00:00:00:02", "count": 23, "timeout_ns": 60_000 * MILLISECOND_NS,
     });
     let answer = peer.call("path-delay", request.clone());
     assert_eq!(answer["lost"], 0, "{answer}");
     let round_trips = answer["round_trip_ns"].as_array().unwrap();
     assert_eq!(round_trips.len(), 23);
-    assert!(round_trips.iter().all(|one| number(one) > 0 && number(one) < 1_000 * MILLISECOND_NS));
+    assert!(round_trips.iter().all(|one| number(one) > 0 && number(one) < 60_000 * MILLISECOND_NS));
     request["target"] = json!("10.99.0.3");
     request["timeout_ns"] = json!(MILLISECOND_NS);
     request["count"] = json!(2);
@@ -240,9 +228,8 @@ fn ipv6_is_set_up_at_once_and_forwards() {
     across["destination_mac"] = json!("02:00:00:00:01:02");
     across["source_address"] = json!("2001:2:0:1::2");
     across["destination_address"] = json!("2001:2:0:2::2");
-    let answer = peer.call("traffic", trial(1, 84, 200, &[across], &["b0"]));
-    let (_, offered, forwarded) = books(&answer)[0];
-    assert!(offered > 0 && forwarded == offered, "{answer}");
+    let answer = peer.call("traffic", trial(1, 84, 100, &[across], &["b0"]));
+    assert_eq!(books(&answer), [(200, 200, 200)], "{answer}");
     // Another address replaces the one that is there.
     let mut moved = ipv6_link(1);
     moved["ipv6_address"] = json!("2001:2:0:9::1/64");

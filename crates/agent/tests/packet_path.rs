@@ -3,12 +3,15 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::Agent;
-use common::traffic::{MILLISECOND_NS, books, number, pair, source, trial};
+use common::traffic::{
+    Forwarder, MILLISECOND_NS, books, counter, flat_out, losing, number, pair, source, trial,
+};
+use common::wait;
 use serde_json::{Value, json};
 
 /// What can be run as an ordinary user, and what as root alone.
@@ -26,6 +29,10 @@ fn agents() -> Vec<(Agent, &'static [(&'static str, &'static str)])> {
 fn with(mut request: Value, backend: &str, sink: &str) -> Value {
     request["backend"] = json!(backend);
     request["sink"]["backend"] = json!(sink);
+    if request["sources"][0]["rate_frames_per_second"].is_number() {
+        // The batch that holds a rate is measured by each agent anew, for two seconds; two_hosts.rs lets it.
+        request["batch_frames"] = json!(1);
+    }
     request
 }
 
@@ -46,33 +53,25 @@ fn the_books_balance_over_a_path_that_does_known_harm() {
     for (mut agent, pairs) in agents() {
         pair(&agent, 0);
         pair(&agent, 1);
-        let mut across = source(0, Some(4_000.0));
+        let mut across = source(0, Some(2_000.0));
         across["destination_mac"] = json!("02:00:00:00:02:01");
+        receive_redirected(&agent, "s1");
         for (seed, (backend, sink)) in pairs.iter().enumerate() {
-            let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/forwarder.py");
-            let mut forwarder = agent
-                .inside("python3")
-                .args([script, "s0", "g1", &seed.to_string()])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .expect("python3");
-            let mut output = BufReader::new(forwarder.stdout.take().unwrap());
-            output.read_line(&mut String::new()).unwrap();
-            receive_redirected(&agent, "s1");
-            let request = trial(seed as u16, 64, 500, &[across.clone()], &["s1"]);
-            let answer = agent.call("traffic", with(request, backend, sink));
-            drop(forwarder.stdin.take());
-            let mut told = String::new();
-            output.read_to_string(&mut told).unwrap();
-            forwarder.wait().unwrap();
-            let told: Value = serde_json::from_str(&told).unwrap();
+            let forwarder = Forwarder::start(&agent, "s0", "g1", &["harm", &seed.to_string()]);
+            let request = losing(trial(seed as u16, 64, 250, &[across.clone()], &["s1"]));
+            let (answer, told) = forwarder.carry(&mut agent, &with(request, backend, sink));
             assert_names(&answer, backend, sink);
             let (_, offered, forwarded) = books(&answer)[0];
             let (harm, arrived) = (&told["0"], &answer["sink"]["per_source"][0]);
-            assert_eq!(number(&harm["taken"]), offered, "{backend} {sink}: {harm} {answer}");
+            let missed = number(&told["missed"]);
+            assert_eq!(
+                number(&harm["taken"]) + missed,
+                offered,
+                "{backend} {sink}: {told} {answer}"
+            );
             assert!(number(&harm["dropped"]) > 10 && number(&harm["reordered"]) > 10, "{harm}");
-            assert_eq!(forwarded + number(&harm["dropped"]), offered, "{backend} {sink}: {harm}");
+            let lost = number(&harm["dropped"]) + missed;
+            assert_eq!(forwarded + lost, offered, "{backend} {sink}: {told}");
             for (ours, its) in
                 [("duplicate_frames", "duplicated"), ("reordered_frames", "reordered")]
             {
@@ -80,6 +79,30 @@ fn the_books_balance_over_a_path_that_does_known_harm() {
             }
             order_is_told(arrived, harm, sink);
         }
+    }
+}
+
+/// A guest that is off its CPU when the sources stop goes on with what it held. That is late, not lost.
+#[test]
+fn what_is_held_at_the_end_is_not_lost() {
+    for (mut agent, pairs) in agents() {
+        pair(&agent, 0);
+        pair(&agent, 1);
+        receive_redirected(&agent, "s1");
+        let mut across = source(0, Some(1_000.0));
+        across["destination_mac"] = json!("02:00:00:00:02:01");
+        let (backend, sink) = pairs[0];
+        let forwarder = Forwarder::start(&agent, "s0", "g1", &["hold", "50", "99", "200"]);
+        let request = trial(1, 64, 100, &[across], &["s1"]);
+        let answer = agent.call("traffic", with(request, backend, sink));
+        let account = forwarder.account(100);
+        assert_names(&answer, backend, sink);
+        assert_eq!(books(&answer), [(100, 100, 100)], "{account} {answer}");
+        assert_eq!((number(&account["missed"]), number(&account["0"]["taken"])), (0, 100));
+        assert_eq!(answer["sink"]["drained"], true);
+        let held = number(&answer["sink"]["per_source"][0]["last_received_monotonic_ns"])
+            - number(&answer["sources"][0]["last_sent_monotonic_ns"]);
+        assert!(held >= 200 * MILLISECOND_NS, "{held}");
     }
 }
 
@@ -120,13 +143,14 @@ fn three_sources_several_flows_and_a_mix_of_sizes() {
     for (mut agent, pairs) in agents() {
         (0..3).for_each(|number| pair(&agent, number));
         (0..3).for_each(|number| receive_redirected(&agent, &format!("s{number}")));
-        for (backend, sink) in pairs {
+        for (number, (backend, sink)) in pairs.iter().enumerate() {
             let sources = [0, 1, 2].map(|number| {
                 let mut one = source(number, Some(2_000.0 + number as f64 * 500.0));
                 one["flows"] = json!(number * 3 + 1);
                 one
             });
-            let mut request = trial(5, 64, 300, &sources, &["s0", "s1", "s2"]);
+            // No more frames than a pair's ring takes, should the far end be kept from running.
+            let mut request = trial(number as u16, 64, 80, &sources, &["s0", "s1", "s2"]);
             request["mix"] = json!([
                 {"frame_size_bytes": 64, "weight": 7},
                 {"frame_size_bytes": 594, "weight": 4},
@@ -134,13 +158,10 @@ fn three_sources_several_flows_and_a_mix_of_sizes() {
             ]);
             let answer = agent.call("traffic", with(request, backend, sink));
             assert_names(&answer, backend, sink);
-            let counts = books(&answer);
-            assert_eq!(counts.iter().map(|count| count.0).collect::<Vec<_>>(), [600, 750, 900]);
-            for (_, offered, forwarded) in counts {
-                assert_eq!(forwarded, offered, "{backend} {sink}: {answer}");
-            }
+            let all = [160, 200, 240].map(|frames| (frames, frames, frames));
+            assert_eq!(books(&answer), all, "{backend} {sink}: {answer}");
             assert_eq!(answer["sizes_bytes"].as_array().unwrap().len(), 12);
-            assert_eq!(number(&answer["sink"]["foreign_frames"]), 0, "{answer}");
+            assert_eq!(answer["sink"]["foreign_frames"], 0, "{answer}");
         }
     }
 }
@@ -150,28 +171,43 @@ fn flat_out_loses_nothing_between_the_kernels_counter_and_the_sinks() {
     for (mut agent, pairs) in agents() {
         pair(&agent, 0);
         receive_redirected(&agent, "s0");
-        for (backend, sink) in pairs {
-            let request = trial(1, 64, 300, &[source(0, None)], &["s0"]);
-            let answer = agent.call("traffic", with(request, backend, sink));
+        for (first_number, (backend, sink)) in (1_u16..).step_by(10).zip(pairs) {
+            println!("{backend} into {sink}:");
+            let (answer, before) =
+                flat_out(&mut agent, first_number, |request| with(request, backend, sink));
             let (_, offered, forwarded) = books(&answer)[0];
-            println!("{backend} into {sink}: {} frames/s", offered * 10 / 3);
-            let change = answer["interfaces"].as_array().unwrap();
-            let received = change.iter().find(|one| one["interface"] == "s0").unwrap();
             let seen = number(&answer["sink"]["seen_frames"]);
             let dropped = number(&answer["sink"]["kernel_dropped_frames"]);
-            // The probe of live frames passed before the counters were read the first time.
-            let probes = u64::from(*backend == "live-frames");
             // A driver adds a poll's frames to its counter at the poll's end, which other work may put off.
-            let received = number(&received["rx_packets"]) + probes;
-            let counted = received..=received + 64;
-            assert!(counted.contains(&(seen + dropped)), "{backend} {sink}: {answer}");
+            let mut grown = 0;
+            wait(|| {
+                let earlier = grown;
+                grown = counter(&mut agent, "s0", "rx_packets") - before;
+                grown == earlier && grown >= seen + dropped
+            });
+            assert_eq!(grown, seen + dropped, "{backend} {sink}: {answer}");
             assert!(forwarded <= seen && forwarded + dropped <= offered, "{answer}");
         }
     }
 }
 
-/// tshark on a capture: how many frames, and those whose checksums it does not find right.
-fn inspect(path: &Path) -> Option<(usize, String)> {
+/// tshark on captures, in one go: how many frames, and the first of those whose checksums it does not find right.
+fn inspect(captures: &[PathBuf]) -> Option<(usize, String)> {
+    const HEAD_BYTES: usize = 24;
+    let path = std::env::temp_dir().join(format!("virtoll-{}-all.pcap", std::process::id()));
+    let mut all = Vec::new();
+    for capture in captures {
+        let bytes = std::fs::read(capture).unwrap();
+        std::fs::remove_file(capture).unwrap();
+        all.extend_from_slice(&bytes[if all.is_empty() { 0 } else { HEAD_BYTES }..]);
+    }
+    std::fs::write(&path, all).unwrap();
+    let seen = inspect_one(&path);
+    std::fs::remove_file(&path).unwrap();
+    seen
+}
+
+fn inspect_one(path: &Path) -> Option<(usize, String)> {
     let fields =
         ["frame.len", "ip.checksum.status", "udp.checksum.status", "udp.srcport", "vlan.id"];
     let output = Command::new("tshark")
@@ -203,18 +239,20 @@ fn another_parser_finds_the_frames_right() {
     for (mut agent, pairs) in agents() {
         pair(&agent, 0);
         receive_redirected(&agent, "s0");
+        let (mut numbers, mut captures) = (1.., Vec::new());
         for (backend, sink) in pairs {
             for (case, (addresses, vlan, least)) in
                 [(v4, None, 64), (v4, Some(7), 68), (v6, None, 84), (v6, Some(4094), 88)]
                     .into_iter()
                     .enumerate()
             {
-                let mut one = source(0, Some(20_000.0));
+                // No more frames than a pair's ring takes, should the far end be kept from running.
+                let mut one = source(0, Some(12_000.0));
                 one["source_address"] = json!(addresses.0);
                 one["destination_address"] = json!(addresses.1);
                 one["vlan"] = json!(vlan);
                 one["flows"] = json!(5);
-                let mut request = trial(case as u16, 64, 20, &[one], &["s0"]);
+                let mut request = trial(numbers.next().unwrap(), 64, 20, &[one], &["s0"]);
                 let sizes = [least, least + 1, 127, 500, 1_513, 1_518];
                 request["mix"] =
                     sizes.map(|size| json!({"frame_size_bytes": size, "weight": 1})).into();
@@ -222,15 +260,13 @@ fn another_parser_finds_the_frames_right() {
                     .join(format!("virtoll-{}-{backend}-{sink}-{case}.pcap", std::process::id()));
                 request["capture"] = json!({"path": path, "frames": 300});
                 let answer = agent.call("traffic", with(request, backend, sink));
-                let (_, offered, forwarded) = books(&answer)[0];
-                assert_eq!(offered, forwarded, "{backend} {sink} {case}: {answer}");
-                let seen = inspect(&path);
-                std::fs::remove_file(&path).unwrap();
-                let Some((frames, wrong)) = seen else { return };
-                assert_eq!(wrong, "", "{backend} {sink} case {case}");
-                assert!((offered as usize).min(300) <= frames, "{frames} of {offered}");
+                assert_eq!(books(&answer), [(240, 240, 240)], "{backend} {sink} {case}: {answer}");
+                captures.push(path);
             }
         }
+        let Some((frames, wrong)) = inspect(&captures) else { return };
+        assert_eq!(wrong, "", "of {pairs:?}");
+        assert!(frames >= 240 * captures.len(), "{frames} of {pairs:?}");
     }
 }
 
@@ -242,14 +278,30 @@ fn a_loss_is_located_by_the_counters_of_each_hop() {
     // g0 - s0 [routed, but without a route to the target] g1 - s1: the router itself lets all of it fall.
     agent.ip("addr add 10.1.0.2/24 dev s0");
     let before = agent.call("counters", json!({"interfaces": ["g0", "s0"]}));
-    let answer = agent.call("traffic", trial(1, 64, 200, &[source(0, Some(5_000.0))], &["s1"]));
-    let after = agent.call("counters", json!({"interfaces": ["g0", "s0"]}));
+    let request = losing(trial(1, 64, 100, &[source(0, Some(5_000.0))], &["s1"]));
+    let answer = agent.call("traffic", request);
     let (_, offered, forwarded) = books(&answer)[0];
-    assert_eq!(forwarded, 0);
-    let grown = |path: &[&str]| {
-        let at = |value: &Value| path.iter().fold(value.clone(), |value, key| value[*key].clone());
-        number(&at(&after)) - number(&at(&before))
+    assert!(offered > 0 && forwarded == 0, "{answer}");
+    // One counter of the stack holds them all: a packet for nobody, on a machine that forwards nothing.
+    let fell = |after: &Value| {
+        [
+            ["Ip", "InAddrErrors"],
+            ["Ip", "InDiscards"],
+            ["Ip", "OutNoRoutes"],
+            ["IpExt", "InNoRoutes"],
+        ]
+        .map(|[protocol, name]| {
+            let at = |told: &Value| number(&told["snmp"][protocol][name]);
+            at(after) - at(&before)
+        })
     };
+    // The stack may be late with them.
+    let mut after = Value::Null;
+    wait(|| {
+        after = agent.call("counters", json!({"interfaces": ["g0", "s0"]}));
+        fell(&after).iter().sum::<u64>() >= offered
+    });
+    assert_eq!(fell(&after), [offered, 0, 0, 0], "{after}");
     let interface = |value: &Value, name: &str| {
         value["interfaces"]
             .as_array()
@@ -266,15 +318,6 @@ fn a_loss_is_located_by_the_counters_of_each_hop() {
         assert!(new["driver_statistics"].is_object() || new["driver_statistics"].is_null());
         assert!(new["queue_disciplines"].is_array());
     }
-    // One counter of the stack holds them all: a packet for nobody, on a machine that forwards nothing.
-    let fell = [
-        ["Ip", "InAddrErrors"],
-        ["Ip", "InDiscards"],
-        ["Ip", "OutNoRoutes"],
-        ["IpExt", "InNoRoutes"],
-    ]
-    .map(|[protocol, name]| grown(&["snmp", protocol, name]));
-    assert_eq!(fell, [offered, 0, 0, 0], "{after}");
     assert!(!after["softnet"].as_array().unwrap().is_empty());
     assert_eq!(agent.refused("counters", json!({"interfaces": ["nowhere"]})).0, "bad-request");
     assert!(agent.call("counters", json!({}))["interfaces"].as_array().unwrap().len() >= 5);
@@ -284,17 +327,24 @@ fn a_loss_is_located_by_the_counters_of_each_hop() {
 fn what_is_too_late_is_unsent_and_the_pace_is_told() {
     let mut agent = Agent::in_namespace("peer");
     pair(&agent, 0);
-    let mut request = trial(1, 64, 300, &[source(0, Some(10_000.0))], &["s0"]);
-    request["catch_up_ns"] = json!(50 * MILLISECOND_NS);
-    request["histograms"] = json!(true);
+    // With no time to catch up a frame leaves in the nanosecond in which it is due, or never.
+    let mut request = trial(1, 64, 50, &[source(0, Some(10_000.0))], &["s0"]);
+    request["catch_up_ns"] = json!(0);
     let answer = agent.call("traffic", request);
     let (intended, offered, _) = books(&answer)[0];
     let sent = &answer["sources"][0];
-    assert!(
-        number(&sent["refused_frames"]) + number(&sent["skipped_frames"]) <= intended - offered
-    );
+    let skipped = number(&sent["skipped_frames"]);
+    assert!(skipped > 0, "{answer}");
+    assert_eq!(number(&sent["refused_frames"]) + skipped, intended - offered, "{answer}");
+    // With all the time that there is none is too late.
+    let mut request = trial(2, 64, 50, &[source(0, Some(10_000.0))], &["s0"]);
+    request["histograms"] = json!(true);
+    let answer = agent.call("traffic", request);
+    assert_eq!(books(&answer), [(500, 500, 500)], "{answer}");
+    let sent = &answer["sources"][0];
+    assert_eq!((&sent["refused_frames"], &sent["skipped_frames"]), (&json!(0), &json!(0)));
     let gap = &sent["gap_ns"];
-    assert_eq!(number(&gap["count"]), intended - number(&sent["skipped_frames"]) - 1);
+    assert_eq!(gap["count"], 499, "{answer}");
     assert!(gap["coefficient_of_variation"].as_f64().unwrap() >= 0.0);
     let buckets = gap["histogram"].as_array().unwrap();
     let counted: u64 = buckets.iter().map(|bucket| number(&bucket[1])).sum();
@@ -317,23 +367,28 @@ out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 out.bind(('g0', 0x88b5))
 while True:
     out.send(bytes.fromhex('020000000200' + '020000000100' + '88b5') + bytes(46))
+    print('sent', flush=True)
     time.sleep(0.1)";
     let mut other = agent
         .inside("python3")
         .args(["-c", chatter])
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .spawn()
         .expect("python3");
-    let mut request = trial(1, 64, 100, &[source(0, Some(1_000.0))], &["s0"]);
-    request["sink"]["backend"] = json!("tpacket");
-    let answers: Vec<Value> = (0..5).map(|_| agent.call("traffic", request.clone())).collect();
+    let mut said = BufReader::new(other.stdout.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
+    let answers = [1, 2, 3].map(|number| {
+        let mut request = trial(number, 64, 20, &[source(0, Some(5_000.0))], &["s0"]);
+        request["sink"]["backend"] = json!("tpacket");
+        agent.call("traffic", request)
+    });
     other.kill().unwrap();
     other.wait().unwrap();
     for answer in answers {
         assert_ne!(answer["backend"], json!("live-frames"), "{answer}");
         let reason = answer["backend_reason"].as_str().unwrap_or_default();
         assert!(reason.contains("takes no redirected frames"), "{answer}");
-        let (intended, offered, forwarded) = books(&answer)[0];
-        assert_eq!((intended, offered), (forwarded, forwarded), "{answer}");
+        assert_eq!(books(&answer), [(100, 100, 100)], "{answer}");
     }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Agent;
-use common::traffic::{MILLISECOND_NS, books, number, source, trial};
+use common::traffic::{MILLISECOND_NS, books, losing, number, source, trial};
 use serde_json::{Value, json};
 
 /// A guest that routes between two links of the peer: `a0`-`a1` and `b0`-`b1`; its next hop is 10.2.0.1 behind `b1`.
@@ -41,7 +41,8 @@ fn told(guest: &Agent, arguments: &str) -> String {
 #[test]
 fn a_table_is_set_and_leaves_nothing_behind() {
     let (mut guest, _peer) = router();
-    let before = told(&guest, "route show table all");
+    // IPv6's are not looked at: the kernel makes them when it has made sure of an address, which takes a while.
+    let before = told(&guest, "-4 route show table all");
     for routes in [20_000, 1_000] {
         let answer = table(&mut guest, routes);
         assert_eq!(answer["check"], routes.to_string());
@@ -53,7 +54,7 @@ fn a_table_is_set_and_leaves_nothing_behind() {
     }
     let taken = table(&mut guest, 0);
     assert_eq!((&taken["check"], &taken["result"]["changed_routes"]), (&json!("0"), &json!(1_000)));
-    assert_eq!(told(&guest, "route show table all"), before);
+    assert_eq!(told(&guest, "-4 route show table all"), before);
     // Again there is nothing to take.
     assert_eq!(table(&mut guest, 0)["result"]["changed_routes"], 0);
 }
@@ -67,17 +68,16 @@ fn frames_to_destinations_all_over_the_table_are_forwarded_and_without_it_none()
     across["destination_mac"] = json!("02:00:00:00:01:02");
     across["source_address"] = json!("10.1.0.1");
     across["destinations"] = json!({"count": 512, "routes": 3_000, "seed": 5});
-    let mut request = trial(1, 64, 400, &[across], &["b0"]);
+    let mut request = trial(1, 64, 120, &[across], &["b0"]);
     request["backend"] = json!("af-packet");
     table(&mut guest, 3_000);
     let answer = peer.call("traffic", request.clone());
-    let (_, offered, forwarded) = books(&answer)[0];
-    assert!(offered > 1_000, "{answer}");
-    assert_eq!(forwarded, offered, "{answer}");
+    // Each destination once at least.
+    assert_eq!(books(&answer), [(600, 600, 600)], "{answer}");
     table(&mut guest, 0);
     request["trial"] = json!(2);
     request["duration_ns"] = json!(50 * MILLISECOND_NS);
-    assert_eq!(books(&peer.call("traffic", request))[0].2, 0);
+    assert_eq!(books(&peer.call("traffic", losing(request))), [(250, 250, 0)]);
 }
 
 #[test]

@@ -4,10 +4,8 @@ mod common;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use common::Agent;
+use common::{Agent, BINARY, LONG_NS, wait};
 use serde_json::{Value, json};
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 fn bytes(value: &Value) -> Vec<u8> {
     STANDARD.decode(value.as_str().unwrap()).unwrap()
@@ -15,7 +13,7 @@ fn bytes(value: &Value) -> Vec<u8> {
 
 fn exec(agent: &mut Agent, script: &str) -> Value {
     let argv = ["sh", "-c", script];
-    agent.call("exec", json!({"argv": argv, "timeout_ns": 20 * SECOND_NS, "limit_bytes": 2 << 20}))
+    agent.call("exec", json!({"argv": argv, "timeout_ns": LONG_NS, "limit_bytes": 2 << 20}))
 }
 
 #[test]
@@ -113,16 +111,15 @@ fn a_program_runs_between_its_marks_and_is_told_whole() {
         assert_eq!(edges, ["start", "end"], "{argv:?}");
         answer
     };
-    let long_ns = 60_000_000_000;
-    let cat = run(&["cat"], Some("d29yZA=="), long_ns)["ok"].take();
+    let cat = run(&["cat"], Some("d29yZA=="), LONG_NS)["ok"].take();
     assert_eq!(cat["result"]["status"], 0);
     assert_eq!(cat["result"]["stdout"], "d29yZA==");
     assert_eq!(cat["check"], "98c1eb4ee93476743763878fcb96a25fbc9a175074d64004779ecb5242f645e6");
-    let slept = run(&["sleep", "0.2"], None, long_ns)["ok"].take();
+    let slept = run(&["sleep", "0.2"], None, LONG_NS)["ok"].take();
     let guest = &slept["guest"];
     let edge = |name: &str| guest[name].as_u64().unwrap();
     assert!(edge("end_monotonic_ns") - edge("start_monotonic_ns") >= 200_000_000);
-    let failed = run(&["sh", "-c", "echo words >&2; exit 7"], None, long_ns)["ok"].take();
+    let failed = run(&["sh", "-c", "echo words >&2; exit 7"], None, LONG_NS)["ok"].take();
     assert_eq!(
         (&failed["result"]["status"], &failed["result"]["stderr"]),
         (&json!(7), &json!("d29yZHMK"))
@@ -132,7 +129,7 @@ fn a_program_runs_between_its_marks_and_is_told_whole() {
         (&late["result"]["timed_out"], &late["result"]["signal"]),
         (&json!(true), &json!(9))
     );
-    assert_eq!(run(&["/no/such/program"], None, long_ns)["error"]["kind"], "system");
+    assert_eq!(run(&["/no/such/program"], None, LONG_NS)["error"]["kind"], "system");
 }
 
 #[test]
@@ -186,7 +183,7 @@ fn exec_is_byte_exact_on_both_streams_at_once() {
         (0..1_000_000_u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let fields = json!({
         "argv": ["sh", "-c", "tee /dev/stderr"],
-        "stdin": STANDARD.encode(&input), "timeout_ns": 20 * SECOND_NS, "limit_bytes": 2 << 20,
+        "stdin": STANDARD.encode(&input), "timeout_ns": LONG_NS, "limit_bytes": 2 << 20,
     });
     let answer = agent.call("exec", fields);
     assert_eq!(answer["status"], 0);
@@ -212,7 +209,7 @@ fn exec_tells_how_a_process_ended() {
     );
     let fields = json!({
         "argv": ["sh", "-c", "pwd; echo $A"], "env": {"A": "b", "PATH": "/bin:/usr/bin"},
-        "directory": "/", "timeout_ns": SECOND_NS, "limit_bytes": 100,
+        "directory": "/", "timeout_ns": LONG_NS, "limit_bytes": 100,
     });
     assert_eq!(bytes(&agent.call("exec", fields)["stdout"]), b"/\nb\n");
 }
@@ -220,20 +217,25 @@ fn exec_tells_how_a_process_ended() {
 #[test]
 fn exec_keeps_its_time_and_its_limit() {
     let mut agent = Agent::start("guest");
-    let fields = json!({
-        "argv": ["sh", "-c", "echo begun; sleep 60 & sleep 60"], "timeout_ns": 200_000_000, "limit_bytes": 100,
+    // What it had said by then is told; a busy machine may need more time to let it say anything.
+    let said = (0..10).find_map(|doubled| {
+        let fields = json!({
+            "argv": ["sh", "-c", "echo begun; sleep 1000 & sleep 1000"],
+            "timeout_ns": 100_000_000_u64 << doubled, "limit_bytes": 100,
+        });
+        let answer = agent.call("exec", fields);
+        assert_eq!((&answer["timed_out"], &answer["signal"]), (&json!(true), &json!(9)));
+        Some(bytes(&answer["stdout"])).filter(|said| !said.is_empty())
     });
-    let answer = agent.call("exec", fields);
-    assert_eq!((&answer["timed_out"], &answer["signal"]), (&json!(true), &json!(9)));
-    assert_eq!(bytes(&answer["stdout"]), b"begun\n");
+    assert_eq!(said.as_deref(), Some(&b"begun\n"[..]));
     let fields = json!({
-        "argv": ["sh", "-c", "head -c 500000 /dev/zero"], "timeout_ns": 20 * SECOND_NS, "limit_bytes": 1_000,
+        "argv": ["sh", "-c", "head -c 500000 /dev/zero"], "timeout_ns": LONG_NS, "limit_bytes": 1_000,
     });
     let answer = agent.call("exec", fields);
     assert_eq!((&answer["status"], &answer["truncated"]), (&json!(0), &json!(true)));
     assert_eq!(bytes(&answer["stdout"]), vec![0; 1_000]);
     let fields = json!({
-        "argv": ["head", "-c", "9000000", "/dev/zero"], "timeout_ns": 20 * SECOND_NS, "limit_bytes": 1 << 30,
+        "argv": ["head", "-c", "9000000", "/dev/zero"], "timeout_ns": LONG_NS, "limit_bytes": 1 << 30,
     });
     assert_eq!(agent.refused("exec", fields).0, "limit", "the answer does not fit a line");
 }
@@ -278,39 +280,21 @@ fn closing_a_terminal_ends_even_a_stubborn_process() {
 
 #[test]
 fn orphans_are_reaped_and_own_children_are_not_stolen() {
-    let binary = env!("CARGO_BIN_EXE_virtoll-agent");
-    let requests = concat!(
-        r#"{"id":1,"op":"exec","argv":["sh","-c","(sleep 0.1; exit 3) & (sh -c 'sleep 0.05 &') & exit 4"],"timeout_ns":5000000000,"limit_bytes":10}"#,
-        "\n",
-        r#"{"id":2,"op":"run","job":"forkwait","parameters":{"processes":500}}"#,
-        "\n",
-        r#"{"id":3,"op":"run","job":"idle","parameters":{"duration_ns":200000000}}"#,
-        "\n",
-        r#"{"id":4,"op":"clocks"}"#,
-        "\n",
-        r#"{"id":5,"op":"exec","argv":["sh","-c","grep -l 'State:.Z' /proc/[0-9]*/status || echo none"],"timeout_ns":5000000000,"limit_bytes":1000}"#,
-        "\n",
-    );
-    let script = format!("exec '{binary}' --seat guest --channel stdio");
-    let mut child = std::process::Command::new("unshare")
-        .args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "sh", "-c", &script])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("NOT TESTED: unshare (util-linux)");
-    std::io::Write::write_all(child.stdin.as_mut().unwrap(), requests.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let lines: Vec<Value> = String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert!(!lines.is_empty(), "NOT TESTED: no user namespace, or no /proc in it");
-    let answer = |id: u64| {
-        lines.iter().find(|line| line["id"] == json!(id) && line.get("event").is_none()).unwrap()
-    };
-    assert_eq!(lines[0]["pid"], 1);
-    assert_eq!(answer(1)["ok"]["status"], 4);
-    assert_eq!(answer(2)["ok"]["check"], "500");
-    assert_eq!(bytes(&answer(5)["ok"]["stdout"]), b"none\n", "a zombie is left");
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]);
+    command.args([BINARY, "--seat", "guest", "--channel", "stdio"]);
+    let mut agent = Agent::spawn(command);
+    assert_eq!(agent.ready["pid"], 1);
+    // Orphans end while nothing is asked, and while the agent waits for children of its own.
+    let orphans = "(sleep 0.1; exit 3) & (sh -c 'sleep 0.05 &') & exit 4";
+    assert_eq!(exec(&mut agent, orphans)["status"], 4);
+    let parameters = json!({"processes": 500});
+    let ran = agent.call("run", json!({"job": "forkwait", "parameters": parameters}));
+    assert_eq!(ran["check"], "500");
+    // Whatever is left besides the agent and the shell that looks: asleep, or a zombie that nobody takes.
+    wait(|| {
+        let look = "for one in /proc/[0-9]*; do read pid name state parent rest < $one/stat; \
+                    [ $pid = 1 ] || [ $pid = $$ ] || echo $pid $state $parent; done";
+        bytes(&exec(&mut agent, look)["stdout"]).is_empty()
+    });
 }

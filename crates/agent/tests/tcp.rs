@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Agent;
+use common::{Agent, LONG_NS, wait};
 use serde_json::{Value, json};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -32,12 +32,22 @@ fn stream(active: &str, bytes: u64) -> Value {
 }
 
 fn serve(exchange: &Value) -> Value {
-    json!({"address": "10.99.0.1", "exchange": exchange, "timeout_ns": 20 * SECOND_NS})
+    json!({"address": "10.99.0.1", "exchange": exchange, "timeout_ns": LONG_NS})
+}
+
+/// Segments that the kernel sent again in the agent's namespace.
+fn sent_again(agent: &Agent) -> u64 {
+    let told = agent.inside("cat").arg("/proc/net/snmp").output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    let mut lines = told.lines().filter(|line| line.starts_with("Tcp:"));
+    let (names, numbers) = (lines.next().unwrap(), lines.next().unwrap());
+    let place = names.split(' ').position(|name| name == "RetransSegs").unwrap();
+    numbers.split(' ').nth(place).unwrap().parse().unwrap()
 }
 
 fn run(port: &Value, exchange: &Value) -> Value {
     let parameters = json!({
-        "address": "10.99.0.1", "port": port, "exchange": exchange, "timeout_ns": 20 * SECOND_NS,
+        "address": "10.99.0.1", "port": port, "exchange": exchange, "timeout_ns": LONG_NS,
     });
     json!({"job": "tcp", "parameters": parameters, "marks": null})
 }
@@ -54,11 +64,14 @@ fn bytes_and_transactions_cross_a_link_in_both_directions() {
         for (exchange, check) in
             [(stream(active, 3_000_001), "3000001"), (transactions(active), "200")]
         {
+            let before = sent_again(&peer);
             let port = peer.call("serve", serve(&exchange))["port"].take();
             let ran = guest.call("run", run(&port, &exchange));
-            let told = peer.call("serve-finish", json!({"timeout_ns": 20 * SECOND_NS}));
+            let told = peer.call("serve-finish", json!({"timeout_ns": LONG_NS}));
             assert_eq!((ran["check"].as_str(), told["check"].as_str()), (Some(check), Some(check)));
-            assert_eq!(told["tcp"]["retransmitted_segments"], 0, "{told}");
+            // A busy machine may be late with an answer, and its kernel then sends again: as often as it says itself.
+            let again = told["tcp"]["retransmitted_segments"].as_u64().unwrap();
+            assert!(again <= sent_again(&peer) - before, "{told}");
             assert!(ran["result"]["tcp"]["sent_segment_bytes"].as_u64() > Some(500), "{ran}");
         }
     }
@@ -95,7 +108,15 @@ fn a_server_that_is_not_needed_any_more_gives_its_port_back() {
         peer.call("serve", wanted.clone());
     }
     let id = guest.send("run", run(&json!(7_000), &exchange));
-    std::thread::sleep(std::time::Duration::from_millis(50)); // in the middle of it, or before: either will do
+    // In the middle of it: 7000 is 1B58, and state 1 an open connection.
+    wait(|| {
+        let told = peer.inside("cat").arg("/proc/net/tcp").output().unwrap();
+        let told = String::from_utf8(told.stdout).unwrap();
+        told.lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words[1].ends_with(":1B58") && words[3] == "01"
+        })
+    });
     peer.call("serve-close", json!({}));
     assert_eq!(guest.answer(id)["error"]["kind"], "system");
     peer.call("serve", wanted);

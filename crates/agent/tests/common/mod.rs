@@ -6,10 +6,24 @@ pub mod traffic;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_virtoll-agent");
+
+/// Longer than anything takes on a machine that is busy: it only bounds what would never come.
+pub const LONG_NS: u64 = 120_000_000_000;
+
+/// Looks until something is there.
+pub fn wait(mut there: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !there() {
+        assert!(start.elapsed() < Duration::from_nanos(LONG_NS), "it never came");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// A running agent.
 pub struct Agent {
