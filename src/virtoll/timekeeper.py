@@ -114,7 +114,11 @@ class Timekeeper:
     def _marks_from_link(self) -> tuple[dict[str, int] | None, int]:
         """Start and end in the outside clock, and how far that clock was stepped between them, ns."""
         answer = self._peer.call(
-            "marks", deadline_seconds=_MARK_DEADLINE_NS / 1e9 + 5, identifier=self._identifier, wait_for=2, timeout_ns=_MARK_DEADLINE_NS
+            "marks",
+            deadline_seconds=_MARK_DEADLINE_NS / 1e9 + 5,
+            identifier=self._identifier,
+            wait_for=2,
+            timeout_ns=_MARK_DEADLINE_NS,
         )
         by_sequence = {mark["sequence"]: mark for mark in answer["marks"]}
         start, end = by_sequence.get(self._sequence), by_sequence.get(self._sequence + 1)

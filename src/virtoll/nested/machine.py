@@ -97,8 +97,8 @@ def nested_machine(
         monitor = Monitor(ours, f"testbed {image.kind.name}")
         stack.callback(monitor.close)
         machine = NestedMachine(image, number, links, process, monitor, folder / "console.txt", baked=baked)
-        # It stays preferred: what its own programs wait for is counted in seconds of this machine, such as the 40 s that
-        # Xen gives a script, and nothing that is measured on it is a result. It is stopped while others are measured.
+        # It stays preferred: its own programs wait for each other in seconds of this machine (Xen gives a script 40).
+        # Nothing that is measured on it is a result, and it is stopped while others are measured.
         stack.enter_context(preferred([process.pid], _NICENESS))
         machine.ssh = stack.enter_context(_connected(machine, lab, folder))
         yield machine
