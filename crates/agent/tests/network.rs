@@ -124,6 +124,7 @@ fn guest_and_peer() -> (Agent, Agent) {
         assert_eq!((&told["name"], &told["mtu"]), (&json!("mark0"), &json!(1_400)));
         assert!(told["operstate"] == "up" || told["operstate"] == "unknown", "{told}");
     }
+    peer.await_up("t0");
     (guest, peer)
 }
 

@@ -119,6 +119,14 @@ impl Agent {
         assert!(status.success(), "ip {arguments}");
     }
 
+    /// Waits until an interface lets frames out: some time after it has a carrier.
+    pub fn await_up(&self, interface: &str) {
+        wait(|| {
+            let told = self.inside("ip").args(["-o", "link", "show", interface]).output().unwrap();
+            String::from_utf8_lossy(&told.stdout).contains("state UP")
+        });
+    }
+
     pub fn send_raw(&mut self, bytes: &[u8]) {
         let input = self.input.as_mut().unwrap();
         input.write_all(bytes).unwrap();

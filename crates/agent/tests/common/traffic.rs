@@ -19,8 +19,13 @@ pub fn pair(agent: &Agent, number: usize) {
     agent.ip(&format!(
         "link add g{number} mtu 1600 address 02:00:00:00:01:0{number} type veth peer name s{number} mtu 1600 address 02:00:00:00:02:0{number}"
     ));
-    agent.ip(&format!("link set g{number} up"));
-    agent.ip(&format!("link set s{number} up"));
+    let ends = ["g", "s"].map(|end| format!("{end}{number}"));
+    for end in &ends {
+        agent.ip(&format!("link set {end} up"));
+    }
+    for end in &ends {
+        agent.await_up(end);
+    }
 }
 
 pub fn source(number: usize, rate: Option<f64>) -> Value {
