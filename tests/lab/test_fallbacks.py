@@ -66,10 +66,9 @@ def cgroup_check(mounts: Sequence[str]) -> dict[str, object]:
     return next(row for row in json.loads(said) if row["check"] == "cgroups")
 
 
-def new_labs(hierarchy: Path, before: set[Path]) -> list[str]:
-    """Labs that have a folder there, had none before, and do not live: other people's dead are swept by and by."""
-    found = {one.name for one in set(hierarchy.iterdir()) - before if residue.LAB_ID.match(one.name)}
-    return sorted(found - machine.labs_of_others("no process has this token"))
+def labs_in(hierarchy: Path) -> set[str]:
+    """Labs that have a folder there and do not live."""
+    return {one.name for one in hierarchy.iterdir() if residue.LAB_ID.match(one.name)} - machine.living_labs()
 
 
 def is_hybrid() -> bool:
@@ -80,7 +79,7 @@ def test_a_host_with_v2_alone_and_no_controllers_runs_what_needs_none(file: Path
     """The hierarchy is this host's own; that it has no memory controller is the harder case."""
     if not is_hybrid() or "memory" in Path(UNIFIED, "cgroup.controllers").read_text().split():
         pytest.skip("this host has no cgroup2 hierarchy without controllers beside v1")
-    before = set(Path(UNIFIED).iterdir())
+    before = labs_in(Path(UNIFIED))
     mounts = [f"mount --bind {UNIFIED} {CGROUPS}"]
     finished = on_another_host(mounts, "run", file, "--into", tmp_path / "run")
     assert finished.returncode == 0, finished.stderr
@@ -90,7 +89,8 @@ def test_a_host_with_v2_alone_and_no_controllers_runs_what_needs_none(file: Path
     assert "no cgroup controller 'memory' for memory.limit_in_bytes on this host; mount it" in found["limited"][1]
     assert found["runc"][0] == "skipped"
     assert "it said: " in found["runc"][1], "the engine's own reason"
-    left, _ = machine.poll_until_empty(lambda: new_labs(Path(UNIFIED), before))
+    after = labs_in(Path(UNIFIED)) - before  # other people's dead labs among them, which are swept by and by
+    left, _ = machine.poll_until_empty(lambda: sorted(after & labs_in(Path(UNIFIED))))
     assert left == []
     check = cgroup_check(mounts)
     assert (check["found"], check["good"]) == ("v2, without memory and cpu", False)

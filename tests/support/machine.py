@@ -224,19 +224,16 @@ def left_of(gone: Family, token: str) -> list[str]:
     for process in processes():
         orphaned = process.parent in {1, *(pid for pid, _ in known)}
         inside = namespaces_of(process.pid) & gone.namespaces if orphaned else frozenset()
-        marked = token in _values(process.pid, TOKEN)
-        if (process.pid, process.started_ticks) in known or inside or marked:
+        marked = _values(process.pid, TOKEN)
+        others = (marked and token not in marked) or _values(process.pid, "VIRTOLL_LAB") - gone.labs
+        if (process.pid, process.started_ticks) in known or token in marked or (inside and not others):
             left.append(f"process {process.pid} {' '.join(process.argv)[:120]} {sorted(inside)}")
     return left
 
 
-def labs_of_others(token: str) -> set[str]:
-    """The ids of labs that live now and were not started with this token: this machine has other users."""
-    found = set()
-    for process in processes():
-        if token not in _values(process.pid, TOKEN):
-            found |= _values(process.pid, "VIRTOLL_LAB")
-    return found
+def living_labs() -> set[str]:
+    """The ids of all labs that live now, whoever's they are."""
+    return {lab for process in processes() for lab in _values(process.pid, "VIRTOLL_LAB")}
 
 
 def marked_by(token: str) -> list[Process]:

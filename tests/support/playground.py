@@ -7,8 +7,9 @@ made: so whatever is left in them was left by Virtoll. As an ordinary user (uid 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import dataclasses
+import functools
 import os
 import re
 import select
@@ -40,11 +41,12 @@ _COVERED = {"tmp": "/tmp", "run": "/run", "shm": "/dev/shm"}
 
 @dataclass
 class Running:
-    """A ``virtoll`` that runs: ``said`` is its output so far."""
+    """A ``virtoll`` that runs: ``said`` is its output so far. ``look`` is done as often as it speaks."""
 
     process: subprocess.Popen[bytes]
     token: str
     output: int
+    look: Callable[[], None]
     said: str = ""
 
     def wait_for(self, text: str, silence_seconds: float = SILENCE_SECONDS) -> None:
@@ -76,6 +78,7 @@ class Running:
         """Read some of its output; False at its end."""
         if not self._is_readable(silence_seconds):
             pytest.fail(f"nothing was said for {silence_seconds:g} s")
+        self.look()
         try:
             chunk = os.read(self.output, 65536)
         except OSError:
@@ -89,11 +92,17 @@ class Running:
 
 @dataclass
 class Playground:
-    """The folders of one somebody; ``start`` runs ``virtoll`` there."""
+    """The folders of one somebody; ``start`` runs ``virtoll`` there.
+
+    ``home`` is the ordinary user's, who has it for the whole session, as root has this machine's: what a probe found
+    out is remembered in it. ``base / "home"`` is an empty one. ``labs``: the ids of all that were seen here.
+    """
 
     base: Path
     root: bool
+    home: Path
     before: machine.Snapshot = field(default_factory=machine.snapshot)
+    labs: set[str] = field(default_factory=set)
 
     @property
     def runs(self) -> Path:
@@ -123,7 +132,7 @@ class Playground:
             cwd=REPOSITORY,
         )
         os.close(theirs)
-        running = Running(process, token, output)
+        running = Running(process, token, output, self.note_labs)
         try:
             yield running
         except BaseException as error:
@@ -147,7 +156,7 @@ class Playground:
         cache = {key: value for key, value in os.environ.items() if key == "VIRTOLL_CACHE"}
         variables = {
             **inherited, **cache, machine.TOKEN: token, "VIRTOLL_RUNS": str(self.runs), "TERM": "xterm",
-            "PYTHONPATH": str(REPOSITORY / "src"), **({} if self.root else {"HOME": str(self.base / "home")}),
+            "PYTHONPATH": str(REPOSITORY / "src"), **({} if self.root else {"HOME": str(self.home)}),
         }  # fmt: skip
         keep = self.base / "keep"
         mounts = [f"mount --bind {REPOSITORY} {keep}"]
@@ -163,30 +172,33 @@ class Playground:
         # Whoever runs the tests in the background may have Ctrl-C ignored, and children inherit that.
         return [*private, *somebody, "env", "--default-signal=INT", "--ignore-environment", *settings, *argv]
 
-    def new_on_host(self, of: machine.Family) -> list[str]:
-        """What a family, or this machine's labs at large, may have made on the host since the playground was made.
+    def note_labs(self) -> None:
+        """Look which labs are recorded here now."""
+        for state in (self.base / "run" / "virtoll", self.base / "tmp" / f"virtoll-{USER}"):
+            self.labs |= {folder.name for folder in (state / "labs").glob("virtoll-*")}
 
-        Interfaces and mounts of other kinds are others', and so is what bears the id of another lab than the family's:
-        this machine has more users than this test.
+    def new_on_host(self, of: machine.Family) -> list[str]:
+        """What this place's labs may have made on the host since the playground was made, and a family's interfaces.
+
+        Interfaces and mounts of other kinds are others', and so are folders that do not bear the id of a lab of this
+        place: this machine has more users than this test.
         """
+        self.note_labs()
         now = machine.snapshot()
         interfaces = {name for name in now.interfaces if name in of.interfaces or _LAB_INTERFACE.match(name)}
         mounts = {name for name in now.mounts if name.startswith((*_MOUNTED, str(self.base)))}
-        own = dataclasses.replace(now, interfaces=frozenset(interfaces), mounts=frozenset(mounts))
-        return [
-            name for name in own.new_since(self.before)
-            if not of.labs or (lab := machine.lab_in(name)) is None or lab in of.labs
-        ]  # fmt: skip
+        labs = self.labs | of.labs
+        cgroups, disk = ({name for name in found if machine.lab_in(name) in labs} for found in (now.cgroups, now.disk))
+        own = machine.Snapshot(*map(frozenset, (interfaces, mounts, cgroups, disk)))
+        return own.new_since(self.before)
 
     def settle(self, gone: machine.Family, token: str) -> tuple[list[str], float]:
         """Wait until nothing of a run is left: what is left at the deadline, and how long it took in seconds."""
-        others: set[str] = set()
 
         def look() -> list[str]:
             kept = {str(self.base / "run" / "mount"), *(str(self.base / "tmp" / part) for part in _kept_parts())}
             files = machine.files_below(self.covered) - kept
-            others.update(machine.labs_of_others(token))
-            new = [name for name in self.new_on_host(gone) if machine.lab_in(name) not in others]
+            new = self.new_on_host(gone)
             return [*machine.left_of(gone, token), *new, *(f"file {name}" for name in sorted(files))]
 
         return machine.poll_until_empty(look)
@@ -210,12 +222,21 @@ def playground(*, root: bool) -> Iterator[Playground]:
         (base / "run" / "mount").mkdir()  # libmount's own, there on every host that has booted
         os.mknod(base / "tun", 0o020666, TUN)
         (base / "tun").chmod(0o666)
-        place = Playground(base, root)
+        place = Playground(base, root, _home_of_user())
         if not root:
             _skip_unless_startable(place)
         yield place
     finally:
         shutil.rmtree(base, ignore_errors=True)
+
+
+@functools.cache
+def _home_of_user() -> Path:
+    """Made at its first use, gone with this process."""
+    home = Path(tempfile.mkdtemp(prefix="virtoll-playground-home-", dir="/var/tmp"))
+    home.chmod(0o1777)
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    return home
 
 
 def _skip_unless_startable(place: Playground) -> None:
