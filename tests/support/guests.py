@@ -14,7 +14,6 @@ from tests.support import accounting, inside, machine
 
 from virtoll.agent import Ends
 from virtoll.data_directory import DataKeeper, find_room
-from virtoll.errors import GuestError
 from virtoll.experiment import PlatformChoice
 from virtoll.fleet import Pinning, choose_pinning
 from virtoll.ground import Ground, open_ground
@@ -23,7 +22,7 @@ from virtoll.lab import residue
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.attaching import attach
-from virtoll.platforms.base import AgentGuest, Guest, GuestRequest, Platform, Site, network_request, peer_request
+from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
 from virtoll.platforms.libvirt import LibvirtGuest
 from virtoll.platforms.managed import ManagedMachine
 from virtoll.platforms.virtualbox import machines
@@ -207,9 +206,6 @@ where one frame can take 4 KiB. A guest may then be as slow as it likes: what is
 FEW_PER_SECOND = 500.0
 HANG_SECONDS = 600.0
 """Bounds what cannot end by itself; nobody asserts that it is faster."""
-_EMULATOR_TRIES = 3
-# libxl of a hotplug script, which in a translated host crashes now and then, or takes longer than libxl's 40 s.
-_EMULATOR_FAULTS = ("died due to fatal signal", "because of timeout")
 _numbers = itertools.count()
 _GUESTS = 170  # testbeds have the numbers from 180 on; that of a guest that has ended is free again
 
@@ -355,7 +351,7 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes:
     wanted = replace(wanted, data=room)
     if site.lab.remote and all(link.trunk is None for link in wanted.network.links):
         wanted = replace(wanted, network=site.network.reach(wanted.network), cpus=site.pinned(1, ()))
-    guest = _started(driver(kind), wanted, site)
+    guest = driver(kind).start(wanted, site)
     assert isinstance(guest, AgentGuest | ManagedMachine)
     guest.peer.call("network", **peer_request(wanted.network))
     answer = guest.agent.call("network", **network_request(wanted.network))
@@ -377,22 +373,6 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes:
         guest.cleanup.insert(0, room.remove)
         data = DataKeeper(guest.agent, room, guest.flushes)
     return Connected(kind, guest, bench, site, wanted, data)
-
-
-def _started(platform: Platform, wanted: GuestRequest, site: Site) -> Guest:
-    """Start a guest, again where the emulator of its host made one of that host's own programs crash or too slow.
-
-    Translated Xen lets a shell of its hotplug scripts die of a segmentation fault now and then, and gives one up after
-    40 s however busy the machine is; any other complaint, and the third of these, is the driver's and fails the test.
-    """
-    for _ in range(_EMULATOR_TRIES - 1):
-        try:
-            return platform.start(wanted, site)
-        except GuestError as error:
-            if not site.lab.remote or not any(fault in str(error) for fault in _EMULATOR_FAULTS):
-                raise
-            print(f"{wanted.name}: started again, its emulated host failed: {error}")
-    return platform.start(wanted, site)
 
 
 def kill(live: Connected) -> None:
