@@ -132,7 +132,7 @@ def keep(report: pytest.TestReport, config: pytest.Config) -> None:
 def _lab_name(item: pytest.Item) -> str:
     """Which lab runs a test: its module's, or the one of several that the module says."""
     part = getattr(getattr(item, "module", None), "lab_of", lambda _: "")(item)
-    return f"{item.path.name} {part}".rstrip()
+    return f"{item.path} {part}".rstrip()
 
 
 def _start_all(session: pytest.Session) -> Labs:
