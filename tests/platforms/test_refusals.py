@@ -220,6 +220,7 @@ def test_a_machine_that_ends_before_it_is_ready_keeps_its_console(site: Site, tm
     with pytest.raises(GuestStartError, match="ended while it was needed") as raised:
         guests.driver("qemu-tcg").start(guests.request("qemu-tcg"), dataclasses.replace(site, image=image))
     assert b"Kernel panic" in raised.value.evidence["console.txt"]
+    assert "; its console said last: Kernel panic" in str(raised.value)
     assert links() == before
 
 
