@@ -37,7 +37,7 @@ def extended(*kinds: str) -> list[Any]:
 SMALL: dict[str, dict[str, Any]] = {
     "tcp-stream": {"size": "2MiB"},
     "tcp-request-response": {"transactions": 300},
-    "iperf-udp": {"datagrams": guests.FEW_FRAMES},  # none is lost: iperf may wait for ever for the one that ends it
+    "iperf-udp": {"datagrams": guests.FEW_FRAMES},  # so few that none is lost
     "rsync-file": {"size_bytes": "1MiB"},
 }
 DIRECTIONS = ("to-guest", "from-guest")
