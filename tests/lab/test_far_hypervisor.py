@@ -38,7 +38,7 @@ def experiment(folder: Path, destination: str = "box", *, timekeeper: bool = Tru
         "platforms": ["qemu-tcg"], "baseline": "qemu-tcg", "blocks": 1, "guest": {"memory": "128MiB"},
         "testbed": testbed,
         "workloads": [
-            {"workload": "forward", "frame_size_bytes": 500, "rate_factor": 4, "first_rate_frames_per_second": 500,
+            {"workload": "forward", "frame_size_bytes": 500, "rate_factor": 64, "first_rate_frames_per_second": 500,
              "point_milliseconds": 100},
             {"workload": "superpi", "digits": 2000},
         ],

@@ -27,7 +27,7 @@ SECTION: dict[str, Any] = {
     "sink": {"host": {"ssh": "beta"}, "interfaces": ["far"]},
     "hypervisor": {"host": "local", "interfaces": ["near0", "near1"]},
 }
-FORWARD = {"workload": "forward", "frame_size_bytes": 200, "rate_factor": 8, "first_rate_frames_per_second": 1000}
+FORWARD = {"workload": "forward", "frame_size_bytes": 200, "rate_factor": 64, "first_rate_frames_per_second": 1000}
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def under_way(hosts: SshHosts, into: Path, *arguments: str | Path) -> Iterator[s
 def test_whoever_dies_nothing_is_left_on_the_hosts(hosts: SshHosts, tmp_path: Path) -> None:
     """First the sink's agent, which ends the run with its host named; then, resumed, the controller."""
     file = experiments.write(tmp_path, platforms=["native"], blocks=50, testbed=SECTION,
-                             workloads=[{**FORWARD, "point_milliseconds": 200}])  # fmt: skip
+                             workloads=[{**FORWARD, "point_milliseconds": 50}])  # fmt: skip
     into = tmp_path / "run"
     with under_way(hosts, into, "run", file, "--into", into) as process:
         os.kill(hosts.agents("beta")[0], signal.SIGKILL)

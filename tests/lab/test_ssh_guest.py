@@ -35,7 +35,7 @@ TESTBED: dict[str, Any] = {
 }
 MAC = "02:00:00:00:07:07"
 FORWARDING = "/proc/sys/net/ipv4/conf"
-FORWARD = {"workload": "forward", "frame_size_bytes": 500, "rate_factor": 8, "first_rate_frames_per_second": 1000,
+FORWARD = {"workload": "forward", "frame_size_bytes": 500, "rate_factor": 64, "first_rate_frames_per_second": 1000,
            "point_milliseconds": 50}  # fmt: skip
 
 

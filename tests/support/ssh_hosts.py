@@ -32,6 +32,7 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 UsePAM no
 PidFile none
+KexAlgorithms curve25519-sha256
 """
 SSH_CONFIG = """
 Host {name}
