@@ -8,7 +8,6 @@ FUZZ_VERSION := 0.13.2
 BIN := .venv/bin
 CARGO_FLAGS := --locked
 WORKERS ?= 3
-NICE := nice -n 19
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev platforms tools demo test test-checks lint format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent image fuzz sanitize miri bench bench-wire clean
@@ -32,15 +31,15 @@ demo: setup ## measures what virtualisation costs on this host (at most 6 minute
 	@$(BIN)/virtoll run quick
 
 # Tests wait much and use less than one core each: labs run side by side, so do the tests outside them, and compilers
-# and checkers run beside both with what is left of the CPUs. What each says comes at its end, in one piece.
+# and checkers run beside both. None of them is nice: beside a program that is not, it would hardly go on.
+# What each says comes at its end, in one piece.
 test: setup-dev ## every check and every test, those with a long form in the short one
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target test-inside test-outside test-checks
 
 test-checks: ## checkers, Rust's tests and a short fuzz
-	@$(NICE) $(MAKE) --no-print-directory --jobs=1 lint
-	@$(NICE) cargo test $(CARGO_FLAGS) --workspace --no-run
+	@$(MAKE) --no-print-directory --jobs=1 lint
 	@$(MAKE) --no-print-directory --jobs=1 test-rust
-	@$(NICE) $(MAKE) --no-print-directory --jobs=1 fuzz
+	@$(MAKE) --no-print-directory --jobs=1 fuzz
 
 lint: ## all checkers; each of them votes
 	$(BIN)/ruff check
