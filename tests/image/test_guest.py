@@ -17,6 +17,7 @@ from virtoll.errors import ImageError, UsageError
 from virtoll.image import Cache, GuestImage, prepare_image
 from virtoll.image.cache import file_digest
 from virtoll.image.guest import built_agent
+from virtoll.lab.priority import preferred
 
 pytestmark = pytest.mark.network
 
@@ -158,11 +159,11 @@ def test_the_image_boots_to_the_agent(form: str, tmp_path: Path) -> None:
     command: list[str | Path] = [
         "qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-m", "256", "-nodefaults", "-no-user-config",
         "-display", "none", "-no-reboot", "-kernel", kernel, "-initrd", image.initramfs,
-        "-append", "console=ttyS0 quiet panic=-1", "-serial", f"file:{console}",
+        "-append", "console=ttyS0 quiet panic=-1 no_timer_check", "-serial", f"file:{console}",
         "-chardev", "stdio,id=channel", "-device", "virtio-serial-pci",
         "-device", "virtserialport,chardev=channel,name=virtoll",
     ]  # fmt: skip
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as guest:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as guest, preferred([guest.pid]):
         assert guest.stdin is not None
         assert guest.stdout is not None
         try:

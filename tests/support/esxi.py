@@ -136,6 +136,7 @@ class EsxiHost:
         monitor, monitor_end = socket.socketpair()
         serial, serial_end = socket.socketpair()
         command = [
+            "nice", "-n", "-10",  # its kernel panics where an emulator waits long for a CPU as it boots
             "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-machine", "pc", "-nodefaults", "-display", "none",
             "-no-reboot", "-m", f"{told['memory_mib']}M", "-smp", str(told["cpus"]), "-boot", "d",
             "-cdrom", told["cdrom"], *(["-S"] if self.still else []), "-serial", f"file:{console['file']}",
