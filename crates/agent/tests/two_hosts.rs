@@ -197,7 +197,10 @@ fn sources_of_several_agents_are_told_apart_by_their_numbers() {
 #[test]
 fn a_copy_leaves_no_file_and_can_call_itself_back_to_back() {
     let copy = std::env::temp_dir().join(format!("virtoll-agent-copy-{}", std::process::id()));
-    std::fs::copy(BINARY, &copy).unwrap();
+    // By another program: a process that another test forks here meanwhile would hold the copy open for writing, and
+    // what is held so cannot be executed ("Text file busy").
+    let copied = Command::new("cp").arg(BINARY).arg(&copy).status().unwrap();
+    assert!(copied.success());
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user"]).arg(&copy).args([
         "--seat",
