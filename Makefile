@@ -9,6 +9,9 @@ BIN := .venv/bin
 CARGO_FLAGS := --locked
 WORKERS ?= 3
 
+# Tests start Python hundreds of times: what it has compiled is kept, even where the environment says otherwise.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev platforms tools demo test test-checks lint format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent image fuzz sanitize miri bench bench-wire clean
 
@@ -33,8 +36,13 @@ demo: setup ## measures what virtualisation costs on this host (at most 6 minute
 # Tests wait much and use less than one core each: labs run side by side, so do the tests outside them, and compilers
 # and checkers run beside both. None of them is nice: beside a program that is not, it would hardly go on.
 # What each says comes at its end, in one piece.
-test: setup-dev ## every check and every test, those with a long form in the short one
+test: ## every check and every test, those with a long form in the short one
+	@$(PYTHON) tools/setup.py --dev --only packages
+	@$(PYTHON) tools/setup.py --dev --only venv
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target test-inside test-outside test-checks
+
+# Checkers and Rust's tests need no agent and no image: those are built beside them.
+test-inside test-outside: setup-dev
 
 test-checks: ## checkers, Rust's tests and a short fuzz
 	@$(MAKE) --no-print-directory --jobs=1 lint

@@ -23,6 +23,7 @@ from virtoll.agent import MAXIMUM_LINE_BYTES, PROTOCOL, AgentClient
 from virtoll.errors import AgentError, GuestDied, GuestError, GuestNotReady, ProtocolError
 from virtoll.image.guest import built_agent
 from virtoll.platforms.base import connect_stdio, socket_session
+from virtoll.workloads.superpi import SuperPi, SuperPiParameters
 
 READY_SECONDS = 120.0
 SECOND_NS = 1_000_000_000
@@ -247,6 +248,15 @@ def test_marks_come_over_the_channel_and_are_stamped_on_arrival() -> None:
         guest = answer["guest"]
         assert guest["end_monotonic_ns"] - guest["start_monotonic_ns"] >= 50_000_000
         assert before <= guest["start_monotonic_ns"] <= guest["end_monotonic_ns"] <= after
+
+
+@pytest.mark.parametrize("digits", [2**14, 2**20])
+def test_the_digits_of_pi_are_those_of_other_programs(digits: int) -> None:
+    """Multiplied by FFT, in the build that measures: Rust's own tests have smaller numbers."""
+    with agent() as (client, _):
+        client.wait_ready(READY_SECONDS)
+        answer = client.call("run", READY_SECONDS, job="superpi", parameters={"digits": digits}, marks=None)
+    assert answer["check"] == SuperPi().expected_check(SuperPiParameters(digits=digits))
 
 
 def test_a_peer_that_does_not_read_ends_the_call() -> None:
