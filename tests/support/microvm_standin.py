@@ -53,18 +53,8 @@ class Machine:
         if os.environ.get("STANDIN_REFUSES"):
             return os.environ["STANDIN_REFUSES"]
         # Its kernel panics where an emulator waits long for a CPU as it boots.
-        argv = [
-            "nice",
-            "-n",
-            "-10",
-            "qemu-system-x86_64",
-            "-nodefaults",
-            "-no-user-config",
-            "-display",
-            "none",
-            "-no-reboot",
-        ]
-        argv += ["-machine", "q35", "-accel", "tcg", "-cpu", "max"]
+        argv = ["nice", "-n", "-10", "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"]
+        argv += ["-no-reboot", "-machine", "q35", "-accel", "tcg", "-cpu", "max"]
         argv += self._firecracker() if self.product == "firecracker" else self._cloud_hypervisor()
         self.emulator = subprocess.Popen(argv, stdin=None if self.product == "firecracker" else subprocess.DEVNULL)
         threading.Thread(target=self._follow, daemon=True).start()
