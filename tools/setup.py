@@ -31,7 +31,7 @@ SYSTEM_PYTHON = Path("/usr/bin/python3")
 QEMU_PACKAGES = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}
 COMMON_PACKAGES = (
     "ca-certificates",  # package downloads over TLS
-    "clang",  # compiles the XDP programs of generator and sink
+    "clang",  # compiles the XDP programs of generator and sink, and for `make fuzz` libFuzzer (C++)
     "e2fsprogs",  # mke2fs: data directories and images as disks
     "gcc",  # the linker that rustc calls
     "iproute2",  # ip, for people who look into the lab
