@@ -39,6 +39,7 @@ from virtoll.experiment import (
     describe_parameters,
     parse_experiment,
 )
+from virtoll.lab import interrupts
 from virtoll.lab.launch import inside_lab, probe_namespaces, run_in_lab, sweep_dead_labs
 from virtoll.selection import Selection
 
@@ -488,11 +489,11 @@ def _interruptible() -> Iterator[None]:
     """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in interrupts.SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    previous = {number: signal.signal(number, interrupt) for number in interrupts.SIGNALS}
     try:
         yield
     finally:

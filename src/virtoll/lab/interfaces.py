@@ -20,6 +20,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from virtoll.errors import GuestError, LabError
+from virtoll.lab import interrupts
 
 TUN_DEVICE = "/dev/net/tun"
 _TUNSETIFF = 0x400454CA
@@ -101,65 +102,78 @@ def in_namespace(pid: int, batch: Sequence[str]) -> None:
 
 
 class Interfaces:
-    """A netlink socket of this namespace. Every method raises ``NetlinkError``, ``OSError`` or ``LabError``."""
+    """A netlink socket of this namespace. Every method raises ``NetlinkError``, ``OSError`` or ``LabError``.
+
+    pyroute2 works by an event loop of its own, which no exception from outside may leave: interrupts wait.
+    """
 
     def __init__(self) -> None:
         """Open the socket."""
-        self._route = IPRoute()
+        with interrupts.deferred():
+            self._route = IPRoute()
 
     def close(self) -> None:
         """Close the socket; interfaces stay."""
-        self._route.close()
+        with interrupts.deferred():
+            self._route.close()
 
     def there(self, name: str) -> bool:
         """Whether an interface of that name is in this namespace."""
-        return bool(self._route.link_lookup(ifname=name))
+        return bool(self._numbers(name))
 
     def veth(self, one: str, one_mac: str | None, other: str, other_mac: str | None, mtu_bytes: int) -> None:
         """A pair, its first end switched on; the kernel makes up the addresses that are not given."""
         peer: dict[str, Any] = {"ifname": other, "mtu": mtu_bytes, **({"address": other_mac} if other_mac else {})}
         first: dict[str, Any] = {"address": one_mac} if one_mac else {}
-        self._route.link("add", ifname=one, kind="veth", peer=peer, mtu=mtu_bytes, **first)
-        self._route.link("set", index=self.index(one), state="up")
+        self._link("add", ifname=one, kind="veth", peer=peer, mtu=mtu_bytes, **first)
+        self._link("set", index=self.index(one), state="up")
 
     def tap(self, name: str, mac: str | None = None) -> None:
         """A tap that stays when nobody has it open."""
-        self._route.link("add", ifname=name, kind="tuntap", mode="tap")
+        self._link("add", ifname=name, kind="tuntap", mode="tap")
         if mac is not None:
-            self._route.link("set", index=self.index(name), address=mac)
+            self._link("set", index=self.index(name), address=mac)
 
     def macvlan(self, name: str, mac: str, below: str, kind: str, mtu_bytes: int) -> None:
         """A ``macvlan`` or ``macvtap`` (``kind``) on the interface ``below``, in bridge mode."""
         mode = {f"{kind}_mode": "bridge"}
-        self._route.link("add", ifname=name, kind=kind, link=self.index(below), address=mac, mtu=mtu_bytes, **mode)
+        self._link("add", ifname=name, kind=kind, link=self.index(below), address=mac, mtu=mtu_bytes, **mode)
 
     def bridge(self, name: str, mtu_bytes: int, **settings: int) -> None:
         """A bridge that is switched on and listens to no multicast reports; more settings as ``br_...``."""
-        self._route.link("add", ifname=name, kind="bridge", br_mcast_snooping=0, **settings)
-        self._route.link("set", index=self.index(name), mtu=mtu_bytes, state="up")
+        self._link("add", ifname=name, kind="bridge", br_mcast_snooping=0, **settings)
+        self._link("set", index=self.index(name), mtu=mtu_bytes, state="up")
 
     def enslave(self, port: str, bridge: str, mtu_bytes: int) -> None:
         """Make an interface a port of a bridge and switch it on."""
         index = self.index(port)
-        self._route.link("set", index=index, mtu=mtu_bytes, master=self.index(bridge))
-        self._route.link("set", index=index, state="up")
+        self._link("set", index=index, mtu=mtu_bytes, master=self.index(bridge))
+        self._link("set", index=index, state="up")
 
     def up(self, name: str) -> None:
         """Switch an interface on."""
-        self._route.link("set", index=self.index(name), state="up")
+        self._link("set", index=self.index(name), state="up")
 
     def move(self, name: str, pid: int) -> None:
         """Move an interface to the network namespace of process ``pid``; it is switched off by that."""
-        self._route.link("set", index=self.index(name), net_ns_pid=pid)
+        self._link("set", index=self.index(name), net_ns_pid=pid)
 
     def remove(self, name: str) -> None:
         """Remove an interface; nothing where it is not here."""
         with contextlib.suppress(NetlinkError, LabError):
-            self._route.link("del", index=self.index(name))
+            self._link("del", index=self.index(name))
 
     def index(self, name: str) -> int:
         """The kernel's number of an interface; ``LabError`` where it is not here."""
-        found = self._route.link_lookup(ifname=name)
+        found = self._numbers(name)
         if not found:
             raise LabError(f"interface {name} is not in the lab")
-        return int(found[0])
+        return found[0]
+
+    def _link(self, command: str, **attributes: Any) -> None:
+        with interrupts.deferred():
+            self._route.link(command, **attributes)
+
+    def _numbers(self, name: str) -> list[int]:
+        with interrupts.deferred():
+            return [int(number) for number in self._route.link_lookup(ifname=name)]

@@ -28,6 +28,7 @@ from types import FrameType
 
 from virtoll.errors import LabError, UsageError
 from virtoll.lab import residue
+from virtoll.lab.interrupts import SIGNALS
 from virtoll.lab.outside import OUTSIDE_VARIABLE
 
 LAB_VARIABLE = "VIRTOLL_LAB"
@@ -167,7 +168,7 @@ def _supervise(process: subprocess.Popen[bytes], lifeline: socket.socket) -> int
         except OSError:
             return
 
-    previous = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    previous = {number: signal.signal(number, forward) for number in SIGNALS}
     last_word = b""
     try:
         process.wait()
@@ -190,9 +191,8 @@ def janitor_main(launcher: int, told: int) -> int:
     Holds the record's lock until it exits. A launcher that died before it handed a record over may have made one, which
     nobody holds then: it is found among those of dead labs.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     record = _wait_for_launcher_end(socket.socket(fileno=launcher))
     _wait_for_lab_end(socket.socket(fileno=told))
     try:

@@ -1,0 +1,82 @@
+"""Interrupts that come at a bad moment are handled after it."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from virtoll.lab import interrupts
+from virtoll.lab.interfaces import Interfaces
+
+
+@pytest.fixture(params=interrupts.SIGNALS, ids=lambda number: number.name)
+def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+    """A signal that raises ``KeyboardInterrupt`` where the main thread is, as while a run goes on."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(request.param, interrupt)
+    yield request.param
+    signal.signal(request.param, previous)
+
+
+def test_an_interrupt_waits_for_the_kernels_reply(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It comes each time that pyroute2's event loop waits, which does not survive an exception everywhere."""
+    select = selectors.EpollSelector.select
+    interfaces = Interfaces()
+    waits = 0
+
+    def select_interrupted(selector: selectors.EpollSelector, timeout: float | None = None) -> object:
+        nonlocal waits
+        waits += 1
+        signal.raise_signal(number)
+        return select(selector, timeout)
+
+    monkeypatch.setattr(selectors.EpollSelector, "select", select_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        interfaces.there("lo")
+    monkeypatch.undo()
+    assert waits > 1, "it has waited on"
+    assert interfaces.index("lo") == 1
+    interfaces.close()
+    assert caplog.records == []
+
+
+def test_what_is_deferred_comes_at_the_end_and_once(number: signal.Signals) -> None:
+    done = []
+
+    def work() -> None:
+        with interrupts.deferred():
+            signal.raise_signal(number)
+            signal.raise_signal(number)
+            done.append("all of it")
+            raise ValueError
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        work()
+    assert done == ["all of it"]
+    assert isinstance(raised.value.__context__, ValueError)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
+
+
+def test_other_threads_are_never_interrupted(number: signal.Signals) -> None:
+    done = []
+
+    def work() -> None:
+        with interrupts.deferred():
+            done.append("all of it")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == ["all of it"]
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
