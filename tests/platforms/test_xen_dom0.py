@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -12,7 +14,7 @@ from tests.support.dom0 import LAB, Dom0
 from virtoll.errors import GuestError
 from virtoll.lab.network import plan_links
 from virtoll.platforms.managed import GuestRemains, ManagedMachine
-from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link
+from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
 
 OTHER = "virtoll-ba9876543210"
 OTHERS_OWN = (
@@ -45,6 +47,32 @@ def test_a_domain_that_does_not_go_is_told() -> None:
     host.undying = {name}
     with pytest.raises(GuestRemains, match=rf"this machine still has domain {name} after 0 s \(.*does not go"):
         destroy(host, name, patience_seconds=0.0)
+
+
+class BusyDom0(Dom0):
+    """Its kernel has removed the guest's interfaces ``after`` looks."""
+
+    def __init__(self, after: float) -> None:
+        super().__init__({"list": listed()})
+        self.after = after
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+        super().run(argv, role, deadline_seconds, stdin)
+        assert argv == ["ip", "-brief", "link"]
+        left = ["vt3in0@eth0", "vt3out"] if len(self.asked) <= self.after else []
+        return "".join(f"{name:<16} UP  fe:ff:ff:ff:ff:ff <UP>\n" for name in ("lo", "vt4in0", *left))
+
+
+def test_the_end_of_a_domains_interfaces_is_waited_for() -> None:
+    host = BusyDom0(after=2)
+    wait_for_removal(host, ["vt3in0", "vt3out"])
+    assert len(host.asked) == 3
+
+
+def test_an_interface_that_does_not_go_is_told() -> None:
+    host = BusyDom0(after=math.inf)
+    with pytest.raises(GuestRemains, match="this machine still has the guest's vt3in0, vt3out after 0 s"):
+        wait_for_removal(host, ["vt3out", "vt3in0"], patience_seconds=0.0)
 
 
 def test_the_end_of_a_machine_tells_what_is_left_after_all_else_is_undone() -> None:

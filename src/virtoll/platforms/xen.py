@@ -24,7 +24,14 @@ from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, HostNetwork, Probe, Site, require_site, root_disk
 from virtoll.platforms.managed import ManagedMachine
-from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link
+from virtoll.platforms.xen_dom0 import (
+    Dom0Pin,
+    destroy,
+    domains,
+    remove_leftovers,
+    routed_link,
+    wait_for_removal,
+)
 
 __all__ = ["Xen", "XenParameters", "remove_leftovers"]
 
@@ -130,6 +137,8 @@ class Xen:
             host.write(folder / "domain.cfg", self._configuration(name, request, site, network, disk).encode())
             remove_logs = ["rm", "-f", *map(str, logs.values())]
             undo.callback(_promised(host, remove_logs, lambda: host.run(remove_logs, "logs")))
+            ports = [self._port(link) for link in request.network.links]
+            undo.callback(wait_for_removal, host, [*ports, *(port.removesuffix(_EMULATED) for port in ports)])
             undo.callback(_promised(host, ["xl", "destroy", name], lambda: destroy(host, name)))
             spawned = time.monotonic_ns()
             host.run(["xl", "create", "-p", str(folder / "domain.cfg")], f"guest {request.name}", _CREATE_SECONDS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +40,22 @@ def destroy(host: GuestHost, name: str, patience_seconds: float = _END_SECONDS) 
         if time.monotonic() - begun > patience_seconds and name in domains(host):
             raise GuestRemains(f"{host.name} still has domain {name} after {patience_seconds:g} s{complaint}")
         time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def wait_for_removal(host: GuestHost, interfaces: Iterable[str], patience_seconds: float = _END_SECONDS) -> None:
+    """Until a destroyed domain's ``interfaces`` are gone; ``GuestRemains`` when they stay.
+
+    dom0's kernel removes a vif by itself, and on a busy host some time after ``xl list`` has lost the domain.
+    """
+    begun = time.monotonic()
+    while left := sorted(set(interfaces) & _interfaces(host)):
+        if time.monotonic() - begun > patience_seconds:
+            raise GuestRemains(f"{host.name} still has the guest's {', '.join(left)} after {patience_seconds:g} s")
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _interfaces(host: GuestHost) -> set[str]:
+    return {line.split()[0].partition("@")[0] for line in host.run(["ip", "-brief", "link"], "network").splitlines()}
 
 
 def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset()) -> list[str]:
