@@ -89,10 +89,13 @@ agent: ## builds the agent alone
 image: ## builds the guest images alone
 	@$(PYTHON) tools/setup.py --only image
 
+# Where clang brings libFuzzer, the targets are linked with that; else its C++ is compiled, which takes longer than the rest.
 # cargo-fuzz and sanitizers need nightly features of the compiler; RUSTC_BOOTSTRAP lets a stable one offer them.
 fuzz: ## each fuzz target for FUZZ_SECONDS (10); FUZZ_SEED=0 explores anew
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked --version $(FUZZ_VERSION)
-	@set -e; targets=$$(RUSTC_BOOTSTRAP=1 cargo fuzz list); test -n "$$targets"; for target in $$targets; do \
+	@set -e; library=$$(clang --print-file-name=libclang_rt.fuzzer-$$(uname -m).a 2>/dev/null || true); \
+	case $$library in /*) export CUSTOM_LIBFUZZER_PATH=$$library ;; esac; \
+	targets=$$(RUSTC_BOOTSTRAP=1 cargo fuzz list); test -n "$$targets"; for target in $$targets; do \
 		corpus=fuzz/corpus/$$target; \
 		if [ "$(FUZZ_SEED)" != 0 ]; then corpus=fuzz/target/fresh/$$target; rm -rf $$corpus; fi; \
 		mkdir -p $$corpus; \

@@ -31,7 +31,7 @@ SYSTEM_PYTHON = Path("/usr/bin/python3")
 QEMU_PACKAGES = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}
 COMMON_PACKAGES = (
     "ca-certificates",  # package downloads over TLS
-    "clang",  # compiles the XDP programs of generator and sink, and for `make fuzz` libFuzzer (C++)
+    "clang",  # compiles the XDP programs of generator and sink
     "e2fsprogs",  # mke2fs: data directories and images as disks
     "gcc",  # the linker that rustc calls
     "iproute2",  # ip, for people who look into the lab
@@ -47,6 +47,7 @@ DEV_PACKAGES = (
     "cpio",  # tests have the initramfs read by another program than ours
     "ethtool",  # tests look at interfaces with another program than ours
     "iptables",  # tests drop known frames at a known place
+    "libclang-rt-dev",  # libFuzzer, by which `make fuzz` need not compile its own
     "libxml2-utils",  # xmllint, by which virt-xml-validate judges libvirt's domains
     "openssh-server",  # tests reach hosts by the real SSH; each sshd is started by its test in a namespace
     "tshark",  # tests have frames judged by another parser than ours

@@ -12,12 +12,9 @@ import os
 import socket
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
 
 from virtoll.errors import GuestError, LabError
 from virtoll.lab import interrupts
@@ -102,13 +99,16 @@ def in_namespace(pid: int, batch: Sequence[str]) -> None:
 
 
 class Interfaces:
-    """A netlink socket of this namespace. Every method raises ``NetlinkError``, ``OSError`` or ``LabError``.
+    """A netlink socket of this namespace. Every method raises ``OSError``, or ``LabError`` where the kernel refuses.
 
-    pyroute2 works by an event loop of its own, which no exception from outside may leave: interrupts wait.
+    pyroute2 works by an event loop of its own, which no exception from outside may leave: interrupts wait. It is
+    imported here and not above, because that takes 0.1 s and most commands touch no interface.
     """
 
     def __init__(self) -> None:
         """Open the socket."""
+        from pyroute2 import IPRoute
+
         with interrupts.deferred():
             self._route = IPRoute()
 
@@ -160,7 +160,7 @@ class Interfaces:
 
     def remove(self, name: str) -> None:
         """Remove an interface; nothing where it is not here."""
-        with contextlib.suppress(NetlinkError, LabError):
+        with contextlib.suppress(LabError):
             self._link("del", index=self.index(name))
 
     def index(self, name: str) -> int:
@@ -171,9 +171,20 @@ class Interfaces:
         return found[0]
 
     def _link(self, command: str, **attributes: Any) -> None:
-        with interrupts.deferred():
+        with _request():
             self._route.link(command, **attributes)
 
     def _numbers(self, name: str) -> list[int]:
-        with interrupts.deferred():
+        with _request():
             return [int(number) for number in self._route.link_lookup(ifname=name)]
+
+
+@contextlib.contextmanager
+def _request() -> Iterator[None]:
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    with interrupts.deferred():
+        try:
+            yield
+        except NetlinkError as error:
+            raise LabError(str(error)) from error

@@ -19,8 +19,6 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pyroute2.netlink.exceptions import NetlinkError
-
 from virtoll.errors import GuestCannot, GuestError, LabError
 from virtoll.lab.attachments import Attachment, Attachments, Port, Router, Way
 from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
@@ -207,7 +205,7 @@ def _refused(link: Link) -> Iterator[None]:
     """A link that the kernel refuses costs the guest that wanted it, not the campaign."""
     try:
         yield
-    except (NetlinkError, OSError, LabError) as error:
+    except (LabError, OSError) as error:
         raise GuestError(f"its link {link.name} could not be made: {error}") from error
 
 
@@ -297,7 +295,7 @@ class Network:
                 receive_offload(name)
             for name in names:
                 self._interfaces.move(name, self._peer_pid)
-        except (NetlinkError, OSError) as error:
+        except (LabError, OSError) as error:
             raise GuestError(f"the pair for the calibration could not be made: {error}") from error
 
     def remove(self, network: GuestNetwork) -> None:
