@@ -89,7 +89,7 @@ agent: ## builds the agent alone
 image: ## builds the guest images alone
 	@$(PYTHON) tools/setup.py --only image
 
-# Where clang brings libFuzzer, the targets are linked with that; else its C++ is compiled, which takes longer than the rest.
+# Where clang brings libFuzzer, the targets are linked with that; else its C++ is compiled, which takes about as long as the rest.
 # cargo-fuzz and sanitizers need nightly features of the compiler; RUSTC_BOOTSTRAP lets a stable one offer them.
 fuzz: ## each fuzz target for FUZZ_SECONDS (10); FUZZ_SEED=0 explores anew
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked --version $(FUZZ_VERSION)

@@ -51,6 +51,7 @@ def test_it_holds_memory_of_its_host_and_more_after_it_has_used_some(live: Conne
     held = idle.held_bytes()
     assert held is not None
     assert held > max(100 * 1024, anonymous_bytes(idle))
+    assert worked.held_bytes() is not None
     if live.kind.slow:
         assert anonymous_bytes(idle) > 64 * MIB, "a machine's kernel and its monitor"
         assert anonymous_bytes(worked) - anonymous_bytes(idle) > 32 * MIB, "a machine keeps what its guest has touched"

@@ -102,7 +102,7 @@ class Interfaces:
     """A netlink socket of this namespace. Every method raises ``OSError``, or ``LabError`` where the kernel refuses.
 
     pyroute2 works by an event loop of its own, which no exception from outside may leave: interrupts wait. It is
-    imported here and not above, because that takes 0.1 s and most commands touch no interface.
+    imported here and not above, because most commands touch no interface and its import is a long one.
     """
 
     def __init__(self) -> None:

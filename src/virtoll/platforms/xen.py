@@ -24,14 +24,7 @@ from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, HostNetwork, Probe, Site, require_site, root_disk
 from virtoll.platforms.managed import ManagedMachine
-from virtoll.platforms.xen_dom0 import (
-    Dom0Pin,
-    destroy,
-    domains,
-    remove_leftovers,
-    routed_link,
-    wait_for_removal,
-)
+from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
 
 __all__ = ["Xen", "XenParameters", "remove_leftovers"]
 
