@@ -13,7 +13,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools demo test test-checks lint format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent image fuzz sanitize miri bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools demo test test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent image fuzz sanitize miri bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,24 +45,27 @@ test: ## every check and every test, those with a long form in the short one
 test-inside test-outside: setup-dev
 
 test-checks: ## checkers, Rust's tests and a short fuzz
-	@$(MAKE) --no-print-directory --jobs=1 lint
+	@$(MAKE) --no-print-directory --jobs=1 lint-quick
 	@$(MAKE) --no-print-directory --jobs=1 test-rust
 	@$(MAKE) --no-print-directory --jobs=1 fuzz
 
-lint: ## all checkers; each of them votes
+lint: lint-quick ## all checkers; each of them votes
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+
+lint-quick:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	cargo fmt --all --check
-	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
 
 format: ## formats Python and Rust
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	cargo fmt --all
 
-test-rust:
-	cargo test $(CARGO_FLAGS) --workspace
+# Clippy's driver compiles as rustc does and says what `cargo clippy` says, which would compile every dependency anew.
+test-rust: ## Rust's tests, compiled by Clippy's driver; a warning is an error
+	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings cargo test $(CARGO_FLAGS) --workspace
 
 test-python: ## the Python tests alone
 	$(BIN)/pytest
