@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.support import machine
@@ -19,12 +20,12 @@ MODULES = ("tests/lab/test_inside.py", "tests/lab/test_network.py", "tests/lab/t
 
 
 @contextlib.contextmanager
-def session(*arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def session(*arguments: str, **changed: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """A pytest of its own over modules that run inside labs, and the token by which what it leaves is known."""
     token = uuid.uuid4().hex
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "inside", *arguments]
     with subprocess.Popen(
-        ["env", "--default-signal=INT", *command], cwd=REPOSITORY, env=environment(**{machine.TOKEN: token}),
+        ["env", "--default-signal=INT", *command], cwd=REPOSITORY, env=environment(**{machine.TOKEN: token}, **changed),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     ) as started:  # fmt: skip
         yield started, token
@@ -50,13 +51,14 @@ def labs_below(process: subprocess.Popen[bytes]) -> machine.Family:
 @pytest.mark.root
 @pytest.mark.lab
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda one: one.name)
-def test_however_a_session_ends_no_lab_outlives_it(number: signal.Signals) -> None:
-    with session(*MODULES) as (process, token):
+def test_however_a_session_ends_no_lab_outlives_it(number: signal.Signals, tmp_path: Path) -> None:
+    with session(*MODULES, TMPDIR=str(tmp_path)) as (process, token):
         gone = labs_below(process)
         os.kill(process.pid, number)
         process.communicate()
         left, _ = machine.poll_until_empty(lambda: machine.left_of(gone, token), HANG_SECONDS)
         assert left == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.root

@@ -62,14 +62,14 @@ class Labs:
     lock: threading.Lock = field(default_factory=threading.Lock)
     ended: bool = False
 
-    def start(self, command: Sequence[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start a lab, unless the session is over: then nothing may be started any more."""
+    def start(self, command: Sequence[str], variables: dict[str, str], reports: int) -> subprocess.Popen[bytes]:
+        """Start a lab, which inherits ``reports``, unless the session is over: then nothing may be started any more."""
         with self.lock:
             if self.ended:
                 raise RuntimeError("the session is over")
             process = subprocess.Popen(
                 command, env=variables, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+                stderr=subprocess.STDOUT, pass_fds=(reports,),
             )  # fmt: skip
             self.processes.append(process)
             return process
@@ -174,17 +174,19 @@ def _run_inside(labs: Labs, number: int, items: Sequence[pytest.Item]) -> Report
     for kind in getattr(module, "needed_testbeds", lambda _: ())(items):
         prepare_testbed(kind)
     nodeids = [item.nodeid for item in items]
-    with _lab() as lab_id, tempfile.NamedTemporaryFile(suffix=".jsonl", dir="/var/tmp") as file:
-        own = {LAB_VARIABLE: lab_id, REPORTS_VARIABLE: file.name, NUMBER_VARIABLE: str(number)}
+    # Without a name: however the session ends, no file of it stays.
+    with _lab() as lab_id, tempfile.TemporaryFile() as file:
+        reports = Path(f"/proc/self/fd/{file.fileno()}")
+        own = {LAB_VARIABLE: lab_id, REPORTS_VARIABLE: str(reports), NUMBER_VARIABLE: str(number)}
         # The runner stands in the place of ``virtoll.lab.init``, and is known by that name: see ``inside_lab``.
         runner = [sys.executable, "-m", "tests.support.inside", "virtoll.lab.init"]
         # Chosen outside; a test that hangs is found by the lab's silence, however slow this machine is.
         command = [*_namespace_command(), *runner, "-q", "-m", "inside", "--timeout=0", *nodeids]
-        process = labs.start(command, environment(**own))
-        said = _said_while_it_goes_on(process, Path(file.name)).decode(errors="replace")[-_KEPT_WORDS:]
+        process = labs.start(command, environment(**own), file.fileno())
+        said = _said_while_it_goes_on(process, file.fileno()).decode(errors="replace")[-_KEPT_WORDS:]
         labs.said.update(dict.fromkeys(nodeids, said))
         found: Reports = {}
-        for line in Path(file.name).read_text(encoding="utf-8").splitlines():
+        for line in reports.read_text(encoding="utf-8").splitlines():
             stored = json.loads(line)
             if isinstance(stored["longrepr"], list):  # a skip's place and reason: JSON has no tuples
                 stored["longrepr"] = tuple(stored["longrepr"])
@@ -192,7 +194,7 @@ def _run_inside(labs: Labs, number: int, items: Sequence[pytest.Item]) -> Report
         return found
 
 
-def _said_while_it_goes_on(process: subprocess.Popen[bytes], reports: Path) -> bytes:
+def _said_while_it_goes_on(process: subprocess.Popen[bytes], reports: int) -> bytes:
     """What a lab prints until it ends; it is killed when it has reported nothing for ``SILENCE_SECONDS``."""
     size, silent_seconds = 0, 0.0
     while True:
@@ -200,7 +202,7 @@ def _said_while_it_goes_on(process: subprocess.Popen[bytes], reports: Path) -> b
             return process.communicate(timeout=_LOOK_SECONDS)[0]
         except subprocess.TimeoutExpired:
             silent_seconds += _LOOK_SECONDS
-        if (now := reports.stat().st_size) != size:
+        if (now := os.fstat(reports).st_size) != size:
             size, silent_seconds = now, 0.0
         if silent_seconds > SILENCE_SECONDS:
             process.kill()
