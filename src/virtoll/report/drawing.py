@@ -27,12 +27,16 @@ class Drawing:
 def render(name: str, spec: FigureSpec, analysis: Analysis) -> Drawing:
     """Draw one figure twice, as SVG and as PDF. The figure must have something to draw (`spec.why_not` is None)."""
     import matplotlib as mpl
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     with _LOCK, mpl.rc_context(cast("Any", SETTINGS)):
         figure = spec.draw(analysis)
         svg, pdf = io.StringIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", metadata=_SVG_METADATA)
-        figure.savefig(pdf, format="pdf", metadata=_PDF_METADATA)
+        # `savefig` draws once more before each of them, which a figure of fixed size has no use for.
+        cast("Any", FigureCanvasSVG(figure)).print_svg(svg, metadata=_SVG_METADATA)
+        figure.set_layout_engine("none")  # both have the layout that the first drawing found
+        cast("Any", FigureCanvasPdf(figure)).print_pdf(pdf, metadata=_PDF_METADATA)
     return Drawing(name, svg.getvalue(), pdf.getvalue())
 
 
