@@ -63,7 +63,7 @@ def prepare_testbed(
     hypervisor, own = found / "hypervisor", found / "kernel"
     plain = own if own.exists() else kernel.vmlinux or kernel.vmlinuz
     return TestbedImage(
-        kind, kernel.vmlinuz if kind.hypervisor else plain, found / "root.cpio",
+        kind, plain, found / "root.cpio",
         hypervisor if hypervisor.exists() else None, json.loads((found / "testbed.json").read_text(encoding="utf-8")),
     )  # fmt: skip
 

@@ -189,6 +189,7 @@ class Xen:
         """The domain's configuration, in xl.cfg(5)'s syntax, whose strings and lists are JSON's."""
         wanted, image = self.parameters, site.image
         paravirtual = wanted.nic == "netfront"
+        kernel = image.kernel.vmlinuz if wanted.type == "hvm" else image.kernel.vmlinux or image.kernel.vmlinuz
         # The driver of the PV NIC is in the larger image only; an emulated one must not be unplugged for it.
         modules = ["xen_netfront"] if disk is None else ["xen_netfront", "xen_blkfront", "erofs"]
         drivers = f"virtoll.modules={','.join(modules)}" if paravirtual else "xen_emul_unplug=never"
@@ -198,7 +199,7 @@ class Xen:
         # A cap of 0 is none, so that the smallest share is 1 %.
         cap = wanted.cap if request.cpu_quota is None else max(1, round(100 * request.cpu_quota))
         settings: dict[str, object] = {
-            "name": name, "type": wanted.type, "kernel": str(site.lab.put(image.kernel.vmlinuz)),
+            "name": name, "type": wanted.type, "kernel": str(site.lab.put(kernel)),
             "ramdisk": str(site.lab.put(image.disk_initramfs if paravirtual else image.initramfs)),
             "extra": f"{words} {drivers}",
             "memory": request.memory_bytes // _MIB, "vcpus": request.vcpus, "cpu_weight": wanted.weight, "cap": cap,
