@@ -7,13 +7,13 @@ FUZZ_SEED ?= 1
 FUZZ_VERSION := 0.13.2
 BIN := .venv/bin
 CARGO_FLAGS := --locked
-WORKERS ?= 3
+WORKERS ?= 4
 
 # Tests start Python hundreds of times: what it has compiled is kept, even where the environment says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools demo test test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent image fuzz sanitize miri bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools demo test test-compiled test-checks lint lint-quick format test-rust test-python test-inside test-outside test-fresh test-extended test-nested agent image fuzz sanitize miri bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,16 +38,17 @@ demo: setup ## measures what virtualisation costs on this host (at most 6 minute
 # What each says comes at its end, in one piece.
 test: ## every check and every test, those with a long form in the short one
 	@$(PYTHON) tools/setup.py --dev --only packages
-	@$(PYTHON) tools/setup.py --dev --only venv
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target test-inside test-outside test-checks
+	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target test-compiled test-inside test-outside test-checks
 
-# Checkers and Rust's tests need no agent and no image: those are built beside them.
-test-inside test-outside: setup-dev
+# What is compiled needs packages alone: the rest is set up beside it.
+test-inside test-outside test-checks: setup-dev
 
-test-checks: ## checkers, Rust's tests and a short fuzz
-	@$(MAKE) --no-print-directory --jobs=1 lint-quick
+test-compiled: ## Rust's tests, and a short fuzz
 	@$(MAKE) --no-print-directory --jobs=1 test-rust
 	@$(MAKE) --no-print-directory --jobs=1 fuzz
+
+test-checks:
+	@$(MAKE) --no-print-directory --jobs=1 lint-quick
 
 lint: lint-quick ## all checkers; each of them votes
 	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
