@@ -7,7 +7,7 @@ FUZZ_SEED ?= 1
 FUZZ_VERSION := 0.13.2
 BIN := .venv/bin
 CARGO_FLAGS := --locked
-WORKERS ?= 4
+WORKERS ?= 3
 
 # Tests start Python hundreds of times: what it has compiled is kept, even where the environment says otherwise.
 unexport PYTHONDONTWRITEBYTECODE

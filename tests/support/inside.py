@@ -41,7 +41,7 @@ from virtoll.nested import prepare_testbed
 REPORTS_VARIABLE = "VIRTOLL_TEST_REPORTS"
 NUMBER_VARIABLE = "VIRTOLL_TEST_LAB_NUMBER"
 LABS_VARIABLE = "VIRTOLL_TEST_LABS"
-"""How many labs run side by side; two a CPU where it is not set."""
+"""How many labs run side by side; three for two CPUs where it is not set."""
 SECONDS_PER_TEST = 1.0
 SILENCE_SECONDS = 1200.0
 """A lab that has reported no step of a test for so long hangs: a guest's start is waited for at most half as long."""
@@ -141,7 +141,7 @@ def _start_all(session: pytest.Session) -> Labs:
     for item in session.items:
         if belongs_inside(item):
             chosen.setdefault(_lab_name(item), []).append(item)
-    at_once = int(os.environ.get(LABS_VARIABLE, 2 * (os.cpu_count() or 1)))
+    at_once = int(os.environ.get(LABS_VARIABLE, max(1, 3 * (os.cpu_count() or 1) // 2)))
     labs = Labs(ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="lab"))
     if chosen and (reason := probe_namespaces()) is not None:
         labs.said = {item.nodeid: reason for items in chosen.values() for item in items}
