@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,11 @@ from virtoll import jsonlines
 from virtoll.errors import GuestError, StorageError, UsageError
 from virtoll.experiment import find_experiment, load_experiment
 from virtoll.fleet import Fleet, Pinning
+from virtoll.lab import interrupts
 from virtoll.plan import Trial, make_plan
 from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import Probe
+from virtoll.platforms.fake import Fake
 from virtoll.progress import SilentProgress
 from virtoll.report.build import load
 from virtoll.report.headline import headline_rows
@@ -26,6 +31,7 @@ from virtoll.samples import RunFolder
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
 from virtoll.testbed import FUNCTIONAL_ONLY
+from virtoll.workloads.superpi import SuperPi
 
 JOBS = [{"workload": "superpi", "digits": 1000}, {"workload": "forkwait", "processes": 500}]
 FORWARD = {"workload": "forward", "frame_size_bytes": [64, 1500]}
@@ -384,3 +390,50 @@ def test_a_model_on_a_nested_host_is_branded_from_its_records_to_the_headline(tm
     headline = {row.platform: row for row in headline_rows(analyse(load(tmp_path / "run")))}
     assert {cell.words for cell in headline["slow"].cells} == {"functional only"}
     assert {cell.words for cell in headline["slow-here"].cells} == {"slower"}
+
+
+def interrupted_but_replaced() -> None:
+    """An error of the clearing up takes the interrupt's place."""
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        raise GuestError("its end")
+
+
+def interrupted_in_a_finalizer() -> None:
+    """Python prints what is raised there, and goes on."""
+
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    Finalized()
+    raise GuestError("something else")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("lost", [interrupted_but_replaced, interrupted_in_a_finalizer])
+@pytest.mark.parametrize("where", ["in a trial", "at a start", "in a probe"])
+def test_an_interrupt_that_is_lost_ends_the_run_and_fails_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, lost: Callable[[], None]
+) -> None:
+    def probe_lost(*_: object) -> Probe:
+        with contextlib.suppress(GuestError):
+            lost()
+        return Probe(False, None, "its guest did not start")
+
+    owner: Any = SuperPi if where == "in a trial" else Fake
+    name, replaced = {
+        "in a trial": ("measure", lambda *_: lost()),
+        "at a start": ("start", lambda *_: lost()),
+        "in a probe": ("probe", probe_lost),
+    }[where]
+    monkeypatch.setattr(owner, name, replaced)
+    with interrupts.interruptible(), pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", platforms=[fake("model")])
+    if where == "in a probe":
+        assert not (tmp_path / "run").exists()
+    else:
+        folder = RunFolder.open(tmp_path / "run")
+        assert {trial.status for trial in folder.trials()} <= {"ok"}
+        assert {boot.status for boot in folder.boots()} == ({"ok"} if where == "in a trial" else set())

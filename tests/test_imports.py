@@ -53,7 +53,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "likeness": "footprint platforms",
         "workloads": "agent errors experiment hops lab pi timekeeper",
         "peer": "agent errors lab platforms",
-        "probes": "experiment image platforms",
+        "probes": "experiment image lab platforms",
         # other hosts that hold guests
         "remote": "errors lab",
         "nested": "errors image lab platforms",
@@ -67,8 +67,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         "manifest": "agent errors experiment fleet host image plan platforms samples workloads",
         "ground": "errors experiment farpeer fleet image lab peer platforms progress samples sites testbed",
         "needs": "experiment plan platforms units workloads",
-        "run": "calibration density errors experiment fleet ground host manifest needs plan platforms probes progress "
-        "published samples selection workloads",
+        "run": "calibration density errors experiment fleet ground host lab manifest needs plan platforms probes "
+        "progress published samples selection workloads",
         # what a person starts
         "unprivileged": "image",
         "hypervisors": "",

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -461,7 +459,7 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
     from virtoll.samples import RunFolder
 
     try:
-        with _interruptible():
+        with interrupts.interruptible():
             if console.is_terminal:
                 with LiveProgress(console).shown() as progress:
                     work(progress)
@@ -479,26 +477,6 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
             with suppress(VirtollError):  # a full disk may not even take this; then the run stays "running"
                 RunFolder.open(folder).set_state("interrupted", str(error))
         raise
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run in order, as Ctrl-C does.
-
-    A second signal does not disturb the first one's clearing up.
-    """
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        for number in interrupts.SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    previous = {number: signal.signal(number, interrupt) for number in interrupts.SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _prepare_outside(image: str) -> None:

@@ -20,6 +20,7 @@ from virtoll.errors import GuestError, StorageError
 from virtoll.experiment import DensityBudget, Experiment, PlatformChoice
 from virtoll.footprint import available_bytes, read_footprint, swapped_out_pages
 from virtoll.ground import Ground
+from virtoll.lab import interrupts
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
 from virtoll.progress import Progress
@@ -127,6 +128,7 @@ class Series:
         try:
             guest = self.driver.start(wanted, self.ground.site)
         except (GuestError, OSError) as error:
+            interrupts.check()
             evidence = self._keep(error.evidence) if isinstance(error, GuestStartError) else []
             reason = f"guest {len(self.guests) + 1} did not start: {error}"
             self._store("failed", reason, before, self.read(), None, evidence)

@@ -22,6 +22,7 @@ from virtoll.errors import GuestDied, GuestError, LabError, StorageError
 from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.footprint import cpu_around, read_footprint, view_of_host
 from virtoll.hops import HopReader
+from virtoll.lab import interrupts
 from virtoll.lab.data import DataRoom
 from virtoll.lab.network import GuestNetwork, Network, plan_links, with_found_macs
 from virtoll.likeness import as_found, compare
@@ -332,6 +333,7 @@ class Fleet:
                 self._end(guest, site, None)
             if room is not None:
                 room.remove()
+            interrupts.check()  # before it is stored: the start may have failed of it
         self.folder.append_boot(record)
         return live
 

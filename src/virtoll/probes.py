@@ -18,6 +18,7 @@ from pathlib import Path
 
 from virtoll.experiment import PlatformChoice
 from virtoll.image import default_cache
+from virtoll.lab import interrupts
 from virtoll.platforms.base import Platform, Probe, Site
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -37,17 +38,23 @@ def probe(driver: Platform, choice: PlatformChoice, site: Site | None, *, anew: 
         return Probe(False, None, refusal)
     depends_on = driver.depends_on()
     if depends_on is None or site is None or site.lab.remote:
-        return driver.probe(site)
+        return _tried(driver, site)
     memory = default_cache().home / "probes" / f"{_key(choice, site, depends_on)}.json"
     if not anew:
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             return _recall(memory)
-    found = driver.probe(site)
+    found = _tried(driver, site)
     with contextlib.suppress(OSError):
         if _is_lasting(found):
             _remember(memory, found)
         else:
             memory.unlink(missing_ok=True)
+    return found
+
+
+def _tried(driver: Platform, site: Site | None) -> Probe:
+    found = driver.probe(site)
+    interrupts.check()  # before it is stored: the probe may have failed of it
     return found
 
 

@@ -21,6 +21,7 @@ from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_expe
 from virtoll.fleet import Fleet, LiveGuest, awake, choose_pinning, running
 from virtoll.ground import Ground, bare_ground, open_ground
 from virtoll.host import FitnessSampler
+from virtoll.lab import interrupts
 from virtoll.needs import possible, why_impossible
 from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import PLATFORMS
@@ -131,6 +132,7 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
             for trial in sitting:
                 progress.trial_begins(trial)
                 record = _measure_trial(trial, fleet, ground)
+                interrupts.check()  # before it is stored: the trial may have failed of it
                 folder.append_trial(record)
                 folder.append_fitness(sampler.sample(trial.number))
                 progress.trial_ends(trial, record)

@@ -75,7 +75,7 @@ def interrupt(running: Running, number: signal.Signals, send: Callable[[], objec
 
 def check_interrupted(place: Playground, running: Running) -> RunFolder:
     """After an interrupt: said once and how to go on, whole on disk."""
-    assert running.process.returncode == 130
+    assert running.process.returncode == 130, running.said
     assert "Traceback" not in running.said
     folder = the_run(place)
     said = f"virtoll: interrupted; what was finished is stored: continue with 'virtoll resume {folder.path}'"

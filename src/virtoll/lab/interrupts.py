@@ -1,6 +1,8 @@
 """The signals that end a run in order, and how code that an exception would leave half done is kept whole.
 
-The command line turns these signals into ``KeyboardInterrupt``, which Python raises wherever the main thread is.
+``interruptible`` turns these signals into ``KeyboardInterrupt``, which Python raises wherever the main thread is. There
+it can be lost: Python only prints what is raised in a finalizer, and an error of the clearing up takes its place. Who
+goes on after an error calls ``check`` first.
 """
 
 from __future__ import annotations
@@ -12,6 +14,35 @@ from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_come: list[int] = []
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP end what runs inside in order, as Ctrl-C does.
+
+    A second signal does not disturb the first one's clearing up.
+    """
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        _come.append(number)
+        raise KeyboardInterrupt
+
+    previous = {number: signal.signal(number, interrupt) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        _come.clear()
+
+
+def check() -> None:
+    """Raise ``KeyboardInterrupt`` once more where one has come and was lost."""
+    if _come:
+        raise KeyboardInterrupt
 
 
 @contextmanager
