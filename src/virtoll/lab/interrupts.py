@@ -9,12 +9,23 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _come: list[int] = []
+
+
+@contextmanager
+def handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """``handler`` is called for each of these signals that comes inside; afterwards they are handled as before."""
+    previous = {number: signal.signal(number, handler) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
 
 
 @contextmanager
@@ -30,12 +41,10 @@ def interruptible() -> Iterator[None]:
         _come.append(number)
         raise KeyboardInterrupt
 
-    previous = {number: signal.signal(number, interrupt) for number in SIGNALS}
     try:
-        yield
+        with handled_by(interrupt):
+            yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
         _come.clear()
 
 
@@ -60,11 +69,9 @@ def deferred() -> Iterator[None]:
     def remember(number: int, _frame: FrameType | None) -> None:
         pending.append(number)
 
-    previous = {number: signal.signal(number, remember) for number in SIGNALS}
     try:
-        yield
+        with handled_by(remember):
+            yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
         for waiting in pending:
             signal.raise_signal(waiting)

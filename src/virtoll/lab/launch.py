@@ -28,7 +28,7 @@ from types import FrameType
 
 from virtoll.errors import LabError, UsageError
 from virtoll.lab import residue
-from virtoll.lab.interrupts import SIGNALS
+from virtoll.lab.interrupts import SIGNALS, handled_by
 from virtoll.lab.outside import OUTSIDE_VARIABLE
 
 LAB_VARIABLE = "VIRTOLL_LAB"
@@ -168,17 +168,12 @@ def _supervise(process: subprocess.Popen[bytes], lifeline: socket.socket) -> int
         except OSError:
             return
 
-    previous = {number: signal.signal(number, forward) for number in SIGNALS}
     last_word = b""
-    try:
+    with lifeline, handled_by(forward):
         process.wait()
         lifeline.setblocking(False)
         with contextlib.suppress(OSError):
             last_word = lifeline.recv(1)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-        lifeline.close()
     # Only PID 1's own word counts: what 'unshare' exits with after a kill differs from version to version.
     if not last_word or last_word[0] == 128 + signal.SIGKILL:
         raise LabError("the lab was killed; what was finished is stored: continue it with 'virtoll resume'")
