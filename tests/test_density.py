@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 
 from virtoll.density import Reading, Series
-from virtoll.errors import UsageError
+from virtoll.errors import GuestError, UsageError
+from virtoll.lab import interrupts
+from virtoll.platforms.fake import Fake
 from virtoll.progress import SilentProgress
 from virtoll.report.build import load
 from virtoll.run import make_platform, measure, resume
@@ -159,3 +162,22 @@ def test_real_guests_are_counted_and_gone_afterwards(tmp_path: Path) -> None:
     for found in analyse(load(folder.path)).densities:
         assert found.processes is not None
         assert found.processes.bytes_per_guest.value > 0
+
+
+@pytest.mark.usefixtures("alone")
+def test_an_interrupt_that_is_lost_at_a_start_stores_no_failed_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the series would end with a platform's failure that was none."""
+
+    def interrupted(*_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            raise GuestError("an error of the clearing up, in the interrupt's place")
+
+    monkeypatch.setattr(Fake, "start", interrupted)
+    experiment = experiments.parsed(**density(platforms=[fake("model")]))
+    with interrupts.interruptible(), pytest.raises(KeyboardInterrupt):
+        measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
+    assert RunFolder.open(tmp_path / "run").density() == ()

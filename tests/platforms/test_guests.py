@@ -436,7 +436,10 @@ def test_two_run_at_once_and_a_quota_bites(limited: Connected) -> None:
 
 def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(limited: Connected, ground: Ground) -> None:
     family = limited.processes()
-    os.kill(limited.agent_process().pid, signal.SIGKILL)
+    victim = limited.agent_process()
+    os.kill(victim.pid, signal.SIGKILL)
+    # User-mode Linux dies with its parent, which is killed here and may have to wait for a CPU before it ends.
+    wait_until(lambda: not victim.alive, guests.HANG_SECONDS, "the end of what was killed")
     with pytest.raises(GuestDied, match="ended while it was needed"):
         limited.guest.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
     with contextlib.suppress(GuestError):
