@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import os
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import guests
+from tests.support import guests, machine
 from tests.support.guests import Connected
 
 from virtoll.agent import Answer
 from virtoll.errors import AgentError
 from virtoll.ground import Ground
+from virtoll.lab.inside import wait_until
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.forward import Forward, ForwardParameters
-from virtoll.workloads.traffic import FrameParameters, Stream
+from virtoll.workloads.traffic import BACKENDS, FrameParameters, Stream
 from virtoll.workloads.transmitters import Transmitters, TransmittersParameters
 from virtoll.workloads.virtual_routers import VirtualRouters, VirtualRoutersParameters
 
@@ -124,6 +129,26 @@ def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tu
         assert came == offered > 0
     assert done.points is not None
     assert [one["intended_frames"] for one in done.points[0]["sources"]] == [50, 50]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_generator_that_is_stopped_goes_on_where_it_was(pair: tuple[Connected, Connected], backend: str) -> None:
+    """In the middle of a point: its frames leave late and in order, and none is left out."""
+    live, _ = pair
+    (generator,) = (one for one in machine.processes() if "--seat peer" in " ".join(one.argv))
+    counter = Path(f"/sys/class/net/{live.bench.network.sources[0].lab_interface}/statistics/rx_packets")
+    before = int(counter.read_text())
+    wanted = ForwardParameters(point_milliseconds=1000, backend=backend)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        measuring = beside.submit(Forward()._point, live.bench, wanted, float(guests.FEW_FRAMES))
+        # The first few are the generator's own, by which it asks whether frames pass.
+        enough = before + guests.FEW_FRAMES // 2
+        wait_until(lambda: int(counter.read_text()) >= enough, guests.HANG_SECONDS, "frames of the point")
+        os.kill(generator.pid, signal.SIGSTOP)
+        wait_until(lambda: machine.stands_still(generator.pid), guests.HANG_SECONDS, "a generator that stands still")
+        os.kill(generator.pid, signal.SIGCONT)
+        point = measuring.result()
+    assert forwarded(Measurement(points=[point])) == [(guests.FEW_FRAMES, guests.FEW_FRAMES)]
 
 
 def test_a_kernel_without_a_queueing_discipline_sends_too(ground: Ground) -> None:

@@ -145,7 +145,7 @@ impl Generator {
         let sources = &self.sources;
         let frame = sources[0].composer.shapes().last().map_or(&[][..], |(bytes, ..)| bytes);
         let worker = Interruptible::this_thread()?;
-        let (over, batch) = (AtomicBool::new(false), self.batch);
+        let (over, ending, batch) = (AtomicBool::new(false), AtomicBool::new(false), self.batch);
         let (program, state) = (self.program.as_fd(), &mut self.state);
         thread::scope(|scope| {
             let helper = scope.spawn(|| {
@@ -159,21 +159,23 @@ impl Generator {
                 let end_ns = sources.iter().enumerate().map(set).max().unwrap_or(start_ns);
                 sleep_until_monotonic(start_ns);
                 let nominal_end_ns = start_ns + sources[0].plan.duration_ns;
-                while !state.is_done() && monotonic_ns() < end_ns {
+                while !over.load(Ordering::Acquire) && !state.is_done() && monotonic_ns() < end_ns {
                     let left_ns = nominal_end_ns.saturating_sub(monotonic_ns());
                     thread::sleep(Duration::from_nanos(left_ns).clamp(POLL, POLL * 10));
                 }
+                ending.store(true, Ordering::Release);
                 while !over.load(Ordering::Acquire) {
                     worker.interrupt();
                     thread::sleep(POLL);
                 }
                 start_ns
             });
-            // A signal is what ends it; without one all turns are over, and it goes on.
+            // The helper's signal is what ends it. All turns may be over before, and whoever stops the process and lets
+            // it go on interrupts it too: then it goes on where it was.
             let result = loop {
                 match run_live(program, frame, TURNS, batch) {
-                    Ok(true) => {}
-                    Ok(false) => break Ok(()),
+                    Ok(false) if ending.load(Ordering::Acquire) => break Ok(()),
+                    Ok(_) => {}
                     Err(cause) => break Err(cause),
                 }
             };
