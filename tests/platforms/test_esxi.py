@@ -21,7 +21,7 @@ from tests.platforms import test_guests as contract
 from tests.support import experiments, guests
 from tests.support.commands import virtoll
 from tests.support.esxi import DATASTORE, PASSWORD, PASSWORD_VARIABLE, EsxiHost, esxi_host, inventory, session_of
-from tests.support.guests import ADDED, Connected, Kind
+from tests.support.guests import ADDED, SECOND_NS, Connected, Kind
 
 from virtoll.errors import GuestDied, GuestError
 from virtoll.ground import Ground
@@ -41,7 +41,6 @@ from virtoll.timekeeper import echo_request
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
-SECOND_NS = 1_000_000_000
 BOOT_SECONDS = 900.0  # firmware and a CD-ROM drive, all of it translated
 ETHERNET = vim.vm.device.VirtualEthernetCard
 VARIANTS: dict[str, dict[str, Any]] = {

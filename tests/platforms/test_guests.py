@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 from tests.support import accounting, guests, machine
-from tests.support.guests import ATTACHED, KINDS, Connected, known_kinds
+from tests.support.guests import ATTACHED, KINDS, SECOND_NS, Connected, known_kinds
 
 from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.ground import Ground
@@ -41,7 +41,6 @@ from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbal
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
-SECOND_NS = 1_000_000_000
 QUOTA = 0.2
 # A quota is judged over so many periods in which the kernel held the guest back. The kernel hands CPU time out in
 # slices of 5 ms and looks at each of its ticks, at most 10 ms apart: by so much a CPU can be ahead of its group.

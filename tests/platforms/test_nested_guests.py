@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from tests.platforms import test_guests as contract
 from tests.support import guests
-from tests.support.guests import NESTED, NESTED_IN_CI, Connected
+from tests.support.guests import NESTED, NESTED_IN_CI, SECOND_NS, Connected
 
 from virtoll import nested
 from virtoll.errors import GuestDied, GuestError
@@ -26,7 +26,6 @@ INSIDE_LAB = True
 LAB_SECONDS_PER_TEST = 40.0  # emulated hosts boot, and guests on them
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
-SECOND_NS = 1_000_000_000
 XEN_IN_SHORT = (
     "test_it_is_ready_and_says_what_it_is",
     "test_a_low_rate_is_forwarded_without_loss_and_the_books_balance",

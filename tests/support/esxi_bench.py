@@ -85,7 +85,7 @@ def _experiment(address: str, parameters: dict[str, object]) -> dict[str, object
         "platforms": [{"platform": "esxi", "label": "esxi", **parameters}],
         "baseline": "esxi",
         "workloads": [
-            {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 50},
+            {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 200},
             {"workload": "superpi", "digits": 2000},
         ],
         "blocks": 1,

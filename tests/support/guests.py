@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
 from tests.support import accounting, inside, machine
 
-from virtoll.agent import Ends
+from virtoll.agent import Answer, Ends
 from virtoll.data_directory import DataKeeper, find_room
 from virtoll.experiment import PlatformChoice
 from virtoll.fleet import Pinning, choose_pinning
@@ -34,6 +35,9 @@ from virtoll.timekeeper import Timekeeper, await_path
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Bench
 from virtoll.workloads.forward import ForwardParameters
+from virtoll.workloads.traffic import FrameParameters, Stream
+
+SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -204,6 +208,10 @@ FEW_FRAMES = 32
 """So many frames of any size fit every queue on any way: the smallest is a packet socket's default buffer of 208 KiB,
 where one frame can take 4 KiB. A guest may then be as slow as it likes: what is lost was lost by a fault."""
 FEW_PER_SECOND = 500.0
+HELD_FRAMES = 100
+"""The most frames that are sent however late they are: queues between namespaces hold so many at once."""
+CATCH_UP_SECONDS = 30
+"""So late they still leave; the agent is given a minute more than a point lasts to answer."""
 HANG_SECONDS = 600.0
 """Bounds what cannot end by itself; nobody asserts that it is faster."""
 _numbers = itertools.count()
@@ -284,13 +292,23 @@ def pinning() -> Pinning:
 
 @contextlib.contextmanager
 def ground() -> Iterator[Ground]:
-    """The lab's ground with busybox in its image; its sinks wait two seconds for residual frames, as RFC 2544 does."""
-    before, traffic.RESIDUAL_NS = traffic.RESIDUAL_NS, 2 * 10**9
-    try:
+    """The lab's ground with busybox in its image; its sinks wait two seconds for residual frames, as RFC 2544 does.
+
+    Its generators send few frames however late: a CPU that does other work for as long as a point lasts costs none.
+    """
+    asked = Stream.request
+
+    def request(self: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
+        answer = asked(self, wanted, tag, duration_ns, rate)
+        if rate is not None and rate * duration_ns <= HELD_FRAMES * SECOND_NS:
+            answer["catch_up_ns"] = CATCH_UP_SECONDS * SECOND_NS
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(traffic, "RESIDUAL_NS", 2 * SECOND_NS)
+        patch.setattr(Stream, "request", request)
         with open_ground(pinning(), SilentProgress(), "debug") as made:
             yield made
-    finally:
-        traffic.RESIDUAL_NS = before
 
 
 def few_frames(**shape: Any) -> ForwardParameters:
