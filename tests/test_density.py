@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,10 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.experiments import fake
+from tests.test_fake_pipeline import interrupted_but_replaced
 
 from virtoll.density import Reading, Series
-from virtoll.errors import GuestError, UsageError
+from virtoll.errors import UsageError
 from virtoll.lab import interrupts
 from virtoll.platforms.fake import Fake
 from virtoll.progress import SilentProgress
@@ -169,14 +169,7 @@ def test_an_interrupt_that_is_lost_at_a_start_stores_no_failed_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the series would end with a platform's failure that was none."""
-
-    def interrupted(*_: object) -> None:
-        try:
-            signal.raise_signal(signal.SIGTERM)
-        finally:
-            raise GuestError("an error of the clearing up, in the interrupt's place")
-
-    monkeypatch.setattr(Fake, "start", interrupted)
+    monkeypatch.setattr(Fake, "start", lambda *_: interrupted_but_replaced())
     experiment = experiments.parsed(**density(platforms=[fake("model")]))
     with interrupts.interruptible(), pytest.raises(KeyboardInterrupt):
         measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())

@@ -171,13 +171,12 @@ def test_a_guest_that_gets_no_cpu_for_a_while_loses_nothing(live: Connected) -> 
 
 def _resume_once_sent(live: Connected) -> None:
     """Let the guest go on once frames have come as far as its port and no more of them come."""
-    counter = Path(f"/sys/class/net/{live.bench.network.sources[0].lab_interface}/statistics/rx_packets")
-    first = before = now = int(counter.read_text())
+    first = before = now = live.frames_at_port()
     deadline = time.monotonic() + guests.HANG_SECONDS
     while now == first or now != before:
         assert time.monotonic() < deadline, "no frame came as far as the guest's port"
         time.sleep(guests.FEW_FRAMES / guests.FEW_PER_SECOND)
-        before, now = now, int(counter.read_text())
+        before, now = now, live.frames_at_port()
     live.guest.resume()
 
 

@@ -270,6 +270,11 @@ class Connected:
             return sandbox
         return family.find("/init", "--seat", inner_pid=1) or family.find("/init", "--seat") or family.processes[0]
 
+    def frames_at_port(self) -> int:
+        """How many frames have come as far as its port towards the generator, by the port's own counter."""
+        port = self.bench.network.sources[0].lab_interface
+        return int(Path(f"/sys/class/net/{port}/statistics/rx_packets").read_text())
+
     def pids(self) -> list[int]:
         """Its processes' numbers."""
         return [process.pid for process in self.processes().processes]

@@ -135,7 +135,7 @@ def freeze(*pids: int) -> Family:
         # Who starts a program by vfork(2) can be stopped only once the child executes it: that one must go on.
         waiting = {pid for pid in everyone if "D" in _states(pid)}
         children = set(with_descendants(list(waiting))) - waiting
-        moving = [pid for pid in everyone if pid in waiting or pid in children or not stands_still(pid)]
+        moving = [pid for pid in everyone if pid in waiting or pid in children or not _stands_still(pid)]
         for pid in moving:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT if pid in children else signal.SIGSTOP)
@@ -177,7 +177,7 @@ def sleeps(pid: int) -> bool:
     return _text(PROC / str(pid) / "stat").rpartition(")")[2].split()[:1] == ["S"]
 
 
-def stands_still(pid: int) -> bool:
+def _stands_still(pid: int) -> bool:
     """Whether every thread of a process has stopped, or the process has ended."""
     return all(state in "TtZX" for state in _states(pid))
 
