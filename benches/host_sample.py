@@ -25,9 +25,11 @@ def main(samples: int) -> None:
             durations.append((time.perf_counter_ns() - start) / 1000)
     durations.sort()
     rows = {
-        "smallest": durations[0], "median": statistics.median(durations),
-        "99th percentile": durations[int(0.99 * (samples - 1))], "largest": durations[-1],
-    }  # fmt: skip
+        "smallest": durations[0],
+        "median": statistics.median(durations),
+        "99th percentile": durations[int(0.99 * (samples - 1))],
+        "largest": durations[-1],
+    }
     for name, microseconds in rows.items():
         print(f"{name:>16} {microseconds:9.1f}")
 

@@ -94,10 +94,17 @@ class Peer(Guest):
         requests = fields["requests"]
         latency = {"p50": 300, "p90": 400, "p99": 500, "p999": 600, "maximum": 700, "mean": 310, "count": requests}
         return {
-            "intended_requests": requests, "replies": requests, "statuses": {"200": requests}, "timeouts": 0,
-            "failures": {}, "body_bytes": 1024 * requests, "start_monotonic_ns": 10,
-            "last_reply_monotonic_ns": 10 + 1_000_000_000, "latency_ns": latency, **self.more,
-        }  # fmt: skip
+            "intended_requests": requests,
+            "replies": requests,
+            "statuses": {"200": requests},
+            "timeouts": 0,
+            "failures": {},
+            "body_bytes": 1024 * requests,
+            "start_monotonic_ns": 10,
+            "last_reply_monotonic_ns": 10 + 1_000_000_000,
+            "latency_ns": latency,
+            **self.more,
+        }
 
 
 def measure(
@@ -107,19 +114,36 @@ def measure(
     nothing: Any = None
     ends = Ends.of_one(peer) if peer else nothing
     bench = Bench(
-        guest, ends, Timekeeper(guest, guest, None, "", 0), NETWORK, 1, 1, iter(()), nothing, DataDirectory("/data"),
+        guest,
+        ends,
+        Timekeeper(guest, guest, None, "", 0),
+        NETWORK,
+        1,
+        1,
+        iter(()),
+        nothing,
+        DataDirectory("/data"),
         programs=programs,
-    )  # fmt: skip
+    )
     workload = WORKLOADS[name]
     return workload.measure(bench, workload.parameter_model.model_validate(given))
 
 
 def test_sysbenchs_transactions() -> None:
     assert mariadb_oltp.parse(OLTP) == {
-        "transactions": 200, "transactions_per_second": 1191.99, "queries": 4016, "queries_per_second": 23935.16,
-        "ignored_errors": 1, "reconnects": 0, "total_seconds": 0.1665, "events": 200, "latency_minimum": 690_000,
-        "latency_average": 1_620_000, "latency_maximum": 8_700_000, "latency_p95": 2_350_000,
-    }  # fmt: skip
+        "transactions": 200,
+        "transactions_per_second": 1191.99,
+        "queries": 4016,
+        "queries_per_second": 23935.16,
+        "ignored_errors": 1,
+        "reconnects": 0,
+        "total_seconds": 0.1665,
+        "events": 200,
+        "latency_minimum": 690_000,
+        "latency_average": 1_620_000,
+        "latency_maximum": 8_700_000,
+        "latency_p95": 2_350_000,
+    }
 
 
 @pytest.mark.parametrize("cut", ["transactions:", "95th percentile", "total number of events", "ignored errors"])
@@ -132,8 +156,12 @@ def test_a_report_of_sysbench_without_a_figure_is_refused(cut: str) -> None:
 def test_httperfs_report() -> None:
     told = nginx_httperf.parse(HTTPERF)
     assert {name: told[name] for name in ("connections", "requests", "replies", "good_replies", "errors")} == {
-        "connections": 200, "requests": 200, "replies": 200, "good_replies": 200, "errors": 0,
-    }  # fmt: skip
+        "connections": 200,
+        "requests": 200,
+        "replies": 200,
+        "good_replies": 200,
+        "errors": 0,
+    }
     assert told["replies_per_second"] == pytest.approx(200 / 0.996)
     assert (told["connection_time_average"], told["connection_time_maximum"]) == (100_000, 5_300_000)
     assert (told["response_time"], told["content_bytes"]) == (100_000, 1024)
@@ -199,8 +227,16 @@ def test_the_database_is_made_for_the_trial_and_gone_after_it() -> None:
     assert measured.result["figures"]["transactions_per_second"] == 1191.99
     assert guest.alive == {}
     assert [argv[0] for argv in guest.ran] == [
-        "rm", "mkdir", "mariadb-install-db", "mariadb-admin", "mariadb", "sysbench", "sysbench", "mariadb", "rm",
-    ]  # fmt: skip
+        "rm",
+        "mkdir",
+        "mariadb-install-db",
+        "mariadb-admin",
+        "mariadb",
+        "sysbench",
+        "sysbench",
+        "mariadb",
+        "rm",
+    ]
     assert guest.ran[0] == guest.ran[-1] == ["rm", "-rf", "/data/virtoll-mariadb"]
     timed = guest.ran[6]
     assert {"oltp_read_write", "--threads=2", "--events=200", "--time=0", "run"} <= set(timed)
@@ -211,10 +247,12 @@ def test_the_database_is_made_for_the_trial_and_gone_after_it() -> None:
     ("guest", "problem"),
     [
         (recorded(rows="999"), "the check value is wrong: '200 events, 999 rows'"),
-        (recorded(status=1, stderr="FATAL: mysql_drv_query() returned error 2013\n"),
-         "sysbench failed with exit code 1: FATAL: mysql_drv_query() returned error 2013"),
+        (
+            recorded(status=1, stderr="FATAL: mysql_drv_query() returned error 2013\n"),
+            "sysbench failed with exit code 1: FATAL: mysql_drv_query() returned error 2013",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_database_that_went_wrong_is_gone_too(guest: Guest, problem: str) -> None:
     measured = oltp(guest)
     assert measured.problem is not None
@@ -307,10 +345,12 @@ def test_the_load_comes_from_outside_and_its_address_goes_again() -> None:
         ({"timeouts": 1}, "the check value is wrong: '201 requests"),
         ({"statuses": {"200": 150, "404": 50}}, "the check value is wrong: '200 requests, 150 of 200 replies good"),
         ({"body_bytes": 7}, "the check value is wrong"),
-        ({"replies": 0, "statuses": {}, "body_bytes": 0, "timeouts": 200, "last_reply_monotonic_ns": None},
-         "no request was answered: 200 timed out"),
+        (
+            {"replies": 0, "statuses": {}, "body_bytes": 0, "timeouts": 200, "last_reply_monotonic_ns": None},
+            "no request was answered: 200 timed out",
+        ),
     ],
-)  # fmt: skip
+)
 def test_books_that_do_not_balance_are_the_trials_problem(more: dict[str, Any], problem: str) -> None:
     measured = measure("nginx", Guest(), Peer(**more), requests=200)
     assert measured.problem is not None
@@ -318,8 +358,14 @@ def test_books_that_do_not_balance_are_the_trials_problem(more: dict[str, Any], 
 
 
 def test_late_replies_lower_the_rate_and_lost_ones_are_a_share() -> None:
-    late = {"replies": 150, "statuses": {"200": 150}, "body_bytes": 150 * 1024, "timeouts": 40,
-            "failures": {"connect": 10}, "last_reply_monotonic_ns": 10 + 3_000_000_000}  # fmt: skip
+    late = {
+        "replies": 150,
+        "statuses": {"200": 150},
+        "body_bytes": 150 * 1024,
+        "timeouts": 40,
+        "failures": {"connect": 10},
+        "last_reply_monotonic_ns": 10 + 3_000_000_000,
+    }
     measured = measure("nginx", Guest(), Peer(**late), requests=200)
     assert measured.problem is None
     assert measured.result is not None

@@ -38,9 +38,11 @@ def test_only_what_a_dead_lab_made_is_removed(tmp_path: Path) -> None:
     for number, name in enumerate(made):
         container(state, 200 + number, name)
     changed = {
-        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "STANDIN_STATE": str(state),
-        "VIRTOLL_STATE": str(tmp_path / "virtoll"), "VIRTOLL_CACHE": str(tmp_path / "cache"),
-    }  # fmt: skip
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "STANDIN_STATE": str(state),
+        "VIRTOLL_STATE": str(tmp_path / "virtoll"),
+        "VIRTOLL_CACHE": str(tmp_path / "cache"),
+    }
     agent = [sys.executable, "-c", "import sys; print('there', flush=True); sys.stdin.read()", f"/tmp/{ALIVE}/agent"]
     with subprocess.Popen(agent, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living:
         assert living.stdout is not None

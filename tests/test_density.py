@@ -47,8 +47,13 @@ def series(tmp_path: Path) -> Series:
     assert experiment.density is not None
     measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
     made = Series(
-        choice, experiment, experiment.density, RunFolder.open(tmp_path / "run"), None, make_platform(choice)  # type: ignore[arg-type]
-    )  # fmt: skip
+        choice,
+        experiment,
+        experiment.density,
+        RunFolder.open(tmp_path / "run"),
+        None,
+        make_platform(choice),  # type: ignore[arg-type]
+    )
     made.first = FULL
     return made
 
@@ -89,9 +94,13 @@ def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_onl
     folder = RunFolder.open(tmp_path / "run")
     told = [(one.platform, one.step, one.status, one.guests) for one in folder.density()]
     assert told == [
-        ("model", 1, "ok", 1), ("model", 2, "ok", 2), ("model", 3, "ok", 3), ("model", 4, "stopped", 3),
-        ("dumb", 1, "failed", 0), ("absent", 1, "stopped", 0),
-    ]  # fmt: skip
+        ("model", 1, "ok", 1),
+        ("model", 2, "ok", 2),
+        ("model", 3, "ok", 3),
+        ("model", 4, "stopped", 3),
+        ("dumb", 1, "failed", 0),
+        ("absent", 1, "stopped", 0),
+    ]
     reasons = {one.platform: one.reason for one in folder.density() if one.status != "ok"}
     assert reasons["model"] == "there are as many guests as were asked for (3)"
     assert str(reasons["dumb"]).startswith("guest 1 did not start: dumb/density/1 was not ready")
@@ -115,8 +124,9 @@ def test_a_series_that_was_broken_off_is_begun_anew(tmp_path: Path) -> None:
     found = [(one.platform, one.step) for one in RunFolder.open(tmp_path / "run").density()]
     assert found == [("one", step) for step in (1, 2, 3, 4)] + [("two", step) for step in (1, 2, 1, 2, 3, 4)]
     assert {one.platform: one.guests for one in densities(RunFolder.open(tmp_path / "run").density())} == {
-        "one": 3, "two": 3,
-    }  # fmt: skip
+        "one": 3,
+        "two": 3,
+    }
 
 
 @pytest.mark.parametrize(
@@ -153,8 +163,12 @@ def test_real_guests_are_counted_and_gone_afterwards(tmp_path: Path) -> None:
     assert "runc: 4 idle guests; " in finished.stdout
     folder = RunFolder.open(tmp_path / "run")
     assert [(one.guests, one.status) for one in folder.density()] == 2 * [
-        (1, "ok"), (2, "ok"), (3, "ok"), (4, "ok"), (4, "stopped"),
-    ]  # fmt: skip
+        (1, "ok"),
+        (2, "ok"),
+        (3, "ok"),
+        (4, "ok"),
+        (4, "stopped"),
+    ]
     for one in folder.density():
         assert one.available_bytes is not None
         assert one.processes_bytes is not None

@@ -282,9 +282,12 @@ def test_a_disc_of_the_papers_size_is_packed_from_disk_to_disk() -> None:
     assert needs.memory_bytes < 433 * MIB
     assert WORKLOADS["bzip2"].needs(model.model_validate({"size_bytes": "433MiB"})).memory_bytes > 4 * 433 * MIB
     others: dict[str, Sequence[dict[str, Any]]] = {
-        "rm": [{}] * 3, "stat": [{"stdout": "137961112\n"}], "dd": [{}] * 4, "bzip2": [{}],
+        "rm": [{}] * 3,
+        "stat": [{"stdout": "137961112\n"}],
+        "dd": [{}] * 4,
+        "bzip2": [{}],
         "sha256sum": [{"stdout": "abc  /data/virtoll-bzip2\n"}] * 2,
-    }  # fmt: skip
+    }
     guest, state = Guest({"stderr": "  /data/x:  1:1,  8 bits/byte, 0% saved, 9 in, 9 out.\n"}, others), State()
     measured = measure(guest, "bzip2", state, size_bytes="433MiB", files="disk")
     assert measured.problem is None
@@ -407,8 +410,12 @@ def test_zfgs_rate_is_over_its_rounds(rounds: int, right: bool) -> None:
     measured = measure(guest, "zfg", state, size_bytes=1000, rounds=rounds, dump_bytes=10)
     assert guest.given["job"] == "zfg"
     assert guest.given["parameters"] == {
-        "path": "/data", "size_bytes": 1000, "rounds": rounds, "dump_bytes": 10, "synced": True,
-    }  # fmt: skip
+        "path": "/data",
+        "size_bytes": 1000,
+        "rounds": rounds,
+        "dump_bytes": 10,
+        "synced": True,
+    }
     assert measured.result is not None
     assert measured.result["figures"] == {"bytes_per_second": pytest.approx(2e9), "round_mean_ns": 500.0}
     assert measured.result["state"] == state.told

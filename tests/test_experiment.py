@@ -19,8 +19,11 @@ from virtoll.workloads import WORKLOADS
 QEMU, FORWARD = {"platform": "qemu-tcg"}, {"workload": "forward"}
 DEVICES = ["0000:01:00.0", "0000:01:00.1"]
 _FAR: dict[str, Any] = {"host": {"ssh": "bench@peer"}}
-TESTBED = {"generator": _FAR | {"interfaces": ["eth1"]}, "sink": _FAR | {"interfaces": ["eth2"]},
-           "hypervisor": {"host": "local", "interfaces": ["enp1s0", "enp2s0"]}}  # fmt: skip
+TESTBED = {
+    "generator": _FAR | {"interfaces": ["eth1"]},
+    "sink": _FAR | {"interfaces": ["eth2"]},
+    "hypervisor": {"host": "local", "interfaces": ["enp1s0", "enp2s0"]},
+}
 
 # What is wrong -> the key that is named -> words that say what is allowed.
 COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
@@ -28,38 +31,102 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("unknown workload", {"workloads": ["pi"]}, "workloads[0].workload", ["'pi' is not known", *WORKLOADS]),
     ("unknown key at the top", {"platform": "native"}, "platform", ["not known", "platforms", "workloads", "seed"]),
     ("unknown key of the guest", {"guest": {"cpus": 1}}, "guest.cpus", ["not known; allowed keys: vcpus, memory"]),
-    ("unknown key of a platform", {"platforms": ["native", QEMU | {"bus": "ide"}]}, "platforms[1].bus",
-     ["not known; allowed keys: attachment, vfio, machine, nic, vhost, disk, cache, root, filesystem, channel"]),
-    ("unknown key of a workload", {"workloads": [{"workload": "superpi", "digit": 10}]}, "workloads[0].digit",
-     ["not known; allowed keys: digits"]),
-    ("a value that is not allowed", {"platforms": ["native", QEMU | {"nic": "tulip"}]}, "platforms[1].nic",
-     ["'virtio-net', 'e1000', 'rtl8139' or 'vmxnet3'", "'tulip'"]),
-    ("one of a factor's values", {"platforms": ["native", QEMU | {"nic": ["e1000", "ne2k"]}]}, "platforms[1].nic",
-     ["'virtio-net', 'e1000', 'rtl8139' or 'vmxnet3'", "'ne2k'"]),
-    ("a disk that the machine has no bus for", {"platforms": ["native", QEMU | {"machine": "microvm", "disk": "nvme"}]},
-     "platforms[1].disk", ["machine microvm has no PCI bus; allowed there", "virtio-blk", "'nvme'"]),
-    ("another one", {"platforms": ["native", QEMU | {"disk": ["virtio-blk", "ide"], "machine": "microvm"}]},
-     "platforms[1].disk", ["machine microvm has no PCI bus", "'ide'"]),
-    ("a card that the machine has no bus for", {"platforms": ["native", QEMU | {"machine": "microvm", "nic": "e1000"}]},
-     "platforms[1].nic", ["machine microvm has no PCI bus", "virtio-net"]),
-    ("a port that the machine has not", {"platforms": ["native", QEMU | {"machine": "microvm", "channel": "serial"}]},
-     "platforms[1].channel", ["machine microvm has one serial port"]),
-    ("a controller that the machine has not", {"platforms": ["native", QEMU | {"machine": "virt", "disk": "ide"}]},
-     "platforms[1].disk", ["machine virt has no IDE controller"]),
-    ("vhost for a card that is emulated", {"platforms": ["native", QEMU | {"nic": "e1000", "vhost": True}]},
-     "platforms[1].vhost", ["vhost is for nic: virtio-net alone"]),
-    ("a root on no disk", {"platforms": ["native", QEMU | {"root": "disk"}]}, "platforms[1].root",
-     ["there is no disk; add 'disk: virtio-blk', or leave 'root' out"]),
-    ("a cache of no disk", {"platforms": ["native", QEMU | {"cache": "none"}]}, "platforms[1].cache",
-     ["there is no disk", "leave 'cache' out"]),
-    ("a host that there is not", {"platforms": ["native", QEMU | {"host": "nested:hyper-v"}]},
-     "platforms[1].host.nested", ["'xen', 'xen-hvm', 'kvm' or 'virtualbox'", "'hyper-v'"]),
-    ("a host over SSH without a testbed", {"platforms": ["native", QEMU | {"host": {"ssh": "box"}}]},
-     "platforms[1].host", ["a host over SSH is named in 'testbed.hypervisor'"]),
-    ("a nested host beside a testbed", {"platforms": ["native", QEMU | {"host": "nested:kvm"}], "testbed": TESTBED},
-     "platforms[1].host", ["without a 'testbed'"]),
-    ("a way that Xen has not", {"platforms": ["native", {"platform": "xen", "attachment": "macvtap"}]},
-     "platforms[1].attachment", ["allowed: bridge, routed"]),
+    (
+        "unknown key of a platform",
+        {"platforms": ["native", QEMU | {"bus": "ide"}]},
+        "platforms[1].bus",
+        ["not known; allowed keys: attachment, vfio, machine, nic, vhost, disk, cache, root, filesystem, channel"],
+    ),
+    (
+        "unknown key of a workload",
+        {"workloads": [{"workload": "superpi", "digit": 10}]},
+        "workloads[0].digit",
+        ["not known; allowed keys: digits"],
+    ),
+    (
+        "a value that is not allowed",
+        {"platforms": ["native", QEMU | {"nic": "tulip"}]},
+        "platforms[1].nic",
+        ["'virtio-net', 'e1000', 'rtl8139' or 'vmxnet3'", "'tulip'"],
+    ),
+    (
+        "one of a factor's values",
+        {"platforms": ["native", QEMU | {"nic": ["e1000", "ne2k"]}]},
+        "platforms[1].nic",
+        ["'virtio-net', 'e1000', 'rtl8139' or 'vmxnet3'", "'ne2k'"],
+    ),
+    (
+        "a disk that the machine has no bus for",
+        {"platforms": ["native", QEMU | {"machine": "microvm", "disk": "nvme"}]},
+        "platforms[1].disk",
+        ["machine microvm has no PCI bus; allowed there", "virtio-blk", "'nvme'"],
+    ),
+    (
+        "another one",
+        {"platforms": ["native", QEMU | {"disk": ["virtio-blk", "ide"], "machine": "microvm"}]},
+        "platforms[1].disk",
+        ["machine microvm has no PCI bus", "'ide'"],
+    ),
+    (
+        "a card that the machine has no bus for",
+        {"platforms": ["native", QEMU | {"machine": "microvm", "nic": "e1000"}]},
+        "platforms[1].nic",
+        ["machine microvm has no PCI bus", "virtio-net"],
+    ),
+    (
+        "a port that the machine has not",
+        {"platforms": ["native", QEMU | {"machine": "microvm", "channel": "serial"}]},
+        "platforms[1].channel",
+        ["machine microvm has one serial port"],
+    ),
+    (
+        "a controller that the machine has not",
+        {"platforms": ["native", QEMU | {"machine": "virt", "disk": "ide"}]},
+        "platforms[1].disk",
+        ["machine virt has no IDE controller"],
+    ),
+    (
+        "vhost for a card that is emulated",
+        {"platforms": ["native", QEMU | {"nic": "e1000", "vhost": True}]},
+        "platforms[1].vhost",
+        ["vhost is for nic: virtio-net alone"],
+    ),
+    (
+        "a root on no disk",
+        {"platforms": ["native", QEMU | {"root": "disk"}]},
+        "platforms[1].root",
+        ["there is no disk; add 'disk: virtio-blk', or leave 'root' out"],
+    ),
+    (
+        "a cache of no disk",
+        {"platforms": ["native", QEMU | {"cache": "none"}]},
+        "platforms[1].cache",
+        ["there is no disk", "leave 'cache' out"],
+    ),
+    (
+        "a host that there is not",
+        {"platforms": ["native", QEMU | {"host": "nested:hyper-v"}]},
+        "platforms[1].host.nested",
+        ["'xen', 'xen-hvm', 'kvm' or 'virtualbox'", "'hyper-v'"],
+    ),
+    (
+        "a host over SSH without a testbed",
+        {"platforms": ["native", QEMU | {"host": {"ssh": "box"}}]},
+        "platforms[1].host",
+        ["a host over SSH is named in 'testbed.hypervisor'"],
+    ),
+    (
+        "a nested host beside a testbed",
+        {"platforms": ["native", QEMU | {"host": "nested:kvm"}], "testbed": TESTBED},
+        "platforms[1].host",
+        ["without a 'testbed'"],
+    ),
+    (
+        "a way that Xen has not",
+        {"platforms": ["native", {"platform": "xen", "attachment": "macvtap"}]},
+        "platforms[1].attachment",
+        ["allowed: bridge, routed"],
+    ),
     ("a factor without values", {"platforms": ["native", QEMU | {"nic": []}]}, "platforms[1].nic", ["at least one"]),
     ("unknown scenario", {"scenario": "neighbours"}, "scenario", ["'dedicated'"]),
     ("wrong type at the top", {"blocks": "many"}, "blocks", ["integer", "'many'"]),
@@ -67,8 +134,12 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("wrong type of an entry", {"platforms": ["native", 5]}, "platforms[1]", ["a name or a mapping", "5"]),
     ("wrong type of a workload", {"workloads": [["superpi"]]}, "workloads[0]", ["a name or a mapping"]),
     ("wrong type of the guest", {"guest": 5}, "guest", ["dictionary", "5"]),
-    ("wrong type of a parameter", {"workloads": [{"workload": "superpi", "digits": "all"}]}, "workloads[0].digits",
-     ["integer", "'all'"]),
+    (
+        "wrong type of a parameter",
+        {"workloads": [{"workload": "superpi", "digits": "all"}]},
+        "workloads[0].digits",
+        ["integer", "'all'"],
+    ),
     ("too few blocks", {"blocks": 0}, "blocks", ["greater than or equal to 1", "0"]),
     ("too many blocks", {"blocks": 1001}, "blocks", ["less than or equal to 1000"]),
     ("negative seed", {"seed": -1}, "seed", ["greater than or equal to 0"]),
@@ -76,8 +147,12 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("too little memory", {"guest": {"memory": "1MiB"}}, "guest.memory", ["67108864"]),
     ("no size", {"guest": {"memory": "lots"}}, "guest.memory", ["byte", "'lots'"]),
     ("too few digits", {"workloads": [{"workload": "superpi", "digits": 5}]}, "workloads[0].digits", ["10"]),
-    ("too small a frame", {"workloads": [FORWARD | {"frame_size_bytes": [64, 63]}]}, "workloads[0].frame_size_bytes",
-     ["greater than or equal to 64", "63"]),
+    (
+        "too small a frame",
+        {"workloads": [FORWARD | {"frame_size_bytes": [64, 63]}]},
+        "workloads[0].frame_size_bytes",
+        ["greater than or equal to 64", "63"],
+    ),
     ("too many sources", {"workloads": [FORWARD | {"sources": 4}]}, "workloads[0].sources", ["3"]),
     ("not a multiple", {"workloads": [{"workload": "masr", "size_bytes": 5000}]}, "workloads[0].size_bytes", ["4096"]),
     ("no name", {"name": None}, "name", ["missing"]),
@@ -85,37 +160,89 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("no platforms", {"platforms": None}, "platforms", ["missing"]),
     ("empty platforms", {"platforms": []}, "platforms", ["at least 1"]),
     ("no workloads", {"workloads": None}, "workloads", ["missing"]),
-    ("an entry without its name", {"platforms": ["native", {"nic": "e1000"}]}, "platforms[1].platform",
-     ["'platform' is missing", *PLATFORMS]),
-    ("the same platform twice", {"platforms": ["native", "native"]}, "platforms[1]",
-     ["'native' is there twice", "label"]),
-    ("the same label twice", {"platforms": ["native", {"platform": "netns", "label": "native"}]}, "platforms[1]",
-     ["'native' is there twice"]),
-    ("the same workload twice", {"workloads": ["superpi", {"workload": "superpi", "digits": 16384}]}, "workloads[1]",
-     ["there twice"]),
+    (
+        "an entry without its name",
+        {"platforms": ["native", {"nic": "e1000"}]},
+        "platforms[1].platform",
+        ["'platform' is missing", *PLATFORMS],
+    ),
+    (
+        "the same platform twice",
+        {"platforms": ["native", "native"]},
+        "platforms[1]",
+        ["'native' is there twice", "label"],
+    ),
+    (
+        "the same label twice",
+        {"platforms": ["native", {"platform": "netns", "label": "native"}]},
+        "platforms[1]",
+        ["'native' is there twice"],
+    ),
+    (
+        "the same workload twice",
+        {"workloads": ["superpi", {"workload": "superpi", "digits": 16384}]},
+        "workloads[1]",
+        ["there twice"],
+    ),
     ("baseline not listed", {"baseline": "runc"}, "baseline", ["'runc'", "allowed: native, netns"]),
     ("control not listed", {"control": "native-again"}, "control", ["'native-again'", "allowed: native, netns"]),
     ("control is the baseline", {"control": "native"}, "control", ["the baseline itself", "allowed: netns"]),
     ("a name that is no label", {"name": "Bad Name"}, "name", ["pattern", "'Bad Name'"]),
-    ("a label that is a path", {"platforms": ["native", {"platform": "netns", "label": "../../etc"}]},
-     "platforms[1].label", ["'../../etc'", "small letters"]),
-    ("a label that is a number", {"platforms": ["native", {"platform": "netns", "label": 5}]}, "platforms[1].label",
-     ["5 is not a label"]),
-    ("an attachment that is none", {"platforms": ["native", {"platform": "netns", "attachment": "ipvlan"}]},
-     "platforms[1].attachment", ["'bridge', 'routed', 'macvtap' or 'passthrough'", "'ipvlan'"]),
-    ("an attachment of the host", {"platforms": [{"platform": "native", "attachment": "routed"}]},
-     "platforms[0].attachment", ["not known"]),
-    ("an attachment on a testbed", {"platforms": ["native", {"platform": "netns", "attachment": ["bridge", "routed"]}],
-     "testbed": TESTBED}, "platforms[1].attachment", ["routed does not go with a 'testbed' yet"]),
-    ("a machine's passthrough of nothing", {"platforms": ["native", QEMU | {"attachment": "passthrough"}]},
-     "platforms[1].vfio", ["needs 'vfio: [PCI addresses]'"]),
-    ("devices without passthrough", {"platforms": ["native", QEMU | {"vfio": DEVICES}], "testbed": TESTBED},
-     "platforms[1].vfio", ["'attachment: passthrough'"]),
-    ("devices without a far side", {"platforms": ["native", QEMU | {"attachment": "passthrough", "vfio": DEVICES}]},
-     "platforms[1].vfio", ["add the section 'testbed'"]),
-    ("a device that is no address", {"platforms": ["native", QEMU | {"attachment": "passthrough", "vfio": ["eth0"]}]},
-     "platforms[1].vfio.0", ["pattern", "'eth0'"]),
-]  # fmt: skip
+    (
+        "a label that is a path",
+        {"platforms": ["native", {"platform": "netns", "label": "../../etc"}]},
+        "platforms[1].label",
+        ["'../../etc'", "small letters"],
+    ),
+    (
+        "a label that is a number",
+        {"platforms": ["native", {"platform": "netns", "label": 5}]},
+        "platforms[1].label",
+        ["5 is not a label"],
+    ),
+    (
+        "an attachment that is none",
+        {"platforms": ["native", {"platform": "netns", "attachment": "ipvlan"}]},
+        "platforms[1].attachment",
+        ["'bridge', 'routed', 'macvtap' or 'passthrough'", "'ipvlan'"],
+    ),
+    (
+        "an attachment of the host",
+        {"platforms": [{"platform": "native", "attachment": "routed"}]},
+        "platforms[0].attachment",
+        ["not known"],
+    ),
+    (
+        "an attachment on a testbed",
+        {"platforms": ["native", {"platform": "netns", "attachment": ["bridge", "routed"]}], "testbed": TESTBED},
+        "platforms[1].attachment",
+        ["routed does not go with a 'testbed' yet"],
+    ),
+    (
+        "a machine's passthrough of nothing",
+        {"platforms": ["native", QEMU | {"attachment": "passthrough"}]},
+        "platforms[1].vfio",
+        ["needs 'vfio: [PCI addresses]'"],
+    ),
+    (
+        "devices without passthrough",
+        {"platforms": ["native", QEMU | {"vfio": DEVICES}], "testbed": TESTBED},
+        "platforms[1].vfio",
+        ["'attachment: passthrough'"],
+    ),
+    (
+        "devices without a far side",
+        {"platforms": ["native", QEMU | {"attachment": "passthrough", "vfio": DEVICES}]},
+        "platforms[1].vfio",
+        ["add the section 'testbed'"],
+    ),
+    (
+        "a device that is no address",
+        {"platforms": ["native", QEMU | {"attachment": "passthrough", "vfio": ["eth0"]}]},
+        "platforms[1].vfio.0",
+        ["pattern", "'eth0'"],
+    ),
+]
 
 
 @pytest.mark.parametrize(("changed", "key", "words"), [case[1:] for case in COMPLAINTS], ids=[c[0] for c in COMPLAINTS])
@@ -175,21 +302,28 @@ def test_factors_expand_in_the_order_given() -> None:
         workloads=[{"workload": "forward", "frame_size_bytes": [64, 1500], "sources": [1, 3]}],
     )
     assert [choice.label for choice in experiment.platforms] == [
-        "native", "qemu-tcg-virtio-net-serial", "qemu-tcg-e1000-serial",
-    ]  # fmt: skip
+        "native",
+        "qemu-tcg-virtio-net-serial",
+        "qemu-tcg-e1000-serial",
+    ]
     switched = experiments.parsed(platforms=["native", {"platform": "qemu-kvm", "vhost": [False, "on"]}])
     assert [choice.label for choice in switched.platforms] == ["native", "qemu-kvm-off", "qemu-kvm-on"]
-    sizes = [(w.parameters.model_dump()["frame_size_bytes"], w.parameters.model_dump()["sources"])
-             for w in experiment.workloads]  # fmt: skip
+    sizes = [
+        (w.parameters.model_dump()["frame_size_bytes"], w.parameters.model_dump()["sources"])
+        for w in experiment.workloads
+    ]
     assert sizes == [(64, 1), (64, 3), (1500, 1), (1500, 3)]
 
 
 def test_each_attachment_is_an_entry_and_devices_are_one_value() -> None:
     attachments = ["bridge", "routed", "macvtap", "passthrough"]
     experiment = experiments.parsed(
-        platforms=["native", {"platform": "netns", "attachment": attachments},
-                   {"platform": "qemu-tcg", "attachment": ["routed", "macvtap"]}],
-    )  # fmt: skip
+        platforms=[
+            "native",
+            {"platform": "netns", "attachment": attachments},
+            {"platform": "qemu-tcg", "attachment": ["routed", "macvtap"]},
+        ],
+    )
     labels = [f"netns-{one}" for one in attachments] + ["qemu-tcg-routed", "qemu-tcg-macvtap"]
     assert [choice.label for choice in experiment.platforms] == ["native", *labels]
     machine = {"platform": "qemu-kvm", "attachment": "passthrough", "vfio": DEVICES}

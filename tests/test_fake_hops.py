@@ -17,8 +17,13 @@ from virtoll.run import measure
 from virtoll.samples import RunFolder
 from virtoll.stats.hops import Owner, locate
 
-PLACES = {"guest": Owner.PLATFORM, "generator": Owner.HOST, "sink-ring": Owner.HOST, "sink": Owner.HOST,
-          "unlocated": Owner.UNLOCATED}  # fmt: skip
+PLACES = {
+    "guest": Owner.PLATFORM,
+    "generator": Owner.HOST,
+    "sink-ring": Owner.HOST,
+    "sink": Owner.HOST,
+    "unlocated": Owner.UNLOCATED,
+}
 
 
 class Deaf(FakeAgent):
@@ -48,8 +53,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_place_is_found_to_the_frame(folder: RunFolder, place: str) -> None:
-    points = [point for trial in folder.latest_trials() if trial.platform == f"at-{place}"
-              for point in trial.points or ()]  # fmt: skip
+    points = [
+        point for trial in folder.latest_trials() if trial.platform == f"at-{place}" for point in trial.points or ()
+    ]
     assert {len(point.sources) for point in points} == {1, 3}
     for point in points:
         losses = locate(point)

@@ -30,9 +30,16 @@ def made_proc(root: Path, rows: Rows) -> None:
 
 
 ENGINE: Rows = [
-    (1, 0, "lab"), (10, 1, "dockerd"), (11, 10, "other) child"), (20, 1, "docker run"), (30, 1, "shim"),
-    (31, 30, "init"), (32, 31, "job"), (40, 1, "neighbour's shim"), (41, 40, "init"),
-]  # fmt: skip
+    (1, 0, "lab"),
+    (10, 1, "dockerd"),
+    (11, 10, "other) child"),
+    (20, 1, "docker run"),
+    (30, 1, "shim"),
+    (31, 30, "init"),
+    (32, 31, "job"),
+    (40, 1, "neighbour's shim"),
+    (41, 40, "init"),
+]
 DAEMON = (("dockerd", 10),)
 
 

@@ -20,9 +20,13 @@ INTEL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu {0}\n"
 AMD = "vendor_id\t: AuthenticAMD\nflags\t\t: fpu {0}\n"
 KVM = {"proc/cpuinfo": INTEL.format("vmx"), "sys/module/kvm_intel/parameters/nested": "Y", "dev/kvm": ""}
 DOM0 = {
-    "sys/hypervisor/type": "xen", "proc/xen/capabilities": "control_d", "sys/hypervisor/version/major": "4",
-    "sys/hypervisor/version/minor": "17", "dev/xen/privcmd": "", "proc/cpuinfo": INTEL.format("fpu"),
-}  # fmt: skip
+    "sys/hypervisor/type": "xen",
+    "proc/xen/capabilities": "control_d",
+    "sys/hypervisor/version/major": "4",
+    "sys/hypervisor/version/minor": "17",
+    "dev/xen/privcmd": "",
+    "proc/cpuinfo": INTEL.format("fpu"),
+}
 LIBVIRT = {"usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so": ""}
 VBOX = {"proc/cpuinfo": AMD.format("svm"), "sys/module/vboxdrv/x": "", "dev/vboxdrv": ""}
 
@@ -48,14 +52,19 @@ def finding(of: Machine, name: str) -> Finding:
         ("KVM", {"proc/cpuinfo": INTEL.format("hypervisor")}, {}, "without nested", "kvm_intel nested=1"),
         ("KVM", {"proc/cpuinfo": AMD.format("hypervisor")}, {}, "without nested", "kvm_amd nested=1"),
         (
-            "KVM", {"proc/cpuinfo": INTEL.format("sse")}, {"log": "x86/cpu: VMX (outside TXT) disabled by BIOS"},
-            "switched off in the firmware", "switch VT-x",
+            "KVM",
+            {"proc/cpuinfo": INTEL.format("sse")},
+            {"log": "x86/cpu: VMX (outside TXT) disabled by BIOS"},
+            "switched off in the firmware",
+            "switch VT-x",
         ),
         ("KVM", {"proc/cpuinfo": AMD.format("svm")}, {}, "has no kvm_amd", "linux-image-amd64"),
         (
             "KVM",
             {"proc/cpuinfo": AMD.format("svm"), "lib/modules/6.1.0-56-amd64/modules.dep": "kernel/kvm-amd.ko.xz:\n"},
-            {}, "module kvm_amd there", "modprobe kvm_amd",
+            {},
+            "module kvm_amd there",
+            "modprobe kvm_amd",
         ),
         ("KVM", KVM, {"is_root": False, "usable": lambda _path: False}, "not yours", "groups kvm"),
         ("KVM", KVM, {}, "nested on; no QEMU", "qemu-system-x86"),
@@ -67,16 +76,25 @@ def finding(of: Machine, name: str) -> Finding:
         ("VirtualBox", {}, {}, "VBoxManage is missing", "install VirtualBox 7"),
         ("VirtualBox", {}, {"programs": ["VBoxManage"]}, "vboxdrv absent", "virtualbox-dkms"),
         (
-            "VirtualBox", {"lib/modules/6.1.0-56-amd64/modules.dep": "misc/vboxdrv.ko: \n"},
-            {"programs": ["VBoxManage"]}, "vboxdrv there", "modprobe vboxdrv",
+            "VirtualBox",
+            {"lib/modules/6.1.0-56-amd64/modules.dep": "misc/vboxdrv.ko: \n"},
+            {"programs": ["VBoxManage"]},
+            "vboxdrv there",
+            "modprobe vboxdrv",
         ),
         (
-            "VirtualBox", {**VBOX, "proc/cpuinfo": INTEL.format("hypervisor")}, {"programs": ["VBoxManage"]},
-            "without nested", "no guest without",
+            "VirtualBox",
+            {**VBOX, "proc/cpuinfo": INTEL.format("hypervisor")},
+            {"programs": ["VBoxManage"]},
+            "without nested",
+            "no guest without",
         ),
         (
-            "VirtualBox", {**VBOX, "sys/module/kvm_amd/x": ""}, {"programs": ["VBoxManage"], "release": "6.12.1"},
-            "KVM has the CPU", "rmmod kvm_amd",
+            "VirtualBox",
+            {**VBOX, "sys/module/kvm_amd/x": ""},
+            {"programs": ["VBoxManage"], "release": "6.12.1"},
+            "KVM has the CPU",
+            "rmmod kvm_amd",
         ),
         ("VMware ESXi", {}, {}, "pyvmomi is missing", "read-only by API"),
         ("libvirt", {}, {}, "virsh is missing", "libvirt-daemon libvirt-daemon-driver-qemu"),
@@ -88,7 +106,7 @@ def finding(of: Machine, name: str) -> Finding:
         ("Linux-VServer", {"proc/virtual/info": ""}, {}, "no util-vserver", "0.30.216"),
         ("Linux-VServer", {"proc/virtual/info": ""}, {"programs": ["vserver"], "is_root": False}, "util", "as root"),
     ],
-)  # fmt: skip
+)
 def test_what_is_lacking_is_said_with_its_remedy(
     tmp_path: Path, name: str, files: dict[str, str | None], facts: dict[str, Any], found: str, remedy: str
 ) -> None:
@@ -135,7 +153,8 @@ def test_what_is_there_is_good(
         ({}, {}, "all but qemu:///embed need libvirtd (libvirt-daemon); as another machine's"),
         ({}, {"programs": ["virsh", "libvirtd"]}, "as another machine's hypervisor host it needs 'systemctl start"),
         (
-            {"run/libvirt/libvirt-sock": ""}, {"programs": ["virsh", "libvirtd"], "is_root": False},
+            {"run/libvirt/libvirt-sock": ""},
+            {"programs": ["virsh", "libvirtd"], "is_root": False},
             "as another machine's hypervisor host: usermod --append --groups libvirt USER",
         ),
         (
@@ -144,7 +163,7 @@ def test_what_is_there_is_good(
             "which of its drivers work",
         ),
     ],
-)  # fmt: skip
+)
 def test_libvirts_daemon_is_asked_for_only_where_one_is_used(
     tmp_path: Path, files: dict[str, str], facts: dict[str, Any], told: str
 ) -> None:

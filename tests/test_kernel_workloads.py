@@ -91,8 +91,11 @@ def test_handling_a_signal_is_without_sending_it() -> None:
 def test_a_switch_is_a_hop_without_its_pipe() -> None:
     result = {"processes": 4, "pinned_cpu": 0, "laps": series(8000), "pipes": series(2400), "clock": CLOCK}
     assert workload("context-switch").figures(result) == {
-        "switch_time": 1400.0, "hop_ns": 2000.0, "pipe_ns": 600.0, "clock_reading_ns": 27.0,
-    }  # fmt: skip
+        "switch_time": 1400.0,
+        "hop_ns": 2000.0,
+        "pipe_ns": 600.0,
+        "clock_reading_ns": 27.0,
+    }
 
 
 @given(st.integers(2, 96), st.integers(1, 100_000))

@@ -57,9 +57,12 @@ def demanding(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_memory_that_the_guest_has_not_skips_those_trials_alone(tmp_path: Path) -> None:
     folder = measured(
-        tmp_path / "run", platforms=[fake("model"), fake("other")], blocks=2,
-        workloads=[{"workload": "masr", "size_bytes": ["32MiB", "2GiB"]}], guest={"memory": "128MiB"},
-    )  # fmt: skip
+        tmp_path / "run",
+        platforms=[fake("model"), fake("other")],
+        blocks=2,
+        workloads=[{"workload": "masr", "size_bytes": ["32MiB", "2GiB"]}],
+        guest={"memory": "128MiB"},
+    )
     skipped = [one for one in folder.trials() if one.status != "ok"]
     assert {(one.status, one.parameters["size_bytes"]) for one in skipped} == {("skipped", 2 * GIB)}
     assert {one.reason for one in skipped} == {
@@ -80,9 +83,11 @@ def test_a_platform_of_which_nothing_is_left_is_not_started(tmp_path: Path) -> N
 @pytest.mark.usefixtures("demanding")
 def test_a_feature_that_is_lacking_and_a_disk_that_is_not_there(tmp_path: Path) -> None:
     folder = measured(
-        tmp_path / "run", blocks=1, platforms=[fake("model"), {"platform": "lacking", "label": "without"}],
+        tmp_path / "run",
+        blocks=1,
+        platforms=[fake("model"), {"platform": "lacking", "label": "without"}],
         workloads=[{"workload": "forkwait", "processes": [1, 2, 3]}],
-    )  # fmt: skip
+    )
     reasons = {(one.platform, one.parameters["processes"]): one.reason for one in folder.trials()}
     no_disk = "{} carries no data directory on its host's disk; choose another platform for this workload"
     assert reasons == {

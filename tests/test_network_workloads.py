@@ -63,9 +63,12 @@ def test_iperfs_lines() -> None:
 
 def test_rsyncs_statistics() -> None:
     assert rsync.parse(RSYNC) == {
-        "files": 24, "file_bytes": 501017, "files_transferred": 24, "wire_bytes_sent": 503,
+        "files": 24,
+        "file_bytes": 501017,
+        "files_transferred": 24,
+        "wire_bytes_sent": 503,
         "wire_bytes_received": 502863,
-    }  # fmt: skip
+    }
     with pytest.raises(ValueError, match="no line 'Total file size'"):
         rsync.parse(RSYNC.replace("Total file size", "Size"))
 
@@ -86,23 +89,40 @@ def test_who_listens_at_a_port() -> None:
 def test_a_links_shape_in_the_words_of_tc() -> None:
     assert Shape().plain
     assert Shape(100_000_000).token_bucket() == [
-        "tbf", "rate", "100000000bit", "burst", "12500", "latency", "50ms",
-    ]  # fmt: skip
+        "tbf",
+        "rate",
+        "100000000bit",
+        "burst",
+        "12500",
+        "latency",
+        "50ms",
+    ]
     assert Shape(1_000_000).token_bucket()[4] == "4614", "three frames at least"
     assert Shape(100_000_000, 20, 0.5).netem() == [
-        "netem", "limit", "1000", "delay", "20ms", "loss", "0.5%", "rate", "100000000bit",
-    ]  # fmt: skip
+        "netem",
+        "limit",
+        "1000",
+        "delay",
+        "20ms",
+        "loss",
+        "0.5%",
+        "rate",
+        "100000000bit",
+    ]
 
 
 def test_the_peer_has_an_address_and_loses_it_again() -> None:
     link = plan_links(3).sources[0]
     there = peer_with_addresses((link,), forward=False)
     assert there == {
-        "interfaces": [{
-            "mac": link.peer_mac, "address": "10.67.0.2/24",
-            "neighbours": [{"address": "10.67.0.1", "mac": link.guest_mac}],
-        }],
-    }  # fmt: skip
+        "interfaces": [
+            {
+                "mac": link.peer_mac,
+                "address": "10.67.0.2/24",
+                "neighbours": [{"address": "10.67.0.1", "mac": link.guest_mac}],
+            }
+        ],
+    }
     gone = peer_without_addresses((link,), forward=True)
     assert gone == {"interfaces": [{"mac": link.peer_mac, "without_address": True}], "ip_forward": False}
     other = plan_links(7).sources[0]
@@ -155,9 +175,17 @@ def bench(guest: Agent, peer: Agent, programs: Agent | None = None, second: Agen
     def of(agent: Agent, place: int, *beside: Bench) -> Bench:
         keeper = Timekeeper(agent, agent, None, "", 0)
         return Bench(
-            agent, Ends.of_one(peer), keeper, plan_links(place), 1, 1, iter(()), nothing, beside=beside,
+            agent,
+            Ends.of_one(peer),
+            keeper,
+            plan_links(place),
+            1,
+            1,
+            iter(()),
+            nothing,
+            beside=beside,
             programs=programs,
-        )  # fmt: skip
+        )
 
     return of(guest, 0) if second is None else of(guest, 0, of(second, 5))
 

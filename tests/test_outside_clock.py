@@ -18,8 +18,12 @@ from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
 
 JOBS = ["superpi", "masr", "forkwait", "sysbench-cpu", "stream", "context-switch", "kernel-operations"]
-FIGURES = {"sysbench-cpu": "total_seconds", "stream": "copy_rate", "context-switch": "switch_time",
-           "kernel-operations": "operation_time"}  # fmt: skip
+FIGURES = {
+    "sysbench-cpu": "total_seconds",
+    "stream": "copy_rate",
+    "context-switch": "switch_time",
+    "kernel-operations": "operation_time",
+}
 WRONG = 0.03
 
 

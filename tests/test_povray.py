@@ -22,8 +22,11 @@ Picture = list[list[tuple[int, int, int]]]
 
 def test_its_statistics() -> None:
     assert povray.parse(RECORDED) == {
-        "trace_seconds": 6.426, "photon_seconds": 5.218, "pixels": 288, "rays": 145530,
-    }  # fmt: skip
+        "trace_seconds": 6.426,
+        "photon_seconds": 5.218,
+        "pixels": 288,
+        "rays": 145530,
+    }
 
 
 @pytest.mark.parametrize("missing", ["Trace Time", "Rays", "Pixels"])
@@ -111,10 +114,12 @@ RIGHT = " ".join(str(16 * part) for colour in povray.SCENE_COLOURS for part in c
     [
         ({"stdout": f"16 16 {RIGHT}\n"}, None),
         ({"stdout": f"32 32 {RIGHT}\n"}, "the check value is wrong: '32 x 32 pixels' instead of 'the scene'"),
-        ({"status": 1, "stderr": "cut short\n"},
-         "the check value is wrong: 'no picture: cut short' instead of 'the scene'"),
+        (
+            {"status": 1, "stderr": "cut short\n"},
+            "the check value is wrong: 'no picture: cut short' instead of 'the scene'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_trial_is_right_when_its_picture_is(perl: dict[str, Any], problem: str | None) -> None:
     others: dict[str, Sequence[dict[str, Any]]] = {"rm": [{}] * 2, "povray": [{}], "sha256sum": [{}], "perl": [perl]}
     guest = Guest({"stderr": RECORDED}, others)

@@ -58,9 +58,12 @@ def test_bzip2s_line() -> None:
 
 def test_sysbenchs_report() -> None:
     assert sysbench_cpu.parse(SYSBENCH) == {
-        "events_per_second": 572.92, "total_seconds": 0.336, "events": 200, "latency_average_ms": 1.68,
+        "events_per_second": 572.92,
+        "total_seconds": 0.336,
+        "events": 200,
+        "latency_average_ms": 1.68,
         "latency_p95_ms": 7.56,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("cut", ["total number of events", "events per second", "95th percentile"])
@@ -120,8 +123,12 @@ def compressing(unpacked: str = "abc", **timed: Any) -> Guest:
     """A guest in which bzip2 works; ``unpacked``: the hash of what comes out again."""
     sums = [{"stdout": "abc  /tmp/virtoll-bzip2\n"}, {"stdout": f"{unpacked}  /tmp/virtoll-bzip2\n"}]
     others: dict[str, Sequence[dict[str, Any]]] = {
-        "rm": [{}] * 3, "stat": [{"stdout": "137961112\n"}], "dd": [{}], "bzip2": [{}], "sha256sum": sums,
-    }  # fmt: skip
+        "rm": [{}] * 3,
+        "stat": [{"stdout": "137961112\n"}],
+        "dd": [{}],
+        "bzip2": [{}],
+        "sha256sum": sums,
+    }
     return Guest({"stderr": BZIP2} | timed, others)
 
 
@@ -136,8 +143,16 @@ def test_bzip2_is_right_when_what_comes_out_again_is_what_went_in() -> None:
     assert measured.result["figures"] == {"bytes_in": 1048576, "bytes_out": 1053388}
     assert measured.result["complaints"] == BZIP2
     assert [argv[0] for argv in guest.ran] == [
-        "rm", "stat", "dd", "sha256sum", "bzip2", "rm", "bzip2", "sha256sum", "rm",
-    ]  # fmt: skip
+        "rm",
+        "stat",
+        "dd",
+        "sha256sum",
+        "bzip2",
+        "rm",
+        "bzip2",
+        "sha256sum",
+        "rm",
+    ]
     assert guest.ran[4] == ["bzip2", "-9", "--keep", "--verbose", "/tmp/virtoll-bzip2", "TIMED"]
     assert {"bs=65536", "count=16"} <= set(guest.ran[2])
     assert "state" not in measured.result, "nothing is told of a disk that it does not touch"
@@ -147,13 +162,15 @@ def test_bzip2_is_right_when_what_comes_out_again_is_what_went_in() -> None:
     ("guest", "problem"),
     [
         (compressing("def"), "the check value is wrong: 'def' instead of 'abc'"),
-        (compressing(status=1, stderr="bzip2: No space left on device\n"),
-         "bzip2 failed with exit code 1: bzip2: No space left on device"),
+        (
+            compressing(status=1, stderr="bzip2: No space left on device\n"),
+            "bzip2 failed with exit code 1: bzip2: No space left on device",
+        ),
         (compressing(status=None, stderr=""), "bzip2 was ended by a signal"),
         (compressing(status=None, timed_out=True), "bzip2 did not end within"),
         (compressing(stderr="what?"), "what bzip2 printed cannot be read: no line with bytes"),
     ],
-)  # fmt: skip
+)
 def test_what_went_wrong_is_the_trials_problem(guest: Guest, problem: str) -> None:
     measured = measure(guest, "bzip2")
     assert measured.problem is not None

@@ -18,26 +18,69 @@ from virtoll.samples import RunFolder
 
 def manifest() -> dict[str, Any]:
     return {
-        "format": 1, "run": "20261121T001500Z-quick-1a2b", "created_realtime_ns": 5, "virtoll": "0.1.0",
-        "experiment": {"name": "quick", "blocks": 1}, "command": ["virtoll", "run", "quick"],
-        "baseline": "native", "control": None,
-        "platforms": [{"label": "native", "platform": "native", "family": "native", "parameters": {}, "available": True,
-                       "reason": None, "version": None}],
-        "metrics": [{"workload": "superpi", "name": "duration", "unit": "ns", "better": "lower", "source": "marks",
-                     "title": "Super Pi", "resource": "cpu"}],
-        "plan": {"seed": 1, "estimated_seconds": 3, "trials": [
-            {"trial": 0, "block": 0, "platform": "native", "workload": "superpi", "parameters": {"digits": 16}}]},
-        "host": {"fingerprint": "f"}, "image": None, "agent": None, "pinning": None,
-    }  # fmt: skip
+        "format": 1,
+        "run": "20261121T001500Z-quick-1a2b",
+        "created_realtime_ns": 5,
+        "virtoll": "0.1.0",
+        "experiment": {"name": "quick", "blocks": 1},
+        "command": ["virtoll", "run", "quick"],
+        "baseline": "native",
+        "control": None,
+        "platforms": [
+            {
+                "label": "native",
+                "platform": "native",
+                "family": "native",
+                "parameters": {},
+                "available": True,
+                "reason": None,
+                "version": None,
+            }
+        ],
+        "metrics": [
+            {
+                "workload": "superpi",
+                "name": "duration",
+                "unit": "ns",
+                "better": "lower",
+                "source": "marks",
+                "title": "Super Pi",
+                "resource": "cpu",
+            }
+        ],
+        "plan": {
+            "seed": 1,
+            "estimated_seconds": 3,
+            "trials": [
+                {"trial": 0, "block": 0, "platform": "native", "workload": "superpi", "parameters": {"digits": 16}}
+            ],
+        },
+        "host": {"fingerprint": "f"},
+        "image": None,
+        "agent": None,
+        "pinning": None,
+    }
 
 
 def trial(number: int = 0, status: str = "ok", reason: str | None = None) -> dict[str, Any]:
     return {
-        "trial": number, "block": 0, "platform": "native", "workload": "superpi", "parameters": {"digits": 16},
-        "boot": "native/0", "attempt": 1, "status": status, "reason": reason, "started_realtime_ns": 1,
-        "ended_realtime_ns": 2, "clock": None, "result": None, "check": None, "points": None,
+        "trial": number,
+        "block": 0,
+        "platform": "native",
+        "workload": "superpi",
+        "parameters": {"digits": 16},
+        "boot": "native/0",
+        "attempt": 1,
+        "status": status,
+        "reason": reason,
+        "started_realtime_ns": 1,
+        "ended_realtime_ns": 2,
+        "clock": None,
+        "result": None,
+        "check": None,
+        "points": None,
         "evidence": [],
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture
@@ -95,8 +138,11 @@ def test_damage_in_the_middle_is_not_passed_over(folder: RunFolder) -> None:
 
 
 def test_a_record_that_could_not_be_read_is_not_written(folder: RunFolder) -> None:
-    for record in (trial() | {"trial": "0"}, {key: value for key, value in trial().items() if key != "points"},
-                   trial() | {"result": {"x": float("nan")}}):  # fmt: skip
+    for record in (
+        trial() | {"trial": "0"},
+        {key: value for key, value in trial().items() if key != "points"},
+        trial() | {"result": {"x": float("nan")}},
+    ):
         with pytest.raises(RunFolderError):
             folder.append_trial(record)
     assert not (folder.path / "trials.jsonl").exists()

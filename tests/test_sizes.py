@@ -87,8 +87,9 @@ def test_the_baseline_and_its_control_stay_unless_they_are_skipped() -> None:
     assert chosen(only=("runc:s*",)) == {*standing, ("runc", "superpi")}
     assert chosen(platforms=("runc",), workloads=("superpi",)) == {*standing, ("runc", "superpi")}
     assert chosen(platforms=("runc",), workloads=("superpi",), skip=("native-again:*",)) == {
-        ("native", "superpi"), ("runc", "superpi"),
-    }  # fmt: skip
+        ("native", "superpi"),
+        ("runc", "superpi"),
+    }
     assert chosen(skip=("n*:*",)) == {("runc", "superpi"), ("runc", "masr")}
     assert ("netns", "masr") not in chosen(skip=("netns:m*",))
     assert len(chosen(skip=("netns:m*",))) == 7
@@ -189,8 +190,20 @@ def test_a_run_folder_without_a_selection_is_of_an_older_virtoll() -> None:
     assert Selection.of_record(None) == EVERYTHING
     kept = Selection("paper", ("a",), ("b",), ("c:*",), ("d:*", "e:*"))
     assert Selection.of_record(json.loads(json.dumps(kept.as_record()))) == kept
-    assert kept.arguments() == ["--size", "paper", "--platform", "a", "--workload", "b", "--only", "c:*",
-                                "--skip", "d:*", "--skip", "e:*"]  # fmt: skip
+    assert kept.arguments() == [
+        "--size",
+        "paper",
+        "--platform",
+        "a",
+        "--workload",
+        "b",
+        "--only",
+        "c:*",
+        "--skip",
+        "d:*",
+        "--skip",
+        "e:*",
+    ]
 
 
 def test_the_command_line_takes_them(tmp_path: Path) -> None:

@@ -25,9 +25,14 @@ def session(*arguments: str, **changed: str) -> Iterator[tuple[subprocess.Popen[
     token = uuid.uuid4().hex
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "inside", *arguments]
     with subprocess.Popen(
-        ["env", "--default-signal=INT", *command], cwd=REPOSITORY, env=environment(**{machine.TOKEN: token}, **changed),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    ) as started:  # fmt: skip
+        ["env", "--default-signal=INT", *command],
+        cwd=REPOSITORY,
+        env=environment(**{machine.TOKEN: token}, **changed),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as started:
         yield started, token
         started.kill()
 

@@ -61,9 +61,12 @@ def peer(lost: int = 0, step_ns: int = 0, round_trips: tuple[list[int], list[int
         first = next(f["marks"]["first_sequence"] for op, f in reversed(GUESTS[-1].asked) if op == "run")
         seen = [
             {"sequence": first, "received_realtime_ns": 100, "realtime_minus_monotonic_ns": 7},
-            {"sequence": first + 1, "received_realtime_ns": 2_000_000_100 + step_ns,
-             "realtime_minus_monotonic_ns": 7 + step_ns},
-        ]  # fmt: skip
+            {
+                "sequence": first + 1,
+                "received_realtime_ns": 2_000_000_100 + step_ns,
+                "realtime_minus_monotonic_ns": 7 + step_ns,
+            },
+        ]
         return {"marks": seen[: 2 - lost], "missing": lost}
 
     script.answers = {

@@ -57,9 +57,16 @@ def test_an_untagged_ipv4_request_is_as_it_was() -> None:
     """Agents and guests of before IPv6 and VLANs are asked for nothing that they do not know."""
     asked = request(FrameParameters())
     assert list(asked) == [
-        "trial", "frame_size_bytes", "duration_ns", "backend", "sources", "sink", "quiet_ns", "residual_ns",
+        "trial",
+        "frame_size_bytes",
+        "duration_ns",
+        "backend",
+        "sources",
+        "sink",
+        "quiet_ns",
+        "residual_ns",
         "drain_limit_ns",
-    ]  # fmt: skip
+    ]
     assert isinstance(asked["sources"], list)
     assert "vlan" not in asked["sources"][0]
     assert router_request(plan_links(0), 4, 0) is None
@@ -73,12 +80,16 @@ def test_a_router_is_asked_for_addresses_where_the_frames_will_be() -> None:
     assert tagged is not None
     assert plain["ipv6_forward"] is True
     assert [one["ipv6_address"] for one in plain["interfaces"]] == [
-        "2001:2:0:300::1/64", "2001:2:0:301::1/64", "2001:2:0:303::1/64",
-    ]  # fmt: skip
+        "2001:2:0:300::1/64",
+        "2001:2:0:301::1/64",
+        "2001:2:0:303::1/64",
+    ]
     assert "ipv6_forward" not in tagged
     assert [one["vlans"][0]["address"] for one in tagged["interfaces"]] == [
-        "10.67.128.1/24", "10.67.129.1/24", "10.67.131.1/24",
-    ]  # fmt: skip
+        "10.67.128.1/24",
+        "10.67.129.1/24",
+        "10.67.131.1/24",
+    ]
     assert {one["vlans"][0]["vlan"] for one in tagged["interfaces"]} == {9}
 
 

@@ -21,8 +21,12 @@ from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbal
 LANE = Lane("eth1", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.1.0.1", "10.2.0.1")
 STREAM = Stream((LANE,), ("eth1",), None, None)
 BOOKS = {"source": 0, "intended_frames": 10, "offered_frames": 9, "unsent_frames": 1}
-SENT = {"backend": "af-packet", "sources": [BOOKS], "interfaces": [{"interface": "eth1", "tx_packets": 9}],
-        "cpu": {"generator_cpu_ns": 5, "processors": [{"cpu": 0}]}}  # fmt: skip
+SENT = {
+    "backend": "af-packet",
+    "sources": [BOOKS],
+    "interfaces": [{"interface": "eth1", "tx_packets": 9}],
+    "cpu": {"generator_cpu_ns": 5, "processors": [{"cpu": 0}]},
+}
 RECEIVED = {
     "sink": {"per_source": [{"source": 0, "forwarded_frames": 7, "lost_frames": 2}], "drained": True},
     "interfaces": [{"interface": "eth1", "rx_packets": 7}],
@@ -66,8 +70,11 @@ def test_two_halves_are_joined_to_what_one_agent_answers() -> None:
     assert told["sink"] == RECEIVED["sink"]
     assert [one["interface"] for one in told["interfaces"]] == ["eth1", "eth1"]
     assert told["cpu"] == {
-        "generator_cpu_ns": 5, "sink_cpu_ns": 6, "processors": [{"cpu": 0}], "sink_processors": [{"cpu": 1}]
-    }  # fmt: skip
+        "generator_cpu_ns": 5,
+        "sink_cpu_ns": 6,
+        "processors": [{"cpu": 0}],
+        "sink_processors": [{"cpu": 1}],
+    }
     assert sink.operations == ["sink-open", "sink-finish"]
     assert generator.asked[0][1] == sink.asked[0][1]
     assert sink.asked[1][1] == {"sources": [{key: BOOKS[key] for key in BOOKS if key != "source"}]}
@@ -90,10 +97,13 @@ def test_no_sink_stays_open_when_the_generator_fails(death: GuestError) -> None:
 
 def test_the_first_failure_is_the_one_that_is_told() -> None:
     """The sink fails as it finishes, so there is nothing left to close; that is no news."""
-    sink = Scripted({
-        "sink-open": {}, "sink-close": AgentError("bad-request", "no sink is open"),
-        "sink-finish": AgentError("system", "the books of source 0 do not balance"),
-    })  # fmt: skip
+    sink = Scripted(
+        {
+            "sink-open": {},
+            "sink-close": AgentError("bad-request", "no sink is open"),
+            "sink-finish": AgentError("system", "the books of source 0 do not balance"),
+        }
+    )
     with pytest.raises(AgentError, match="do not balance"):
         point(Scripted({"send": SENT}), sink)
     assert sink.operations == ["sink-open", "sink-finish", "sink-close"]

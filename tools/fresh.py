@@ -45,9 +45,17 @@ def make_root(root: Path) -> None:
         raise FreshError("mmdebstrap is missing: apt-get install mmdebstrap")
     packages = ",".join(GIVEN_PACKAGES)
     command = [
-        "mmdebstrap", "--mode=root", "--variant=minbase", f"--include={packages}", "--dpkgopt=force-unsafe-io",
-        '--aptopt=Acquire::Check-Valid-Until "false"', "--quiet", SUITE, str(root), f"deb {_mirror()} {SUITE} main",
-    ]  # fmt: skip
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=minbase",
+        f"--include={packages}",
+        "--dpkgopt=force-unsafe-io",
+        '--aptopt=Acquire::Check-Valid-Until "false"',
+        "--quiet",
+        SUITE,
+        str(root),
+        f"deb {_mirror()} {SUITE} main",
+    ]
     if _apart(command, {}).returncode != 0:
         raise FreshError(f"mmdebstrap could not install Debian {SUITE}, see above: check the network")
     for file in _HOST_FILES:

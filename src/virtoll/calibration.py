@@ -57,9 +57,13 @@ class Calibrator:
     def note(self, record: dict[str, Any]) -> None:
         """Remember the back ends of a trial's points."""
         asked = next(
-            (one.parameters for one in self.experiment.workloads if one.workload == record["workload"]
-             and one.parameters.model_dump(mode="json") == record["parameters"]), None,
-        )  # fmt: skip
+            (
+                one.parameters
+                for one in self.experiment.workloads
+                if one.workload == record["workload"] and one.parameters.model_dump(mode="json") == record["parameters"]
+            ),
+            None,
+        )
         if not isinstance(asked, FrameParameters):
             return
         for point in record["points"] or ():
@@ -79,11 +83,17 @@ class Calibrator:
                 self._done.update(shape.model_copy(update={"backend": point["backend"]}) for point in points)
             except GuestError as error:
                 reason = str(error)
-            self.folder.append_calibration({
-                "when": when, "realtime_ns": time.time_ns(), "parameters": shape.model_dump(mode="json"),
-                "status": "failed" if reason else "ok", "reason": reason, "points": points,
-                "way": "testbed" if self.site.far else "lab",
-            })  # fmt: skip
+            self.folder.append_calibration(
+                {
+                    "when": when,
+                    "realtime_ns": time.time_ns(),
+                    "parameters": shape.model_dump(mode="json"),
+                    "status": "failed" if reason else "ok",
+                    "reason": reason,
+                    "points": points,
+                    "way": "testbed" if self.site.far else "lab",
+                }
+            )
 
     def _measure(self, shape: FrameParameters) -> list[dict[str, Any]]:
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
@@ -117,8 +127,9 @@ class Calibrator:
         for number in range(self._pairs, shape.sources):
             names, macs = _names(number), _macs(number)
             self.site.require_network().back_to_back(names, macs, mtu)
-            ends: list[dict[str, Any]] = [{"mac": mac, "name": None, "mtu": mtu, "address": None, "neighbours": []}
-                                          for mac in macs]  # fmt: skip
+            ends: list[dict[str, Any]] = [
+                {"mac": mac, "name": None, "mtu": mtu, "address": None, "neighbours": []} for mac in macs
+            ]
             self.site.require_peer().call("network", interfaces=ends, routes=[], ip_forward=None)
             self._pairs = number + 1
         pairs = [(*_names(number), *_macs(number)) for number in range(shape.sources)]

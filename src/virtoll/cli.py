@@ -135,10 +135,13 @@ def density(
     from virtoll.shell import given_platform
 
     document = {
-        "name": "density", "question": f"How many idle guests fit into {memory} of this host's memory?",
-        "scenario": "density", "platforms": [given_platform(platform) for platform in platforms],
-        "guest": {"memory": guest_memory}, "density": {"memory": memory, "guests": limit},
-    }  # fmt: skip
+        "name": "density",
+        "question": f"How many idle guests fit into {memory} of this host's memory?",
+        "scenario": "density",
+        "platforms": [given_platform(platform) for platform in platforms],
+        "guest": {"memory": guest_memory},
+        "density": {"memory": memory, "guests": limit},
+    }
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
     checked = parse_experiment(text, Path("virtoll density"), catalogue())
     folder = _new_folder(checked, into)
@@ -331,8 +334,14 @@ def list_experiments(as_json: Json = False) -> None:
     for path in sorted(EXPERIMENTS_DIRECTORY.glob("*.yaml")):
         experiment = load(str(path))
         planned = make_plan(experiment)
-        rows.append({"name": experiment.name, "question": experiment.question, "trials": len(planned.trials),
-                     "minutes": round(estimate(planned) / 60, 1)})  # fmt: skip
+        rows.append(
+            {
+                "name": experiment.name,
+                "question": experiment.question,
+                "trials": len(planned.trials),
+                "minutes": round(estimate(planned) / 60, 1),
+            }
+        )
     _show(rows, as_json)
 
 
@@ -347,8 +356,14 @@ def list_runs(as_json: Json = False) -> None:
             folder = RunFolder.open(path)
             finished, planned = len(folder.finished_trials()), len(folder.manifest.plan.trials)
             name = folder.manifest.experiment["name"]
-            rows.append({"run": path.name, "experiment": name, "state": folder.state().state,
-                         "trials": f"{finished} of {planned}"})  # fmt: skip
+            rows.append(
+                {
+                    "run": path.name,
+                    "experiment": name,
+                    "state": folder.state().state,
+                    "trials": f"{finished} of {planned}",
+                }
+            )
         except VirtollError as error:
             rows.append({"run": path.name, "experiment": "", "state": str(error), "trials": ""})
     _show(rows, as_json)

@@ -79,11 +79,15 @@ def show(name: Name = "full", as_json: Json = False) -> None:
     kernel = image.kernel
     tools: dict[str, Any] = dict(image.tools or {})
     shown = {
-        "image": image.name, "digest": image.digest, "root": str(image.root), "bytes": bytes_of(image),
-        "agent_sha256": image.agent_sha256, "forms": forms,
+        "image": image.name,
+        "digest": image.digest,
+        "root": str(image.root),
+        "bytes": bytes_of(image),
+        "agent_sha256": image.agent_sha256,
+        "forms": forms,
         "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
         "tools": tools or None,
-    }  # fmt: skip
+    }
     if as_json:
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
         return

@@ -81,12 +81,15 @@ def plan(
     guests = guests_at_once(held)
     if as_json:
         document = {
-            "experiment": checked.name, "size": checked.size, "order": planned.order, "seed": planned.seed,
+            "experiment": checked.name,
+            "size": checked.size,
+            "order": planned.order,
+            "seed": planned.seed,
             "estimated_seconds": seconds,
             "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
             "memory": {"guests": guests, "guests_bytes": guests * checked.memory_bytes},
             "trials": [{**trial_entry(trial), "skipped": reasons[trial.number]} for trial in planned.trials],
-        }  # fmt: skip
+        }
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return
     for trial in planned.trials:

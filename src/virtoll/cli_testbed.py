@@ -71,9 +71,14 @@ def list_testbeds(as_json: Annotated[bool, typer.Option("--json", help="Print JS
             built = False
         one = running.get(name)
         rows.append(
-            {"kind": name, "title": kind.title, "built": built, "up": one is not None,
-             **({} if one is None else one.as_row())}
-        )  # fmt: skip
+            {
+                "kind": name,
+                "title": kind.title,
+                "built": built,
+                "up": one is not None,
+                **({} if one is None else one.as_row()),
+            }
+        )
     if as_json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return

@@ -46,11 +46,17 @@ class DataKeeper:
         in_guest = int(answer["resident_bytes"]) if self.room.folder is None else None
         kept = "warm on the host" if on_host and in_guest == 0 else "warm" if on_host or in_guest else "cold"
         return {
-            "path": DATA_PATH, "file_system": answer["file_system"], "host_file_system": self.room.file_system,
-            "reach": self.reach, "page_cache": kept,
-            "resident_in_guest_bytes": in_guest, "resident_on_host_bytes": on_host,
-            "files": answer["files"], "file_bytes": answer["file_bytes"], "free_bytes": answer["free_bytes"],
-        }  # fmt: skip
+            "path": DATA_PATH,
+            "file_system": answer["file_system"],
+            "host_file_system": self.room.file_system,
+            "reach": self.reach,
+            "page_cache": kept,
+            "resident_in_guest_bytes": in_guest,
+            "resident_on_host_bytes": on_host,
+            "files": answer["files"],
+            "file_bytes": answer["file_bytes"],
+            "free_bytes": answer["free_bytes"],
+        }
 
     @property
     def reach(self) -> str:

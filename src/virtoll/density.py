@@ -122,9 +122,13 @@ class Series:
         """Start one more guest and store the step; False where it did not start, which ends the series."""
         name = f"{self.choice.label}/density/{len(self.guests) + 1}"
         wanted = GuestRequest(
-            name, self.experiment.vcpus, self.experiment.memory_bytes, (), GuestNetwork(()),
+            name,
+            self.experiment.vcpus,
+            self.experiment.memory_bytes,
+            (),
+            GuestNetwork(()),
             cpu_quota=self.experiment.cpu_quota,
-        )  # fmt: skip
+        )
         try:
             guest = self.driver.start(wanted, self.ground.site)
         except (GuestError, OSError) as error:
@@ -142,20 +146,33 @@ class Series:
         return True
 
     def _store(
-        self, status: str, reason: str | None, before: Reading, after: Reading, guest: Guest | None,
+        self,
+        status: str,
+        reason: str | None,
+        before: Reading,
+        after: Reading,
+        guest: Guest | None,
         evidence: list[str] | None = None,
-    ) -> None:  # fmt: skip
-        self.folder.append_density({
-            "platform": self.choice.label, "step": len(self.guests) + (status != "ok"), "status": status,
-            "reason": reason, "guests": len(self.guests), "monotonic_ns": time.monotonic_ns(),
-            "available_before_bytes": before.available, "available_bytes": after.available,
-            "processes_bytes": after.processes, "shared_bytes": after.shared,
-            "swap_out_pages": after.swapped_out_pages,
-            "spawn_monotonic_ns": guest.spawned_monotonic_ns if guest else None,
-            "ready_monotonic_ns": guest.ready_monotonic_ns if guest else None,
-            "budget": {"memory_bytes": int(self.budget.memory), "guests": self.budget.guests},
-            "evidence": evidence or [],
-        })  # fmt: skip
+    ) -> None:
+        self.folder.append_density(
+            {
+                "platform": self.choice.label,
+                "step": len(self.guests) + (status != "ok"),
+                "status": status,
+                "reason": reason,
+                "guests": len(self.guests),
+                "monotonic_ns": time.monotonic_ns(),
+                "available_before_bytes": before.available,
+                "available_bytes": after.available,
+                "processes_bytes": after.processes,
+                "shared_bytes": after.shared,
+                "swap_out_pages": after.swapped_out_pages,
+                "spawn_monotonic_ns": guest.spawned_monotonic_ns if guest else None,
+                "ready_monotonic_ns": guest.ready_monotonic_ns if guest else None,
+                "budget": {"memory_bytes": int(self.budget.memory), "guests": self.budget.guests},
+                "evidence": evidence or [],
+            }
+        )
 
     def _keep(self, found: Mapping[str, bytes]) -> list[str]:
         """Store what a guest that did not start left; returns the paths in the run folder."""
@@ -170,9 +187,12 @@ class Series:
 
 
 def measure(
-    experiment: Experiment, folder: RunFolder, ground: Ground, platforms: Mapping[str, type[Platform]],
+    experiment: Experiment,
+    folder: RunFolder,
+    ground: Ground,
+    platforms: Mapping[str, type[Platform]],
     progress: Progress,
-) -> None:  # fmt: skip
+) -> None:
     """A series for each platform that has none in the folder yet that came to its end."""
     budget = experiment.density
     if budget is None:

@@ -68,9 +68,14 @@ def platform_checks(unprivileged: int | None = None) -> list[dict[str, Any]]:
             choice = PlatformChoice(name, name, kind.parameter_model())
             probe = probes.probe(make_platform(choice), choice, ground.site, anew=True)
             rows.append(
-                {"platform": name, "available": probe.available, "without_root": _in_words(probe),
-                 "version": probe.version, "reason": probe.reason}
-            )  # fmt: skip
+                {
+                    "platform": name,
+                    "available": probe.available,
+                    "without_root": _in_words(probe),
+                    "version": probe.version,
+                    "reason": probe.reason,
+                }
+            )
     if is_host_root():
         found = answer(unprivileged) if unprivileged is not None else "nobody was asked"
         for row in rows:
@@ -86,9 +91,11 @@ def _in_words(probe: Probe) -> str:
 def _user() -> Check:
     root = is_host_root()
     return Check(
-        "user", "root" if root else "ordinary user (user namespace)", True,
+        "user",
+        "root" if root else "ordinary user (user namespace)",
+        True,
         "" if root else "as root cgroup limits can be set on guests as well",
-    )  # fmt: skip
+    )
 
 
 def _tools() -> Check:

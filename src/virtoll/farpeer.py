@@ -110,9 +110,13 @@ class Apart:
         request = json.dumps({"id": 1, "op": op, **fields}).encode() + b"\n"
         argv = ["/proc/self/exe", "--seat", "peer", "--channel", "stdio", "--pairs", str(self.pairs)]
         ended = self.agent.call(
-            "exec", deadline_seconds + 5, argv=argv, stdin=base64.b64encode(request).decode(),
-            timeout_ns=int(deadline_seconds * 1e9), limit_bytes=_ANSWER_LIMIT_BYTES,
-        )  # fmt: skip
+            "exec",
+            deadline_seconds + 5,
+            argv=argv,
+            stdin=base64.b64encode(request).decode(),
+            timeout_ns=int(deadline_seconds * 1e9),
+            limit_bytes=_ANSWER_LIMIT_BYTES,
+        )
         lines = [json.loads(line) for line in base64.b64decode(ended["stdout"]).splitlines()]
         answer = next((line for line in lines if line.get("id") == 1), None)
         if answer is None:

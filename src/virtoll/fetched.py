@@ -130,9 +130,15 @@ def _environment(private: Path) -> dict[str, str]:
 def _go(arguments: Sequence[str], folder: Path, environment: dict[str, str], what: str = "gVisor's runsc") -> str:
     try:
         answer = subprocess.run(
-            ["go", *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=_BUILD_SECONDS, check=False,
-        )  # fmt: skip
+            ["go", *arguments],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_BUILD_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         raise ImageError(f"'go {arguments[0]}' did not end within {_BUILD_SECONDS:.0f} s: check the network.") from None
     if answer.returncode != 0:

@@ -291,17 +291,32 @@ class Fleet:
         guest: Guest | None = None
         live: LiveGuest | None = None
         record: dict[str, Any] = {
-            "boot": boot, "platform": choice.label, "block": number, "attempt": attempt, "status": "ok", "reason": None,
-            "spawn_monotonic_ns": None, "ready_monotonic_ns": None, "facts": None, "mismatches": [], "attachment": None,
-            "agent_clock": None, "host_boot_id": None, "limits_seen": None, "grave": [],
+            "boot": boot,
+            "platform": choice.label,
+            "block": number,
+            "attempt": attempt,
+            "status": "ok",
+            "reason": None,
+            "spawn_monotonic_ns": None,
+            "ready_monotonic_ns": None,
+            "facts": None,
+            "mismatches": [],
+            "attachment": None,
+            "agent_clock": None,
+            "host_boot_id": None,
+            "limits_seen": None,
+            "grave": [],
             "requested": {
-                "vcpus": request.vcpus, "memory_bytes": request.memory_bytes, "cpus": list(request.cpus),
+                "vcpus": request.vcpus,
+                "memory_bytes": request.memory_bytes,
+                "cpus": list(request.cpus),
                 "cpu_quota": request.cpu_quota,
                 "interface_macs": [link.guest_mac for link in request.network.links],
             },
-            "evidence": [], "place": place,
+            "evidence": [],
+            "place": place,
             **choice.whereabouts,
-        }  # fmt: skip
+        }
         try:
             guest = kind(choice.parameters).start(request, site)
             record.update(
@@ -393,10 +408,14 @@ class Fleet:
         # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
         name = boot if place == 0 else f"beside-{boot}"
         return GuestRequest(
-            name, self.experiment.vcpus, self.experiment.memory_bytes,
-            site.pinned(self.experiment.vcpus, cpus) if site else cpus, network,
-            cpu_quota=self.experiment.cpu_quota, data=room,
-        )  # fmt: skip
+            name,
+            self.experiment.vcpus,
+            self.experiment.memory_bytes,
+            site.pinned(self.experiment.vcpus, cpus) if site else cpus,
+            network,
+            cpu_quota=self.experiment.cpu_quota,
+            data=room,
+        )
 
     def _frame_parameters(self, key: str) -> list[int]:
         """What the experiment's workloads ask of the network: the values of one parameter, where they have it."""

@@ -26,9 +26,13 @@ PROC = Path("/proc")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _SCHEDULER_CLOCK = 2  # CPUCLOCK_SCHED: what a process has run, in nanoseconds (linux/posix-timers.h)
 _ROLLUP = {
-    "Rss": "rss_bytes", "Pss": "pss_bytes", "Pss_Anon": "pss_anonymous_bytes", "Pss_File": "pss_file_bytes",
-    "Pss_Shmem": "pss_shared_bytes", "SwapPss": "swap_pss_bytes",
-}  # fmt: skip
+    "Rss": "rss_bytes",
+    "Pss": "pss_bytes",
+    "Pss_Anon": "pss_anonymous_bytes",
+    "Pss_File": "pss_file_bytes",
+    "Pss_Shmem": "pss_shared_bytes",
+    "SwapPss": "swap_pss_bytes",
+}
 
 
 @dataclass(frozen=True)
@@ -164,11 +168,13 @@ def read_footprint(guest: GuestProcesses, lab_cgroup: str | None = None) -> Foot
     return Footprint(
         monotonic_ns=time.monotonic_ns(),
         processes=tuple(_memory(pid, tree.names[pid]) for pid in own),
-        shared={name: tuple(_memory(one, tree.names[one]) for one in tree.below(pid, set(own)))
-                for name, pid in guest.shared},
+        shared={
+            name: tuple(_memory(one, tree.names[one]) for one in tree.below(pid, set(own)))
+            for name, pid in guest.shared
+        },
         charged_bytes=_charged(tree.innermost(guest), lab_cgroup),
         files_bytes=_allocated_bytes(guest.folder) if guest.folder is not None else None,
-    )  # fmt: skip
+    )
 
 
 def read_cpu(guest: GuestProcesses) -> CpuReading:

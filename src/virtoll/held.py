@@ -90,9 +90,12 @@ def start(kind: str) -> HeldTestbed:
         raise UsageError(f"a testbed {kind} is up already; use it, or end it with 'virtoll testbed down {kind}'")
     with tempfile.TemporaryFile() as log:
         launcher = subprocess.Popen(
-            [sys.executable, "-m", "virtoll", "testbed", "hold", kind], stdin=subprocess.DEVNULL, stdout=log,
-            stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "virtoll", "testbed", "hold", kind],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             found = _await(kind, launcher)
         except BaseException:  # Ctrl-C as well: what nobody waits for any more is not left behind

@@ -109,10 +109,17 @@ class HopReader:
         found = []
         for place in self._way(sources):
             first, then = _both(before.counters(place), after.counters(place))
-            found.append({
-                "role": place.role, "where": place.where, "interface": place.interface, "direction": place.direction,
-                "source": place.source, "before": first, "after": then,
-            })  # fmt: skip
+            found.append(
+                {
+                    "role": place.role,
+                    "where": place.where,
+                    "interface": place.interface,
+                    "direction": place.direction,
+                    "source": place.source,
+                    "before": first,
+                    "after": then,
+                }
+            )
         return found
 
     def _way(self, sources: int) -> list[Place]:
@@ -178,9 +185,11 @@ def surroundings(before: Reading, after: Reading) -> dict[str, Any] | None:
     guest_keys = ("softnet", "snmp", "snmp6", "processors")
     for name, where, keys in (("host", "peer", ("softnet",)), ("guest", "guest", guest_keys)):
         first, then = before.answers.get(where), after.answers.get(where)
-        told[name] = None if first is None or then is None else {
-            "before": {key: first.get(key) for key in keys}, "after": {key: then.get(key) for key in keys}
-        }  # fmt: skip
+        told[name] = (
+            None
+            if first is None or then is None
+            else {"before": {key: first.get(key) for key in keys}, "after": {key: then.get(key) for key in keys}}
+        )
     return told if any(told.values()) else None
 
 
@@ -189,5 +198,7 @@ def _both(before: Counters | None, after: Counters | None) -> tuple[Counters | N
     if before is None or after is None:
         return before, after
     names = [name for name in {**before, **after} if before.get(name) or after.get(name)]
-    return ({name: before[name] for name in names if name in before},
-            {name: after[name] for name in names if name in after})  # fmt: skip
+    return (
+        {name: before[name] for name in names if name in before},
+        {name: after[name] for name in names if name in after},
+    )

@@ -23,9 +23,20 @@ from typing import Self, TypedDict
 
 # Packages whose versions tell two runs apart.
 PACKAGES = (
-    "crun", "docker.io", "ipxe-qemu", "libc6", "lxc", "podman", "qemu-system-arm", "qemu-system-x86", "runc", "runsc",
-    "seabios", "systemd-container", "user-mode-linux",
-)  # fmt: skip
+    "crun",
+    "docker.io",
+    "ipxe-qemu",
+    "libc6",
+    "lxc",
+    "podman",
+    "qemu-system-arm",
+    "qemu-system-x86",
+    "runc",
+    "runsc",
+    "seabios",
+    "systemd-container",
+    "user-mode-linux",
+)
 
 _CPU = Path("sys/devices/system/cpu")
 _CLOCK_SOURCES = Path("sys/devices/system/clocksource/clocksource0")

@@ -107,10 +107,14 @@ def this_machine() -> Machine:
     names = {grp.getgrgid(number).gr_name for number in os.getgroups() if _is_group(number)}
     said = subprocess.run(["dmesg"], capture_output=True, text=True, check=False) if shutil.which("dmesg") else None
     return Machine(
-        Path("/"), platform.release(), os.geteuid() == 0, frozenset(names),
-        frozenset(name for name in _PROGRAMS if shutil.which(name)), said.stdout if said else "",
+        Path("/"),
+        platform.release(),
+        os.geteuid() == 0,
+        frozenset(names),
+        frozenset(name for name in _PROGRAMS if shutil.which(name)),
+        said.stdout if said else "",
         lambda name: importlib.util.find_spec(name) is not None,
-    )  # fmt: skip
+    )
 
 
 def _is_group(number: int) -> bool:
@@ -201,15 +205,19 @@ def _kvm(machine: Machine) -> Finding:
     if not machine.has("dev/kvm"):
         if state == "absent":
             return Finding(
-                "KVM", f"kernel {machine.release} has no {name}", False,
+                "KVM",
+                f"kernel {machine.release} has no {name}",
+                False,
                 "install a kernel that has it (Debian: linux-image-amd64) and boot it",
-            )  # fmt: skip
+            )
         return Finding("KVM", f"no /dev/kvm; module {name} {state}", False, f"modprobe {name}")
     if not machine.may_use("dev/kvm"):
         return Finding(
-            "KVM", "/dev/kvm is not yours to use", False,
+            "KVM",
+            "/dev/kvm is not yours to use",
+            False,
             "usermod --append --groups kvm USER, then log in again",
-        )  # fmt: skip
+        )
     vhost = "vhost_net there" if machine.has("dev/vhost-net") else "without vhost_net (modprobe vhost_net: vhost: on)"
     nested = machine.text(f"sys/module/{name}/parameters/nested")
     told = f", nested {'on' if nested in ('1', 'Y') else 'off'}" if nested else ""
@@ -222,9 +230,11 @@ def _xen(machine: Machine) -> Finding:
     boot = "apt-get install xen-system-amd64 and choose its entry at boot"
     if machine.text("sys/hypervisor/type") != "xen":
         return Finding(
-            "Xen", "not booted under Xen", False,
+            "Xen",
+            "not booted under Xen",
+            False,
             f"{boot}; or try it in an emulated host: 'virtoll testbed up xen' (functional only)",
-        )  # fmt: skip
+        )
     if "control_d" not in machine.text("proc/xen/capabilities"):
         return Finding("Xen", "a guest of Xen, not its dom0", False, "run Virtoll on its dom0, or name that as a host")
     numbers = [machine.text(f"sys/hypervisor/version/{part}") for part in ("major", "minor")]
@@ -242,9 +252,11 @@ def _xen(machine: Machine) -> Finding:
 def _virtualbox(machine: Machine) -> Finding:
     if "VBoxManage" not in machine.programs:
         return Finding(
-            "VirtualBox", "VBoxManage is missing", False,
+            "VirtualBox",
+            "VBoxManage is missing",
+            False,
             "install VirtualBox 7 (virtualbox.org, or Debian's contrib in sid) with its kernel module by dkms",
-        )  # fmt: skip
+        )
     state = machine.module("vboxdrv")
     if state != "loaded" or not machine.has("dev/vboxdrv"):
         cure = "modprobe vboxdrv" if state == "there" else "apt-get install virtualbox-dkms linux-headers-amd64"
@@ -288,17 +300,21 @@ def _libvirt(machine: Machine) -> Finding:
     if sockets and not machine.is_root and "libvirt" not in machine.groups:
         needs.append("as another machine's hypervisor host: usermod --append --groups libvirt USER, then log in again")
     return Finding(
-        "libvirt", f"virsh, drivers {', '.join(drivers)}; {service}", True,
+        "libvirt",
+        f"virsh, drivers {', '.join(drivers)}; {service}",
+        True,
         "; ".join([*needs, "which of its drivers work is tried by the platform"]),
-    )  # fmt: skip
+    )
 
 
 def _openvz(machine: Machine) -> Finding:
     if not machine.has("proc/vz"):
         return Finding(
-            "OpenVZ", f"kernel {machine.release} is not OpenVZ's (no /proc/vz)", False,
+            "OpenVZ",
+            f"kernel {machine.release} is not OpenVZ's (no /proc/vz)",
+            False,
             "boot Virtuozzo 7 or OpenVZ (kernels 2.6.32-042stab..., 3.10.0-...vz7...); no other distribution has one",
-        )  # fmt: skip
+        )
     found = [name for name in ("vzctl", "prlctl") if name in machine.programs]
     if not found:
         return Finding("OpenVZ", "the kernel, no vzctl", False, "install vzctl from the kernel's distribution")
@@ -310,9 +326,11 @@ def _openvz(machine: Machine) -> Finding:
 def _vserver(machine: Machine) -> Finding:
     if not machine.has("proc/virtual"):
         return Finding(
-            "Linux-VServer", f"kernel {machine.release} has no VServer patch (no /proc/virtual)", False,
+            "Linux-VServer",
+            f"kernel {machine.release} has no VServer patch (no /proc/virtual)",
+            False,
             "a kernel with the patch (2.6 to 4.9) from the project; its successors: the platforms lxc, nspawn",
-        )  # fmt: skip
+        )
     if "vserver" not in machine.programs:
         return Finding("Linux-VServer", "the kernel, no util-vserver", False, "build util-vserver 0.30.216")
     if not machine.is_root:

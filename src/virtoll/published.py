@@ -126,12 +126,18 @@ def published_values() -> tuple[PublishedValue, ...]:
     rows = csv.DictReader(io.StringIO(_text("published.csv")))
     return tuple(
         PublishedValue(
-            row["paper"], row["source"], row["platform"], row["scenario"], row["workload"],
+            row["paper"],
+            row["source"],
+            row["platform"],
+            row["scenario"],
+            row["workload"],
             dict(part.split("=", 1) for part in row["parameters"].split(";") if part),
-            row["metric"], row["unit"], float(row["value"]),
+            row["metric"],
+            row["unit"],
+            float(row["value"]),
         )
         for row in rows
-    )  # fmt: skip
+    )
 
 
 @cache

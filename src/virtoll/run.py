@@ -213,11 +213,17 @@ def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, grou
     for trial in plan.trials:
         reason = reasons.get(trial.platform.label) or why_impossible(trial, experiment)
         if reason is not None and not ground.attempts[trial.number]:
-            folder.append_trial({
-                **manifest.trial_entry(trial), **never,
-                "attempt": 1, "status": "skipped", "reason": reason, "evidence": [],
-                **trial.platform.whereabouts,
-            })  # fmt: skip
+            folder.append_trial(
+                {
+                    **manifest.trial_entry(trial),
+                    **never,
+                    "attempt": 1,
+                    "status": "skipped",
+                    "reason": reason,
+                    "evidence": [],
+                    **trial.platform.whereabouts,
+                }
+            )
 
 
 @contextlib.contextmanager

@@ -40,8 +40,12 @@ class Selection:
 
     def arguments(self) -> list[str]:
         """As options of the command line."""
-        options = (("--platform", self.platforms), ("--workload", self.workloads), ("--only", self.only),
-                   ("--skip", self.skip))  # fmt: skip
+        options = (
+            ("--platform", self.platforms),
+            ("--workload", self.workloads),
+            ("--only", self.only),
+            ("--skip", self.skip),
+        )
         size = [] if self.size is None else ["--size", self.size]
         return size + [word for option, values in options for value in values for word in (option, value)]
 

@@ -157,12 +157,33 @@ def test_the_image_boots_to_the_agent(form: str, tmp_path: Path) -> None:
     assert kernel is not None
     console = tmp_path / "console"
     command: list[str | Path] = [
-        "qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-m", "256", "-nodefaults", "-no-user-config",
-        "-display", "none", "-no-reboot", "-kernel", kernel, "-initrd", image.initramfs,
-        "-append", "console=ttyS0 quiet panic=-1 no_timer_check", "-serial", f"file:{console}",
-        "-chardev", "stdio,id=channel", "-device", "virtio-serial-pci",
-        "-device", "virtserialport,chardev=channel,name=virtoll",
-    ]  # fmt: skip
+        "qemu-system-x86_64",
+        "-M",
+        "q35",
+        "-accel",
+        "tcg",
+        "-m",
+        "256",
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-kernel",
+        kernel,
+        "-initrd",
+        image.initramfs,
+        "-append",
+        "console=ttyS0 quiet panic=-1 no_timer_check",
+        "-serial",
+        f"file:{console}",
+        "-chardev",
+        "stdio,id=channel",
+        "-device",
+        "virtio-serial-pci",
+        "-device",
+        "virtserialport,chardev=channel,name=virtoll",
+    ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as guest, preferred([guest.pid]):
         assert guest.stdin is not None
         assert guest.stdout is not None

@@ -66,8 +66,13 @@ def test_the_cpio_program_reads_it() -> None:
     ).stdout.decode()
     lines = [line.split() for line in listing.splitlines()]
     assert [line[0] for line in lines] == [
-        "drwxr-xr-x", "crw-------", "drwxr-xr-x", "-rwxr-xr-x", "lrwxrwxrwx", "-rw-r--r--",
-    ]  # fmt: skip
+        "drwxr-xr-x",
+        "crw-------",
+        "drwxr-xr-x",
+        "-rwxr-xr-x",
+        "lrwxrwxrwx",
+        "-rw-r--r--",
+    ]
     assert lines[1][4:6] == ["5,", "1"]
     assert lines[4][-3:] == ["bin/sh", "->", "tool"]
 

@@ -37,9 +37,14 @@ class Mirror:
     index: list[str] = field(default_factory=list)
 
     def add(
-        self, name: str, *, section: str = "utils", licence: str | None = FREE, depends: str = "",
+        self,
+        name: str,
+        *,
+        section: str = "utils",
+        licence: str | None = FREE,
+        depends: str = "",
         program: bytes | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A package with /usr/share/NAME/word, which holds "from NAME", and a copyright file where it has a licence.
 
         ``program``: what is to be /usr/bin/busybox.

@@ -46,11 +46,16 @@ def test_both_ends_are_calibrated_and_every_loss_is_booked(place: Playground) ->
         blocks=1,
         guest={"vcpus": 1, "memory": "128MiB"},
         workloads=[
-            {"workload": "forward", "frame_size_bytes": [64, 1518], "sources": [1, 2], "rate_factor": 8,
-             "point_milliseconds": 50},
+            {
+                "workload": "forward",
+                "frame_size_bytes": [64, 1518],
+                "sources": [1, 2],
+                "rate_factor": 8,
+                "point_milliseconds": 50,
+            },
             {"workload": "forward", "mix": "imix", "backend": "af-packet", "rate_factor": 8, "point_milliseconds": 50},
         ],
-    )  # fmt: skip
+    )
     running = place.run("run", file)
     assert running.process.returncode == 0, running.said
     folder = RunFolder.open(next(path.parent for path in place.runs.glob("*/manifest.json")))

@@ -76,8 +76,11 @@ def test_a_disk_has_an_empty_file_system_and_no_name(tmp_path: Path) -> None:
         assert superblock[56:58] == b"\x53\xef", "ext4's magic number"
         listed = subprocess.run(
             ["debugfs", "-R", "ls -p /", f"/proc/self/fd/{room.descriptor}"],
-            capture_output=True, text=True, check=True, pass_fds=(room.descriptor,),
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            pass_fds=(room.descriptor,),
+        )
         assert [line.split("/")[5] for line in listed.stdout.split() if line] == [".", "..", "lost+found"]
     finally:
         room.remove()

@@ -141,8 +141,9 @@ def small_disk(folder: Path, kibibytes: int) -> Iterator[tuple[Path, list[str]]]
     script = f'mount -t tmpfs -o size={kibibytes}k tmpfs "$1" && echo mounted && exec cat'
     holder = subprocess.Popen(
         ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", str(folder)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"mounted\n"
@@ -167,9 +168,15 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path, kibibytes
 
         def virtoll(*arguments: str) -> subprocess.CompletedProcess[str]:
             return subprocess.run(
-                [*enter, *VIRTOLL, *arguments], capture_output=True, text=True, check=False, cwd=REPOSITORY,
-                stdin=subprocess.DEVNULL, env=environment(VIRTOLL_RUNS=str(disk)), timeout=DEADLINE_SECONDS,
-            )  # fmt: skip
+                [*enter, *VIRTOLL, *arguments],
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=REPOSITORY,
+                stdin=subprocess.DEVNULL,
+                env=environment(VIRTOLL_RUNS=str(disk)),
+                timeout=DEADLINE_SECONDS,
+            )
 
         full = virtoll("run", str(file), "--into", str(disk / "run"))
         assert full.returncode == 1

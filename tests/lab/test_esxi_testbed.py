@@ -25,8 +25,12 @@ def test_a_killed_run_leaves_nothing_on_the_host_and_the_next_measures(tmp_path:
     variables["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
     finished = subprocess.run(
         ["unshare", "--net", "--", sys.executable, "-m", "tests.support.esxi_bench", str(tmp_path)],
-        env=variables, cwd=REPOSITORY, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=variables,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
     left = [name for name in told["killed"]["machines"] if name.startswith("virtoll-")]

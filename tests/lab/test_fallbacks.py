@@ -31,10 +31,26 @@ def on_another_host(mounts: Sequence[str], *arguments: str | Path) -> subprocess
     """``virtoll ARGUMENTS`` where these commands have changed the mounts."""
     script = " && ".join([*mounts, 'exec "$@"'])
     return subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", *VIRTOLL,
-         *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=DEADLINE_SECONDS, env=environment(), cwd=REPOSITORY,
-    )  # fmt: skip
+        [
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "--",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            *VIRTOLL,
+            *map(str, arguments),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_SECONDS,
+        env=environment(),
+        cwd=REPOSITORY,
+    )
 
 
 @pytest.fixture
@@ -61,8 +77,13 @@ def cgroup_check(mounts: Sequence[str]) -> dict[str, object]:
     changed = " && ".join([*mounts, 'exec "$@"'])
     said = subprocess.run(
         ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", changed, "sh", VIRTOLL[0], "-c", script],
-        capture_output=True, text=True, check=True, timeout=DEADLINE_SECONDS, env=environment(), cwd=REPOSITORY,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE_SECONDS,
+        env=environment(),
+        cwd=REPOSITORY,
+    ).stdout
     return next(row for row in json.loads(said) if row["check"] == "cgroups")
 
 
@@ -131,17 +152,33 @@ def without_user_namespaces(*arguments: str | Path) -> subprocess.CompletedProce
     with subprocess.Popen(["unshare", "--user", "--", "cat"], stdin=subprocess.PIPE) as keeper:
         wait_until(
             lambda: keeper.poll() is not None or Path(f"/proc/{keeper.pid}/ns/user").readlink() != own,
-            machine.END_SECONDS, "a user namespace",
-        )  # fmt: skip
+            machine.END_SECONDS,
+            "a user namespace",
+        )
         assert keeper.poll() is None
         for kind in ("uid_map", "gid_map"):
             Path(f"/proc/{keeper.pid}/{kind}").write_text("0 0 65536\n", encoding="ascii")
         return subprocess.run(
-            ["nsenter", "--user", f"--target={keeper.pid}", "--", "sh", "-c", script, "sh", *VIRTOLL,
-             *map(str, arguments)],
-            capture_output=True, text=True, check=False, timeout=DEADLINE_SECONDS, cwd=REPOSITORY,
-            env=environment(HOME="/nonexistent"), stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            [
+                "nsenter",
+                "--user",
+                f"--target={keeper.pid}",
+                "--",
+                "sh",
+                "-c",
+                script,
+                "sh",
+                *VIRTOLL,
+                *map(str, arguments),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEADLINE_SECONDS,
+            cwd=REPOSITORY,
+            env=environment(HOME="/nonexistent"),
+            stdin=subprocess.DEVNULL,
+        )
 
 
 def test_an_ordinary_user_without_user_namespaces_is_told_in_one_sentence() -> None:

@@ -36,14 +36,22 @@ def experiment(folder: Path, destination: str = "box", *, timekeeper: bool = Tru
     if timekeeper:
         testbed["timekeeper"] = {"host": "local", "interfaces": near[2:]}
     wanted: dict[str, object] = {
-        "platforms": ["qemu-tcg"], "baseline": "qemu-tcg", "blocks": 1, "guest": {"memory": "128MiB"},
+        "platforms": ["qemu-tcg"],
+        "baseline": "qemu-tcg",
+        "blocks": 1,
+        "guest": {"memory": "128MiB"},
         "testbed": testbed,
         "workloads": [
-            {"workload": "forward", "frame_size_bytes": 500, "rate_factor": 64, "first_rate_frames_per_second": 500,
-             "point_milliseconds": 200},
+            {
+                "workload": "forward",
+                "frame_size_bytes": 500,
+                "rate_factor": 64,
+                "first_rate_frames_per_second": 500,
+                "point_milliseconds": 200,
+            },
             {"workload": "superpi", "digits": 2000},
         ],
-    }  # fmt: skip
+    }
     return experiments.write(folder, **{**wanted, **more})
 
 
@@ -74,8 +82,9 @@ def test_guests_there_are_measured_from_here_and_nothing_stays(hosts: SshHosts, 
     folder = RunFolder.open(tmp_path / "run")
     trials = folder.trials()
     assert [(trial.workload, trial.status, trial.reason) for trial in trials] == [
-        ("forward", "ok", None), ("superpi", "ok", None),
-    ]  # fmt: skip
+        ("forward", "ok", None),
+        ("superpi", "ok", None),
+    ]
     assert trials[0].points
     first = trials[0].points[0]
     assert forwarded_frames(trials[0]) > 0
@@ -97,8 +106,9 @@ def test_a_killed_run_leaves_nothing_on_the_host(hosts: SshHosts, tmp_path: Path
     try:
         wait_until(
             lambda: process.poll() is not None or any("qemu-system" in word for word in left_there(hosts)),
-            DEADLINE_SECONDS, "a machine there",
-        )  # fmt: skip
+            DEADLINE_SECONDS,
+            "a machine there",
+        )
         assert process.poll() is None, process.communicate()
     finally:
         process.kill()

@@ -143,9 +143,24 @@ def test_of_two_with_folders_of_their_own_none_is_refused(tmp_path: Path, monkey
     script = f'mount -t tmpfs tmpfs {tmp_path} && exec "$@"'
     with held.only_one("kvm"):
         said = subprocess.run(
-            ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", sys.executable, "-c",
-             program],
-            env=commands.environment(VIRTOLL_STATE=str(tmp_path / "state")), cwd=commands.REPOSITORY, check=True,
-            capture_output=True, text=True,
-        ).stdout  # fmt: skip
+            [
+                "unshare",
+                "--mount",
+                "--propagation",
+                "private",
+                "--",
+                "sh",
+                "-c",
+                script,
+                "sh",
+                sys.executable,
+                "-c",
+                program,
+            ],
+            env=commands.environment(VIRTOLL_STATE=str(tmp_path / "state")),
+            cwd=commands.REPOSITORY,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
     assert said == "held\n"

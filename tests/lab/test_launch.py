@@ -144,9 +144,11 @@ def test_a_launcher_that_is_killed_as_it_makes_its_record_leaves_none(state: Pat
     """Right after the record is there, and right after it was handed over: the two ends of the dangerous time."""
     made = tmp_path / "made"
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(state), str(made), at], cwd=REPOSITORY, check=False,
+        [sys.executable, "-c", KILLED, str(state), str(made), at],
+        cwd=REPOSITORY,
+        check=False,
         env=environment(VIRTOLL_STATE=str(state)),
-    )  # fmt: skip
+    )
     assert killed.returncode == -signal.SIGKILL
     assert len(made.read_text().splitlines()) == 1
     wait_until(lambda: not state.exists(), machine.END_SECONDS, "that nothing is left")

@@ -119,8 +119,9 @@ def test_a_tap_port_is_a_tap_in_a_bridge_of_its_own(network: Network) -> None:
     for link in planned.links:
         assert network.tap_port(link) == Port(interface=link.port_interface)
         assert link.port_interface in ip("link", "show", "master", link.bridge)
-        assert Path("/sys/class/net", link.port_interface).exists() or "tun" in ip("-details", "link", "show",
-                                                                                  link.port_interface)  # fmt: skip
+        assert Path("/sys/class/net", link.port_interface).exists() or "tun" in ip(
+            "-details", "link", "show", link.port_interface
+        )
     network.remove(planned)
     assert links() == set()
 

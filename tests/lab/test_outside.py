@@ -21,8 +21,9 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Another network namespace, held by a process, with a listener's worth of an interface of its own."""
-    holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up; echo; exec sleep 600"],
-                              stdout=subprocess.PIPE)  # fmt: skip
+    holder = subprocess.Popen(
+        ["unshare", "--net", "sh", "-c", "ip link set lo up; echo; exec sleep 600"], stdout=subprocess.PIPE
+    )
     assert holder.stdout is not None
     holder.stdout.readline()
     descriptor = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY)

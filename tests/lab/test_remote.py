@@ -83,9 +83,7 @@ def test_what_is_started_there_ends_with_the_process_here(host: RemoteHost) -> N
 
 
 def test_its_input_output_and_exit_status_are_those_of_the_program(host: RemoteHost) -> None:
-    process = host.spawn(
-        ["sh", "-c", "cat; exit 7"], "test", stdin=subprocess.PIPE, stdout=subprocess.PIPE, cpus=[0]
-    )  # fmt: skip
+    process = host.spawn(["sh", "-c", "cat; exit 7"], "test", stdin=subprocess.PIPE, stdout=subprocess.PIPE, cpus=[0])
     data = os.urandom(1 << 20)
     said, _ = process.communicate(data)
     assert said == data
@@ -152,9 +150,12 @@ with open_remote(SHELL, lab, built_agent()) as host:
     import sys
 
     controller = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2],
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(["src", "."])},
-    )  # fmt: skip
+    )
     assert controller.stdout is not None
     scratch = Path(controller.stdout.readline().decode().strip())
     assert scratch.is_dir()

@@ -37,9 +37,10 @@ def test_what_the_doctor_says_to_an_ordinary_user_is_so(place: Playground) -> No
     assert rows["native"]["available"]
     assert rows["netns"]["available"]
     real = [
-        name for name, kind in PLATFORMS.items()
+        name
+        for name, kind in PLATFORMS.items()
         if kind.needs_lab and evidence_of(kind) != "record only" and not kind.parameter_model.found
-    ]  # fmt: skip
+    ]
     file = experiments.write(
         place.runs,
         platforms=real,

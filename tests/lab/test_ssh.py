@@ -49,8 +49,13 @@ def assert_nothing_left(hosts: SshHosts) -> None:
 
 def test_a_run_with_generator_and_sink_on_two_hosts(hosts: SshHosts, tmp_path: Path) -> None:
     hosts.wire(PAIRS)
-    file = experiments.write(tmp_path, platforms=["native", "netns"], blocks=1, testbed=SECTION,
-                             workloads=[{**FORWARD, "point_milliseconds": 200}])  # fmt: skip
+    file = experiments.write(
+        tmp_path,
+        platforms=["native", "netns"],
+        blocks=1,
+        testbed=SECTION,
+        workloads=[{**FORWARD, "point_milliseconds": 200}],
+    )
     code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert code == 0, complaint
     folder = RunFolder.open(tmp_path / "run")
@@ -89,8 +94,9 @@ def under_way(hosts: SshHosts, into: Path, *arguments: str | Path) -> Iterator[s
         try:
             wait_until(
                 lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > before),
-                DEADLINE_SECONDS, "a trial",
-            )  # fmt: skip
+                DEADLINE_SECONDS,
+                "a trial",
+            )
             assert process.poll() is None, process.communicate()
             assert [len(hosts.agents(host)) for host in hosts.hosts] == [1, 1]
             assert [hosts.copies(host) for host in hosts.hosts] == [[], []]
@@ -101,8 +107,9 @@ def under_way(hosts: SshHosts, into: Path, *arguments: str | Path) -> Iterator[s
 
 def test_whoever_dies_nothing_is_left_on_the_hosts(hosts: SshHosts, tmp_path: Path) -> None:
     """First the sink's agent, which ends the run with its host named; then, resumed, the controller."""
-    file = experiments.write(tmp_path, platforms=["native"], blocks=50, testbed=SECTION,
-                             workloads=[{**FORWARD, "point_milliseconds": 50}])  # fmt: skip
+    file = experiments.write(
+        tmp_path, platforms=["native"], blocks=50, testbed=SECTION, workloads=[{**FORWARD, "point_milliseconds": 50}]
+    )
     into = tmp_path / "run"
     with under_way(hosts, into, "run", file, "--into", into) as process:
         os.kill(hosts.agents("beta")[0], signal.SIGKILL)

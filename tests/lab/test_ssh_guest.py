@@ -36,8 +36,13 @@ TESTBED: dict[str, Any] = {
 }
 MAC = "02:00:00:00:07:07"
 FORWARDING = "/proc/sys/net/ipv4/conf"
-FORWARD = {"workload": "forward", "frame_size_bytes": 500, "rate_factor": 64, "first_rate_frames_per_second": 1000,
-           "point_milliseconds": 200}  # fmt: skip
+FORWARD = {
+    "workload": "forward",
+    "frame_size_bytes": 500,
+    "rate_factor": 64,
+    "first_rate_frames_per_second": 1000,
+    "point_milliseconds": 200,
+}
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +73,18 @@ def wired(hosts: SshHosts) -> Iterator[SshHosts]:
 def experiment(folder: Path, **changed: Any) -> Path:
     """The guest as router and as computer; ``destination``, ``interfaces`` and all else may be replaced."""
     entry: dict[str, Any] = {
-        "platform": "ssh", "label": "vm",
-        "destination": changed.pop("destination", "box"), "interfaces": changed.pop("interfaces", FAR),
-    }  # fmt: skip
+        "platform": "ssh",
+        "label": "vm",
+        "destination": changed.pop("destination", "box"),
+        "interfaces": changed.pop("interfaces", FAR),
+    }
     right = {
-        "platforms": [{key: value for key, value in entry.items() if value is not None}], "baseline": "vm",
-        "blocks": 1, "testbed": TESTBED, "workloads": [FORWARD, {"workload": "superpi", "digits": 2000}],
-    }  # fmt: skip
+        "platforms": [{key: value for key, value in entry.items() if value is not None}],
+        "baseline": "vm",
+        "blocks": 1,
+        "testbed": TESTBED,
+        "workloads": [FORWARD, {"workload": "superpi", "digits": 2000}],
+    }
     return experiments.write(folder, **{**right, **changed})
 
 
@@ -89,7 +99,7 @@ def state(hosts: SshHosts) -> dict[str, Any]:
     links = [
         (one["ifname"], one["mtu"], "UP" in one["flags"], [o["local"] for o in one["addr_info"] if "." in o["local"]])
         for one in json.loads(inside(hosts, "ip", "-json", "address"))
-    ]  # fmt: skip
+    ]
     return {
         "links": links,
         "switches": inside(hosts, "sh", "-c", "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding"),
@@ -115,8 +125,9 @@ def test_a_found_guest_forwards_and_computes_and_is_left_as_it_was(wired: SshHos
     folder = RunFolder.open(tmp_path / "run")
     trials = folder.trials()
     assert [(one.workload, one.status, one.reason) for one in trials] == [
-        ("forward", "ok", None), ("superpi", "ok", None),
-    ]  # fmt: skip
+        ("forward", "ok", None),
+        ("superpi", "ok", None),
+    ]
     assert trials[0].points
     first = trials[0].points[0]
     assert forwarded_frames(trials[0]) > 0
@@ -155,8 +166,9 @@ def test_a_killed_run_leaves_nothing_in_the_guest(wired: SshHosts, tmp_path: Pat
         trials = into / "trials.jsonl"
         wait_until(
             lambda: process.poll() is not None or (trials.exists() and trials.stat().st_size > 0),
-            DEADLINE_SECONDS, "a trial",
-        )  # fmt: skip
+            DEADLINE_SECONDS,
+            "a trial",
+        )
         # Between two blocks it is as it was found; in a block its first NIC alone forwards.
         wait_until(lambda: process.poll() is not None or is_router(wired), DEADLINE_SECONDS, "a guest that is up")
         assert process.poll() is None, process.communicate()
@@ -170,9 +182,11 @@ def test_a_killed_run_leaves_nothing_in_the_guest(wired: SshHosts, tmp_path: Pat
 def test_without_nics_it_computes_and_says_what_it_cannot(hosts: SshHosts, tmp_path: Path) -> None:
     before = state(hosts)
     file = experiment(
-        tmp_path, interfaces=None, testbed=None,
+        tmp_path,
+        interfaces=None,
+        testbed=None,
         workloads=[FORWARD, {"workload": "superpi", "digits": 2000}, {"workload": "forkwait", "processes": 20}],
-    )  # fmt: skip
+    )
     code, complaint = hosts.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert code == 0, complaint
     trials = {one.workload: one for one in RunFolder.open(tmp_path / "run").trials()}

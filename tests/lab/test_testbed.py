@@ -78,11 +78,17 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
         guest={"memory": "128MiB"},
         testbed=ends.section(sources),
         workloads=[
-            {"workload": "forward", "frame_size_bytes": 500, "sources": sources, "rate_factor": 64,
-             "first_rate_frames_per_second": 1000, "point_milliseconds": 200},
+            {
+                "workload": "forward",
+                "frame_size_bytes": 500,
+                "sources": sources,
+                "rate_factor": 64,
+                "first_rate_frames_per_second": 1000,
+                "point_milliseconds": 200,
+            },
             {"workload": "forkwait", "processes": 20},
         ],
-    )  # fmt: skip
+    )
     finished = ends.virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert finished.returncode == 0, finished.stderr
     folder = RunFolder.open(tmp_path / "run")

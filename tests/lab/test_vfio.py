@@ -25,9 +25,11 @@ class Kernel(PciBus):
         for name in ("vfio-pci", "igb", "nvme", "pcieport"):
             (self.bus / "drivers" / name).mkdir(parents=True)
         for address, kind, driver, group in (
-            (NIC, "0x020000", "igb", 7), (SECOND, "0x020000", "igb", 8), (BRIDGE, "0x060400", "pcieport", 7),
+            (NIC, "0x020000", "igb", 7),
+            (SECOND, "0x020000", "igb", 8),
+            (BRIDGE, "0x060400", "pcieport", 7),
             (DISK, "0x010802", "nvme", 9),
-        ):  # fmt: skip
+        ):
             device = self.bus / "devices" / address
             device.mkdir(parents=True)
             (device / "class").write_text(f"{kind}\n")

@@ -31,15 +31,24 @@ def test_each_attachment_is_a_platform_of_its_own_through_two_blocks(tmp_path: P
     """Interfaces of the second block have the names of the first one's: nothing may be left of those."""
     file = experiments.write(
         tmp_path,
-        platforms=["native", {"platform": "netns", "attachment": OF_NAMESPACES},
-                   {"platform": "qemu-tcg", "attachment": ["routed"]}],
+        platforms=[
+            "native",
+            {"platform": "netns", "attachment": OF_NAMESPACES},
+            {"platform": "qemu-tcg", "attachment": ["routed"]},
+        ],
         blocks=2,
         guest={"memory": "128MiB"},
         workloads=[
-            {"workload": "forward", "frame_size_bytes": 64, "sources": 2, "first_rate_frames_per_second": 2000,
-             "rate_factor": 100, "point_milliseconds": 30},
+            {
+                "workload": "forward",
+                "frame_size_bytes": 64,
+                "sources": 2,
+                "first_rate_frames_per_second": 2000,
+                "rate_factor": 100,
+                "point_milliseconds": 30,
+            },
         ],
-    )  # fmt: skip
+    )
     finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert finished.returncode == 0, finished.stderr
     folder = RunFolder.open(tmp_path / "run")
@@ -70,13 +79,16 @@ def short_then_long() -> dict[str, Any]:
     """An experiment of five guests, whose first trial is over at once and whose second one is not while one looks."""
     for seed in itertools.count():
         changed: dict[str, Any] = {
-            "platforms": ["native", {"platform": "netns", "attachment": OF_NAMESPACES[1:]},
-                          {"platform": "qemu-tcg", "attachment": ["macvtap"]}],
+            "platforms": [
+                "native",
+                {"platform": "netns", "attachment": OF_NAMESPACES[1:]},
+                {"platform": "qemu-tcg", "attachment": ["macvtap"]},
+            ],
             "blocks": 1,
             "seed": seed,
             "guest": {"memory": "128MiB"},
             "workloads": [{"workload": "forkwait", "processes": [10, 1_000_000]}],
-        }  # fmt: skip
+        }
         trials = make_plan(experiments.parsed(**changed)).trials[:2]
         if [narrowed(one.workload.parameters, ForkWaitParameters).processes for one in trials] == [10, 1_000_000]:
             return changed

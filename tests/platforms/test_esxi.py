@@ -314,8 +314,9 @@ def test_a_certificate_is_trusted_by_its_thumbprint(ground: Ground, host: EsxiHo
 
 @pytest.mark.usefixtures("unchanged")
 def test_what_does_not_fit_is_refused_before_anything_is_uploaded(ground: Ground, host: EsxiHost) -> None:
-    assert re.search(r"has \d+ CPUs, and the guest is to be pinned on CPU 500", refused(
-        ground, host.parameters(), cpus=(500,)))  # fmt: skip
+    assert re.search(
+        r"has \d+ CPUs, and the guest is to be pinned on CPU 500", refused(ground, host.parameters(), cpus=(500,))
+    )
     assert ground.site is not None
     taken = guests.request("netns")
     assert isinstance(ground.site.lab, Lab)
@@ -360,11 +361,16 @@ def test_a_guest_that_is_not_ready_in_time_is_removed(ground: Ground, host: Esxi
 def bare_machine(session: Session, name: str, note: str, networks: tuple[str, ...] = ()) -> Any:
     """A virtual machine that is never switched on."""
     spec = vim.vm.ConfigSpec(
-        name=name, annotation=note, guestId="otherLinux64Guest", memoryMB=4, numCPUs=1,
+        name=name,
+        annotation=note,
+        guestId="otherLinux64Guest",
+        memoryMB=4,
+        numCPUs=1,
         files=vim.vm.FileInfo(vmPathName=f"[{DATASTORE}] {name}/{name}.vmx"),
-        deviceChange=[_nic("e1000", f"02:00:00:00:00:0{at}", network_of(session, one), -at - 1)
-                      for at, one in enumerate(networks)],
-    )  # fmt: skip
+        deviceChange=[
+            _nic("e1000", f"02:00:00:00:00:0{at}", network_of(session, one), -at - 1) for at, one in enumerate(networks)
+        ],
+    )
     return session.finish(session.centre.vmFolder.CreateVM_Task(config=spec, pool=session.pool))
 
 
@@ -403,8 +409,11 @@ def test_clean_host_with_an_experiments_file_removes_what_is_ours_alone(host: Es
             bare_machine(session, name, note)
     entry = {"platform": "esxi", **host.parameters(nic=["vmxnet3", "e1000"])}
     file = experiments.write(tmp_path, platforms=[entry], baseline="esxi-vmxnet3")
-    variables = {PASSWORD_VARIABLE: PASSWORD, "VIRTOLL_STATE": str(tmp_path / "state"),
-                 "VIRTOLL_CACHE": str(tmp_path / "cache")}  # fmt: skip
+    variables = {
+        PASSWORD_VARIABLE: PASSWORD,
+        "VIRTOLL_STATE": str(tmp_path / "state"),
+        "VIRTOLL_CACHE": str(tmp_path / "cache"),
+    }
     agent = [sys.executable, "-c", "import sys; print('there', flush=True); sys.stdin.read()", f"/tmp/{alive}/agent"]
     with subprocess.Popen(agent, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living:
         assert living.stdout is not None

@@ -73,9 +73,11 @@ def test_its_work_is_found_in_its_processes_cpu_time(live: Connected) -> None:
     after = group.read().used_ns
     assert busy is not None
     used = sum(
-        sign * one["cpu_ns"] for when, sign in (("before", -1), ("after", 1)) for one in busy[when]["processes"]
+        sign * one["cpu_ns"]
+        for when, sign in (("before", -1), ("after", 1))
+        for one in busy[when]["processes"]
         if one["pid"] in members
-    )  # fmt: skip
+    )
     assert used > 20_000_000
     assert ended - began - ROUNDED_NS <= used <= after - before + ROUNDED_NS
     inside = timed.clock["guest"]["user_cpu_ns"] + timed.clock["guest"]["system_cpu_ns"]

@@ -51,10 +51,15 @@ _ALL = ("entry", "port-in", "guest-in", "guest-out", "port-out")
 # What stands between the generator's interface and the last one, by attachment and whether the guest is a machine: a
 # namespace's macvlan is the port and the guest's NIC in one, and what is moved in whole leaves nothing behind.
 STATIONS = {
-    ("bridge", False): _ALL, ("bridge", True): _ALL, ("routed", False): _ALL, ("routed", True): _ALL,
-    ("macvtap", False): ("entry", "guest-in", "guest-out"), ("macvtap", True): _ALL,
-    ("passthrough", False): ("guest-in",), ("veth", False): ("guest-in",),
-}  # fmt: skip
+    ("bridge", False): _ALL,
+    ("bridge", True): _ALL,
+    ("routed", False): _ALL,
+    ("routed", True): _ALL,
+    ("macvtap", False): ("entry", "guest-in", "guest-out"),
+    ("macvtap", True): _ALL,
+    ("passthrough", False): ("guest-in",),
+    ("veth", False): ("guest-in",),
+}
 
 
 @pytest.fixture(scope="module")
@@ -264,8 +269,10 @@ def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file
     fields = [word for name in ("udp.length", "udp.checksum.status", "_ws.malformed") for word in ("-e", name)]
     told = subprocess.run(
         ["tshark", "-r", str(file), *checks, "-Y", "udp.dstport == 9", "-T", "fields", *fields],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     rows = [line.split("\t") for line in told.splitlines()]
     assert len(rows) == sink["per_source"][0]["forwarded_frames"] > 0
     assert {(status, malformed) for _, status, malformed in rows} == {("1", "")}

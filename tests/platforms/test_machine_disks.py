@@ -29,9 +29,15 @@ def ground() -> Iterator[Ground]:
 def said(live: Connected, command: str) -> str:
     """What a command says inside."""
     answer = live.guest.agent.call(
-        "exec", deadline_seconds=guests.HANG_SECONDS, argv=["/bin/busybox", "sh", "-c", command], env={"PATH": "/bin"},
-        directory=None, stdin="", timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=2**16,
-    )  # fmt: skip
+        "exec",
+        deadline_seconds=guests.HANG_SECONDS,
+        argv=["/bin/busybox", "sh", "-c", command],
+        env={"PATH": "/bin"},
+        directory=None,
+        stdin="",
+        timeout_ns=int(guests.HANG_SECONDS * 1e9),
+        limit_bytes=2**16,
+    )
     assert answer["status"] == 0, base64.b64decode(answer["stderr"])
     return base64.b64decode(answer["stdout"]).decode()
 

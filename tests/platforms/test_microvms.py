@@ -29,15 +29,23 @@ PRODUCTS = ("firecracker", "cloud-hypervisor")
 # What each driver is to send, in this order; the documents' rules are applied by the stand-in.
 EXCHANGE = {
     "firecracker": [
-        ("PUT", "/machine-config"), ("PUT", "/boot-source"), ("PUT", "/drives/root"),
-        ("PUT", "/network-interfaces/in0"), ("PUT", "/network-interfaces/out"), ("PUT", "/network-interfaces/marks"),
-        ("PUT", "/actions"), ("PATCH", "/vm"), ("PATCH", "/vm"),
+        ("PUT", "/machine-config"),
+        ("PUT", "/boot-source"),
+        ("PUT", "/drives/root"),
+        ("PUT", "/network-interfaces/in0"),
+        ("PUT", "/network-interfaces/out"),
+        ("PUT", "/network-interfaces/marks"),
+        ("PUT", "/actions"),
+        ("PATCH", "/vm"),
+        ("PATCH", "/vm"),
     ],
     "cloud-hypervisor": [
-        ("PUT", "/api/v1/vm.create"), ("PUT", "/api/v1/vm.boot"), ("PUT", "/api/v1/vm.pause"),
+        ("PUT", "/api/v1/vm.create"),
+        ("PUT", "/api/v1/vm.boot"),
+        ("PUT", "/api/v1/vm.pause"),
         ("PUT", "/api/v1/vm.resume"),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +67,12 @@ def standin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     for product in PRODUCTS:
         binary = tmp_path / product
         lines = [
-            f"#!{sys.executable}", "import sys", f"sys.path[:0] = [{str(REPOSITORY)!r}, {str(REPOSITORY / 'src')!r}]",
-            "from tests.support.microvm_standin import main", f"main({product!r}, sys.argv[1:])",
-        ]  # fmt: skip
+            f"#!{sys.executable}",
+            "import sys",
+            f"sys.path[:0] = [{str(REPOSITORY)!r}, {str(REPOSITORY / 'src')!r}]",
+            "from tests.support.microvm_standin import main",
+            f"main({product!r}, sys.argv[1:])",
+        ]
         binary.write_text("\n".join(lines) + "\n", encoding="utf-8")
         binary.chmod(0o755)
         names[product] = f"{product}-standin"

@@ -294,7 +294,7 @@ def run_programs(tools: Ground, pair: tuple[Connected, Connected], direction: st
 @pytest.mark.parametrize(("direction", "between"), [("to-guest", "peer"), ("from-guest", "guests")])
 def test_programs_at_both_ends(
     tools: Ground, tool_pair: tuple[Connected, Connected], direction: str, between: str
-) -> None:  # fmt: skip
+) -> None:
     run_programs(tools, tool_pair, direction, between)
 
 

@@ -25,11 +25,16 @@ def test_two_blocks_with_every_kind_of_guest_are_ok(tmp_path: Path) -> None:
         blocks=2,
         guest={"memory": "128MiB"},
         workloads=[
-            {"workload": "forward", "frame_size_bytes": 64, "first_rate_frames_per_second": 2000, "rate_factor": 8,
-             "point_milliseconds": 50},
+            {
+                "workload": "forward",
+                "frame_size_bytes": 64,
+                "first_rate_frames_per_second": 2000,
+                "rate_factor": 8,
+                "point_milliseconds": 50,
+            },
             {"workload": "forkwait", "processes": 50},
         ],
-    )  # fmt: skip
+    )
     finished = virtoll("run", file, "--into", tmp_path / "run", runs=tmp_path)
     assert finished.returncode == 0, finished.stderr
     folder = RunFolder.open(tmp_path / "run")

@@ -29,9 +29,11 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 # As many frames as queues between namespaces hold; the second point is too fast for any machine.
 SLOW = 500.0
 SWEEP: dict[str, Any] = {
-    "first_rate_frames_per_second": SLOW, "rate_factor": 1e4, "stop_below_share": 1.0,
+    "first_rate_frames_per_second": SLOW,
+    "rate_factor": 1e4,
+    "stop_below_share": 1.0,
     "point_milliseconds": round(1000 * guests.HELD_FRAMES / SLOW),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)

@@ -39,9 +39,15 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 def run(live: Connected, *argv: str) -> tuple[int | None, str]:
     """Exit code, and what the program wrote."""
     answer = live.guest.agent.call(
-        "exec", deadline_seconds=guests.HANG_SECONDS, argv=list(argv), env={}, directory="/", stdin="",
-        timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=2**16,
-    )  # fmt: skip
+        "exec",
+        deadline_seconds=guests.HANG_SECONDS,
+        argv=list(argv),
+        env={},
+        directory="/",
+        stdin="",
+        timeout_ns=int(guests.HANG_SECONDS * 1e9),
+        limit_bytes=2**16,
+    )
     return answer["status"], base64.b64decode(answer["stdout"] + answer["stderr"]).decode()
 
 

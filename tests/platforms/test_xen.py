@@ -31,9 +31,11 @@ NOTHING = (
 )
 IMAGE = SimpleNamespace(
     kernel=SimpleNamespace(vmlinuz=Path("/i/vmlinuz"), vmlinux=Path("/i/vmlinux")),
-    initramfs=Path("/i/small"), disk_initramfs=Path("/i/large"),
-    needs_disk=False, name="tiny",
-)  # fmt: skip
+    initramfs=Path("/i/small"),
+    disk_initramfs=Path("/i/large"),
+    needs_disk=False,
+    name="tiny",
+)
 
 
 class Bridges:
@@ -95,9 +97,13 @@ def asked(
     host = Dom0({"list": NOTHING, "create": GuestError("'xl create' ended with 1: no room")}, tmp_path)
     host.others = {"stat": "regular file\n", "losetup": "/dev/loop3\n"}
     wanted = GuestRequest(
-        "xen/3", request.get("vcpus", 1), request.get("memory", 256) * MIB, request.get("cpus", ()), network,
+        "xen/3",
+        request.get("vcpus", 1),
+        request.get("memory", 256) * MIB,
+        request.get("cpus", ()),
+        network,
         cpu_quota=request.get("quota"),
-    )  # fmt: skip
+    )
     with pytest.raises(GuestError, match="no room"):
         Xen(XenParameters.model_validate(given)).start(wanted, replace(site(host, bridges), image=image))
     (create,) = (argv for argv in host.asked if argv[:2] == ["xl", "create"])

@@ -18,9 +18,17 @@ from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftove
 
 OTHER = "virtoll-ba9876543210"
 OTHERS_OWN = (
-    "customer", "virtoll-like", "virtoll", LAB, OTHER, f"{OTHER}0-xen-1", f"my{OTHER}-xen-1", f"{OTHER.upper()}-xen-1",
-    "virtoll-ba987654321g-xen-1", f"copy-of-{OTHER}-xen-1",
-)  # fmt: skip
+    "customer",
+    "virtoll-like",
+    "virtoll",
+    LAB,
+    OTHER,
+    f"{OTHER}0-xen-1",
+    f"my{OTHER}-xen-1",
+    f"{OTHER.upper()}-xen-1",
+    "virtoll-ba987654321g-xen-1",
+    f"copy-of-{OTHER}-xen-1",
+)
 
 
 def listed(*names: str) -> str:
@@ -91,9 +99,16 @@ def test_the_end_of_a_machine_tells_what_is_left_after_all_else_is_undone() -> N
             undone.append("agent")
 
     machine = ManagedMachine(
-        cast("Any", Silent()), cast("Any", Silent()), Dom0({}), "bridge", 0, pause=lambda: None, unpause=lambda: None,
-        destroy=lambda: None, cleanup=[lambda: undone.append("network"), left, gone],
-    )  # fmt: skip
+        cast("Any", Silent()),
+        cast("Any", Silent()),
+        Dom0({}),
+        "bridge",
+        0,
+        pause=lambda: None,
+        unpause=lambda: None,
+        destroy=lambda: None,
+        cleanup=[lambda: undone.append("network"), left, gone],
+    )
     with pytest.raises(GuestRemains, match="domain d is still there"):
         machine.stop()
     assert undone == ["agent", "network"]

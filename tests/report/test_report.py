@@ -28,7 +28,9 @@ KVM = {"qemu-kvm": "/dev/kvm does not exist on <this> host"}
 RUNS = {
     "whole": Truth(REALISTIC, clock_error={"qemu-tcg-e1000": -0.002}),
     "troubled": Truth(
-        REALISTIC | {"qemu-kvm": {}}, unavailable=KVM, outlier=("netns", "superpi", 2),
+        REALISTIC | {"qemu-kvm": {}},
+        unavailable=KVM,
+        outlier=("netns", "superpi", 2),
         failures={("runc", "masr", 1): "failed", ("netns", "superpi", 0): "invalid"},
     ),
     "many blocks": Truth({"native": {}, "native-again": {}, "other": {"cpu": 1.3}}, blocks=7, hypervisor=None),
@@ -42,15 +44,27 @@ RUNS = {
     "wired": Truth(REALISTIC, wired=True),
     "weighed": Truth(REALISTIC, weighed=True),
     "nested": Truth(
-        REALISTIC | {"xen": {"packet path": 300.0, "cpu": 40.0}}, wired=True, weighed=True,
-        brands={"xen": ("nested xen", FUNCTIONAL_ONLY)}, clock_error={"xen": 0.01}, study="schlosser2011",
+        REALISTIC | {"xen": {"packet path": 300.0, "cpu": 40.0}},
+        wired=True,
+        weighed=True,
+        brands={"xen": ("nested xen", FUNCTIONAL_ONLY)},
+        clock_error={"xen": 0.01},
+        study="schlosser2011",
     ),
-    "as a paper": Truth(REALISTIC, blocks=4, summary="median-drop-first", order="paper", failures={
-        ("runc", "masr", 0): "failed", ("netns", "masr", 0): "failed", ("netns", "masr", 1): "failed",
-        ("netns", "masr", 2): "failed",
-    }),
+    "as a paper": Truth(
+        REALISTIC,
+        blocks=4,
+        summary="median-drop-first",
+        order="paper",
+        failures={
+            ("runc", "masr", 0): "failed",
+            ("netns", "masr", 0): "failed",
+            ("netns", "masr", 1): "failed",
+            ("netns", "masr", 2): "failed",
+        },
+    ),
     "one platform": Truth({"native": {}}, control=None, frame_sizes=(64,)),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -266,9 +280,10 @@ def test_many_workloads_stay_readable() -> None:
     platform = analysis.comparisons[0].platform
     some = next(one for one in analysis.comparisons if (one.platform, one.verdict) == (platform, Verdict.UNDECIDED))
     found = replace(
-        analysis, tasks=tasks,
+        analysis,
+        tasks=tasks,
         comparisons=tuple(replace(some, task=one, share=0.5 + number / 10) for number, one in enumerate(tasks)),
-    )  # fmt: skip
+    )
     phrases = next(one for one in platform_words(found) if one.platform == platform).phrases
     assert phrases == (
         f"Not decided, only one block has both values: {task.metric.title} in 12 sizes (50.0 % to 160 %)",
@@ -291,8 +306,13 @@ def test_many_workloads_stay_readable() -> None:
 
 def test_a_limit_is_a_percentage_or_a_factor_or_beyond_words() -> None:
     assert [limit_words(one) for one in (1.0, 1.274, 2.5, 3.5, 48.0, 16_200.0)] == [
-        "0 %", "27.4 %", "150 %", "3.50 ×", "48.0 ×", "more than 100 ×",
-    ]  # fmt: skip
+        "0 %",
+        "27.4 %",
+        "150 %",
+        "3.50 ×",
+        "48.0 ×",
+        "more than 100 ×",
+    ]
 
 
 def test_what_correction_or_noise_took_is_told_apart_from_what_is_alike() -> None:

@@ -90,8 +90,11 @@ def test_an_a_a_difference_is_raised_loudly() -> None:
 
 
 def test_failures_leave_their_pair_out_and_are_counted() -> None:
-    truth = Truth(REALISTIC, failures={("runc", "masr", 1): "failed", ("netns", "superpi", 0): "invalid"},
-                  unavailable={"qemu-tcg-e1000": "qemu is not installed"})  # fmt: skip
+    truth = Truth(
+        REALISTIC,
+        failures={("runc", "masr", 1): "failed", ("netns", "superpi", 0): "invalid"},
+        unavailable={"qemu-tcg-e1000": "qemu is not installed"},
+    )
     analysis = run(truth)
     masr = next(task for task in analysis.tasks if task.workload == "masr")
     compared = analysis.comparison("runc", masr)
@@ -213,8 +216,14 @@ def test_the_metrics_of_one_workload_are_told_apart() -> None:
     """Each has its own row and phrase, in its own direction; the terminal shows the first of them."""
     data = run_data(Truth(REALISTIC, blocks=4, noise=0.001, weighed=True))
     masr = next(one for one in data.manifest.metrics if one.workload == "masr")
-    rate = replace(masr, name="transactions_per_second", unit="transactions/s", better="higher", source="figures",
-                   title="MASR: transactions per second")  # fmt: skip
+    rate = replace(
+        masr,
+        name="transactions_per_second",
+        unit="transactions/s",
+        better="higher",
+        source="figures",
+        title="MASR: transactions per second",
+    )
     late = replace(masr, name="latency_p95", source="figures", title="MASR: latency p95")
 
     def figures(trial: TrialRecord) -> TrialRecord:

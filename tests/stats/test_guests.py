@@ -25,10 +25,20 @@ def weighed() -> Analysis:
 
 def boot(facts: dict[str, Any] | None, clock: AgentClock | None, host: str | None, **changed: Any) -> BootRecord:
     base: dict[str, Any] = {
-        "boot": "p/0", "platform": "p", "block": 0, "attempt": 1, "status": "ok", "reason": None,
-        "spawn_monotonic_ns": 1000, "ready_monotonic_ns": 3000, "facts": facts, "requested": None, "mismatches": (),
-        "attachment": None, "evidence": (),
-    }  # fmt: skip
+        "boot": "p/0",
+        "platform": "p",
+        "block": 0,
+        "attempt": 1,
+        "status": "ok",
+        "reason": None,
+        "spawn_monotonic_ns": 1000,
+        "ready_monotonic_ns": 3000,
+        "facts": facts,
+        "requested": None,
+        "mismatches": (),
+        "attachment": None,
+        "evidence": (),
+    }
     return BootRecord(**{**base, **changed}, agent_clock=clock, host_boot_id=host)
 
 
@@ -42,9 +52,15 @@ def boot(facts: dict[str, Any] | None, clock: AgentClock | None, host: str | Non
         (None, AgentClock(2400, 2400, 2900), Readiness(2000, None, None, None)),
         ("host", None, Readiness(2000, None, None, None)),
     ],
-    ids=["the host's kernel", "a kernel of its own", "a clock that began before", "a time namespace", "not told",
-         "an older agent"],
-)  # fmt: skip
+    ids=[
+        "the host's kernel",
+        "a kernel of its own",
+        "a clock that began before",
+        "a time namespace",
+        "not told",
+        "an older agent",
+    ],
+)
 def test_readiness_is_split_as_far_as_clocks_tell(
     own: str | None, clock: AgentClock | None, expected: Readiness
 ) -> None:

@@ -27,25 +27,74 @@ def hop(
     shared = role in ("guest-out", "port-out", "exit", "sink")
     before = None if frames is None else {counter: START, "tx_dropped": 3}
     after = None if frames is None else {counter: START + frames, "tx_dropped": 3 + dropped}
-    return {"role": role, "where": where, "interface": f"if-{role}", "direction": way,
-            "source": None if shared else source or 0, "before": before, "after": after}  # fmt: skip
+    return {
+        "role": role,
+        "where": where,
+        "interface": f"if-{role}",
+        "direction": way,
+        "source": None if shared else source or 0,
+        "before": before,
+        "after": after,
+    }
 
 
 def point(offered: list[int], forwarded: list[int], hops: list[dict[str, Any]] | None, **sink: Any) -> Point:
     """A point of so many sources, read as a run folder's is."""
     told = {
-        "intended_rate_frames_per_second": 1.0, "duration_ns": 1, "frame_size_bytes": 64, "backend": "af-packet",
-        "sources": [{"source": n, "intended_frames": count, "offered_frames": count, "unsent_frames": 0,
-                     "start_monotonic_ns": 0, "end_monotonic_ns": 1} for n, count in enumerate(offered)],
-        "sink": {"per_source": [{"source": n, "forwarded_frames": count, "duplicate_frames": 0, "reordered_frames": 0,
-                                 "lost_frames": offered[n] - count, "first_received_monotonic_ns": None,
-                                 "last_received_monotonic_ns": None} for n, count in enumerate(forwarded)],
-                 "foreign_frames": 0, "late_trial_frames": 0, "kernel_dropped_frames": 0, "drained": True, **sink},
+        "intended_rate_frames_per_second": 1.0,
+        "duration_ns": 1,
+        "frame_size_bytes": 64,
+        "backend": "af-packet",
+        "sources": [
+            {
+                "source": n,
+                "intended_frames": count,
+                "offered_frames": count,
+                "unsent_frames": 0,
+                "start_monotonic_ns": 0,
+                "end_monotonic_ns": 1,
+            }
+            for n, count in enumerate(offered)
+        ],
+        "sink": {
+            "per_source": [
+                {
+                    "source": n,
+                    "forwarded_frames": count,
+                    "duplicate_frames": 0,
+                    "reordered_frames": 0,
+                    "lost_frames": offered[n] - count,
+                    "first_received_monotonic_ns": None,
+                    "last_received_monotonic_ns": None,
+                }
+                for n, count in enumerate(forwarded)
+            ],
+            "foreign_frames": 0,
+            "late_trial_frames": 0,
+            "kernel_dropped_frames": 0,
+            "drained": True,
+            **sink,
+        },
         "hops": hops,
-    }  # fmt: skip
-    record = {"trial": 0, "block": 0, "platform": "p", "workload": "forward", "parameters": {}, "boot": None,
-              "attempt": 1, "status": "ok", "reason": None, "started_realtime_ns": 0, "ended_realtime_ns": 0,
-              "clock": None, "result": None, "check": None, "points": [told], "evidence": []}  # fmt: skip
+    }
+    record = {
+        "trial": 0,
+        "block": 0,
+        "platform": "p",
+        "workload": "forward",
+        "parameters": {},
+        "boot": None,
+        "attempt": 1,
+        "status": "ok",
+        "reason": None,
+        "started_realtime_ns": 0,
+        "ended_realtime_ns": 0,
+        "clock": None,
+        "result": None,
+        "check": None,
+        "points": [told],
+        "evidence": [],
+    }
     points = parse_record(TrialRecord, record).points
     assert points is not None
     return points[0]
@@ -64,8 +113,16 @@ def test_nothing_lost_is_nothing_told() -> None:
 
 
 def test_each_place_is_found() -> None:
-    expected = {1: Place.ENTRY_RING, 2: Place.ATTACHMENT_IN, 3: Place.GUEST_NIC, 4: Place.GUEST, 5: Place.GUEST_QUEUE,
-                6: Place.ATTACHMENT_OUT, 7: Place.SINK_RING, 8: Place.SINK}  # fmt: skip
+    expected = {
+        1: Place.ENTRY_RING,
+        2: Place.ATTACHMENT_IN,
+        3: Place.GUEST_NIC,
+        4: Place.GUEST,
+        5: Place.GUEST_QUEUE,
+        6: Place.ATTACHMENT_OUT,
+        7: Place.SINK_RING,
+        8: Place.SINK,
+    }
     for position, place in expected.items():
         counts: list[int | None] = [*[100] * position, *[77] * (8 - position)]
         losses = locate(point([100], [77], bridged(counts)))
@@ -116,8 +173,12 @@ def test_the_generators_interface_is_the_hosts_own() -> None:
 
 
 def test_the_native_hosts_router_is_the_platform() -> None:
-    hops = [hop("generator", 100, where="peer"), hop("guest-in", 100, where="guest"),
-            hop("exit", 80, where="guest"), hop("sink", 80, where="peer")]  # fmt: skip
+    hops = [
+        hop("generator", 100, where="peer"),
+        hop("guest-in", 100, where="guest"),
+        hop("exit", 80, where="guest"),
+        hop("sink", 80, where="peer"),
+    ]
     losses = locate(point([100], [80], hops))
     assert [(loss.words, loss.frames, loss.owner) for loss in losses] == [(Place.GUEST, 20, Owner.PLATFORM)]
 
@@ -150,8 +211,15 @@ def test_foreign_frames_and_duplicates_hide_no_loss() -> None:
 
 def test_sources_are_told_apart_until_they_share_the_way() -> None:
     """Source 0 loses 10 in its own port; both lose in the guest, 45 together, by what they had left."""
-    own = [[hop("generator", 100, source=n), hop("entry", 100, source=n), hop("port-in", passed, dropped, source=n),
-            hop("guest-in", passed, source=n)] for n, (passed, dropped) in enumerate([(90, 10), (100, 0)])]  # fmt: skip
+    own = [
+        [
+            hop("generator", 100, source=n),
+            hop("entry", 100, source=n),
+            hop("port-in", passed, dropped, source=n),
+            hop("guest-in", passed, source=n),
+        ]
+        for n, (passed, dropped) in enumerate([(90, 10), (100, 0)])
+    ]
     shared = [hop(role, 145) for role in ("guest-out", "port-out", "exit", "sink")]
     losses = locate(point([100, 100], [60, 85], [*own[0], *own[1], *shared]))
     assert told(losses) == [(0, Place.PORT, 10), (0, Place.GUEST, 30), (1, Place.GUEST, 15)]
@@ -165,8 +233,9 @@ def test_the_losses_are_always_the_books(data: st.DataObject) -> None:
     sources = data.draw(st.integers(1, 3))
     offered = [data.draw(count) for _ in range(sources)]
     forwarded = [data.draw(st.integers(0, most)) for most in offered]
-    hops = [hop(role, data.draw(st.none() | count), data.draw(count), n)
-            for n in range(sources) for role in BRIDGED[:4]]  # fmt: skip
+    hops = [
+        hop(role, data.draw(st.none() | count), data.draw(count), n) for n in range(sources) for role in BRIDGED[:4]
+    ]
     hops += [hop(role, data.draw(st.none() | count), data.draw(count)) for role in BRIDGED[4:]]
     kept = data.draw(st.lists(st.sampled_from(hops), unique_by=id)) if data.draw(st.booleans()) else hops
     losses = locate(point(offered, forwarded, [one for one in hops if one in kept]))

@@ -30,13 +30,25 @@ def reordered(data: RunData, platform: str, order: dict[str, Any]) -> RunData:
     """The run with 5 reordered frames in each point of a platform."""
     told = TypeAdapter(Reordering).validate_json(jsonlines.encode(order), strict=True)
     changed = tuple(
-        replace(trial, points=tuple(
-            replace(point, sink=replace(point.sink, per_source=tuple(
-                replace(one, reordered_frames=5, reordering=told) for one in point.sink.per_source)))
-            for point in trial.points))
-        if trial.platform == platform and trial.points else trial
+        replace(
+            trial,
+            points=tuple(
+                replace(
+                    point,
+                    sink=replace(
+                        point.sink,
+                        per_source=tuple(
+                            replace(one, reordered_frames=5, reordering=told) for one in point.sink.per_source
+                        ),
+                    ),
+                )
+                for point in trial.points
+            ),
+        )
+        if trial.platform == platform and trial.points
+        else trial
         for trial in data.trials
-    )  # fmt: skip
+    )
     return replace(data, trials=changed)
 
 

@@ -43,9 +43,7 @@ def _at(point: Any, rate: float) -> Any:
     own = point.sink.per_source[0]
     span = round((own.forwarded_frames - 1) * 1e9 / rate)
     first = own.first_received_monotonic_ns
-    return replace(point, sink=replace(
-        point.sink, per_source=(replace(own, last_received_monotonic_ns=first + span),)
-    ))  # fmt: skip
+    return replace(point, sink=replace(point.sink, per_source=(replace(own, last_received_monotonic_ns=first + span),)))
 
 
 def of(analysis: Analysis, caution: Caution) -> str | None:
@@ -98,8 +96,10 @@ def test_a_failed_calibration_is_no_ceiling_and_is_said(wired: Analysis) -> None
 
 
 def test_another_back_end_has_another_ceiling(wired: Analysis) -> None:
-    other = tuple(replace(one, points=tuple(replace(point, backend="af-xdp") for point in one.points))
-                  for one in wired.data.calibrations)  # fmt: skip
+    other = tuple(
+        replace(one, points=tuple(replace(point, backend="af-xdp") for point in one.points))
+        for one in wired.data.calibrations
+    )
     found = analyse(replace(wired.data, calibrations=other))
     assert all(headroom.share is None for headroom in found.headrooms.values())
 
@@ -171,5 +171,7 @@ def test_every_caution_has_words_and_advice() -> None:
 
 def test_a_calibration_of_an_unknown_form_is_refused() -> None:
     with pytest.raises(Exception, match="status"):
-        parse_record(CalibrationRecord, {"when": "start", "realtime_ns": 0, "parameters": {}, "status": "maybe",
-                                         "reason": None, "points": []})  # fmt: skip
+        parse_record(
+            CalibrationRecord,
+            {"when": "start", "realtime_ns": 0, "parameters": {}, "status": "maybe", "reason": None, "points": []},
+        )

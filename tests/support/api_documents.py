@@ -14,20 +14,33 @@ Shape = Any
 
 FIRECRACKER: dict[tuple[str, str], Shape] = {
     ("PUT", "/machine-config"): {
-        "vcpu_count!": range(1, 33), "mem_size_mib!": int, "smt": bool, "track_dirty_pages": bool,
-        "huge_pages": {"None", "Transparent", "2M"}, "cpu_template": str,
+        "vcpu_count!": range(1, 33),
+        "mem_size_mib!": int,
+        "smt": bool,
+        "track_dirty_pages": bool,
+        "huge_pages": {"None", "Transparent", "2M"},
+        "cpu_template": str,
     },
     ("PUT", "/boot-source"): {"kernel_image_path!": str, "initrd_path": str, "boot_args": str},
     ("PUT", "/drives/{}"): {
-        "drive_id!": str, "is_root_device!": bool, "is_read_only": bool, "path_on_host": str, "partuuid": str,
-        "cache_type": {"Unsafe", "Writeback"}, "io_engine": {"Sync", "Async"}, "socket": str,
+        "drive_id!": str,
+        "is_root_device!": bool,
+        "is_read_only": bool,
+        "path_on_host": str,
+        "partuuid": str,
+        "cache_type": {"Unsafe", "Writeback"},
+        "io_engine": {"Sync", "Async"},
+        "socket": str,
     },
     ("PUT", "/network-interfaces/{}"): {
-        "iface_id!": str, "host_dev_name!": str, "guest_mac": str, "mtu": range(68, 65536),
+        "iface_id!": str,
+        "host_dev_name!": str,
+        "guest_mac": str,
+        "mtu": range(68, 65536),
     },
     ("PUT", "/actions"): {"action_type!": {"FlushMetrics", "InstanceStart", "SendCtrlAltDel"}},
     ("PATCH", "/vm"): {"state!": {"Paused", "Resumed"}},
-}  # fmt: skip
+}
 
 _CONSOLE_MODES = {"Off", "Pty", "Tty", "File", "Socket", "Null"}
 CLOUD_HYPERVISOR: dict[tuple[str, str], Shape] = {
@@ -35,10 +48,15 @@ CLOUD_HYPERVISOR: dict[tuple[str, str], Shape] = {
         "payload!": {"firmware": str, "kernel": str, "cmdline": str, "initramfs": str, "igvm": str, "host_data": str},
         "cpus": {"boot_vcpus!": range(1, 256), "max_vcpus!": range(1, 256)},
         "memory": {"size!": int, "shared": bool, "hugepages": bool, "thp": bool, "prefault": bool},
-        "disks": [{
-            "id": str, "path": str, "readonly": bool, "direct": bool,
-            "image_type": {"FlatVmdk", "FixedVhd", "Qcow2", "Raw", "Vhdx", "Unknown"},
-        }],
+        "disks": [
+            {
+                "id": str,
+                "path": str,
+                "readonly": bool,
+                "direct": bool,
+                "image_type": {"FlatVmdk", "FixedVhd", "Qcow2", "Raw", "Vhdx", "Unknown"},
+            }
+        ],
         "net": [{"id": str, "tap": str, "mac": str, "mtu": int, "num_queues": int, "queue_size": int}],
         "serial": {"mode!": _CONSOLE_MODES, "file": str, "socket": str},
         "console": {"mode!": _CONSOLE_MODES, "file": str, "socket": str},
@@ -46,7 +64,7 @@ CLOUD_HYPERVISOR: dict[tuple[str, str], Shape] = {
     ("PUT", "/api/v1/vm.boot"): None,
     ("PUT", "/api/v1/vm.pause"): None,
     ("PUT", "/api/v1/vm.resume"): None,
-}  # fmt: skip
+}
 DOCUMENTS = {"firecracker": FIRECRACKER, "cloud-hypervisor": CLOUD_HYPERVISOR}
 
 

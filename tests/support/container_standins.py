@@ -26,9 +26,21 @@ PROGRAMS = ("vzctl", "vzlist", "prlctl", "vserver", "vserver-info", "vkill")
 NAMESPACES = ("--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child=KILL", "--propagation", "private")
 # vzctl(8), "Setting container parameters": what each option takes.
 SET_OPTIONS = {
-    "--ram", "--swap", "--privvmpages", "--physpages", "--applyconfig", "--cpus", "--cpuunits", "--cpulimit",
-    "--cpumask", "--capability", "--netif_add", "--name", "--hostname", "--onboot",
-}  # fmt: skip
+    "--ram",
+    "--swap",
+    "--privvmpages",
+    "--physpages",
+    "--applyconfig",
+    "--cpus",
+    "--cpuunits",
+    "--cpulimit",
+    "--cpumask",
+    "--capability",
+    "--netif_add",
+    "--name",
+    "--hostname",
+    "--onboot",
+}
 START_SECONDS = 120.0
 PRLCTL_SET = {"--cpus", "--cpuunits", "--cpulimit", "--cpumask", "--memsize", "--swap", "--name"}
 
@@ -38,9 +50,12 @@ def install(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in PROGRAMS:
         lines = [
-            f"#!{sys.executable}", "import sys", f"sys.path[:0] = [{str(REPOSITORY)!r}, {str(REPOSITORY / 'src')!r}]",
-            "from tests.support.container_standins import main", f"main({name!r}, sys.argv[1:])",
-        ]  # fmt: skip
+            f"#!{sys.executable}",
+            "import sys",
+            f"sys.path[:0] = [{str(REPOSITORY)!r}, {str(REPOSITORY / 'src')!r}]",
+            "from tests.support.container_standins import main",
+            f"main({name!r}, sys.argv[1:])",
+        ]
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
         (folder / name).chmod(0o755)
 
@@ -89,10 +104,13 @@ def launch(one: dict[str, Any], init: list[str]) -> None:
     """The container's first process, in namespaces of its own and in the root of its files."""
     confine = [sys.executable, "-m", "virtoll.lab.confine", one["private"], *init]
     process = subprocess.Popen(
-        ["unshare", *NAMESPACES, "--", *confine], start_new_session=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        ["unshare", *NAMESPACES, "--", *confine],
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src")},
-    )  # fmt: skip
+    )
     deadline = time.monotonic() + START_SECONDS
     while (first := started(process.pid, one["private"], init)) is None:
         if process.poll() is not None:
@@ -187,9 +205,12 @@ def vzctl(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a c
     one = store.find(handle)
     if command == "create":
         given = options(
-            rest, {"--ostemplate", "--layout", "--private", "--root", "--name", "--hostname", "--config"}, set(), 20,
+            rest,
+            {"--ostemplate", "--layout", "--private", "--root", "--name", "--hostname", "--config"},
+            set(),
+            20,
             "vzctl",
-        )  # fmt: skip
+        )
         vz_create(handle, dict(given), store)
         return
     if one is None:
@@ -328,18 +349,26 @@ def vserver(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a
     configuration = store.folder / "etc" / name
     one = store.find(name)
     if command == "build":
-        given = dict(options(
-            rest, {"-m", "--context", "--hostname", "--initstyle", "--rootdir", "--confdir"}, {"--force"}, 1,
-            "vserver-build",
-        ))  # fmt: skip
+        given = dict(
+            options(
+                rest,
+                {"-m", "--context", "--hostname", "--initstyle", "--rootdir", "--confdir"},
+                {"--force"},
+                1,
+                "vserver-build",
+            )
+        )
         if given.get("-m") != "skeleton":
             fail(1, f"Unknown build-method '{given.get('-m')}'" if "-m" in given else "No build-method specified")
         private = Path(given["--rootdir"]) / name
         if not private.parent.is_dir():
             fail(1, f"Root-directory '{private.parent}' does not exist or is invalid")
         if private.exists() or configuration.exists():
-            fail(1, f"vserver-topdirectory '{private}' and/or configuration at '{configuration}'\n"
-                    "exist already; please try to use '--force', or remove them manually.")  # fmt: skip
+            fail(
+                1,
+                f"vserver-topdirectory '{private}' and/or configuration at '{configuration}'\n"
+                "exist already; please try to use '--force', or remove them manually.",
+            )
         for each in (private / "etc", private / "dev", private / "proc", configuration):
             each.mkdir(parents=True)
         context = given["--context"]
@@ -395,9 +424,13 @@ def vkill(argv: list[str], store: Store) -> None:
 def main(program: str, argv: list[str]) -> None:
     """One of the programs."""
     actions: dict[str, Callable[[list[str], Store], None]] = {
-        "vzctl": vzctl, "vzlist": vzlist, "prlctl": prlctl, "vserver": vserver, "vserver-info": vserver_info,
+        "vzctl": vzctl,
+        "vzlist": vzlist,
+        "prlctl": prlctl,
+        "vserver": vserver,
+        "vserver-info": vserver_info,
         "vkill": vkill,
-    }  # fmt: skip
+    }
     store = Store()
     store.note(program, argv)
     actions[program](argv, store)

@@ -110,9 +110,13 @@ class EsxiHost:
     def parameters(self, **changed: Any) -> dict[str, Any]:
         """An experiment's entry that names this host."""
         own = {
-            "server": self.address, "user": USER, "password_from": f"env:{PASSWORD_VARIABLE}", "verify": "off",
-            "datastore": DATASTORE, "uplinks": list(CABLES),
-        }  # fmt: skip
+            "server": self.address,
+            "user": USER,
+            "password_from": f"env:{PASSWORD_VARIABLE}",
+            "verify": "off",
+            "datastore": DATASTORE,
+            "uplinks": list(CABLES),
+        }
         return {key: value for key, value in {**own, **changed}.items() if value is not None}
 
     def serve(self) -> None:
@@ -136,13 +140,40 @@ class EsxiHost:
         monitor, monitor_end = socket.socketpair()
         serial, serial_end = socket.socketpair()
         command = [
-            "nice", "-n", "-10",  # its kernel panics where an emulator waits long for a CPU as it boots
-            "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-machine", "pc", "-nodefaults", "-display", "none",
-            "-no-reboot", "-m", f"{told['memory_mib']}M", "-smp", str(told["cpus"]), "-boot", "d",
-            "-cdrom", told["cdrom"], *(["-S"] if self.still else []), "-serial", f"file:{console['file']}",
-            "-chardev", f"socket,id=serial,fd={serial_end.fileno()}", "-serial", "chardev:serial",
-            "-chardev", f"socket,id=monitor,fd={monitor_end.fileno()}", "-mon", "chardev=monitor,mode=control",
-        ]  # fmt: skip
+            "nice",
+            "-n",
+            "-10",  # its kernel panics where an emulator waits long for a CPU as it boots
+            "qemu-system-x86_64",
+            "-accel",
+            "tcg",
+            "-cpu",
+            "max",
+            "-machine",
+            "pc",
+            "-nodefaults",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-m",
+            f"{told['memory_mib']}M",
+            "-smp",
+            str(told["cpus"]),
+            "-boot",
+            "d",
+            "-cdrom",
+            told["cdrom"],
+            *(["-S"] if self.still else []),
+            "-serial",
+            f"file:{console['file']}",
+            "-chardev",
+            f"socket,id=serial,fd={serial_end.fileno()}",
+            "-serial",
+            "chardev:serial",
+            "-chardev",
+            f"socket,id=monitor,fd={monitor_end.fileno()}",
+            "-mon",
+            "chardev=monitor,mode=control",
+        ]
         taps = []
         for number, nic in enumerate(told["nics"] or []):
             taps.append(self._cable(nic))
@@ -150,9 +181,13 @@ class EsxiHost:
             command += ["-device", f"{_MODELS[nic['model']]},netdev=n{number},mac={nic['mac']},romfile="]
         with (self.folder / f"{name}.qemu").open("wb") as said, serial_end, monitor_end:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
                 pass_fds=(serial_end.fileno(), monitor_end.fileno()),
-            )  # fmt: skip
+            )
         self.machines[name] = Machine(process, Monitor(monitor, name), serial, port, taps, command)
         self.machines[name].wire = Wire(port, serial)
 
@@ -206,10 +241,13 @@ def esxi_host(folder: Path, *arguments: str) -> Iterator[EsxiHost]:
     with (
         (folder / "vcsim.txt").open("wb") as said,
         subprocess.Popen(
-            [str(program), "-user", USER, "-password", PASSWORD, *arguments], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=said, start_new_session=True,
+            [str(program), "-user", USER, "-password", PASSWORD, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            start_new_session=True,
         ) as process,
-    ):  # fmt: skip
+    ):
         assert process.stdin is not None
         assert process.stdout is not None
         try:

@@ -358,9 +358,14 @@ def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float |
     number = next(_numbers)
     network = attach(plan_links(number % _GUESTS), choice(kind).parameters)
     return GuestRequest(
-        f"{kind}/{number}", 1, MEMORY_BYTES, pinning().guest_cpus, network, deadline_seconds,
+        f"{kind}/{number}",
+        1,
+        MEMORY_BYTES,
+        pinning().guest_cpus,
+        network,
+        deadline_seconds,
         cpu_quota,
-    )  # fmt: skip
+    )
 
 
 def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes: int = 0) -> Connected:
@@ -387,9 +392,15 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes:
     ways = site.network.ways(wanted.network)
     hops = HopReader(guest.peer, guest.agent, site.counters, wanted.network, names, ways)
     bench = Bench(
-        guest.agent, Ends.of_one(guest.peer), timekeeper, wanted.network, on.pinning.generator_cpu,
-        on.pinning.sink_cpu, itertools.count(1), hops,
-    )  # fmt: skip
+        guest.agent,
+        Ends.of_one(guest.peer),
+        timekeeper,
+        wanted.network,
+        on.pinning.generator_cpu,
+        on.pinning.sink_cpu,
+        itertools.count(1),
+        hops,
+    )
     data = None
     if room is not None:
         assert isinstance(guest, AgentGuest)

@@ -68,9 +68,14 @@ class Labs:
             if self.ended:
                 raise RuntimeError("the session is over")
             process = subprocess.Popen(
-                command, env=variables, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, pass_fds=(reports,),
-            )  # fmt: skip
+                command,
+                env=variables,
+                cwd=REPOSITORY,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(reports,),
+            )
             self.processes.append(process)
             return process
 

@@ -155,9 +155,14 @@ class Playground:
         inherited = environment() if self.root else {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "COLUMNS": "200"}
         cache = {key: value for key, value in os.environ.items() if key == "VIRTOLL_CACHE"}
         variables = {
-            **inherited, **cache, machine.TOKEN: token, "VIRTOLL_RUNS": str(self.runs), "TERM": "xterm",
-            "PYTHONPATH": str(REPOSITORY / "src"), **({} if self.root else {"HOME": str(self.home)}),
-        }  # fmt: skip
+            **inherited,
+            **cache,
+            machine.TOKEN: token,
+            "VIRTOLL_RUNS": str(self.runs),
+            "TERM": "xterm",
+            "PYTHONPATH": str(REPOSITORY / "src"),
+            **({} if self.root else {"HOME": str(self.home)}),
+        }
         keep = self.base / "keep"
         mounts = [f"mount --bind {REPOSITORY} {keep}"]
         mounts += [f"mount --bind {self.base / name} {target}" for name, target in _COVERED.items()]

@@ -66,9 +66,13 @@ class SshHosts:
     def start(self, *arguments: str | Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:
         """``virtoll ARGUMENTS`` on the launcher; the process is its own."""
         return subprocess.Popen(
-            self.inside([*VIRTOLL, *arguments]), env=environment(**variables), stdin=subprocess.DEVNULL, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            self.inside([*VIRTOLL, *arguments]),
+            env=environment(**variables),
+            stdin=subprocess.DEVNULL,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def virtoll(self, *arguments: str | Path, runs: Path) -> tuple[int, str]:
         """The same to its end: exit code and standard error."""
@@ -139,8 +143,10 @@ def _namespaces(script: str, argument: Path, more: Sequence[str]) -> Iterator[su
     unshare = ["unshare", "--net", "--mount", "--propagation", "private", *more, "--"]
     with subprocess.Popen(
         [*unshare, "sh", "-c", script, "sh", str(argument)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"there\n"

@@ -13,8 +13,14 @@ def add_start(boot: dict[str, Any], *, machine: bool) -> dict[str, Any]:
     ready = boot["ready_monotonic_ns"]
     clock = (1_150_000_000, 1_200_000_000, 1_450_000_000) if machine else (ready - 50_000, ready - 50_000, ready - 1000)
     told = dict(zip(("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns"), clock, strict=True))
-    facts = {**boot["facts"], "boot_id": "inside" if machine else "outside", "scheduler_tick_hz": 250,
-             "files_sha256": "f" * 64, "cpu_quota": None, "memory_installed_bytes": None}  # fmt: skip
+    facts = {
+        **boot["facts"],
+        "boot_id": "inside" if machine else "outside",
+        "scheduler_tick_hz": 250,
+        "files_sha256": "f" * 64,
+        "cpu_quota": None,
+        "memory_installed_bytes": None,
+    }
     return {**boot, "facts": facts, "agent_clock": told, "host_boot_id": "outside"}
 
 
@@ -22,15 +28,23 @@ def footprints(boot: dict[str, Any], *, machine: bool) -> list[dict[str, Any]]:
     """Idle and after work: a machine holds 250 and then 290 MiB and 1 MiB of page tables, others 1 MiB and 40 KiB."""
     found = []
     for when, more in (("idle", 0), ("after-work", 40 if machine else 0)):
-        process = _process(7, "qemu" if machine else "init", (250 + more if machine else 1) * MIB,
-                           MIB if machine else 40 << 10)  # fmt: skip
+        process = _process(
+            7, "qemu" if machine else "init", (250 + more if machine else 1) * MIB, MIB if machine else 40 << 10
+        )
         engine = boot["platform"] == "runc"
-        found.append({
-            "boot": boot["boot"], "platform": boot["platform"], "block": boot["block"], "when": when,
-            "monotonic_ns": 1, "processes": [process],
-            "shared": {"dockerd": [_process(9, "dockerd", 60 * MIB, MIB)]} if engine else {},
-            "charged_bytes": 5 * MIB if engine else None, "files_bytes": 4096,
-        })  # fmt: skip
+        found.append(
+            {
+                "boot": boot["boot"],
+                "platform": boot["platform"],
+                "block": boot["block"],
+                "when": when,
+                "monotonic_ns": 1,
+                "processes": [process],
+                "shared": {"dockerd": [_process(9, "dockerd", 60 * MIB, MIB)]} if engine else {},
+                "charged_bytes": 5 * MIB if engine else None,
+                "files_bytes": 4096,
+            }
+        )
     return found
 
 
@@ -48,28 +62,68 @@ def density_steps(platform: str, guests: int, available: int, processes: int, no
     for number in range(1, guests + 1):
         left.append(left[0] - int(number * available + noise * available * dice.uniform(-1, 1)))
     budget = {"memory_bytes": guests * available, "guests": 1000}
-    common = {"platform": platform, "monotonic_ns": 1, "shared_bytes": 0, "swap_out_pages": 0, "budget": budget,
-              "evidence": []}  # fmt: skip
+    common = {
+        "platform": platform,
+        "monotonic_ns": 1,
+        "shared_bytes": 0,
+        "swap_out_pages": 0,
+        "budget": budget,
+        "evidence": [],
+    }
     steps = [
-        {**common, "step": number, "status": "ok", "reason": None, "guests": number,
-         "available_before_bytes": left[number - 1], "available_bytes": left[number],
-         "processes_bytes": number * processes, "spawn_monotonic_ns": 1, "ready_monotonic_ns": 2}
+        {
+            **common,
+            "step": number,
+            "status": "ok",
+            "reason": None,
+            "guests": number,
+            "available_before_bytes": left[number - 1],
+            "available_bytes": left[number],
+            "processes_bytes": number * processes,
+            "spawn_monotonic_ns": 1,
+            "ready_monotonic_ns": 2,
+        }
         for number in range(1, guests + 1)
-    ]  # fmt: skip
-    end = {**common, "step": guests + 1, "status": "stopped",
-           "reason": f"the budget of {guests * available // MIB} MiB is gone", "guests": guests,
-           "available_before_bytes": left[-1], "available_bytes": left[-1], "processes_bytes": guests * processes,
-           "spawn_monotonic_ns": None, "ready_monotonic_ns": None}  # fmt: skip
+    ]
+    end = {
+        **common,
+        "step": guests + 1,
+        "status": "stopped",
+        "reason": f"the budget of {guests * available // MIB} MiB is gone",
+        "guests": guests,
+        "available_before_bytes": left[-1],
+        "available_bytes": left[-1],
+        "processes_bytes": guests * processes,
+        "spawn_monotonic_ns": None,
+        "ready_monotonic_ns": None,
+    }
     return [*steps, end]
 
 
 def _process(pid: int, name: str, held: int, tables: int) -> dict[str, Any]:
-    return {"pid": pid, "name": name, "threads": 1, "rss_bytes": held, "pss_bytes": held, "pss_anonymous_bytes": held,
-            "pss_file_bytes": 0, "pss_shared_bytes": 0, "swap_pss_bytes": 0,
-            "page_tables_bytes": tables}  # fmt: skip
+    return {
+        "pid": pid,
+        "name": name,
+        "threads": 1,
+        "rss_bytes": held,
+        "pss_bytes": held,
+        "pss_anonymous_bytes": held,
+        "pss_file_bytes": 0,
+        "pss_shared_bytes": 0,
+        "swap_pss_bytes": 0,
+        "page_tables_bytes": tables,
+    }
 
 
 def _reading(own: int, children: int) -> dict[str, Any]:
-    process = {"pid": 7, "started_ticks": 1, "name": "init", "cpu_ns": own, "user_ns": own, "system_ns": 0,
-               "children_user_ns": children, "children_system_ns": 0}  # fmt: skip
+    process = {
+        "pid": 7,
+        "started_ticks": 1,
+        "name": "init",
+        "cpu_ns": own,
+        "user_ns": own,
+        "system_ns": 0,
+        "children_user_ns": children,
+        "children_system_ns": 0,
+    }
     return {"monotonic_ns": own, "processes": [process], "shared": {}}

@@ -82,26 +82,59 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
     """The manifest, and the lines of each file by name without its ending."""
     dice = random.Random(truth.seed)
     planned = _plan(truth, dice)
-    host = {"fingerprint": "ab" * 32, "hypervisor": truth.hypervisor, "cpus": 2, "memory_bytes": 24 << 30,
-            "kernel": "6.1.0-56-amd64", "cpu_model": "Synthetic CPU @ 2.50GHz", "clock_source": "kvm-clock",
-            "root": True, "os": "Debian GNU/Linux 12", "mitigations": {"meltdown": "PTI"}, "hostname_hash": "c" * 16,
-            "packages": {"qemu-system-x86": "1:7.2+dfsg-7", "runc": "1.1.5"}}  # fmt: skip
+    host = {
+        "fingerprint": "ab" * 32,
+        "hypervisor": truth.hypervisor,
+        "cpus": 2,
+        "memory_bytes": 24 << 30,
+        "kernel": "6.1.0-56-amd64",
+        "cpu_model": "Synthetic CPU @ 2.50GHz",
+        "clock_source": "kvm-clock",
+        "root": True,
+        "os": "Debian GNU/Linux 12",
+        "mitigations": {"meltdown": "PTI"},
+        "hostname_hash": "c" * 16,
+        "packages": {"qemu-system-x86": "1:7.2+dfsg-7", "runc": "1.1.5"},
+    }
     manifest = {
-        "format": 1, "run": "20261121T001500Z-quick-1a2b", "created_realtime_ns": EPOCH_NS, "virtoll": "0.1.0",
-        "experiment": {"name": "quick", "question": "What does each platform cost against the bare host?",
-                       "file": "experiments/quick.yaml", "text": "name: quick\nblocks: 3\n", "blocks": truth.blocks,
-                       "seed": truth.seed, "guest": {"vcpus": 1, "memory_bytes": 268435456},
-                       "study": truth.study, "summary": truth.summary, "order": truth.order},
-        "command": ["virtoll", "run", "quick"], "baseline": truth.baseline, "control": truth.control,
-        "platforms": [_platform(label, truth) for label in truth.costs], "metrics": _metrics(),
-        "plan": {"seed": truth.seed, "estimated_seconds": 300, "trials": planned}, "host": host,
-        "image": {"name": "full", "digest": "sha256:" + "d" * 64,
-                  "kernel": {"package": "linux-image-6.1.0-56-amd64", "version": "6.1.192-2", "sha256": "e" * 64},
-                  "tools": {"suite": "bookworm", "wanted": ["fio"], "packages": {"fio": "3.33-3", "zlib1g": "1:1.2.13"},
-                            "licences": {"fio": ["GPL-2"], "zlib1g": ["Zlib"]}, "bytes": 2**20}},
+        "format": 1,
+        "run": "20261121T001500Z-quick-1a2b",
+        "created_realtime_ns": EPOCH_NS,
+        "virtoll": "0.1.0",
+        "experiment": {
+            "name": "quick",
+            "question": "What does each platform cost against the bare host?",
+            "file": "experiments/quick.yaml",
+            "text": "name: quick\nblocks: 3\n",
+            "blocks": truth.blocks,
+            "seed": truth.seed,
+            "guest": {"vcpus": 1, "memory_bytes": 268435456},
+            "study": truth.study,
+            "summary": truth.summary,
+            "order": truth.order,
+        },
+        "command": ["virtoll", "run", "quick"],
+        "baseline": truth.baseline,
+        "control": truth.control,
+        "platforms": [_platform(label, truth) for label in truth.costs],
+        "metrics": _metrics(),
+        "plan": {"seed": truth.seed, "estimated_seconds": 300, "trials": planned},
+        "host": host,
+        "image": {
+            "name": "full",
+            "digest": "sha256:" + "d" * 64,
+            "kernel": {"package": "linux-image-6.1.0-56-amd64", "version": "6.1.192-2", "sha256": "e" * 64},
+            "tools": {
+                "suite": "bookworm",
+                "wanted": ["fio"],
+                "packages": {"fio": "3.33-3", "zlib1g": "1:1.2.13"},
+                "licences": {"fio": ["GPL-2"], "zlib1g": ["Zlib"]},
+                "bytes": 2**20,
+            },
+        },
         "agent": {"version": "0.1.0", "protocol": 1, "build": "0123456789ab", "sha256": "a" * 64, "bytes": 1234567},
         "pinning": {"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1},
-    }  # fmt: skip
+    }
     written = planned[: truth.stop_after] if truth.stop_after is not None else planned
     trials = [
         _trial(entry, place / max(len(planned), 1), truth, dice) | _where(entry["platform"], truth)
@@ -114,15 +147,27 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
         for block in range(truth.blocks)
     ]
     fitness = [_fitness(index) for index in range(0, len(written) + 1, 4)]
-    commands = [{"realtime_ns": EPOCH_NS, "role": f"guest {boot['boot']}",
-                 "argv": ["qemu-system-x86_64", "-append", "console=ttyS0 <quiet> & more"], "exit": 0}
-                for boot in boots]  # fmt: skip
+    commands = [
+        {
+            "realtime_ns": EPOCH_NS,
+            "role": f"guest {boot['boot']}",
+            "argv": ["qemu-system-x86_64", "-append", "console=ttyS0 <quiet> & more"],
+            "exit": 0,
+        }
+        for boot in boots
+    ]
     extra: dict[str, list[dict[str, Any]]] = {"footprints": [], "density": []}
     if truth.weighed:
         _weigh(truth, trials, boots, extra)
     calibration = [calibrated(size, when) for when in ("start", "end") for size in truth.frame_sizes]
-    return manifest, {"trials": trials, "boots": boots, "fitness": fitness, "commands": commands,
-                      "calibration": calibration if truth.wired else [], **extra}  # fmt: skip
+    return manifest, {
+        "trials": trials,
+        "boots": boots,
+        "fitness": fitness,
+        "commands": commands,
+        "calibration": calibration if truth.wired else [],
+        **extra,
+    }
 
 
 def write(path: Path, truth: Truth) -> Path:
@@ -174,20 +219,34 @@ def _weigh(
 def _metrics() -> list[dict[str, Any]]:
     duration = {"name": "duration", "unit": "ns", "better": "lower", "source": "marks"}
     return [
-        {"workload": "forward", "name": "maximum_forwarded_rate", "unit": "frames/s", "better": "higher",
-         "source": "points", "title": "IPv4 forwarding", "resource": "packet path"},
+        {
+            "workload": "forward",
+            "name": "maximum_forwarded_rate",
+            "unit": "frames/s",
+            "better": "higher",
+            "source": "points",
+            "title": "IPv4 forwarding",
+            "resource": "packet path",
+        },
         {"workload": "superpi", **duration, "title": "Super Pi", "resource": "cpu"},
         {"workload": "masr", **duration, "title": "Memory allocate, set, read", "resource": "memory"},
         {"workload": "forkwait", **duration, "title": "fork and wait", "resource": "kernel"},
-    ]  # fmt: skip
+    ]
 
 
 def _platform(label: str, truth: Truth) -> dict[str, Any]:
     reason = truth.unavailable.get(label)
-    return {"label": label, "platform": label, "family": FAMILIES.get(label, "emulated"), "parameters": {},
-            "available": reason is None, "reason": reason, "version": None,
-            "stands_for": "OpenVZ (its successors)" if truth.summary and label in ("netns", "runc") else None,
-            **_where(label, truth)}  # fmt: skip
+    return {
+        "label": label,
+        "platform": label,
+        "family": FAMILIES.get(label, "emulated"),
+        "parameters": {},
+        "available": reason is None,
+        "reason": reason,
+        "version": None,
+        "stands_for": "OpenVZ (its successors)" if truth.summary and label in ("netns", "runc") else None,
+        **_where(label, truth),
+    }
 
 
 def _where(label: str, truth: Truth) -> dict[str, str | None]:
@@ -205,24 +264,41 @@ def _plan(truth: Truth, dice: random.Random) -> list[dict[str, Any]]:
     for block in range(truth.blocks):
         order = list(cells)
         dice.shuffle(order)
-        planned += [{"block": block, "platform": label, "workload": workload, "parameters": parameters}
-                    for label, workload, parameters in order]  # fmt: skip
+        planned += [
+            {"block": block, "platform": label, "workload": workload, "parameters": parameters}
+            for label, workload, parameters in order
+        ]
     return [{"trial": number, **entry} for number, entry in enumerate(planned)]
 
 
 def _trial(entry: dict[str, Any], progress: float, truth: Truth, dice: random.Random) -> dict[str, Any]:
     label, workload, block = entry["platform"], entry["workload"], entry["block"]
     started = EPOCH_NS + entry["trial"] * 2_000_000_000
-    record = {**entry, "boot": f"{label}/{block}", "attempt": 1, "status": "ok", "reason": None,
-              "started_realtime_ns": started, "ended_realtime_ns": started + 1_500_000_000, "clock": None,
-              "result": None, "check": None, "points": None,
-              "evidence": []}  # fmt: skip
+    record = {
+        **entry,
+        "boot": f"{label}/{block}",
+        "attempt": 1,
+        "status": "ok",
+        "reason": None,
+        "started_realtime_ns": started,
+        "ended_realtime_ns": started + 1_500_000_000,
+        "clock": None,
+        "result": None,
+        "check": None,
+        "points": None,
+        "evidence": [],
+    }
     factor = math.exp(dice.gauss(0, truth.noise)) * (1 + truth.drift * progress)
     if truth.outlier == (label, workload, block):
         factor *= 1.6
     if label in truth.unavailable:
-        return record | {"status": "skipped", "reason": truth.unavailable[label], "boot": None,
-                         "started_realtime_ns": None, "ended_realtime_ns": None}  # fmt: skip
+        return record | {
+            "status": "skipped",
+            "reason": truth.unavailable[label],
+            "boot": None,
+            "started_realtime_ns": None,
+            "ended_realtime_ns": None,
+        }
     status = "failed" if truth.all_fail else truth.failures.get((label, workload, block))
     if workload == "forward":
         record["points"] = _sweep(label, entry["parameters"]["frame_size_bytes"], factor, truth, dice)
@@ -248,10 +324,23 @@ def _clock(started: int, duration: int, error: float, dice: random.Random) -> di
     begin = started + 100_000_000
     end = begin + duration + int(dice.uniform(-0.4, 0.4) * bound)
     guest = int(duration * (1 + error))
-    return {"method": "icmp", "marks": {"start_ns": begin, "end_ns": end}, "channel_marks": None, "realtime_step_ns": 0,
-            "path_delay_before_ns": delays[:5], "path_delay_after_ns": delays[5:], "error_bound_ns": bound,
-            "guest": {"start_monotonic_ns": 5_000, "end_monotonic_ns": 5_000 + guest, "start_realtime_ns": begin,
-                      "end_realtime_ns": begin + guest, "user_cpu_ns": guest, "system_cpu_ns": 0}}  # fmt: skip
+    return {
+        "method": "icmp",
+        "marks": {"start_ns": begin, "end_ns": end},
+        "channel_marks": None,
+        "realtime_step_ns": 0,
+        "path_delay_before_ns": delays[:5],
+        "path_delay_after_ns": delays[5:],
+        "error_bound_ns": bound,
+        "guest": {
+            "start_monotonic_ns": 5_000,
+            "end_monotonic_ns": 5_000 + guest,
+            "start_realtime_ns": begin,
+            "end_realtime_ns": begin + guest,
+            "user_cpu_ns": guest,
+            "system_cpu_ns": 0,
+        },
+    }
 
 
 def _sweep(label: str, size: int, factor: float, truth: Truth, dice: random.Random) -> list[dict[str, Any]]:
@@ -279,50 +368,113 @@ def _point(rate: float | None, size: int, capacity: float, truth: Truth, dice: r
     span = int((forwarded - 1) * 1e9 / through) if forwarded > 1 else 0
     received = {"first_received_monotonic_ns": 1_000_000, "last_received_monotonic_ns": 1_000_000 + span}
     told = {
-        "intended_rate_frames_per_second": rate, "duration_ns": duration, "frame_size_bytes": size,
+        "intended_rate_frames_per_second": rate,
+        "duration_ns": duration,
+        "frame_size_bytes": size,
         "backend": "af-packet",
-        "sources": [{"source": 0, "intended_frames": intended, "offered_frames": offered,
-                     "unsent_frames": intended - offered, "start_monotonic_ns": 0,
-                     "end_monotonic_ns": int((offered - 1) * 1e9 / offered_rate), "late_ns_max": 1, "batch_frames": 8}],
-        "sink": {"per_source": [{"source": 0, "forwarded_frames": forwarded, "duplicate_frames": 0,
-                                 "reordered_frames": 0, "lost_frames": offered - forwarded, **received}],
-                 "foreign_frames": 0, "late_trial_frames": 0, "kernel_dropped_frames": 0, "drained": True},
+        "sources": [
+            {
+                "source": 0,
+                "intended_frames": intended,
+                "offered_frames": offered,
+                "unsent_frames": intended - offered,
+                "start_monotonic_ns": 0,
+                "end_monotonic_ns": int((offered - 1) * 1e9 / offered_rate),
+                "late_ns_max": 1,
+                "batch_frames": 8,
+            }
+        ],
+        "sink": {
+            "per_source": [
+                {
+                    "source": 0,
+                    "forwarded_frames": forwarded,
+                    "duplicate_frames": 0,
+                    "reordered_frames": 0,
+                    "lost_frames": offered - forwarded,
+                    **received,
+                }
+            ],
+            "foreign_frames": 0,
+            "late_trial_frames": 0,
+            "kernel_dropped_frames": 0,
+            "drained": True,
+        },
         "cpu": {"generator_user_ns": 1, "generator_system_ns": 1, "sink_user_ns": 1, "sink_system_ns": 1},
-    }  # fmt: skip
+    }
     return add_wire(told) if truth.wired else told
 
 
 def _boot(label: str, block: int) -> dict[str, Any]:
     machine = label.startswith("qemu")
     facts = {
-        "kernel_release": "6.1.0-56-amd64", "kernel_version": "#1 SMP Debian 6.1.192-2", "machine": "x86_64",
-        "cpus_online": 1 if machine else 2, "cpus_allowed": 1, "page_size_bytes": 4096, "clock_tick_hz": 100,
+        "kernel_release": "6.1.0-56-amd64",
+        "kernel_version": "#1 SMP Debian 6.1.192-2",
+        "machine": "x86_64",
+        "cpus_online": 1 if machine else 2,
+        "cpus_allowed": 1,
+        "page_size_bytes": 4096,
+        "clock_tick_hz": 100,
         "cpu_model": "QEMU TCG CPU version 2.5+" if machine else "Synthetic CPU @ 2.50GHz",
         "cpu_flags": sorted(["fpu", "sse2", "cx16"] + ([] if machine else ["avx2", "avx512f", "aes"])),
-        "memory_total_bytes": 233 << 20 if machine else 24 << 30, "memory_limit_bytes": None if machine else 256 << 20,
-        "clock_source": "tsc" if machine else "kvm-clock", "root_filesystem": "rootfs" if machine else "overlay",
-        "hypervisor": "tcg" if machine else "kvm", "cmdline": "console=ttyS0" if machine else None,
-        "agent_sha256": "a" * 64, "agent_bytes": 1234567, "pid": 1 if label != "native" else 4242, "uid": 0,
+        "memory_total_bytes": 233 << 20 if machine else 24 << 30,
+        "memory_limit_bytes": None if machine else 256 << 20,
+        "clock_source": "tsc" if machine else "kvm-clock",
+        "root_filesystem": "rootfs" if machine else "overlay",
+        "hypervisor": "tcg" if machine else "kvm",
+        "cmdline": "console=ttyS0" if machine else None,
+        "agent_sha256": "a" * 64,
+        "agent_bytes": 1234567,
+        "pid": 1 if label != "native" else 4242,
+        "uid": 0,
         "capabilities_hex": "1ffffffffff",
-        "interfaces": [{"name": f"vt{number}", "mac": f"02:00:00:00:00:0{number}", "mtu": 1500,
-                        "driver": ("e1000" if "e1000" in label else "virtio_net") if machine else "veth",
-                        "speed_mbit": 1000 if "e1000" in label else None,
-                        "offloads": {"tx-checksumming": not machine, "generic-receive-offload": True}}
-                       for number in range(2)],
+        "interfaces": [
+            {
+                "name": f"vt{number}",
+                "mac": f"02:00:00:00:00:0{number}",
+                "mtu": 1500,
+                "driver": ("e1000" if "e1000" in label else "virtio_net") if machine else "veth",
+                "speed_mbit": 1000 if "e1000" in label else None,
+                "offloads": {"tx-checksumming": not machine, "generic-receive-offload": True},
+            }
+            for number in range(2)
+        ],
         "sysctls": {"net.ipv4.ip_forward": "1", "net.core.netdev_max_backlog": "1000"},
-    }  # fmt: skip
+    }
     mismatches = ["CPUs: asked 1, inside 2 online (1 allowed)"] if label.startswith("native") else []
-    return {"boot": f"{label}/{block}", "platform": label, "block": block, "attempt": 1, "status": "ok", "reason": None,
-            "spawn_monotonic_ns": 0, "ready_monotonic_ns": 2_100_000_000 if machine else 9_000_000, "facts": facts,
-            "requested": {"vcpus": 1, "memory_bytes": 268435456, "cpus": [0]}, "mismatches": mismatches,
-            "attachment": "bridge" if machine else "veth", "evidence": []}  # fmt: skip
+    return {
+        "boot": f"{label}/{block}",
+        "platform": label,
+        "block": block,
+        "attempt": 1,
+        "status": "ok",
+        "reason": None,
+        "spawn_monotonic_ns": 0,
+        "ready_monotonic_ns": 2_100_000_000 if machine else 9_000_000,
+        "facts": facts,
+        "requested": {"vcpus": 1, "memory_bytes": 268435456, "cpus": [0]},
+        "mismatches": mismatches,
+        "attachment": "bridge" if machine else "veth",
+        "evidence": [],
+    }
 
 
 def _fitness(after: int) -> dict[str, Any]:
     passed = after * 2_000_000_000
-    return {"monotonic_ns": passed, "realtime_ns": EPOCH_NS + passed, "after_trial": after - 1 if after else None,
-            "steal_ns": passed // 400, "busy_ns": passed, "idle_ns": passed, "load_1m": 0.4,
-            "pressure": {"cpu_some_us": 0, "memory_some_us": 0, "io_some_us": 0}, "swap_in_pages": 0,
-            "swap_out_pages": 0, "frequency_khz": None, "temperature_millicelsius": None,
-            "throttle_count": None, "kernel_messages": [],
-            "memory_available_bytes": 20 << 30}  # fmt: skip
+    return {
+        "monotonic_ns": passed,
+        "realtime_ns": EPOCH_NS + passed,
+        "after_trial": after - 1 if after else None,
+        "steal_ns": passed // 400,
+        "busy_ns": passed,
+        "idle_ns": passed,
+        "load_1m": 0.4,
+        "pressure": {"cpu_some_us": 0, "memory_some_us": 0, "io_some_us": 0},
+        "swap_in_pages": 0,
+        "swap_out_pages": 0,
+        "frequency_khz": None,
+        "temperature_millicelsius": None,
+        "throttle_count": None,
+        "kernel_messages": [],
+        "memory_available_bytes": 20 << 30,
+    }

@@ -15,17 +15,26 @@ def add_wire(point: dict[str, Any]) -> dict[str, Any]:
     )
     span = round((offered - 1) * 1e9 / rate) if rate else source["end_monotonic_ns"]
     source.update(
-        first_sent_monotonic_ns=500, last_sent_monotonic_ns=500 + span, refused_frames=0, skipped_frames=0,
-        late_frames=0, cpu_ns=offered * 250, gap_ns=distribution(offered - 1, 200) | {"coefficient_of_variation": 0.05},
-    )  # fmt: skip
+        first_sent_monotonic_ns=500,
+        last_sent_monotonic_ns=500 + span,
+        refused_frames=0,
+        skipped_frames=0,
+        late_frames=0,
+        cpu_ns=offered * 250,
+        gap_ns=distribution(offered - 1, 200) | {"coefficient_of_variation": 0.05},
+    )
     sink["delay_ns"] = distribution(forwarded, 1500) if forwarded else None
     point["sink"] |= {"backend": "xdp", "backend_reason": None, "seen_frames": forwarded}
     point |= {"backend": "live-frames", "backend_reason": None, "sizes_bytes": [point["frame_size_bytes"]]}
     busy = dict.fromkeys(("user_ns", "nice_ns", "system_ns", "idle_ns", "iowait_ns", "irq_ns", "steal_ns"), 0)
     point["cpu"] |= {
-        "generator_cpu_ns": offered * 250, "sink_cpu_ns": forwarded * 100, "generator_cores": [1], "sink_core": 1,
-        "sink_ran_on": [1], "processors": [{"cpu": cpu, "softirq_ns": 100_000_000, **busy} for cpu in (0, 1)],
-    }  # fmt: skip
+        "generator_cpu_ns": offered * 250,
+        "sink_cpu_ns": forwarded * 100,
+        "generator_cores": [1],
+        "sink_core": 1,
+        "sink_ran_on": [1],
+        "processors": [{"cpu": cpu, "softirq_ns": 100_000_000, **busy} for cpu in (0, 1)],
+    }
     point["hops"] = [
         hop("generator", "peer", "p0in0", "out", offered, 0),
         hop("guest-in", "guest", "l0in0", "in", offered, 0),
@@ -39,37 +48,90 @@ def add_wire(point: dict[str, Any]) -> dict[str, Any]:
 def hop(role: str, where: str, interface: str, way: str, frames: int, source: int | None) -> dict[str, Any]:
     """One hop that passed so many frames."""
     counter = "tx_packets" if way == "out" else "rx_packets"
-    return {"role": role, "where": where, "interface": interface, "direction": way, "source": source,
-            "before": {counter: 5}, "after": {counter: 5 + frames}}  # fmt: skip
+    return {
+        "role": role,
+        "where": where,
+        "interface": interface,
+        "direction": way,
+        "source": source,
+        "before": {counter: 5},
+        "after": {counter: 5 + frames},
+    }
 
 
 def distribution(count: int, middle: int) -> dict[str, Any]:
     """Times around ``middle``, ns."""
-    return {"count": count, "minimum": middle // 2, "mean": float(middle), "p1": middle // 2, "p50": middle,
-            "p90": middle * 2, "p99": middle * 4, "p999": middle * 5, "maximum": middle * 9}  # fmt: skip
+    return {
+        "count": count,
+        "minimum": middle // 2,
+        "mean": float(middle),
+        "p1": middle // 2,
+        "p50": middle,
+        "p90": middle * 2,
+        "p99": middle * 4,
+        "p999": middle * 5,
+        "maximum": middle * 9,
+    }
 
 
 def calibrated(size: int, when: str) -> dict[str, Any]:
     """One calibration: flat out at ``CEILING`` (a little less at the end), and paced for the floor."""
     rate = CEILING if when == "start" else CEILING * 0.97
-    parameters = {"frame_size_bytes": size, "sources": 1, "mix": "none", "backend": "auto", "sink": "auto",
-                  "batch_frames": 0}  # fmt: skip
-    return {"when": when, "realtime_ns": 1, "parameters": parameters, "status": "ok", "reason": None,
-            "points": [_calibration_point(size, None, rate), _calibration_point(size, 10_000.0, 10_000.0)]}  # fmt: skip
+    parameters = {
+        "frame_size_bytes": size,
+        "sources": 1,
+        "mix": "none",
+        "backend": "auto",
+        "sink": "auto",
+        "batch_frames": 0,
+    }
+    return {
+        "when": when,
+        "realtime_ns": 1,
+        "parameters": parameters,
+        "status": "ok",
+        "reason": None,
+        "points": [_calibration_point(size, None, rate), _calibration_point(size, 10_000.0, 10_000.0)],
+    }
 
 
 def _calibration_point(size: int, intended: float | None, rate: float) -> dict[str, Any]:
     frames = int(rate * 0.2)
     span = round((frames - 1) * 1e9 / rate)
     point = {
-        "intended_rate_frames_per_second": intended, "duration_ns": 200_000_000, "frame_size_bytes": size,
+        "intended_rate_frames_per_second": intended,
+        "duration_ns": 200_000_000,
+        "frame_size_bytes": size,
         "backend": "live-frames",
-        "sources": [{"source": 0, "intended_frames": frames, "offered_frames": frames, "unsent_frames": 0,
-                     "start_monotonic_ns": 0, "end_monotonic_ns": span, "late_ns_max": 1, "batch_frames": 8}],
-        "sink": {"per_source": [{"source": 0, "forwarded_frames": frames, "duplicate_frames": 0, "lost_frames": 0,
-                                 "reordered_frames": 0, "first_received_monotonic_ns": 9,
-                                 "last_received_monotonic_ns": 9 + span}],
-                 "foreign_frames": 0, "late_trial_frames": 0, "kernel_dropped_frames": 0, "drained": True},
+        "sources": [
+            {
+                "source": 0,
+                "intended_frames": frames,
+                "offered_frames": frames,
+                "unsent_frames": 0,
+                "start_monotonic_ns": 0,
+                "end_monotonic_ns": span,
+                "late_ns_max": 1,
+                "batch_frames": 8,
+            }
+        ],
+        "sink": {
+            "per_source": [
+                {
+                    "source": 0,
+                    "forwarded_frames": frames,
+                    "duplicate_frames": 0,
+                    "lost_frames": 0,
+                    "reordered_frames": 0,
+                    "first_received_monotonic_ns": 9,
+                    "last_received_monotonic_ns": 9 + span,
+                }
+            ],
+            "foreign_frames": 0,
+            "late_trial_frames": 0,
+            "kernel_dropped_frames": 0,
+            "drained": True,
+        },
         "cpu": {"generator_user_ns": 1, "generator_system_ns": 1, "sink_user_ns": 1, "sink_system_ns": 1},
-    }  # fmt: skip
+    }
     return add_wire(point) | {"hops": None}

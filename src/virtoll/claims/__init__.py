@@ -14,30 +14,34 @@ from virtoll.stats.analysis import Analysis
 
 __all__ = ["CLAIMS", "Finding", "Outcome", "judge_claims"]
 
-CLAIMS: Mapping[str, Predicate] = MappingProxyType({
-    "S01": forwarding.large_frames_as_native,
-    "S02": forwarding.small_frames_lose_more,
-    "S03": forwarding.native_grows_with_sources,
-    "S04": forwarding.sources_do_not_lift_the_limit,
-    "S05": forwarding.paravirtual_above_emulated,
-    "S06": forwarding.os_level_large_and_small,
-    "S07": forwarding.os_level_collapses,
-    "S08": forwarding.loses_instead_of_slowing,
-})  # fmt: skip
+CLAIMS: Mapping[str, Predicate] = MappingProxyType(
+    {
+        "S01": forwarding.large_frames_as_native,
+        "S02": forwarding.small_frames_lose_more,
+        "S03": forwarding.native_grows_with_sources,
+        "S04": forwarding.sources_do_not_lift_the_limit,
+        "S05": forwarding.paravirtual_above_emulated,
+        "S06": forwarding.os_level_large_and_small,
+        "S07": forwarding.os_level_collapses,
+        "S08": forwarding.loses_instead_of_slowing,
+    }
+)
 _NEIGHBOURS = "a second guest beside the measured one"
 _SOURCES = "more than one source"
 # What a run must have for a claim to be tested; told where it has not.
-_NEEDS: Mapping[str, str] = MappingProxyType({
-    "S01": "frames of 1500 bytes and a platform beside the bare host, on a host whose numbers are results",
-    "S02": "two frame sizes and a platform beside the bare host, on a host whose numbers are results",
-    "S03": _SOURCES,
-    "S04": f"{_SOURCES} and a platform on a host whose numbers are results",
-    "S05": "one platform with a para-virtualised and with an emulated NIC, on a host whose numbers are results",
-    "S06": "frames of 64 and 1500 bytes and OS-level virtualisation",
-    "S07": "a sweep of rates and OS-level virtualisation",
-    "S08": "a sweep that ends flat out and a platform on a host whose numbers are results",
-    **{f"S{number:02d}": _NEIGHBOURS for number in range(9, 14)},
-})  # fmt: skip
+_NEEDS: Mapping[str, str] = MappingProxyType(
+    {
+        "S01": "frames of 1500 bytes and a platform beside the bare host, on a host whose numbers are results",
+        "S02": "two frame sizes and a platform beside the bare host, on a host whose numbers are results",
+        "S03": _SOURCES,
+        "S04": f"{_SOURCES} and a platform on a host whose numbers are results",
+        "S05": "one platform with a para-virtualised and with an emulated NIC, on a host whose numbers are results",
+        "S06": "frames of 64 and 1500 bytes and OS-level virtualisation",
+        "S07": "a sweep of rates and OS-level virtualisation",
+        "S08": "a sweep that ends flat out and a platform on a host whose numbers are results",
+        **{f"S{number:02d}": _NEIGHBOURS for number in range(9, 14)},
+    }
+)
 
 
 def judge_claims(analysis: Analysis) -> tuple[Finding, ...]:

@@ -14,6 +14,19 @@ from virtoll.image.kernel import GuestKernel
 from virtoll.image.tools import FULL, RECIPES, Recipe
 
 __all__ = [
-    "FULL", "IMAGES", "RECIPES", "Cache", "Form", "FormName", "GuestImage", "GuestKernel", "Recipe", "boot_disk",
-    "default_cache", "image_form", "made_forms", "prepare_image", "prepare_parts",
-]  # fmt: skip
+    "FULL",
+    "IMAGES",
+    "RECIPES",
+    "Cache",
+    "Form",
+    "FormName",
+    "GuestImage",
+    "GuestKernel",
+    "Recipe",
+    "boot_disk",
+    "default_cache",
+    "image_form",
+    "made_forms",
+    "prepare_image",
+    "prepare_parts",
+]

@@ -85,10 +85,21 @@ def fetch_closure(folder: Path, names: Sequence[str], progress: Progress) -> dic
         (private / "status").touch()
         progress(f"downloading {', '.join(names)} and what they depend on")
         try:
-            run([
-                "apt-get", "--config-file", configuration, "--quiet", "--yes", "--download-only",
-                "--no-install-recommends", "-o", f"Dir::State::status={private / 'status'}", "install", *names,
-            ])  # fmt: skip
+            run(
+                [
+                    "apt-get",
+                    "--config-file",
+                    configuration,
+                    "--quiet",
+                    "--yes",
+                    "--download-only",
+                    "--no-install-recommends",
+                    "-o",
+                    f"Dir::State::status={private / 'status'}",
+                    "install",
+                    *names,
+                ]
+            )
         except ImageError as error:
             raise ImageError(f"{error} {words}".strip()) from error
         versions = {}
@@ -135,10 +146,21 @@ def install(
     mode = mode or ("root" if root else "unshare")
     find_program("mmdebstrap")
     command: list[str | Path] = [
-        *apart, "mmdebstrap", f"--mode={mode}", f"--variant={variant}", "--format=tar",
-        '--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Check-Valid-Until "false"',
-        "--dpkgopt=force-unsafe-io", *left_out, *kept, f"--include={','.join(names)}", suite, archive, source,
-    ]  # fmt: skip
+        *apart,
+        "mmdebstrap",
+        f"--mode={mode}",
+        f"--variant={variant}",
+        "--format=tar",
+        '--aptopt=APT::Install-Recommends "false"',
+        '--aptopt=Acquire::Check-Valid-Until "false"',
+        "--dpkgopt=force-unsafe-io",
+        *left_out,
+        *kept,
+        f"--include={','.join(names)}",
+        suite,
+        archive,
+        source,
+    ]
     answer = _run(command, more={"SOURCE_DATE_EPOCH": _INSTALLED_SECONDS, **beside})
     if answer.returncode != 0:  # the first complaint has the cause, the last one only says that it failed
         words = [line for line in answer.stderr.splitlines() if line.startswith("E: ")] or ["no message"]

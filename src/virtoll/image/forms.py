@@ -173,21 +173,32 @@ def _make_oci(root: Path, target: Path) -> None:
         gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=1, mtime=0) as stream,
     ):
         shutil.copyfileobj(plain, stream, _COPIED_BYTES)
-    configuration = _json({
-        "architecture": architecture(), "os": "linux", "config": {"Env": ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"]},
-        "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]}, "history": [{"created_by": "virtoll"}],
-    })  # fmt: skip
+    configuration = _json(
+        {
+            "architecture": architecture(),
+            "os": "linux",
+            "config": {"Env": ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"]},
+            "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
+            "history": [{"created_by": "virtoll"}],
+        }
+    )
     layer.unlink()
     kind = "application/vnd.oci.image"
-    manifest = _json({
-        "schemaVersion": 2, "mediaType": f"{kind}.manifest.v1+json",
-        "config": _descriptor(f"{kind}.config.v1+json", configuration),
-        "layers": [_descriptor(f"{kind}.layer.v1.tar+gzip", packed)],
-    })  # fmt: skip
-    index = _json({
-        "schemaVersion": 2, "mediaType": f"{kind}.index.v1+json",
-        "manifests": [_descriptor(f"{kind}.manifest.v1+json", manifest)],
-    })  # fmt: skip
+    manifest = _json(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{kind}.manifest.v1+json",
+            "config": _descriptor(f"{kind}.config.v1+json", configuration),
+            "layers": [_descriptor(f"{kind}.layer.v1.tar+gzip", packed)],
+        }
+    )
+    index = _json(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{kind}.index.v1+json",
+            "manifests": [_descriptor(f"{kind}.manifest.v1+json", manifest)],
+        }
+    )
     docker = [{"Config": _blob(configuration), "RepoTags": None, "Layers": [_blob(packed)]}]
     files: dict[str, Path | bytes] = {
         "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),

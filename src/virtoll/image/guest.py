@@ -146,9 +146,14 @@ def _shell(cache: Cache, *, offline: bool, progress: Progress) -> debian.Package
 
 
 def _fill(
-    folder: Path, name: str, agent: Path, kernel: GuestKernel, shell: debian.Package | None, tools: ToolTree | None,
+    folder: Path,
+    name: str,
+    agent: Path,
+    kernel: GuestKernel,
+    shell: debian.Package | None,
+    tools: ToolTree | None,
     progress: Progress,
-) -> None:  # fmt: skip
+) -> None:
     """Fills an object with root/, initramfs.cpio, virtoll-agent and image.json."""
     progress(f"building the image {name}")
     program = agent.read_bytes()

@@ -19,9 +19,20 @@ from virtoll.image.unpacking import decompress, extract_vmlinux
 # What a guest can be given: the bus, the agent's channel, the network cards, the disk, entropy, VLANs, IPv6. The order
 # of loading follows from their dependencies; one that is built in or that this architecture does not have is left out.
 MODULES = (
-    "virtio_pci", "virtio_mmio", "virtio_console", "virtio_net", "e1000", "e1000e", "8139cp", "8139too", "vmxnet3",
-    "virtio_blk", "virtio_rng", "8021q", "ipv6",
-)  # fmt: skip
+    "virtio_pci",
+    "virtio_mmio",
+    "virtio_console",
+    "virtio_net",
+    "e1000",
+    "e1000e",
+    "8139cp",
+    "8139too",
+    "vmxnet3",
+    "virtio_blk",
+    "virtio_rng",
+    "8021q",
+    "ipv6",
+)
 
 # What only some machines need, by the name that they ask for (`virtoll.modules=` on the kernel's command line), so that
 # no other loads it. crc32c is asked for by name inside the kernel, which no dependency tells.

@@ -49,12 +49,36 @@ class Recipe:
 FULL = Recipe(
     "bookworm",
     (
-        "bc", "bison", "bonnie++", "bzip2", "dbench", "fio", "flex", "gcc", "httperf", "iperf", "iperf3", "iproute2",
-        "libc6-dev", "libelf-dev", "libssl-dev", "linux-source-6.1", "make", "mariadb-server", "nginx-light", "povray",
-        "povray-examples", "povray-includes", "rsync", "stress", "stress-ng", "sysbench", "xz-utils",
+        "bc",
+        "bison",
+        "bonnie++",
+        "bzip2",
+        "dbench",
+        "fio",
+        "flex",
+        "gcc",
+        "httperf",
+        "iperf",
+        "iperf3",
+        "iproute2",
+        "libc6-dev",
+        "libelf-dev",
+        "libssl-dev",
+        "linux-source-6.1",
+        "make",
+        "mariadb-server",
+        "nginx-light",
+        "povray",
+        "povray-examples",
+        "povray-includes",
+        "rsync",
+        "stress",
+        "stress-ng",
+        "sysbench",
+        "xz-utils",
     ),
     documents=("povray/examples/advanced/benchmark/*",),  # its standard benchmark
-)  # fmt: skip
+)
 
 # The same and two tools that Debian does not call free software, for their conditions to who publishes results
 # (lmbench) or sells copies (netperf): nothing has them that was not asked for by name.
@@ -68,9 +92,14 @@ RECIPES: Mapping[str, Recipe] = {"full": FULL, "full-non-free": FULL_NON_FREE}
 
 # What installing leaves that is this host's, this moment's, or a state that each trial makes anew.
 _REMOVED = (
-    "etc/apt/apt.conf.d/99mmdebstrap", "etc/apt/sources.list", "etc/dpkg/dpkg.cfg.d/99mmdebstrap", "etc/machine-id",
-    "etc/resolv.conf", "var/lib/dbus/machine-id", "var/lib/systemd/random-seed",
-)  # fmt: skip
+    "etc/apt/apt.conf.d/99mmdebstrap",
+    "etc/apt/sources.list",
+    "etc/dpkg/dpkg.cfg.d/99mmdebstrap",
+    "etc/machine-id",
+    "etc/resolv.conf",
+    "var/lib/dbus/machine-id",
+    "var/lib/systemd/random-seed",
+)
 _EMPTIED = ("boot", "dev", "run", "tmp", "var/cache", "var/lib/apt/lists", "var/lib/mysql", "var/log", "var/tmp")
 _WRITTEN = {
     "etc/hostname": "guest\n",
@@ -134,10 +163,17 @@ def _fill(folder: Path, recipe: Recipe, progress: Progress) -> None:
     """Fills an object with root/ and tools.json."""
     tree = folder.parent / "tree"
     packages = debian.install(
-        tree, recipe.suite, recipe.packages, progress,
-        components=" ".join(recipe.components), variant=recipe.variant, licences=True, documents=recipe.documents,
-        source=recipe.source, mode=recipe.mode,
-    )  # fmt: skip
+        tree,
+        recipe.suite,
+        recipe.packages,
+        progress,
+        components=" ".join(recipe.components),
+        variant=recipe.variant,
+        licences=True,
+        documents=recipe.documents,
+        source=recipe.source,
+        mode=recipe.mode,
+    )
     licences = read_licences(tree, recipe.components)
     tidy(tree)
     for pattern, target in recipe.copied:

@@ -164,9 +164,7 @@ class Attachments:
 
     def _veth_routed(self, link: Link, pid: int) -> None:
         self._pair(link, link.router_macs[0])
-        self._at.veth(
-            link.outer_interface, link.router_macs[1], link.port_interface, link.guest_mac, link.mtu_bytes
-        )  # fmt: skip
+        self._at.veth(link.outer_interface, link.router_macs[1], link.port_interface, link.guest_mac, link.mtu_bytes)
         self._route(link, link.outer_interface)
         self._at.move(link.port_interface, pid)
 
@@ -212,15 +210,18 @@ class Attachments:
         self.ways[link.port_interface] = Way(near, port, router=router)
         self._at.move(near, router.pid)
         self._at.move(port, router.pid)
-        in_namespace(router.pid, [
-            "link set lo up",  # by its address the kernel knows one network from a gateway
-            f"link set {near} mtu {link.mtu_bytes} up",
-            f"link set {port} mtu {link.mtu_bytes} up",
-            f"route add {link.peer_address}/32 dev {near}",
-            f"neigh add {link.peer_address} lladdr {link.peer_mac} nud permanent dev {near}",
-            f"route add default via {link.guest_address} dev {port} onlink",
-            f"neigh add {link.guest_address} lladdr {link.guest_mac} nud permanent dev {port}",
-        ])  # fmt: skip
+        in_namespace(
+            router.pid,
+            [
+                "link set lo up",  # by its address the kernel knows one network from a gateway
+                f"link set {near} mtu {link.mtu_bytes} up",
+                f"link set {port} mtu {link.mtu_bytes} up",
+                f"route add {link.peer_address}/32 dev {near}",
+                f"neigh add {link.peer_address} lladdr {link.peer_mac} nud permanent dev {near}",
+                f"route add default via {link.guest_address} dev {port} onlink",
+                f"neigh add {link.guest_address} lladdr {link.guest_mac} nud permanent dev {port}",
+            ],
+        )
         router.call("network", interfaces=[], routes=[], ip_forward=True)
 
     def _outer_port(self, link: Link, *, own: bool = True) -> None:

@@ -159,8 +159,11 @@ def charged_memory_bytes(memberships: str, below: str | None = None) -> int | No
 def limits_of(memberships: str, layout: Layout | None = None) -> Limits:
     """The tightest limits on a process by its groups and all above them; ``memberships``: its /proc/PID/cgroup."""
     layout = detect() if layout is None else layout
-    memory = [value for text in _upwards(memberships, "memory", layout, "memory.max", "memory.limit_in_bytes")
-              if text.isdigit() and (value := int(text)) < _NO_LIMIT_FROM]  # fmt: skip
+    memory = [
+        value
+        for text in _upwards(memberships, "memory", layout, "memory.max", "memory.limit_in_bytes")
+        if text.isdigit() and (value := int(text)) < _NO_LIMIT_FROM
+    ]
     quotas = []
     for text in _upwards(memberships, "cpu", layout, "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"):
         quota, _, period = text.partition(" ")

@@ -139,9 +139,13 @@ def _janitor(told: socket.socket) -> Iterator[Callable[[residue.LabRecord, int],
     with ours:
         with theirs, told:
             process = subprocess.Popen(
-                janitor_command(theirs.fileno(), told.fileno()), pass_fds=(theirs.fileno(), told.fileno()),
-                stdin=subprocess.DEVNULL, start_new_session=True, cwd="/", env=os.environ,
-            )  # fmt: skip
+                janitor_command(theirs.fileno(), told.fileno()),
+                pass_fds=(theirs.fileno(), told.fileno()),
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+                env=os.environ,
+            )
         try:
             yield lambda record, lock: hand_over(ours, record, lock)
         finally:

@@ -172,9 +172,7 @@ def sweep(record: LabRecord, pci: PciBus | None = None) -> list[str]:
     removed += _remove_files(record.lab_id)
     for argv in noted_commands(record.folder):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMMAND_SECONDS, check=False
-            )  # fmt: skip
+            subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMMAND_SECONDS, check=False)
         removed.append(f"what '{' '.join(argv)}' removes")
     for address, driver in noted_devices(record.folder):
         (pci or PciBus()).give_back(address, driver)

@@ -49,9 +49,14 @@ class Shape:
         """``tbf``'s words: a bucket of 1 ms, and a queue of 50 ms before frames are lost, as a switch would have."""
         burst = max(_LEAST_BURST_BYTES, int(self.rate_bits_per_second * _BURST_SECONDS / 8))
         return [
-            "tbf", "rate", f"{self.rate_bits_per_second}bit", "burst", str(burst),
-            "latency", f"{_QUEUE_MILLISECONDS}ms",
-        ]  # fmt: skip
+            "tbf",
+            "rate",
+            f"{self.rate_bits_per_second}bit",
+            "burst",
+            str(burst),
+            "latency",
+            f"{_QUEUE_MILLISECONDS}ms",
+        ]
 
 
 @contextlib.contextmanager

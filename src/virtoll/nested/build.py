@@ -57,15 +57,16 @@ def prepare_testbed(
         package = debian.fetch_package(
             cache, "linux-image-amd64", pattern=r"linux-image-\d[\w.+-]*", offline=offline, progress=say
         )
-        found = cache.build(
-            reference, lambda folder: _fill(folder, kind, package, kernel.release, say), say
-        )  # fmt: skip
+        found = cache.build(reference, lambda folder: _fill(folder, kind, package, kernel.release, say), say)
     hypervisor, own = found / "hypervisor", found / "kernel"
     plain = own if own.exists() else kernel.vmlinux or kernel.vmlinuz
     return TestbedImage(
-        kind, plain, found / "root.cpio",
-        hypervisor if hypervisor.exists() else None, json.loads((found / "testbed.json").read_text(encoding="utf-8")),
-    )  # fmt: skip
+        kind,
+        plain,
+        found / "root.cpio",
+        hypervisor if hypervisor.exists() else None,
+        json.loads((found / "testbed.json").read_text(encoding="utf-8")),
+    )
 
 
 def _fill(folder: Path, kind: TestbedKind, kernel: debian.Package, release: str, progress: Progress) -> None:
@@ -130,10 +131,13 @@ def _entries(tree: Path, kind: TestbedKind, modules: dict[str, bytes]) -> Iterat
         content[f"modules/{name}"] = initramfs.plain_file(f"modules/{name}", module)
     order = "".join(f"{name}\n" for name in modules)
     fixed = {
-        "modules/order": order, "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n", "etc/group": "root:x:0:\n",
-        "etc/shells": "/bin/sh\n/bin/bash\n", "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\n",
+        "modules/order": order,
+        "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n",
+        "etc/group": "root:x:0:\n",
+        "etc/shells": "/bin/sh\n/bin/bash\n",
+        "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\n",
         "etc/shadow": "root:*:19000:0:99999:7:::\n",
-    }  # fmt: skip
+    }
     for name, text in fixed.items():
         content[name] = initramfs.plain_file(name, text.encode())
     content["init"] = initramfs.program("init", _init(kind).encode())

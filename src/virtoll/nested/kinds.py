@@ -51,11 +51,17 @@ KVM = TestbedKind(
     programs=(*_COMMON_PROGRAMS, "usr/bin/qemu-system-x86_64"),
     modules=(*_COMMON_MODULES, "kvm_amd", "vhost_net"),
     data=(
-        "usr/share/seabios/bios-256k.bin", "usr/share/seabios/bios.bin", "usr/share/qemu/bios-microvm.bin",
-        "usr/share/qemu/linuxboot_dma.bin", "usr/share/qemu/kvmvapic.bin", "usr/share/qemu/pvh.bin",
-        "usr/share/qemu/bios-256k.bin", "usr/share/qemu/linuxboot.bin", "usr/share/qemu/multiboot_dma.bin",
+        "usr/share/seabios/bios-256k.bin",
+        "usr/share/seabios/bios.bin",
+        "usr/share/qemu/bios-microvm.bin",
+        "usr/share/qemu/linuxboot_dma.bin",
+        "usr/share/qemu/kvmvapic.bin",
+        "usr/share/qemu/pvh.bin",
+        "usr/share/qemu/bios-256k.bin",
+        "usr/share/qemu/linuxboot.bin",
+        "usr/share/qemu/multiboot_dma.bin",
     ),
-)  # fmt: skip
+)
 
 # Does what Debian's script of this name does with a bridge that is there already, by five programs in place of some
 # forty: libxl gives a script 40 s, which those take on a busy machine. Source: tools/hotplug/Linux of Xen 4.17.
@@ -92,16 +98,23 @@ XEN = TestbedKind(
     packages=(*_COMMON_PACKAGES, "mount", "xen-utils-4.17", "xen-hypervisor-4.17-amd64", "bridge-utils"),
     programs=(
         *_COMMON_PROGRAMS,
-        *(
-            f"usr/lib/xen-4.17/bin/{name}"
-            for name in ("xl", "oxenstored", "xenconsoled", "xen-init-dom0")
-        ),
+        *(f"usr/lib/xen-4.17/bin/{name}" for name in ("xl", "oxenstored", "xenconsoled", "xen-init-dom0")),
         *(f"usr/bin/xenstore-{name}" for name in ("read", "write", "exists", "list", "rm", "ls")),
-        "usr/bin/xenstore", "usr/sbin/bridge", "usr/sbin/brctl", "usr/sbin/losetup",
+        "usr/bin/xenstore",
+        "usr/sbin/bridge",
+        "usr/sbin/brctl",
+        "usr/sbin/losetup",
     ),
     modules=(
-        *_COMMON_MODULES, "xen_evtchn", "xen_gntdev", "xen_gntalloc", "xenfs", "xen_privcmd", "xen_netback",
-        "xen_blkback", "loop",
+        *_COMMON_MODULES,
+        "xen_evtchn",
+        "xen_gntdev",
+        "xen_gntalloc",
+        "xenfs",
+        "xen_privcmd",
+        "xen_netback",
+        "xen_blkback",
+        "loop",
     ),
     data=("etc/xen/", "etc/default/", "usr/lib/xen-common/", "usr/lib/xen-4.17/boot/"),
     start=(
@@ -118,7 +131,7 @@ XEN = TestbedKind(
     console="hvc0",
     hypervisor="boot/xen-4.17-amd64.gz",
     hypervisor_arguments="console=com1 com1=115200,8n1 dom0_mem=1024M,max:1024M",
-)  # fmt: skip
+)
 
 # A kind of its own: QEMU with its libraries more than doubles the root, which PV and PVH guests would wait for.
 XEN_HVM = replace(
@@ -128,11 +141,16 @@ XEN_HVM = replace(
     packages=(*XEN.packages, "qemu-system-xen", "qemu-system-data", "seabios", "ipxe-qemu"),
     programs=(*XEN.programs, "usr/libexec/xen-qemu-system-i386"),
     data=(
-        *XEN.data, "usr/share/seabios/bios-256k.bin", "usr/share/qemu/keymaps/en-us", "usr/share/qemu/kvmvapic.bin",
-        "usr/share/qemu/linuxboot.bin", "usr/share/qemu/linuxboot_dma.bin",
-        "usr/lib/ipxe/qemu/efi-e1000.rom", "usr/lib/ipxe/qemu/efi-rtl8139.rom",
+        *XEN.data,
+        "usr/share/seabios/bios-256k.bin",
+        "usr/share/qemu/keymaps/en-us",
+        "usr/share/qemu/kvmvapic.bin",
+        "usr/share/qemu/linuxboot.bin",
+        "usr/share/qemu/linuxboot_dma.bin",
+        "usr/lib/ipxe/qemu/efi-e1000.rom",
+        "usr/lib/ipxe/qemu/efi-rtl8139.rom",
     ),
-)  # fmt: skip
+)
 
 _VIRTUALBOX = "usr/lib/virtualbox"
 VIRTUALBOX = TestbedKind(
@@ -142,18 +160,41 @@ VIRTUALBOX = TestbedKind(
     cpu="EPYC,-monitor,-xsave,-avx,-avx2",
     memory_mib=3072,
     packages=(
-        *_COMMON_PACKAGES, "ethtool", "kmod", "linux-image-cloud-amd64", "linux-headers-cloud-amd64", "virtualbox",
+        *_COMMON_PACKAGES,
+        "ethtool",
+        "kmod",
+        "linux-image-cloud-amd64",
+        "linux-headers-cloud-amd64",
+        "virtualbox",
         "virtualbox-dkms",
     ),
     programs=(
-        *_COMMON_PROGRAMS, "usr/sbin/ethtool", "usr/bin/taskset",
+        *_COMMON_PROGRAMS,
+        "usr/sbin/ethtool",
+        "usr/bin/taskset",
         *(
             f"{_VIRTUALBOX}/{name}"
             for name in (
-                "VBoxManage", "VBoxHeadless", "VBoxSVC", "VBoxXPCOMIPCD.so", "VBoxDD.so", "VBoxDD2.so", "VBoxDDU.so",
-                "VBoxRT.so", "VBoxVMM.so", "VBoxXPCOM.so", "VBoxHeadless.so", "VBoxGuestControlSvc.so",
-                "VBoxGuestPropSvc.so", "VBoxHostChannel.so", "VBoxSharedFolders.so", "VBoxSharedClipboard.so",
-                "VBoxDragAndDropSvc.so", "VBoxVMMPreload.so", "components/VBoxC.so", "components/VBoxSVCM.so",
+                "VBoxManage",
+                "VBoxHeadless",
+                "VBoxSVC",
+                "VBoxXPCOMIPCD.so",
+                "VBoxDD.so",
+                "VBoxDD2.so",
+                "VBoxDDU.so",
+                "VBoxRT.so",
+                "VBoxVMM.so",
+                "VBoxXPCOM.so",
+                "VBoxHeadless.so",
+                "VBoxGuestControlSvc.so",
+                "VBoxGuestPropSvc.so",
+                "VBoxHostChannel.so",
+                "VBoxSharedFolders.so",
+                "VBoxSharedClipboard.so",
+                "VBoxDragAndDropSvc.so",
+                "VBoxVMMPreload.so",
+                "components/VBoxC.so",
+                "components/VBoxSVCM.so",
                 "components/VBoxXPCOMIPCC.so",
             )
         ),
@@ -168,6 +209,6 @@ VIRTUALBOX = TestbedKind(
     # TSC seem unstable to it.
     kernel_arguments="tsc=reliable",
     suite="sid",
-)  # fmt: skip
+)
 
 TESTBEDS: dict[str, TestbedKind] = {"xen": XEN, "xen-hvm": XEN_HVM, "kvm": KVM, "virtualbox": VIRTUALBOX}

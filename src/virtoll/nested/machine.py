@@ -90,9 +90,12 @@ def nested_machine(
         ours, theirs = socket.socketpair()
         with theirs:
             process = lab.spawn(
-                _command(image, folder, taps, theirs.fileno(), disk), f"testbed {image.kind.name}",
-                pass_fds=(theirs.fileno(),), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            )  # fmt: skip
+                _command(image, folder, taps, theirs.fileno(), disk),
+                f"testbed {image.kind.name}",
+                pass_fds=(theirs.fileno(),),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
         stack.callback(end_process, process)
         monitor = Monitor(ours, f"testbed {image.kind.name}")
         stack.callback(monitor.close)
@@ -110,13 +113,33 @@ def _command(
     kind = image.kind
     words = f"console={kind.console} quiet net.ifnames=0 cryptomgr.notests {kind.kernel_arguments}".rstrip()
     argv = [
-        _BINARY, "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", kind.cpu, "-smp", "2",
-        "-m", f"{kind.memory_mib}M",
-        "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-        "-chardev", f"file,id=console,path={folder / 'console.txt'}", "-serial", "chardev:console",
-        "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control",
-        "-device", "virtio-rng-pci",
-    ]  # fmt: skip
+        _BINARY,
+        "-accel",
+        "tcg,thread=multi",
+        "-M",
+        "q35",
+        "-cpu",
+        kind.cpu,
+        "-smp",
+        "2",
+        "-m",
+        f"{kind.memory_mib}M",
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-chardev",
+        f"file,id=console,path={folder / 'console.txt'}",
+        "-serial",
+        "chardev:console",
+        "-chardev",
+        f"socket,id=monitor,fd={monitor}",
+        "-mon",
+        "chardev=monitor,mode=control",
+        "-device",
+        "virtio-rng-pci",
+    ]
     if image.hypervisor is not None:
         # Multiboot: the first module is dom0's kernel with its arguments; no comma may be among them.
         modules = f"{image.kernel} {words},{folder / 'initrd'}"
@@ -146,12 +169,17 @@ def _boot_archive(number: int, key: str, files: Mapping[str, Path]) -> bytes:
     """What is unpacked over the testbed's root: address, key, and files by their SHA-256."""
     settings = f"MANAGEMENT_MAC={_management_mac(number)}\nMANAGEMENT_ADDRESS=10.63.{number}.2/24\n"
     programs = [initramfs.program(f"virtoll/files/{digest}", path.read_bytes()) for digest, path in files.items()]
-    return initramfs.write_archive([
-        initramfs.folder("root"), initramfs.folder("root/.ssh"),
-        initramfs.plain_file("root/.ssh/authorized_keys", key.encode()),
-        initramfs.folder("virtoll"), initramfs.plain_file("virtoll/boot.sh", settings.encode()),
-        initramfs.folder("virtoll/files"), *programs,
-    ])  # fmt: skip
+    return initramfs.write_archive(
+        [
+            initramfs.folder("root"),
+            initramfs.folder("root/.ssh"),
+            initramfs.plain_file("root/.ssh/authorized_keys", key.encode()),
+            initramfs.folder("virtoll"),
+            initramfs.plain_file("virtoll/boot.sh", settings.encode()),
+            initramfs.folder("virtoll/files"),
+            *programs,
+        ]
+    )
 
 
 def _write_root(target: Path, root: Path, more: bytes) -> None:
@@ -166,10 +194,28 @@ def _connected(machine: NestedMachine, lab: Lab, folder: Path) -> Iterator[tuple
     """Wait for the SSH server and keep one connection, which all commands share; the prefix of a command."""
     address, control = f"10.63.{machine.number}.2", folder / "control"
     common = (
-        "-F", "/dev/null", "-T", "-i", str(folder / "key"), "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes",
-        "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
-        "-o", "HostKeyAlgorithms=ssh-ed25519", "-o", "ConnectTimeout=60", "-o", f"ControlPath={control}",
-    )  # fmt: skip
+        "-F",
+        "/dev/null",
+        "-T",
+        "-i",
+        str(folder / "key"),
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        "IdentitiesOnly=yes",
+        "-o",
+        "StrictHostKeyChecking=no",
+        "-o",
+        "UserKnownHostsFile=/dev/null",
+        "-o",
+        "LogLevel=ERROR",
+        "-o",
+        "HostKeyAlgorithms=ssh-ed25519",
+        "-o",
+        "ConnectTimeout=60",
+        "-o",
+        f"ControlPath={control}",
+    )
     _await(machine, lambda: _answers(address), "its SSH server")
     argv = ["ssh", *common, "-o", "ControlMaster=yes", "-N", f"root@{address}"]
     master = lab.spawn(argv, f"connection to testbed {machine.image.kind.name}", stderr=subprocess.PIPE)

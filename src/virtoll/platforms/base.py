@@ -173,10 +173,17 @@ class GuestHost(Protocol):
         ...
 
     def spawn(
-        self, argv: Sequence[str], role: str, *, cpus: Sequence[int] = (), group: Group | None = None,
-        stdin: int = subprocess.DEVNULL, stdout: int = subprocess.DEVNULL, stderr: int = subprocess.DEVNULL,
+        self,
+        argv: Sequence[str],
+        role: str,
+        *,
+        cpus: Sequence[int] = (),
+        group: Group | None = None,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.DEVNULL,
+        stderr: int = subprocess.DEVNULL,
         pass_fds: Sequence[int] = (),
-    ) -> subprocess.Popen[bytes]:  # fmt: skip
+    ) -> subprocess.Popen[bytes]:
         """Start a program there, pinned and in a cgroup from its first instruction on.
 
         It ends with the process here.

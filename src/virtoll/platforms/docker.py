@@ -117,12 +117,33 @@ def _daemon_command(folder: Path) -> list[str]:
     runtimes = ["--add-runtime", f"crun={crun}"] if crun else []
     return [
         *(beside_cgroup_v2("crun") if crun else []),
-        "dockerd", "--config-file", f"{folder}/daemon.json", "--data-root", f"{folder}/data",
-        "--exec-root", f"{folder}/exec", "--pidfile", f"{folder}/pid", "--host", f"unix://{folder}/socket",
-        "--group", "root", "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false",
-        "--ip-masq=false", "--userland-proxy=false", "--exec-opt", "native.cgroupdriver=cgroupfs",
-        "--shutdown-timeout", "2", "--log-level", "warn", *runtimes,
-    ]  # fmt: skip
+        "dockerd",
+        "--config-file",
+        f"{folder}/daemon.json",
+        "--data-root",
+        f"{folder}/data",
+        "--exec-root",
+        f"{folder}/exec",
+        "--pidfile",
+        f"{folder}/pid",
+        "--host",
+        f"unix://{folder}/socket",
+        "--group",
+        "root",
+        "--bridge=none",
+        "--iptables=false",
+        "--ip6tables=false",
+        "--ip-forward=false",
+        "--ip-masq=false",
+        "--userland-proxy=false",
+        "--exec-opt",
+        "native.cgroupdriver=cgroupfs",
+        "--shutdown-timeout",
+        "2",
+        "--log-level",
+        "warn",
+        *runtimes,
+    ]
 
 
 def _await_daemon(daemon: Daemon) -> None:

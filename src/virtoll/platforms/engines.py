@@ -32,10 +32,24 @@ def container_options(site: Site, request: GuestRequest | None, parameters: Engi
     """The options of ``run`` that both engines understand; limits only where the lab may make cgroups."""
     capabilities = oci_configuration(site, [], None)["process"]["capabilities"]["bounding"]
     options = [
-        "--network", "none", "--hostname", "guest", "--pids-limit", "-1", "--log-driver", "none",
-        "--read-only", "--tmpfs", "/run:rw,nosuid,nodev,mode=755", "--tmpfs", "/tmp:rw,nosuid,nodev",  # noqa: S108
-        "--security-opt", "label=disable", "--cap-drop", "ALL",
-    ]  # fmt: skip
+        "--network",
+        "none",
+        "--hostname",
+        "guest",
+        "--pids-limit",
+        "-1",
+        "--log-driver",
+        "none",
+        "--read-only",
+        "--tmpfs",
+        "/run:rw,nosuid,nodev,mode=755",
+        "--tmpfs",
+        "/tmp:rw,nosuid,nodev",  # noqa: S108
+        "--security-opt",
+        "label=disable",
+        "--cap-drop",
+        "ALL",
+    ]
     for name in capabilities:
         options += ["--cap-add", name]
     if parameters.seccomp == "unconfined":

@@ -70,15 +70,26 @@ def enter(
     """
     complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it is the guest's, as evidence
     process = host.spawn(
-        [*command, *AGENT], f"guest {request.name}", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [*command, *AGENT],
+        f"guest {request.name}",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=complaints.fileno(),
-    )  # fmt: skip
+    )
     agent: AgentClient = connect_stdio(process, request.name)
     guest = EnteredMachine(
-        agent=agent, peer=peer or agent, host=host, attachment=request.network.attachment,
-        spawned_monotonic_ns=spawned, pause=park[0], unpause=park[1], destroy=lambda: None,
-        cleanup=[*cleanup, lambda: end_process(process)], process=process, complaints=complaints,
-    )  # fmt: skip
+        agent=agent,
+        peer=peer or agent,
+        host=host,
+        attachment=request.network.attachment,
+        spawned_monotonic_ns=spawned,
+        pause=park[0],
+        unpause=park[1],
+        destroy=lambda: None,
+        cleanup=[*cleanup, lambda: end_process(process)],
+        process=process,
+        complaints=complaints,
+    )
     try:
         guest.wait_ready(request.deadline_seconds)
     except GuestStartError as error:

@@ -13,10 +13,24 @@ from virtoll.agent import Answer
 from virtoll.errors import AgentError
 from virtoll.pi import pi_sha256
 
-_NANOSECONDS = {"superpi": 9_000.0, "masr": 0.6, "forkwait": 120_000.0, "idle": 1.0, "stream": 16.0,
-                "kernel": 500.0, "context-switch": 2_000.0, "routing-table": 1_500.0}  # fmt: skip
-_SIZE_KEY = {"superpi": "digits", "masr": "size_bytes", "forkwait": "processes", "idle": "duration_ns",
-             "kernel": "operations", "routing-table": "routes"}  # fmt: skip
+_NANOSECONDS = {
+    "superpi": 9_000.0,
+    "masr": 0.6,
+    "forkwait": 120_000.0,
+    "idle": 1.0,
+    "stream": 16.0,
+    "kernel": 500.0,
+    "context-switch": 2_000.0,
+    "routing-table": 1_500.0,
+}
+_SIZE_KEY = {
+    "superpi": "digits",
+    "masr": "size_bytes",
+    "forkwait": "processes",
+    "idle": "duration_ns",
+    "kernel": "operations",
+    "routing-table": "routes",
+}
 _EVENT_NANOSECONDS, _CLOCK_READING_NS, _READINGS = 400_000.0, 25, 50
 _PIPE_SHARE = 0.5
 _COUNTED_BYTES = {"copy": 16, "scale": 16, "add": 24, "triad": 24}
@@ -43,13 +57,28 @@ def answer(job: str, parameters: dict[str, Any], guest_ns: int) -> dict[str, Any
         batches = _series(size // batch, guest_ns)
         sending = {"sent": size, "batches": _series(size // batch, guest_ns // 2)}
         handled = parameters["operation"] == "signal-handle"
-        return {"result": {"operations": size, "batch_operations": batch, "batches": batches, "clock": _clock(),
-                           "sending": sending if handled else None}, "check": str(size)}  # fmt: skip
+        return {
+            "result": {
+                "operations": size,
+                "batch_operations": batch,
+                "batches": batches,
+                "clock": _clock(),
+                "sending": sending if handled else None,
+            },
+            "check": str(size),
+        }
     if job == "context-switch":
         laps = parameters["laps"]
-        return {"result": {"processes": parameters["processes"], "pinned_cpu": None, "laps": _series(laps, guest_ns),
-                           "pipes": _series(laps, int(guest_ns * _PIPE_SHARE)), "clock": _clock()},
-                "check": str(size)}  # fmt: skip
+        return {
+            "result": {
+                "processes": parameters["processes"],
+                "pinned_cpu": None,
+                "laps": _series(laps, guest_ns),
+                "pipes": _series(laps, int(guest_ns * _PIPE_SHARE)),
+                "clock": _clock(),
+            },
+            "check": str(size),
+        }
     if job == "stream":
         return _stream(parameters, guest_ns)
     return {"result": dict(parameters), "check": "idle" if job == "idle" else str(size)}

@@ -69,8 +69,13 @@ class FakeWire:
             self._count(source, fields["sink"]["interfaces"][0], offered, forwarded)
             sources.append(_source(number, intended, offered, now_ns, duration))
             sinks.append(self._arrived(number, offered, forwarded, now_ns, duration))
-        return {"backend": "model", "frame_size_bytes": size, "sources": sources,
-                "sink": {"per_source": sinks, **_BOOKS}, "cpu": {**_GENERATOR_CPU, **_SINK_CPU}}  # fmt: skip
+        return {
+            "backend": "model",
+            "frame_size_bytes": size,
+            "sources": sources,
+            "sink": {"per_source": sinks, **_BOOKS},
+            "cpu": {**_GENERATOR_CPU, **_SINK_CPU},
+        }
 
     def send(self, fields: dict[str, Any], now_ns: int, spread: float) -> Answer:
         """The agent's ``send``: the guest's own generator, which is no faster than its router."""
@@ -99,11 +104,15 @@ class FakeWire:
 
     def _arrived(self, number: int, offered: int, forwarded: int, now_ns: int, duration: int) -> Answer:
         return {
-            "source": number, "forwarded_frames": forwarded, "duplicate_frames": 0, "reordered_frames": 0,
-            "lost_frames": offered - forwarded + int(self.unbalanced), "delay_ns": None,
+            "source": number,
+            "forwarded_frames": forwarded,
+            "duplicate_frames": 0,
+            "reordered_frames": 0,
+            "lost_frames": offered - forwarded + int(self.unbalanced),
+            "delay_ns": None,
             "first_received_monotonic_ns": now_ns + LINK_DELAY_NS if forwarded else None,
             "last_received_monotonic_ns": now_ns + LINK_DELAY_NS + duration if forwarded else None,
-        }  # fmt: skip
+        }
 
     def _count(self, source: dict[str, Any], sink: str, offered: int, forwarded: int) -> None:
         """Let the frames pass the interfaces on their way; where ``lost_at`` says so, fewer pass."""
@@ -128,7 +137,12 @@ class FakeWire:
 
 def _source(number: int, intended: int, offered: int, now_ns: int, duration: int) -> Answer:
     return {
-        "source": number, "intended_frames": intended, "offered_frames": offered,
-        "unsent_frames": intended - offered, "start_monotonic_ns": now_ns,
-        "end_monotonic_ns": now_ns + duration, "late_ns_max": 0, "batch_frames": 1,
-    }  # fmt: skip
+        "source": number,
+        "intended_frames": intended,
+        "offered_frames": offered,
+        "unsent_frames": intended - offered,
+        "start_monotonic_ns": now_ns,
+        "end_monotonic_ns": now_ns + duration,
+        "late_ns_max": 0,
+        "batch_frames": 1,
+    }

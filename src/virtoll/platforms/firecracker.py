@@ -41,9 +41,16 @@ class Firecracker(MicroVm):
         log = folder / "firecracker.log"
         log.touch()
         return [
-            self.parameters.binary, "--api-sock", str(socket), "--id", "guest",
-            "--log-path", str(log), "--level", "Warning",
-        ]  # fmt: skip
+            self.parameters.binary,
+            "--api-sock",
+            str(socket),
+            "--id",
+            "guest",
+            "--log-path",
+            str(log),
+            "--level",
+            "Warning",
+        ]
 
     def configure(self, api: SocketApi, request: GuestRequest, image: GuestImage, disk: Path | None) -> None:
         """Machine, boot source, drive, one interface a link."""

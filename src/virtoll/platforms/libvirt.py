@@ -158,8 +158,9 @@ class Libvirt:
             places = self._places(site, folder, daemon)
             bridges = {
                 link.name: network.bridge_port(link, link.port_interface)
-                for link in request.network.links if network is not None
-            }  # fmt: skip
+                for link in request.network.links
+                if network is not None
+            }
             host.write(folder / "domain.xml", domain(name, request, wanted, places, bridges).encode())
             if isinstance(virsh, Commands):
                 refuse_taken(virsh, host, name)
@@ -178,11 +179,18 @@ class Libvirt:
         pause, unpause = self._parking(virsh, name, processes)
         logs = {"libvirt.txt": daemon.domain_log(self._driver, name)} if daemon is not None else {}
         guest = LibvirtGuest(
-            agent=agent, peer=site.peer or agent, host=host, attachment=request.network.attachment,
-            spawned_monotonic_ns=spawned, pause=pause, unpause=unpause, destroy=lambda: None,
+            agent=agent,
+            peer=site.peer or agent,
+            host=host,
+            attachment=request.network.attachment,
+            spawned_monotonic_ns=spawned,
+            pause=pause,
+            unpause=unpause,
+            destroy=lambda: None,
             consoles={**({"console.txt": places.console} if wanted.emulated else {}), **logs},
-            cleanup=[kept.close], processes=processes,
-        )  # fmt: skip
+            cleanup=[kept.close],
+            processes=processes,
+        )
         machine = processes if wanted.emulated else None
         with preferred([] if machine is None else [machine.started, *filter(None, [machine.inner])]):
             try:

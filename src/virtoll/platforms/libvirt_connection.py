@@ -135,9 +135,13 @@ def held_shell(host: GuestHost, uri: str, who: str, folder: Path, group: Group |
     if uri.startswith("qemu:"):
         command = [*placed(drivers_user(folder)), *command]
     process = host.spawn(
-        command, f"libvirt of {who}", group=group, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        command,
+        f"libvirt of {who}",
+        group=group,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    )
     shell = HeldShell(host, process, who, folder)
     try:
         shell.run("version")

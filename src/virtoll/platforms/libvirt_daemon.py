@@ -130,7 +130,7 @@ def _start(site: Site) -> Daemon:
         with (folder / "libvirtd.txt").open("wb") as log:
             process = host.spawn(
                 [*_within(group), *placed(places), *command], "libvirtd", stdout=log.fileno(), stderr=subprocess.STDOUT
-            )  # fmt: skip
+            )
         undo.callback(end_process, process)
         socket = folder / "libvirt-sock"
         wait_until(lambda: is_listened(socket) or process.poll() is not None, _READY_SECONDS, "the start of libvirtd")

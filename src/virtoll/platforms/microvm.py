@@ -186,16 +186,21 @@ class MicroVm:
         with output.open("wb") as stream:
             pipe, own = subprocess.PIPE, stream.fileno()
             process = site.lab.spawn(
-                self.command(socket, folder), f"guest {request.name}", cpus=request.cpus, group=group,
+                self.command(socket, folder),
+                f"guest {request.name}",
+                cpus=request.cpus,
+                group=group,
                 stdin=pipe if self.speaks_on_stdio else subprocess.DEVNULL,
-                stdout=pipe if self.speaks_on_stdio else own, stderr=own,
-            )  # fmt: skip
+                stdout=pipe if self.speaks_on_stdio else own,
+                stderr=own,
+            )
         api = SocketApi(socket, request.name, self.api_prefix)
         try:
             wait_until(
-                lambda: process.poll() is not None or is_listened(socket), _SOCKET_DEADLINE_SECONDS,
+                lambda: process.poll() is not None or is_listened(socket),
+                _SOCKET_DEADLINE_SECONDS,
                 f"{self.product}'s API socket of {request.name}",
-            )  # fmt: skip
+            )
             self.configure(api, request, site.image, disk)
             self.boot(api)
             agent = self.connect(process, folder, request.name)
@@ -206,10 +211,17 @@ class MicroVm:
             said = output.read_bytes()
             raise GuestStartError(f"{error}{_last_words(said)}", {"monitor.txt": said}) from error
         guest = MicroVmGuest(
-            agent=agent, peer=site.peer or agent, process=process, attachment="bridge",
-            console_file=folder / "console.txt", spawned_monotonic_ns=spawned, driver=self, api=api, output_file=output,
+            agent=agent,
+            peer=site.peer or agent,
+            process=process,
+            attachment="bridge",
+            console_file=folder / "console.txt",
+            spawned_monotonic_ns=spawned,
+            driver=self,
+            api=api,
+            output_file=output,
             cleanup=[group.remove] if group is not None else [],
-        )  # fmt: skip
+        )
         guest.wait_ready(request.deadline_seconds)
         return guest
 

@@ -17,9 +17,18 @@ from virtoll.platforms.namespaced import ManagedContainer
 # By default /proc/sys is read-only; the guest is a router and switches its forwarding on by itself.
 _ENVIRONMENT = ["env", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network"]
 _OPTIONS = [
-    "--quiet", "--register=no", "--keep-unit", "--console=pipe", "--read-only", "--private-network",
-    "--capability=CAP_NET_ADMIN", "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--hostname=guest",
-]  # fmt: skip
+    "--quiet",
+    "--register=no",
+    "--keep-unit",
+    "--console=pipe",
+    "--read-only",
+    "--private-network",
+    "--capability=CAP_NET_ADMIN",
+    "--resolv-conf=off",
+    "--timezone=off",
+    "--link-journal=no",
+    "--hostname=guest",
+]
 
 
 class SystemdNspawn(ManagedContainer):

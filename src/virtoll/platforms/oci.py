@@ -25,10 +25,24 @@ from virtoll.platforms.base import DATA_PATH, DataBy, Evidence, GuestRequest, Pr
 from virtoll.platforms.namespaced import AGENT, NamespacedGuest, move_links_in, start_namespaced
 
 _CAPABILITIES = [
-    "CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_NET_BIND_SERVICE", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE",
-    "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SETPCAP",
-    "CAP_IPC_LOCK", "CAP_SYS_NICE", "CAP_MKNOD",
-]  # fmt: skip
+    "CAP_NET_ADMIN",
+    "CAP_NET_RAW",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_CHROOT",
+    "CAP_SYS_PTRACE",
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_SETGID",
+    "CAP_SETUID",
+    "CAP_SETPCAP",
+    "CAP_IPC_LOCK",
+    "CAP_SYS_NICE",
+    "CAP_MKNOD",
+]
 
 _PERIOD_MICROSECONDS = 100_000
 _PID_SECONDS = 60.0

@@ -140,9 +140,14 @@ class OpenVz:
             kept = undo.pop_all()
         pause, resume = self._parking(handle, name)
         return enter(
-            ["vzctl", "exec3", handle], request, host, site.peer, spawned,
-            (lambda: host.run(pause, "park"), lambda: host.run(resume, "resume")), [kept.close],
-        )  # fmt: skip
+            ["vzctl", "exec3", handle],
+            request,
+            host,
+            site.peer,
+            spawned,
+            (lambda: host.run(pause, "park"), lambda: host.run(resume, "resume")),
+            [kept.close],
+        )
 
     def _create(
         self, request: GuestRequest, site: Site, name: str, known: dict[int, str], undo: contextlib.ExitStack
@@ -156,10 +161,26 @@ class OpenVz:
         undo.callback(quietly, host, ["rm", "-f", "--", str(template)], role)
         host.write(template, image_archive(site.image.root))
         host.run(
-            ["vzctl", "create", ctid, "--ostemplate", name, "--layout", "simfs", "--private", f"{area}/private/{ctid}",
-             "--root", f"{area}/root/{ctid}", "--name", name, "--hostname", "guest"],
-            role, _CREATE_SECONDS,
-        )  # fmt: skip
+            [
+                "vzctl",
+                "create",
+                ctid,
+                "--ostemplate",
+                name,
+                "--layout",
+                "simfs",
+                "--private",
+                f"{area}/private/{ctid}",
+                "--root",
+                f"{area}/root/{ctid}",
+                "--name",
+                name,
+                "--hostname",
+                "guest",
+            ],
+            role,
+            _CREATE_SECONDS,
+        )
         _undone(host, undo, role, ["vzctl", "stop", ctid, "--fast"], ["vzctl", "destroy", ctid])
         quietly(host, ["rm", "-f", "--", str(template)], role)
         host.run(["vzctl", "set", ctid, *self._limits(request), *_netifs(request), "--save"], role)
@@ -178,9 +199,11 @@ class OpenVz:
         host.run(["vzctl", "set", name, "--capability", "net_admin:on", *_netifs(request), "--save"], role)
         host.run(["prlctl", "start", name], role, _CREATE_SECONDS)
         host.run(
-            ["vzctl", "exec3", name, "tar", "-x", "-f", "-", "-C", "/"], role, _CREATE_SECONDS,
+            ["vzctl", "exec3", name, "tar", "-x", "-f", "-", "-C", "/"],
+            role,
+            _CREATE_SECONDS,
             image_archive(site.image.root, init=False),
-        )  # fmt: skip
+        )
         return name
 
     def _limits(self, request: GuestRequest) -> list[str]:

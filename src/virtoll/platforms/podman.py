@@ -108,11 +108,25 @@ class Podman:
         runtime = self.parameters.runtime
         return [
             *beside_cgroup_v2(runtime),
-            "env", f"--chdir={folder}", f"CONTAINERS_CONF={engine}", f"CONTAINERS_STORAGE_CONF={storage}",
-            *_as_user(site), "podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run",
-            "--tmpdir", str(folder / "tmp"),
-            "--cgroup-manager", "cgroupfs", "--events-backend", "none", "--runtime", shutil.which(runtime) or runtime,
-        ]  # fmt: skip
+            "env",
+            f"--chdir={folder}",
+            f"CONTAINERS_CONF={engine}",
+            f"CONTAINERS_STORAGE_CONF={storage}",
+            *_as_user(site),
+            "podman",
+            "--root",
+            f"{folder}/root",
+            "--runroot",
+            f"{folder}/run",
+            "--tmpdir",
+            str(folder / "tmp"),
+            "--cgroup-manager",
+            "cgroupfs",
+            "--events-backend",
+            "none",
+            "--runtime",
+            shutil.which(runtime) or runtime,
+        ]
 
     def _run(self, site: Site, request: GuestRequest | None, name: str, pid_file: Path | None = None) -> list[str]:
         """``podman run`` up to the image's root; ulimits are this process's: Podman's default may not be had."""
@@ -123,10 +137,17 @@ class Podman:
         options = container_options(site, request, self.parameters)
         options[options.index("--log-driver") + 1] = "passthrough"
         own = [
-            "--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={processes}:{processes}", "--no-hosts",
-            "--read-only-tmpfs=false", "--security-opt", "unmask=ALL", "--cgroups",
+            "--ulimit",
+            f"nofile={files}:{files}",
+            "--ulimit",
+            f"nproc={processes}:{processes}",
+            "--no-hosts",
+            "--read-only-tmpfs=false",
+            "--security-opt",
+            "unmask=ALL",
+            "--cgroups",
             "no-conmon" if site.lab.cgroup is not None or self.parameters.runtime == "runc" else "disabled",
-        ]  # fmt: skip
+        ]
         if pid_file is not None:
             own += ["--pidfile", str(pid_file)]
         podman = self._podman(site)

@@ -226,9 +226,13 @@ class Qemu:
         return guest
 
     def _ends(
-        self, request: GuestRequest, host: GuestHost, folder: Path, disk: int | Path | None,
+        self,
+        request: GuestRequest,
+        host: GuestHost,
+        folder: Path,
+        disk: int | Path | None,
         inherited: contextlib.ExitStack,
-    ) -> tuple[Ends, Callable[[], tuple[AgentClient, socket.socket]]]:  # fmt: skip
+    ) -> tuple[Ends, Callable[[], tuple[AgentClient, socket.socket]]]:
         """What QEMU is given, and how our ends are had once it is started: made before, or on another host after."""
         if isinstance(disk, int):
             inherited.callback(os.close, disk)
@@ -261,9 +265,14 @@ class Qemu:
         return folder / "disk"
 
     def _command(
-        self, request: GuestRequest, site: Site, console: Path, ends: Ends, ports: Mapping[str, Port],
+        self,
+        request: GuestRequest,
+        site: Site,
+        console: Path,
+        ends: Ends,
+        ports: Mapping[str, Port],
         parameters: QemuParameters,
-    ) -> list[str]:  # fmt: skip
+    ) -> list[str]:
         image = site.image
         initramfs = image.initramfs if ends.disk is None and ends.data is None else image.disk_initramfs
         boot = Boot(site.lab.put(image.kernel.vmlinux or image.kernel.vmlinuz), site.lab.put(initramfs))

@@ -133,16 +133,32 @@ def machine_command(
 ) -> list[str]:
     """Everything that follows accelerator and CPU model, without NICs (``nic_arguments``)."""
     return [
-        "-machine", parameters.machine,
-        "-smp", str(request.vcpus), "-m", f"{request.memory_bytes // _MIB}M",
-        "-kernel", str(boot.kernel), "-initrd", str(boot.initramfs),
-        "-append", kernel_arguments(parameters, data=ends.data is not None),
-        "-chardev", f"file,id=console,path={console}", "-serial", "chardev:console",
-        "-chardev", _socket("agent", ends.agent), *_channel_arguments(parameters),
-        "-chardev", _socket("monitor", ends.monitor), "-mon", "chardev=monitor,mode=control",
+        "-machine",
+        parameters.machine,
+        "-smp",
+        str(request.vcpus),
+        "-m",
+        f"{request.memory_bytes // _MIB}M",
+        "-kernel",
+        str(boot.kernel),
+        "-initrd",
+        str(boot.initramfs),
+        "-append",
+        kernel_arguments(parameters, data=ends.data is not None),
+        "-chardev",
+        f"file,id=console,path={console}",
+        "-serial",
+        "chardev:console",
+        "-chardev",
+        _socket("agent", ends.agent),
+        *_channel_arguments(parameters),
+        "-chardev",
+        _socket("monitor", ends.monitor),
+        "-mon",
+        "chardev=monitor,mode=control",
         *([] if ends.disk is None else _disk_arguments(parameters, ends)),
         *([] if ends.data is None else _data_arguments(parameters, ends.data)),
-    ]  # fmt: skip
+    ]
 
 
 def kernel_arguments(parameters: QemuParameters, *, data: bool = False) -> str:

@@ -198,9 +198,12 @@ class SshGuestPlatform:
             network = self._wired(host, request.network)
             complaints = undo.enter_context(tempfile.TemporaryFile())
             process = host.spawn(
-                [str(host.agent), *_AGENT], f"guest {request.name}", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                [str(host.agent), *_AGENT],
+                f"guest {request.name}",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 stderr=complaints.fileno(),
-            )  # fmt: skip
+            )
             undo.callback(end_process, process)
             plain = connect_stdio(process, request.name)
             agent = FoundAgent(plain.reader, plain.writer, request.name)
@@ -211,10 +214,18 @@ class SshGuestPlatform:
                 host.run(["kill", f"-{signal}", str(agent.ready["pid"])], signal)
 
         guest = SshGuest(
-            agent=agent, peer=site.peer or agent, host=host, attachment="as found", spawned_monotonic_ns=spawned,
-            pause=lambda: tell("STOP"), unpause=lambda: tell("CONT"), destroy=lambda: None, cleanup=[kept.close],
-            network=network, complaints=complaints,
-        )  # fmt: skip
+            agent=agent,
+            peer=site.peer or agent,
+            host=host,
+            attachment="as found",
+            spawned_monotonic_ns=spawned,
+            pause=lambda: tell("STOP"),
+            unpause=lambda: tell("CONT"),
+            destroy=lambda: None,
+            cleanup=[kept.close],
+            network=network,
+            complaints=complaints,
+        )
         guest.wait_ready(request.deadline_seconds)
         return guest
 

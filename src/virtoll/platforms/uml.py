@@ -197,14 +197,34 @@ class UserModeLinux:
             for number, link in enumerate(request.network.links)
         ]
         return [
-            "unshare", "--pid", "--fork", "--kill-child=KILL", "--",
-            "prlimit", "--core=0", "--", "setarch", "--addr-no-randomize", "--", _BINARY,
-            f"mem={request.memory_bytes // _MIB}M", f"initrd={site.image.initramfs}",
-            "umid=uml", f"uml_dir={folder}/", "quiet", "panic=-1",
-            "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{agent_fd},fd:{agent_fd}", "virtoll.channel=/dev/ttyS0",
+            "unshare",
+            "--pid",
+            "--fork",
+            "--kill-child=KILL",
+            "--",
+            "prlimit",
+            "--core=0",
+            "--",
+            "setarch",
+            "--addr-no-randomize",
+            "--",
+            _BINARY,
+            f"mem={request.memory_bytes // _MIB}M",
+            f"initrd={site.image.initramfs}",
+            "umid=uml",
+            f"uml_dir={folder}/",
+            "quiet",
+            "panic=-1",
+            "con=null",
+            "con0=null,fd:1",
+            "ssl=null",
+            f"ssl0=fd:{agent_fd},fd:{agent_fd}",
+            "virtoll.channel=/dev/ttyS0",
             "virtoll.paced",
-            *_disk(site), *_data(request), *nics,
-        ]  # fmt: skip
+            *_disk(site),
+            *_data(request),
+            *nics,
+        ]
 
 
 def _disk(site: Site) -> list[str]:

@@ -130,8 +130,20 @@ class VirtualBox:
             undo.callback(_quietly, lambda: _unregister(do, name))
             do("modifyvm", name, *self._settings(request, adapters, folder / "uart"))
             do("storagectl", name, "--name", "cd", "--add", "ide")
-            do("storageattach", name, "--storagectl", "cd", "--port", "0", "--device", "0", "--type", "dvddrive",
-               "--medium", str(disk))  # fmt: skip
+            do(
+                "storageattach",
+                name,
+                "--storagectl",
+                "cd",
+                "--port",
+                "0",
+                "--device",
+                "0",
+                "--type",
+                "dvddrive",
+                "--medium",
+                str(disk),
+            )
             undo.callback(_quietly, lambda: do("controlvm", name, "poweroff"))
             do("startvm", name, "--type", "headless")
             console = host.connect(folder / "uart", request.name, 60.0).detach()
@@ -142,12 +154,17 @@ class VirtualBox:
                 _pin(host, name, request.cpus)
             kept = undo.pop_all()
         guest = ManagedMachine(
-            agent=agent, peer=site.peer or agent, host=host, attachment=request.network.attachment,
+            agent=agent,
+            peer=site.peer or agent,
+            host=host,
+            attachment=request.network.attachment,
             spawned_monotonic_ns=spawned,
-            pause=lambda: do("controlvm", name, "pause"), unpause=lambda: do("controlvm", name, "resume"),
-            destroy=lambda: None, cleanup=[kept.close],
+            pause=lambda: do("controlvm", name, "pause"),
+            unpause=lambda: do("controlvm", name, "resume"),
+            destroy=lambda: None,
+            cleanup=[kept.close],
             consoles={"virtualbox.txt": base / name / "Logs" / "VBox.log"},
-        )  # fmt: skip
+        )
         guest.wait_ready(request.deadline_seconds)
         return guest
 
@@ -155,22 +172,56 @@ class VirtualBox:
         """``modifyvm``'s words: size, processor, UART, one adapter a link."""
         wanted = self.parameters
         words = [
-            "--memory", str(request.memory_bytes // _MIB), "--cpus", str(request.vcpus), "--ioapic", "on",
-            "--hwvirtex", "on", "--nested-paging", wanted.nested_paging,
-            "--paravirt-provider", wanted.paravirt_provider,
-            "--graphicscontroller", "vboxvga", "--vram", "8", "--audio-driver", "none", "--usb-ohci", "off",
-            "--boot1", "dvd", "--boot2", "none", "--uart1", "0x3F8", "4", "--uart-mode1", "server", str(uart),
-        ]  # fmt: skip
+            "--memory",
+            str(request.memory_bytes // _MIB),
+            "--cpus",
+            str(request.vcpus),
+            "--ioapic",
+            "on",
+            "--hwvirtex",
+            "on",
+            "--nested-paging",
+            wanted.nested_paging,
+            "--paravirt-provider",
+            wanted.paravirt_provider,
+            "--graphicscontroller",
+            "vboxvga",
+            "--vram",
+            "8",
+            "--audio-driver",
+            "none",
+            "--usb-ohci",
+            "off",
+            "--boot1",
+            "dvd",
+            "--boot2",
+            "none",
+            "--uart1",
+            "0x3F8",
+            "4",
+            "--uart-mode1",
+            "server",
+            str(uart),
+        ]
         if request.cpu_quota is not None:
             words += ["--cpu-execution-cap", str(max(1, min(100, round(100 * request.cpu_quota / request.vcpus))))]
         if not adapters:
             words += ["--nic1", "none"]
         for number, link in enumerate(request.network.links, 1):
             words += [
-                f"--nic{number}", "bridged", f"--bridge-adapter{number}", adapters[link.name],
-                f"--nic-type{number}", wanted.nic, f"--mac-address{number}", link.guest_mac.replace(":", ""),
-                f"--nic-promisc{number}", "allow-all", f"--cable-connected{number}", "on",
-            ]  # fmt: skip
+                f"--nic{number}",
+                "bridged",
+                f"--bridge-adapter{number}",
+                adapters[link.name],
+                f"--nic-type{number}",
+                wanted.nic,
+                f"--mac-address{number}",
+                link.guest_mac.replace(":", ""),
+                f"--nic-promisc{number}",
+                "allow-all",
+                f"--cable-connected{number}",
+                "on",
+            ]
         return words
 
 
@@ -192,11 +243,18 @@ def _adapter(host: GuestHost, network: HostNetwork, link: Link) -> Iterator[str]
     bridge = network.bridge_port(link, outer)
     withdraw = host.guard(["ip", "link", "del", inner])
     try:
-        host.run(["ip", "-batch", "-"], "adapter", stdin="".join(f"{line}\n" for line in (
-            f"link add {inner} mtu {link.mtu_bytes} type veth peer name {outer} mtu {link.mtu_bytes}",
-            f"link set {outer} master {bridge} up",
-            f"link set {inner} up",
-        )).encode())  # fmt: skip
+        host.run(
+            ["ip", "-batch", "-"],
+            "adapter",
+            stdin="".join(
+                f"{line}\n"
+                for line in (
+                    f"link add {inner} mtu {link.mtu_bytes} type veth peer name {outer} mtu {link.mtu_bytes}",
+                    f"link set {outer} master {bridge} up",
+                    f"link set {inner} up",
+                )
+            ).encode(),
+        )
         for name in (inner, outer):
             host.run(["ethtool", "-K", name, *(word for one in _OFFLOADS for word in (one, "off"))], "adapter")
         yield inner

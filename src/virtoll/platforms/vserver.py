@@ -103,10 +103,24 @@ class Vserver:
                 undo.callback(site.require_network().remove, request.network)
             spawned = now()
             host.run(
-                ["vserver", name, "build", "-m", "skeleton", "--context", context, "--hostname", "guest",
-                 "--initstyle", "plain", "--rootdir", self.parameters.area],
-                role, _BUILD_SECONDS,
-            )  # fmt: skip
+                [
+                    "vserver",
+                    name,
+                    "build",
+                    "-m",
+                    "skeleton",
+                    "--context",
+                    context,
+                    "--hostname",
+                    "guest",
+                    "--initstyle",
+                    "plain",
+                    "--rootdir",
+                    self.parameters.area,
+                ],
+                role,
+                _BUILD_SECONDS,
+            )
             for argv in (["vserver", "--silent", name, "delete"], ["vserver", "--silent", name, "stop"]):
                 undo.callback(host.guard(argv))
                 undo.callback(quietly, host, argv, role)
@@ -123,9 +137,14 @@ class Vserver:
             kept = undo.pop_all()
         stop, go_on = (["vkill", "--xid", context, "-s", signal, "--", "0"] for signal in ("STOP", "CONT"))
         return enter(
-            ["vserver", name, "exec"], request, host, site.peer, spawned,
-            (lambda: host.run(stop, "park"), lambda: host.run(go_on, "resume")), [kept.close],
-        )  # fmt: skip
+            ["vserver", name, "exec"],
+            request,
+            host,
+            site.peer,
+            spawned,
+            (lambda: host.run(stop, "park"), lambda: host.run(go_on, "resume")),
+            [kept.close],
+        )
 
     def _configure(self, request: GuestRequest, host: GuestHost, folder: Path) -> None:
         """A network namespace of its own, capabilities, and limits by cgroup: util-vserver copies these files there."""

@@ -153,10 +153,17 @@ class Xen:
             host.run(["xl", "unpause", name], "resume")
 
         guest = ManagedMachine(
-            agent=agent, peer=site.peer or agent, host=host, attachment=request.network.attachment,
-            spawned_monotonic_ns=spawned, pause=pause, unpause=unpause, destroy=lambda: None, consoles=logs,
+            agent=agent,
+            peer=site.peer or agent,
+            host=host,
+            attachment=request.network.attachment,
+            spawned_monotonic_ns=spawned,
+            pause=pause,
+            unpause=unpause,
+            destroy=lambda: None,
+            consoles=logs,
             cleanup=[kept.close, pin.give_back],
-        )  # fmt: skip
+        )
         try:
             unpause()
         except GuestError:
@@ -199,13 +206,18 @@ class Xen:
         # A cap of 0 is none, so that the smallest share is 1 %.
         cap = wanted.cap if request.cpu_quota is None else max(1, round(100 * request.cpu_quota))
         settings: dict[str, object] = {
-            "name": name, "type": wanted.type, "kernel": str(site.lab.put(kernel)),
+            "name": name,
+            "type": wanted.type,
+            "kernel": str(site.lab.put(kernel)),
             "ramdisk": str(site.lab.put(image.disk_initramfs if paravirtual else image.initramfs)),
             "extra": f"{words} {drivers}",
-            "memory": request.memory_bytes // _MIB, "vcpus": request.vcpus, "cpu_weight": wanted.weight, "cap": cap,
+            "memory": request.memory_bytes // _MIB,
+            "vcpus": request.vcpus,
+            "cpu_weight": wanted.weight,
+            "cap": cap,
             "vif": [self._vif(link, network) for link in request.network.links if network is not None],
             **dict.fromkeys(("on_poweroff", "on_reboot", "on_crash", "on_watchdog"), "destroy"),
-        }  # fmt: skip
+        }
         if disk is not None:
             settings["disk"] = [f"format=raw, vdev={_DISK}, access=ro, target={disk}"]
         if request.cpus:

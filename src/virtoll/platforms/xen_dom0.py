@@ -152,20 +152,27 @@ def routed_link(host: GuestHost, link: Link, vif: str) -> Iterator[None]:
     undo = [["ip", "link", "del", inner], *(["ip", "rule", "del", "lookup", str(table)] for table in tables)]
     withdraw = [host.guard(argv) for argv in undo]
     try:
-        host.run(["ip", "-batch", "-"], "router", stdin="".join(f"{line}\n" for line in (
-            f"link set {vif} nomaster down",
-            f"link set {vif} address {link.router_macs[1]}",
-            f"link add {inner} address {link.router_macs[0]} type veth peer name {outer}",
-            f"link set {outer} mtu {link.mtu_bytes} master {link.bridge} up",
-            f"link set {inner} mtu {link.mtu_bytes} up",
-            f"link set {vif} mtu {link.mtu_bytes} up",
-            f"rule add iif {inner} lookup {tables[0]}",
-            f"rule add iif {vif} lookup {tables[1]}",
-            f"route add default via {link.guest_address} dev {vif} onlink table {tables[0]}",
-            f"route add default via {link.peer_address} dev {inner} onlink table {tables[1]}",
-            f"neigh add {link.guest_address} lladdr {link.guest_mac} nud permanent dev {vif}",
-            f"neigh add {link.peer_address} lladdr {link.peer_mac} nud permanent dev {inner}",
-        )).encode())  # fmt: skip
+        host.run(
+            ["ip", "-batch", "-"],
+            "router",
+            stdin="".join(
+                f"{line}\n"
+                for line in (
+                    f"link set {vif} nomaster down",
+                    f"link set {vif} address {link.router_macs[1]}",
+                    f"link add {inner} address {link.router_macs[0]} type veth peer name {outer}",
+                    f"link set {outer} mtu {link.mtu_bytes} master {link.bridge} up",
+                    f"link set {inner} mtu {link.mtu_bytes} up",
+                    f"link set {vif} mtu {link.mtu_bytes} up",
+                    f"rule add iif {inner} lookup {tables[0]}",
+                    f"rule add iif {vif} lookup {tables[1]}",
+                    f"route add default via {link.guest_address} dev {vif} onlink table {tables[0]}",
+                    f"route add default via {link.peer_address} dev {inner} onlink table {tables[1]}",
+                    f"neigh add {link.guest_address} lladdr {link.guest_mac} nud permanent dev {vif}",
+                    f"neigh add {link.peer_address} lladdr {link.peer_mac} nud permanent dev {inner}",
+                )
+            ).encode(),
+        )
         for interface in (inner, vif):
             for setting, value in (("forwarding", "1"), ("rp_filter", "0")):
                 host.write(Path(f"/proc/sys/net/ipv4/conf/{interface}/{setting}"), value.encode())

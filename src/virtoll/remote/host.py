@@ -25,8 +25,16 @@ from virtoll.lab.inside import Lab, end_process, output_of
 
 _SSH_FAILED = 255  # what ssh itself ends with when there is no connection
 _SSH_OPTIONS = (
-    "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=0", "-o", "ControlPersist=no",
-)  # fmt: skip
+    "-T",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "ConnectTimeout=10",
+    "-o",
+    "ServerAliveInterval=0",
+    "-o",
+    "ControlPersist=no",
+)
 
 
 @dataclass(frozen=True)
@@ -101,9 +109,14 @@ class RemoteHost:
     ) -> subprocess.CompletedProcess[bytes]:
         try:
             finished = subprocess.run(
-                self.command(argv), capture_output=True, timeout=deadline_seconds, input=stdin or b"", check=False,
-                start_new_session=True, pass_fds=self.connection.descriptors,
-            )  # fmt: skip
+                self.command(argv),
+                capture_output=True,
+                timeout=deadline_seconds,
+                input=stdin or b"",
+                check=False,
+                start_new_session=True,
+                pass_fds=self.connection.descriptors,
+            )
         except FileNotFoundError as error:
             raise GuestError(f"{self.connection.prefix[0]}: not found on this machine; install it") from error
         except subprocess.TimeoutExpired as error:
@@ -120,10 +133,17 @@ class RemoteHost:
         return finished
 
     def spawn(
-        self, argv: Sequence[str], role: str, *, cpus: Sequence[int] = (), group: Group | None = None,
-        stdin: int = subprocess.DEVNULL, stdout: int = subprocess.DEVNULL, stderr: int = subprocess.DEVNULL,
+        self,
+        argv: Sequence[str],
+        role: str,
+        *,
+        cpus: Sequence[int] = (),
+        group: Group | None = None,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.DEVNULL,
+        stderr: int = subprocess.DEVNULL,
         pass_fds: Sequence[int] = (),
-    ) -> subprocess.Popen[bytes]:  # fmt: skip
+    ) -> subprocess.Popen[bytes]:
         """Start a program there, pinned; the process here is its connection, and ends with it or ends it."""
         if pass_fds or group is not None:
             raise GuestError(f"{argv[0]}: descriptors and cgroups of this machine mean nothing on {self.name}")
@@ -133,9 +153,13 @@ class RemoteHost:
         if stdin == subprocess.DEVNULL:
             theirs, ours = os.pipe()  # kept open: its end would be the program's
         process = subprocess.Popen(
-            self.command([str(self.agent), "keep", *pinned, "--", *argv]), stdin=theirs or stdin, stdout=stdout,
-            stderr=stderr, start_new_session=True, pass_fds=self.connection.descriptors,
-        )  # fmt: skip
+            self.command([str(self.agent), "keep", *pinned, "--", *argv]),
+            stdin=theirs or stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+            pass_fds=self.connection.descriptors,
+        )
         if stdin == subprocess.DEVNULL:
             os.close(theirs)
             self._held.append(os.fdopen(ours, "wb"))
@@ -156,9 +180,13 @@ class RemoteHost:
         self.lab.record(f"console of {who} on {self.name}", argv, None)
         with theirs:
             subprocess.Popen(
-                self.command(argv), stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=subprocess.DEVNULL,
-                start_new_session=True, pass_fds=self.connection.descriptors,
-            )  # fmt: skip
+                self.command(argv),
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=self.connection.descriptors,
+            )
         return ours
 
     def read(self, path: Path) -> bytes:
@@ -236,9 +264,12 @@ def open_remote(connection: Connection, lab: Lab, agent: Path) -> Iterator[Remot
         host.agent = host.put(agent)
         host.is_root = host.run(["id", "-u"], "rights").strip() == "0"
         host._undo = subprocess.Popen(  # noqa: SLF001 - its own constructor would have to connect
-            host.command([str(host.agent), "undo"]), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            start_new_session=True, pass_fds=connection.descriptors,
-        )  # fmt: skip
+            host.command([str(host.agent), "undo"]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=connection.descriptors,
+        )
         host.guard(["rm", "-rf", "--", str(scratch)])
     except GuestError:
         with contextlib.suppress(GuestError):

@@ -46,9 +46,14 @@ class RemoteNetwork:
 
     def _through(self, link: Link, nic: FarNic) -> Link:
         return replace(
-            link, peer_mac=nic.peer_mac, peer_interface=nic.peer_interface, lab_interface=nic.name, trunk=nic.name,
-            bridge=f"virtoll-{link.name}", port_interface=f"virtoll{link.owner}{link.name}",
-        )  # fmt: skip
+            link,
+            peer_mac=nic.peer_mac,
+            peer_interface=nic.peer_interface,
+            lab_interface=nic.name,
+            trunk=nic.name,
+            bridge=f"virtoll-{link.name}",
+            port_interface=f"virtoll{link.owner}{link.name}",
+        )
 
     def bridge_port(self, link: Link, port: str | None = None) -> str:
         """The NIC's bridge, made at its first use."""

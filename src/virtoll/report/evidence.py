@@ -18,14 +18,22 @@ from virtoll.stats.evidence import Evidence, evidence_of
 
 _NESTED = "nested-"
 # What a platform's `evidence` means in a row without a run of it; any other says nothing there.
-_INSTEAD: Mapping[str, str] = MappingProxyType({
-    "stand-in": "stand-in: never run on the real platform",
-    "simulator": "simulator: never run on the real platform",
-    "record only": "record only: what others published",
-})  # fmt: skip
+_INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        "stand-in": "stand-in: never run on the real platform",
+        "simulator": "simulator: never run on the real platform",
+        "record only": "record only: what others published",
+    }
+)
 _HEADER = (
-    "platform", "on what", "contract tests", "ready, median", "trials ok", "forwarded without loss", "outside clock",
-)  # fmt: skip
+    "platform",
+    "on what",
+    "contract tests",
+    "ready, median",
+    "trials ok",
+    "forwarded without loss",
+    "outside clock",
+)
 
 
 @dataclass(frozen=True)
@@ -67,16 +75,14 @@ def read_tests(text: str, name: str) -> tuple[TestedKind, ...]:
     counts: dict[str, Counter[str]] = {}
     for kind, tests in found.items():
         counts.setdefault(_whole(kind, found), Counter()).update(sum(tests.values(), Counter()))
-    return tuple(TestedKind(kind, {key: own[key] for key in ("passed", "failed", "skipped")})
-                 for kind, own in counts.items())  # fmt: skip
+    return tuple(
+        TestedKind(kind, {key: own[key] for key in ("passed", "failed", "skipped")}) for kind, own in counts.items()
+    )
 
 
 def _whole(kind: str, found: Mapping[str, Mapping[str, object]]) -> str:
     """The kind without a test's other parameter: `netns-superpi` is of `netns`, which is in none of the same tests."""
-    shorter = [
-        one for one in found
-        if kind.startswith(f"{one}-") and not found[one].keys() & found[kind].keys()
-    ]  # fmt: skip
+    shorter = [one for one in found if kind.startswith(f"{one}-") and not found[one].keys() & found[kind].keys()]
     return max(shorter, key=len, default=kind)
 
 
@@ -138,10 +144,10 @@ def _kinds_of(row: Evidence, rows: Sequence[Evidence], tested: Sequence[TestedKi
     exact = [one for one in here if one.kind.removeprefix(_NESTED) == row.platform]
     taken = {other.platform for other in rows}
     variants = [
-        one for one in here
-        if one.kind.removeprefix(_NESTED).startswith(f"{row.platform}-")
-        and one.kind.removeprefix(_NESTED) not in taken
-    ]  # fmt: skip
+        one
+        for one in here
+        if one.kind.removeprefix(_NESTED).startswith(f"{row.platform}-") and one.kind.removeprefix(_NESTED) not in taken
+    ]
     return exact or variants
 
 

@@ -15,21 +15,45 @@ def guest_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
 
 def _guests(analysis: Analysis) -> CsvTable:
     """One row a start."""
-    header = ("boot", "platform", "block", "status", "ready_ns", "spawn_ns", "kernel_ns", "init_ns", "idle_bytes",
-              "after_work_bytes", "idle_charged_bytes", "idle_files_bytes", "idle_shared_bytes", "brand")  # fmt: skip
+    header = (
+        "boot",
+        "platform",
+        "block",
+        "status",
+        "ready_ns",
+        "spawn_ns",
+        "kernel_ns",
+        "init_ns",
+        "idle_bytes",
+        "after_work_bytes",
+        "idle_charged_bytes",
+        "idle_files_bytes",
+        "idle_shared_bytes",
+        "brand",
+    )
     rows: list[Row] = []
     for boot in analysis.data.boots:
         way, read = readiness(boot), [one for one in analysis.data.footprints if one.boot == boot.boot]
         idle, worked = _at(read, "idle"), _at(read, "after-work")
         shared = [held_bytes(own) for own in idle.shared.values()] if idle else []
-        rows.append((
-            boot.boot, boot.platform, boot.block, boot.status, way.total if way else None, way.spawn if way else None,
-            way.kernel if way else None, way.init if way else None, held_bytes(idle.processes) if idle else None,
-            held_bytes(worked.processes) if worked else None, idle.charged_bytes if idle else None,
-            idle.files_bytes if idle else None,
-            sum(one or 0 for one in shared) if shared and None not in shared else None,
-            analysis.brands.get(boot.platform),
-        ))  # fmt: skip
+        rows.append(
+            (
+                boot.boot,
+                boot.platform,
+                boot.block,
+                boot.status,
+                way.total if way else None,
+                way.spawn if way else None,
+                way.kernel if way else None,
+                way.init if way else None,
+                held_bytes(idle.processes) if idle else None,
+                held_bytes(worked.processes) if worked else None,
+                idle.charged_bytes if idle else None,
+                idle.files_bytes if idle else None,
+                sum(one or 0 for one in shared) if shared and None not in shared else None,
+                analysis.brands.get(boot.platform),
+            )
+        )
     return CsvTable("guests", header, tuple(rows))
 
 
@@ -41,20 +65,48 @@ def _host_cpu(analysis: Analysis) -> CsvTable:
     """One row a trial that was read before and after."""
     header = ("trial", "block", "platform", "workload", "status", "used_ns", "forwarded_frames", "brand")
     rows = tuple(
-        (one.trial, one.block, one.platform, one.workload, one.status, used,
-         forwarded_frames(one) if one.points else None, analysis.brands.get(one.platform))
+        (
+            one.trial,
+            one.block,
+            one.platform,
+            one.workload,
+            one.status,
+            used,
+            forwarded_frames(one) if one.points else None,
+            analysis.brands.get(one.platform),
+        )
         for one in analysis.data.trials
         if (used := used_ns(one)) is not None
-    )  # fmt: skip
+    )
     return CsvTable("host-cpu", header, rows)
 
 
 def _density(analysis: Analysis) -> CsvTable:
-    header = ("platform", "step", "status", "guests", "available_before_bytes", "available_bytes", "processes_bytes",
-              "shared_bytes", "reason", "brand")  # fmt: skip
+    header = (
+        "platform",
+        "step",
+        "status",
+        "guests",
+        "available_before_bytes",
+        "available_bytes",
+        "processes_bytes",
+        "shared_bytes",
+        "reason",
+        "brand",
+    )
     rows = tuple(
-        (one.platform, one.step, one.status, one.guests, one.available_before_bytes, one.available_bytes,
-         one.processes_bytes, one.shared_bytes, one.reason, analysis.brands.get(one.platform))
+        (
+            one.platform,
+            one.step,
+            one.status,
+            one.guests,
+            one.available_before_bytes,
+            one.available_bytes,
+            one.processes_bytes,
+            one.shared_bytes,
+            one.reason,
+            analysis.brands.get(one.platform),
+        )
         for one in analysis.data.density
-    )  # fmt: skip
+    )
     return CsvTable("density", header, rows)

@@ -26,12 +26,9 @@ def guests_context(analysis: Analysis) -> dict[str, Any]:
         "rows": [_guest_row(row, list(names)) for row in analysis.guests],
         "shared": list(names),
         "cpu_platforms": platforms,
-        "cpu": [
-            _cpu_row(task, [uses.get((task, one)) for one in platforms])
-            for task in tasks
-        ],
+        "cpu": [_cpu_row(task, [uses.get((task, one)) for one in platforms]) for task in tasks],
         "densities": [_density_row(one) for one in analysis.densities],
-    }  # fmt: skip
+    }
 
 
 def _cpu_row(task: Task, uses: Sequence[CpuUse | None]) -> TableRow:

@@ -45,14 +45,39 @@ def paper_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     method = analysis.paper_method
     if method is None:
         return ()
-    header = ("platform", "workload", "parameters", "metric", "unit", "summary", "values", "dropped", "centre", "low",
-              "high", "share_of_baseline", "brand")  # fmt: skip
+    header = (
+        "platform",
+        "workload",
+        "parameters",
+        "metric",
+        "unit",
+        "summary",
+        "values",
+        "dropped",
+        "centre",
+        "low",
+        "high",
+        "share_of_baseline",
+        "brand",
+    )
     rows = tuple(
-        (one.platform, one.task.workload, one.task.parameters, one.task.metric.name, one.task.metric.unit, method.name,
-         one.summary.count, one.summary.dropped, one.summary.centre, one.summary.low, one.summary.high, one.share,
-         analysis.brands.get(one.platform))
+        (
+            one.platform,
+            one.task.workload,
+            one.task.parameters,
+            one.task.metric.name,
+            one.task.metric.unit,
+            method.name,
+            one.summary.count,
+            one.summary.dropped,
+            one.summary.centre,
+            one.summary.low,
+            one.summary.high,
+            one.share,
+            analysis.brands.get(one.platform),
+        )
         for one in analysis.paper
-    )  # fmt: skip
+    )
     return (CsvTable("paper_summary", header, rows),)
 
 

@@ -55,16 +55,42 @@ def _ratio(step: Step) -> Shown:
 
 def scaling_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     """One row a platform and size; nothing where no factor had two sizes."""
-    header = ("platform", "factor", "size", "parameters", "blocks", "rate_frames_per_second", "rate_low", "rate_high",
-              "share_of_smallest", "share_low", "share_high", "load_ns", "jain", "brand")  # fmt: skip
+    header = (
+        "platform",
+        "factor",
+        "size",
+        "parameters",
+        "blocks",
+        "rate_frames_per_second",
+        "rate_low",
+        "rate_high",
+        "share_of_smallest",
+        "share_low",
+        "share_high",
+        "load_ns",
+        "jain",
+        "brand",
+    )
     rows: list[Row] = []
     for one in analysis.scalings:
         for step in one.steps:
             loads = sorted(step.load_ns)
-            rows.append((
-                one.platform, one.factor, step.size, step.task.parameters, len(step.rates), step.rate,
-                min(step.rates), max(step.rates), step.ratio, min(step.ratios, default=None),
-                max(step.ratios, default=None), loads[len(loads) // 2] if loads else None, step.jain,
-                analysis.brands.get(one.platform),
-            ))  # fmt: skip
+            rows.append(
+                (
+                    one.platform,
+                    one.factor,
+                    step.size,
+                    step.task.parameters,
+                    len(step.rates),
+                    step.rate,
+                    min(step.rates),
+                    max(step.rates),
+                    step.ratio,
+                    min(step.ratios, default=None),
+                    max(step.ratios, default=None),
+                    loads[len(loads) // 2] if loads else None,
+                    step.jain,
+                    analysis.brands.get(one.platform),
+                )
+            )
     return (CsvTable("scaling", header, tuple(rows)),) if rows else ()

@@ -71,8 +71,13 @@ def _ours(comparison: Comparison | None, label: str | None) -> Shown:
     interval = comparison.interval
     small = f"{units.percent(interval.low)} to {units.percent(interval.high)}" if interval else "one block"
     kind = _VERDICT_CLASS.get(comparison.verdict, "same")
-    return Shown(units.percent(comparison.share), small, kind, comparison.reason,
-                 str(Verdict.FUNCTIONAL) if comparison.brand else "")  # fmt: skip
+    return Shown(
+        units.percent(comparison.share),
+        small,
+        kind,
+        comparison.reason,
+        str(Verdict.FUNCTIONAL) if comparison.brand else "",
+    )
 
 
 def _claim_row(finding: Finding) -> TableRow:
@@ -104,21 +109,45 @@ def study_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     """The shares side by side and the claims as CSV; none for a run that names no study."""
     if analysis.study is None:
         return ()
-    header = ("paper", "paper_platform", "platform", "successor", "frame_size_bytes", "paper_share_low",
-              "paper_share_high", "paper_words", "paper_source", "share_of_baseline", "interval_low", "interval_high",
-              "verdict", "brand")  # fmt: skip
+    header = (
+        "paper",
+        "paper_platform",
+        "platform",
+        "successor",
+        "frame_size_bytes",
+        "paper_share_low",
+        "paper_share_high",
+        "paper_words",
+        "paper_source",
+        "share_of_baseline",
+        "interval_low",
+        "interval_high",
+        "verdict",
+        "brand",
+    )
     rows: list[Row] = []
     for row in analysis.study.rows:
         for cell in row.cells:
             theirs, ours = cell.published, cell.ours
             interval = ours.interval if ours else None
-            rows.append((
-                analysis.study.study.name, row.platform.key, row.label, int(row.successor), cell.frame_size_bytes,
-                theirs.low if theirs else None, theirs.high if theirs else None, theirs.words if theirs else None,
-                theirs.source if theirs else None, ours.share if ours else None, interval.low if interval else None,
-                interval.high if interval else None, str(ours.verdict) if ours else None,
-                ours.brand if ours else None,
-            ))  # fmt: skip
+            rows.append(
+                (
+                    analysis.study.study.name,
+                    row.platform.key,
+                    row.label,
+                    int(row.successor),
+                    cell.frame_size_bytes,
+                    theirs.low if theirs else None,
+                    theirs.high if theirs else None,
+                    theirs.words if theirs else None,
+                    theirs.source if theirs else None,
+                    ours.share if ours else None,
+                    interval.low if interval else None,
+                    interval.high if interval else None,
+                    str(ours.verdict) if ours else None,
+                    ours.brand if ours else None,
+                )
+            )
     claims = tuple(
         (one.claim.id, one.claim.source, one.claim.holds_when, str(one.outcome), one.words, one.functional or None)
         for one in judge_claims(analysis)

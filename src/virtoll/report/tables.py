@@ -11,16 +11,36 @@ from virtoll.stats.analysis import Analysis
 def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     """Every table of the report."""
     return (
-        _cells(analysis), _comparisons(analysis), _points(analysis), _clock(analysis), *guest_tables(analysis),
-        _equivalence(analysis), *scaling_tables(analysis), *study_tables(analysis), *paper_tables(analysis),
-    )  # fmt: skip
+        _cells(analysis),
+        _comparisons(analysis),
+        _points(analysis),
+        _clock(analysis),
+        *guest_tables(analysis),
+        _equivalence(analysis),
+        *scaling_tables(analysis),
+        *study_tables(analysis),
+        *paper_tables(analysis),
+    )
 
 
 def _cells(analysis: Analysis) -> CsvTable:
     """One row for each trial and metric, values or not: nothing that was tried is missing from it."""
     values = {(one.trial, one.task): one for one in analysis.observations}
-    header = ("trial", "block", "position", "platform", "workload", "parameters", "metric", "unit", "status", "value",
-              "flagged_outlier", "reason", "brand")  # fmt: skip
+    header = (
+        "trial",
+        "block",
+        "position",
+        "platform",
+        "workload",
+        "parameters",
+        "metric",
+        "unit",
+        "status",
+        "value",
+        "flagged_outlier",
+        "reason",
+        "brand",
+    )
     rows: list[Row] = []
     gaps = {gap.trial: gap.reason for gap in analysis.gaps}
     for trial in analysis.data.trials:
@@ -30,58 +50,170 @@ def _cells(analysis: Analysis) -> CsvTable:
             one = values.get((trial.trial, task))
             cell = analysis.cells.get((trial.platform, task))
             flagged = int(trial.trial in cell.outliers) if cell and one else None
-            rows.append((trial.trial, trial.block, one.position if one else None, trial.platform, trial.workload,
-                         task.parameters, task.metric.name, task.metric.unit, trial.status,
-                         one.value if one else None, flagged, trial.reason or gaps.get(trial.trial),
-                         analysis.brands.get(trial.platform)))  # fmt: skip
+            rows.append(
+                (
+                    trial.trial,
+                    trial.block,
+                    one.position if one else None,
+                    trial.platform,
+                    trial.workload,
+                    task.parameters,
+                    task.metric.name,
+                    task.metric.unit,
+                    trial.status,
+                    one.value if one else None,
+                    flagged,
+                    trial.reason or gaps.get(trial.trial),
+                    analysis.brands.get(trial.platform),
+                )
+            )
     return CsvTable("cells", header, tuple(rows))
 
 
 def _comparisons(analysis: Analysis) -> CsvTable:
-    header = ("platform", "baseline", "workload", "parameters", "metric", "unit", "pairs", "baseline_median",
-              "platform_median", "share_of_baseline", "interval_low", "interval_high", "interval_method", "p_value",
-              "p_value_holm", "smallest_detectable_factor", "verdict", "reason", "brand")  # fmt: skip
+    header = (
+        "platform",
+        "baseline",
+        "workload",
+        "parameters",
+        "metric",
+        "unit",
+        "pairs",
+        "baseline_median",
+        "platform_median",
+        "share_of_baseline",
+        "interval_low",
+        "interval_high",
+        "interval_method",
+        "p_value",
+        "p_value_holm",
+        "smallest_detectable_factor",
+        "verdict",
+        "reason",
+        "brand",
+    )
     rows = []
     baseline = analysis.data.manifest.baseline
     for one in (*analysis.control, *analysis.comparisons):
         task, limit = one.task, analysis.detectable.get(one.task.metric)
         base, own = analysis.cells.get((baseline or "", task)), analysis.cells.get((one.platform, task))
         interval = one.interval
-        rows.append((one.platform, baseline, task.workload, task.parameters, task.metric.name, task.metric.unit,
-                     len(one.pairs), base.median if base else None, own.median if own else None, one.share,
-                     interval.low if interval else None, interval.high if interval else None,
-                     interval.method if interval else None, one.p_value, one.p_adjusted,
-                     limit.factor if limit else None, str(one.verdict), one.reason,
-                     one.brand))  # fmt: skip
+        rows.append(
+            (
+                one.platform,
+                baseline,
+                task.workload,
+                task.parameters,
+                task.metric.name,
+                task.metric.unit,
+                len(one.pairs),
+                base.median if base else None,
+                own.median if own else None,
+                one.share,
+                interval.low if interval else None,
+                interval.high if interval else None,
+                interval.method if interval else None,
+                one.p_value,
+                one.p_adjusted,
+                limit.factor if limit else None,
+                str(one.verdict),
+                one.reason,
+                one.brand,
+            )
+        )
     return CsvTable("comparisons", header, tuple(rows))
 
 
 def _points(analysis: Analysis) -> CsvTable:
-    header = ("trial", "block", "platform", "frame_size_bytes", "point", "flat_out", "intended_rate_frames_per_second",
-              "duration_ns", "offered_rate_frames_per_second", "forwarded_rate_frames_per_second", "intended_frames",
-              "offered_frames", "unsent_frames", "forwarded_frames", "lost_frames", "duplicate_frames",
-              "reordered_frames", "foreign_frames", "late_trial_frames", "kernel_dropped_frames", "loss_share",
-              "burst", "brand")  # fmt: skip
+    header = (
+        "trial",
+        "block",
+        "platform",
+        "frame_size_bytes",
+        "point",
+        "flat_out",
+        "intended_rate_frames_per_second",
+        "duration_ns",
+        "offered_rate_frames_per_second",
+        "forwarded_rate_frames_per_second",
+        "intended_frames",
+        "offered_frames",
+        "unsent_frames",
+        "forwarded_frames",
+        "lost_frames",
+        "duplicate_frames",
+        "reordered_frames",
+        "foreign_frames",
+        "late_trial_frames",
+        "kernel_dropped_frames",
+        "loss_share",
+        "burst",
+        "brand",
+    )
     rows = tuple(
-        (one.trial, one.block, one.platform, one.frame_size_bytes, one.index, int(one.flat_out), one.intended_rate,
-         one.duration_ns, one.offered_rate, one.forwarded_rate, one.intended_frames, one.offered_frames,
-         one.unsent_frames, one.forwarded_frames, one.lost_frames, one.duplicate_frames, one.reordered_frames,
-         one.foreign_frames, one.late_trial_frames, one.kernel_dropped_frames, one.loss, int(one.burst),
-         analysis.brands.get(one.platform))
+        (
+            one.trial,
+            one.block,
+            one.platform,
+            one.frame_size_bytes,
+            one.index,
+            int(one.flat_out),
+            one.intended_rate,
+            one.duration_ns,
+            one.offered_rate,
+            one.forwarded_rate,
+            one.intended_frames,
+            one.offered_frames,
+            one.unsent_frames,
+            one.forwarded_frames,
+            one.lost_frames,
+            one.duplicate_frames,
+            one.reordered_frames,
+            one.foreign_frames,
+            one.late_trial_frames,
+            one.kernel_dropped_frames,
+            one.loss,
+            int(one.burst),
+            analysis.brands.get(one.platform),
+        )
         for one in analysis.points
-    )  # fmt: skip
+    )
     return CsvTable("points", header, rows)
 
 
 def _clock(analysis: Analysis) -> CsvTable:
-    header = ("trial", "block", "platform", "workload", "method", "outside_ns", "guest_ns", "error_bound_ns",
-              "relative_error", "relative_bound", "within_bound", "brand")  # fmt: skip
+    header = (
+        "trial",
+        "block",
+        "platform",
+        "workload",
+        "method",
+        "outside_ns",
+        "guest_ns",
+        "error_bound_ns",
+        "relative_error",
+        "relative_bound",
+        "within_bound",
+        "brand",
+    )
     readings = sorted((one for clock in analysis.clocks for one in clock.readings), key=lambda one: one.trial)
     rows = tuple(
-        (one.trial, one.block, one.platform, one.workload, one.method, one.outside_ns, one.guest_ns,
-         one.error_bound_ns, one.error, one.bound, int(one.within), analysis.brands.get(one.platform))
+        (
+            one.trial,
+            one.block,
+            one.platform,
+            one.workload,
+            one.method,
+            one.outside_ns,
+            one.guest_ns,
+            one.error_bound_ns,
+            one.error,
+            one.bound,
+            int(one.within),
+            analysis.brands.get(one.platform),
+        )
         for one in readings
-    )  # fmt: skip
+    )
     return CsvTable("clock", header, rows)
 
 

@@ -114,11 +114,17 @@ def cautions(
     ]
     unknown = [(platform, task.size) for (platform, task), one in headrooms.items() if one.share is None and calibrated]
     paced = [row for row in losses if not row.flat_out]
-    host = [(row.platform, row.task.size) for row in paced
-            if row.by_owner.get(Owner.HOST, 0) > HOST_LOSS_SHARE * row.offered_frames]  # fmt: skip
+    host = [
+        (row.platform, row.task.size)
+        for row in paced
+        if row.by_owner.get(Owner.HOST, 0) > HOST_LOSS_SHARE * row.offered_frames
+    ]
     lost = dict.fromkeys((row.platform, row.task.size) for row in losses if row.by_owner.get(Owner.UNLOCATED))
-    missed = [f"{row.task.size} at {row.target_rate:.0f} frames/s" for row in paces
-              if row.median_error is not None and abs(row.median_error) > PACE_ERROR]  # fmt: skip
+    missed = [
+        f"{row.task.size} at {row.target_rate:.0f} frames/s"
+        for row in paces
+        if row.median_error is not None and abs(row.median_error) > PACE_ERROR
+    ]
     found = {
         Caution.GENERATOR_BOUND: _cells(
             [(platform, task.size) for platform, task in headrooms if (platform, task) in bound]
@@ -157,8 +163,11 @@ def shared_cores(pinning: Mapping[str, Any] | None) -> str:
     if not pinning:
         return ""
     users: dict[int, list[str]] = {}
-    for name, cores in (("guest", pinning.get("guest_cpus") or []), ("generator", [pinning.get("generator_cpu")]),
-                        ("sink", [pinning.get("sink_cpu")])):  # fmt: skip
+    for name, cores in (
+        ("guest", pinning.get("guest_cpus") or []),
+        ("generator", [pinning.get("generator_cpu")]),
+        ("sink", [pinning.get("sink_cpu")]),
+    ):
         for core in cores:
             if core is not None:
                 users.setdefault(core, []).append(name)

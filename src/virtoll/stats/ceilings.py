@@ -16,8 +16,13 @@ from virtoll.stats.values import Task, canonical, forwarded_rate
 
 BOUND_SHARE = 0.9
 _UNSAID: Mapping[str, Any] = {
-    "sources": 1, "mix": "none", "ip_version": 4, "vlan": 0, "batch_frames": 0, "destinations": 1,
-}  # fmt: skip
+    "sources": 1,
+    "mix": "none",
+    "ip_version": 4,
+    "vlan": 0,
+    "batch_frames": 0,
+    "destinations": 1,
+}
 _SHAPE = ("frame_size_bytes", *_UNSAID)
 
 
@@ -90,8 +95,20 @@ def ceilings(calibrations: Sequence[CalibrationRecord]) -> tuple[Ceiling, ...]:
         if rates:
             said = {**_UNSAID, **own[0][0].parameters}
             paced = [point for _, point in own if point.intended_rate_frames_per_second is not None]
-            found.append(Ceiling(shape, said["frame_size_bytes"], said["sources"], said["mix"], said["ip_version"],
-                                 said["vlan"], backend, sink, rates, _floor(paced)))  # fmt: skip
+            found.append(
+                Ceiling(
+                    shape,
+                    said["frame_size_bytes"],
+                    said["sources"],
+                    said["mix"],
+                    said["ip_version"],
+                    said["vlan"],
+                    backend,
+                    sink,
+                    rates,
+                    _floor(paced),
+                )
+            )
     return tuple(found)
 
 

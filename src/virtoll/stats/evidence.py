@@ -63,20 +63,22 @@ def evidence_of(analysis: Analysis) -> tuple[Evidence, ...]:
         marks, bound = _marks(trials)
         brand = analysis.brands.get(entry.label)
         host = entry.host or "this machine"
-        rows.append(Evidence(
-            platform=entry.label,
-            kind=entry.platform,
-            version=entry.version,
-            where=_MODEL if entry.family == _MODEL else f"real, {host}" if brand is None else host,
-            brand=brand,
-            why_not=None if entry.available else entry.reason,
-            boots=Counter(one.status for one in boots),
-            trials=MappingProxyType({key: count for key, count in analysis.statuses[entry.label].items() if count}),
-            ready=_ready(boots),
-            forwarded=_forwarded([one for one in analysis.points if one.platform == entry.label]),
-            marks=marks,
-            error_bound_ns=bound,
-        ))  # fmt: skip
+        rows.append(
+            Evidence(
+                platform=entry.label,
+                kind=entry.platform,
+                version=entry.version,
+                where=_MODEL if entry.family == _MODEL else f"real, {host}" if brand is None else host,
+                brand=brand,
+                why_not=None if entry.available else entry.reason,
+                boots=Counter(one.status for one in boots),
+                trials=MappingProxyType({key: count for key, count in analysis.statuses[entry.label].items() if count}),
+                ready=_ready(boots),
+                forwarded=_forwarded([one for one in analysis.points if one.platform == entry.label]),
+                marks=marks,
+                error_bound_ns=bound,
+            )
+        )
     return tuple(rows)
 
 

@@ -102,11 +102,14 @@ def guest_costs(
                 quantity(_sum(one.processes, lambda process: process.page_tables_bytes) for one in idle.values()),
                 quantity(one.charged_bytes for one in idle.values()),
                 quantity(one.files_bytes for one in idle.values()),
-                {name: shared for name in names
-                 if (shared := quantity(held_bytes(one.shared.get(name, ())) for one in idle.values()))},
+                {
+                    name: shared
+                    for name in names
+                    if (shared := quantity(held_bytes(one.shared.get(name, ())) for one in idle.values()))
+                },
                 round(statistics.median(len(one.processes) for one in idle.values())) if idle else None,
             )
-        )  # fmt: skip
+        )
     return tuple(rows)
 
 
@@ -165,17 +168,26 @@ def cpu_uses(
             if per_unit is None:
                 continue
             traffic = task.metric.source == "points"
-            logs = [math.log(value / reference[block]) for block, value in blocks.items()
-                    if value > 0 and reference.get(block, 0) > 0 and not traffic]  # fmt: skip
+            logs = [
+                math.log(value / reference[block])
+                for block, value in blocks.items()
+                if value > 0 and reference.get(block, 0) > 0 and not traffic
+            ]
             unlike = platform == baseline or platform in brands or baseline in brands
             found = log_ratio_estimate(logs) if logs and not unlike else None
             interval = found.interval if found else None
-            rows.append(CpuUse(
-                platform, task, "forwarded frame" if traffic else "job", per_unit,
-                math.exp(found.value) if found else None,
-                Interval(math.exp(interval.low), math.exp(interval.high), interval.coverage, interval.method)
-                if interval else None,
-            ))  # fmt: skip
+            rows.append(
+                CpuUse(
+                    platform,
+                    task,
+                    "forwarded frame" if traffic else "job",
+                    per_unit,
+                    math.exp(found.value) if found else None,
+                    Interval(math.exp(interval.low), math.exp(interval.high), interval.coverage, interval.method)
+                    if interval
+                    else None,
+                )
+            )
     return tuple(rows)
 
 

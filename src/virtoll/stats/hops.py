@@ -113,10 +113,14 @@ def locate(point: Point) -> tuple[Loss, ...]:
     found, _, _ = _walk(shared, sum(left.values()), total, [], pending)
     dropped = point.sink.kernel_dropped_frames
     if dropped:
-        found = [(places, frames, (*told, f"sink's socket dropped +{dropped}") if Place.SINK in places else told)
-                 for places, frames, told in found]  # fmt: skip
-    found = [(places, frames, (*told, *_stack(point, frames)) if Place.GUEST in places else told)
-             for places, frames, told in found]  # fmt: skip
+        found = [
+            (places, frames, (*told, f"sink's socket dropped +{dropped}") if Place.SINK in places else told)
+            for places, frames, told in found
+        ]
+    found = [
+        (places, frames, (*told, *_stack(point, frames)) if Place.GUEST in places else told)
+        for places, frames, told in found
+    ]
     forwarded = {number: arrived[number].forwarded_frames for number in left}
     for places, frames, told in found:
         for number, share in _divide(frames, left, forwarded).items():
@@ -132,11 +136,19 @@ def _noise(point: Point) -> int:
     return point.sink.foreign_frames + point.sink.late_trial_frames + again
 
 
-_INWARD = {"entry": Place.ENTRY_RING, "guest-in": Place.GUEST_NIC, "port-out": Place.GUEST_QUEUE,
-           "sink": Place.SINK_RING}  # fmt: skip
-_OUTWARD = {"generator": (Place.GENERATOR, Place.ENTRY_RING), "port-in": (Place.ATTACHMENT_IN, Place.PORT),
-            "guest-out": (Place.GUEST, Place.GUEST_QUEUE), "port-out": (Place.GUEST_QUEUE, Place.ATTACHMENT_OUT),
-            "exit": (Place.ATTACHMENT_OUT, Place.SINK_RING)}  # fmt: skip
+_INWARD = {
+    "entry": Place.ENTRY_RING,
+    "guest-in": Place.GUEST_NIC,
+    "port-out": Place.GUEST_QUEUE,
+    "sink": Place.SINK_RING,
+}
+_OUTWARD = {
+    "generator": (Place.GENERATOR, Place.ENTRY_RING),
+    "port-in": (Place.ATTACHMENT_IN, Place.PORT),
+    "guest-out": (Place.GUEST, Place.GUEST_QUEUE),
+    "port-out": (Place.GUEST_QUEUE, Place.ATTACHMENT_OUT),
+    "exit": (Place.ATTACHMENT_OUT, Place.SINK_RING),
+}
 
 
 def _shared_stations(hops: Sequence[Hop], noise: int) -> list[_Station]:
@@ -170,9 +182,11 @@ def _stations(hop: Hop, noise: int) -> list[_Station]:
     sent, dropped, queued = growth(hop, "tx_packets"), growth(hop, "tx_dropped"), growth(hop, "queue_dropped")
     if sent is None or dropped is None or queued is None:
         return [_Station(before, None, None, hop), _Station(queue, None, None, hop), _Station(after, None, None, hop)]
-    return [_Station(before, sent + dropped + queued - noise, None, hop),
-            _Station(queue, sent + dropped - noise, queued, hop),
-            _Station(after, sent - noise, dropped, hop)]  # fmt: skip
+    return [
+        _Station(before, sent + dropped + queued - noise, None, hop),
+        _Station(queue, sent + dropped - noise, queued, hop),
+        _Station(after, sent - noise, dropped, hop),
+    ]
 
 
 def growth(hop: Hop, counter: str) -> int | None:
@@ -190,8 +204,10 @@ def _walk(
 ) -> tuple[list[_Found], int, list[Place]]:
     """Losses between neighbours, what is left at the last station, and the places after the last that was counted."""
     counts = [one.frames for one in stations]
-    after = [max([*(count for count in counts[place + 1 :] if count is not None), *later], default=0)
-             for place in range(len(counts))]  # fmt: skip
+    after = [
+        max([*(count for count in counts[place + 1 :] if count is not None), *later], default=0)
+        for place in range(len(counts))
+    ]
     running, waiting, hops, found = offered, list(pending), list[Hop](), list[_Found]()
     for station, largest_later in zip(stations, after, strict=True):
         if station.place not in waiting:
@@ -213,9 +229,18 @@ def _walk(
 _STACK = {
     "Ip": ("InHdrErrors", "InAddrErrors", "InDiscards", "OutDiscards", "OutNoRoutes", "FragFails"),
     "IpExt": ("InNoRoutes", "InTruncatedPkts", "InCsumErrors"),
-    "Ip6": ("InHdrErrors", "InTooBigErrors", "InNoRoutes", "InAddrErrors", "InDiscards", "OutDiscards", "OutNoRoutes",
-            "FragFails", "InTruncatedPkts"),
-}  # fmt: skip
+    "Ip6": (
+        "InHdrErrors",
+        "InTooBigErrors",
+        "InNoRoutes",
+        "InAddrErrors",
+        "InDiscards",
+        "OutDiscards",
+        "OutNoRoutes",
+        "FragFails",
+        "InTruncatedPkts",
+    ),
+}
 _FAMILIES = (("Ip", "IpExt"), ("Ip6",))
 
 

@@ -56,14 +56,17 @@ def _row(cell: Cell, counts: Sequence[SinkCounts]) -> OrderRow:
     known, arrived = sum(one.count for one in extents), sum(one.forwarded_frames for one in counts)
     densities = [one.displacement for one in told if one.displacement is not None]
     return OrderRow(
-        *cell, arrived, sum(one.reordered_frames for one in counts), known,
+        *cell,
+        arrived,
+        sum(one.reordered_frames for one in counts),
+        known,
         sum(one.sum for one in extents) / known if known else None,
         max((one.maximum for one in extents), default=None),
         max((one.late_time_ns.maximum for one in told if one.extent_frames.count), default=None),
         sum(map(_three_reordered, told)) / arrived,
         _displaced(densities),
         max((abs(place) for one in densities for place, _ in one.histogram), default=None),
-    )  # fmt: skip
+    )
 
 
 def _three_reordered(told: Reordering) -> int:

@@ -82,19 +82,27 @@ def median_without_first(values: Sequence[float]) -> PaperSummary | None:
 
 _METHODS = (
     PaperMethod(
-        "mean-t95", "mean with 95 % t interval", "95 % t interval",
+        "mean-t95",
+        "mean with 95 % t interval",
+        "95 % t interval",
         "Schlosser et al. 2011 (nine repetitions); Mattos et al. 2012 (95 % intervals, repetitions not said)",
         mean_with_t_interval,
     ),
     PaperMethod(
-        "mean-sd", "mean and standard deviation", "mean ± SD", "Suresh and Kannan 2014 (twenty repetitions)",
+        "mean-sd",
+        "mean and standard deviation",
+        "mean ± SD",
+        "Suresh and Kannan 2014 (twenty repetitions)",
         mean_and_deviation,
     ),
     PaperMethod(
-        "median-drop-first", "median, the first repetition dropped", "range of what was kept",
-        "Camargos et al. 2008 (four repetitions, so of three)", median_without_first,
+        "median-drop-first",
+        "median, the first repetition dropped",
+        "range of what was kept",
+        "Camargos et al. 2008 (four repetitions, so of three)",
+        median_without_first,
     ),
-)  # fmt: skip
+)
 PAPER_METHODS: Mapping[str, PaperMethod] = {method.name: method for method in _METHODS}
 
 

@@ -85,12 +85,19 @@ def scalings(
             for size in sorted(sizes):
                 own = sizes[size]
                 row = fair.get((platform, own[0].task))
-                steps.append(Step(
-                    platform, own[0].task, factor, size, tuple(one.value for one in own),
-                    tuple(one.value / first[one.block] for one in own if first.get(one.block)),
-                    row.rates if row else (), row.jain if row else None,
-                    tuple(load for one in own if (load := _load_ns(by_number[one.trial])) is not None),
-                ))  # fmt: skip
+                steps.append(
+                    Step(
+                        platform,
+                        own[0].task,
+                        factor,
+                        size,
+                        tuple(one.value for one in own),
+                        tuple(one.value / first[one.block] for one in own if first.get(one.block)),
+                        row.rates if row else (),
+                        row.jain if row else None,
+                        tuple(load for one in own if (load := _load_ns(by_number[one.trial])) is not None),
+                    )
+                )
             rows.append(Scaling(platform, factor, others if several else "", tuple(steps)))
     return tuple(rows)
 

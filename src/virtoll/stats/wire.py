@@ -215,8 +215,18 @@ def _delay_row(platform: str, task: Task, rate: float, what: str, told: Sequence
         [value for value in column if value is not None] for column in zip(*full, strict=True)
     )
     middle = statistics.median
-    return DelayRow(platform, task, rate, what, sum(one.count for one in told), min(least), middle(p50), middle(p90),
-                    middle(p99), max(most))  # fmt: skip
+    return DelayRow(
+        platform,
+        task,
+        rate,
+        what,
+        sum(one.count for one in told),
+        min(least),
+        middle(p50),
+        middle(p90),
+        middle(p99),
+        max(most),
+    )
 
 
 def fair_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[FairRow, ...]:
@@ -245,9 +255,7 @@ def jain(rates: Sequence[float]) -> float:
     return sum(rates) ** 2 / (len(rates) * squares) if squares else 1.0
 
 
-def cpu_rows(
-    tasks: Sequence[Task], trials: Sequence[TrialRecord], guest_cpus: Sequence[int]
-) -> tuple[CpuRow, ...]:  # fmt: skip
+def cpu_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord], guest_cpus: Sequence[int]) -> tuple[CpuRow, ...]:
     """CPU time per million frames of each cell flat out, over all its trials; `guest_cpus`: the guests' own cores."""
     groups: dict[Cell, list[Point]] = {}
     for task, trial, point in points_of(tasks, trials):
@@ -259,12 +267,15 @@ def cpu_rows(
         forwarded = sum(one.forwarded_frames for point in own for one in point.sink.per_source)
         used = [point.cpu for point in own if point.cpu is not None]
         guest = [busy for cpu in used if (busy := _busy_ns(cpu, guest_cpus)) is not None]
-        rows.append(CpuRow(
-            platform, task,
-            sum(map(_generator_ns, used)) * 1e6 / offered if offered else None,
-            sum(map(_sink_ns, used)) * 1e6 / forwarded if forwarded else None,
-            sum(guest) * 1e6 / forwarded if forwarded and len(guest) == len(own) else None,
-        ))  # fmt: skip
+        rows.append(
+            CpuRow(
+                platform,
+                task,
+                sum(map(_generator_ns, used)) * 1e6 / offered if offered else None,
+                sum(map(_sink_ns, used)) * 1e6 / forwarded if forwarded else None,
+                sum(guest) * 1e6 / forwarded if forwarded and len(guest) == len(own) else None,
+            )
+        )
     return tuple(rows)
 
 
@@ -288,9 +299,13 @@ def backend_uses(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[
     counts: Counter[tuple[str, str, str | None]] = Counter()
     where: dict[tuple[str, str, str | None], dict[str, None]] = {}
     for _, trial, point in points_of(tasks, trials):
-        for key in (("generator", point.backend, point.backend_reason),
-                    ("sink", point.sink.backend or "not told", point.sink.backend_reason)):  # fmt: skip
+        for key in (
+            ("generator", point.backend, point.backend_reason),
+            ("sink", point.sink.backend or "not told", point.sink.backend_reason),
+        ):
             counts[key] += 1
             where.setdefault(key, {})[trial.platform] = None
-    return tuple(BackendUse(kind, name, count, tuple(where[kind, name, reason]), reason)
-                 for (kind, name, reason), count in counts.most_common())  # fmt: skip
+    return tuple(
+        BackendUse(kind, name, count, tuple(where[kind, name, reason]), reason)
+        for (kind, name, reason), count in counts.most_common()
+    )

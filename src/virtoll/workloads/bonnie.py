@@ -36,10 +36,17 @@ _RATES: Final[dict[int, tuple[str, int]]] = {
     36: ("random_deletes_per_second", 1),
 }
 _LATENCIES: Final[dict[int, str]] = {
-    39: "write_latency_ns", 40: "rewrite_latency_ns", 42: "read_latency_ns", 43: "seek_latency_ns",
-    44: "sequential_create_latency_ns", 45: "sequential_stat_latency_ns", 46: "sequential_delete_latency_ns",
-    47: "random_create_latency_ns", 48: "random_stat_latency_ns", 49: "random_delete_latency_ns",
-}  # fmt: skip
+    39: "write_latency_ns",
+    40: "rewrite_latency_ns",
+    42: "read_latency_ns",
+    43: "seek_latency_ns",
+    44: "sequential_create_latency_ns",
+    45: "sequential_stat_latency_ns",
+    46: "sequential_delete_latency_ns",
+    47: "random_create_latency_ns",
+    48: "random_stat_latency_ns",
+    49: "random_delete_latency_ns",
+}
 _PUTC, _GETC = 9, 15
 _UNITS_NS: Final[dict[str, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SIZES: Final[dict[str, int]] = {"": 1, "k": 2**10, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -83,10 +90,24 @@ class Bonnie(DiskWorkload):
         mebibytes = int(wanted.file_bytes) // _MIB
         small = f"{wanted.small_files // _FILES_UNIT}:{int(wanted.small_file_bytes)}:{int(wanted.small_file_bytes)}"
         return [
-            "bonnie++", "-q", "-f", "-d", bench.data.path, "-s", f"{mebibytes}:{int(wanted.chunk_bytes)}",
-            "-n", small if wanted.small_files else "0", "-r", str(mebibytes // 2), "-u", "root", "-m", "guest",
-            "-z", "1",
-        ]  # fmt: skip
+            "bonnie++",
+            "-q",
+            "-f",
+            "-d",
+            bench.data.path,
+            "-s",
+            f"{mebibytes}:{int(wanted.chunk_bytes)}",
+            "-n",
+            small if wanted.small_files else "0",
+            "-r",
+            str(mebibytes // 2),
+            "-u",
+            "root",
+            "-m",
+            "guest",
+            "-z",
+            "1",
+        ]
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """Nothing: it makes its files itself, and the data directory is empty."""

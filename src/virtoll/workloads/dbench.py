@@ -71,8 +71,16 @@ class Dbench(DiskWorkload):
         wanted = narrowed(parameters, DbenchParameters)
         flush = ["-F"] if wanted.synced else []
         return [
-            "dbench", "-t", str(wanted.seconds), "-D", bench.data.path, "-c", _LOAD, *flush, str(wanted.clients),
-        ]  # fmt: skip
+            "dbench",
+            "-t",
+            str(wanted.seconds),
+            "-D",
+            bench.data.path,
+            "-c",
+            _LOAD,
+            *flush,
+            str(wanted.clients),
+        ]
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """Nothing: it makes its files itself, and the data directory is empty."""

@@ -110,10 +110,14 @@ def parse(complaints: str) -> dict[str, Any]:
         raise ValueError(f"no records in and out, or no bytes copied: {complaints[:80]!r}")
     bytes_, seconds = int(copied[1]), float(copied[2])
     return {
-        "blocks_in": records["in"][0], "partial_in": records["in"][1],
-        "blocks_out": records["out"][0], "partial_out": records["out"][1],
-        "bytes": bytes_, "seconds": seconds, "bytes_per_second": bytes_ / seconds if seconds > 0 else None,
-    }  # fmt: skip
+        "blocks_in": records["in"][0],
+        "partial_in": records["in"][1],
+        "blocks_out": records["out"][0],
+        "partial_out": records["out"][1],
+        "bytes": bytes_,
+        "seconds": seconds,
+        "bytes_per_second": bytes_ / seconds if seconds > 0 else None,
+    }
 
 
 def _files(bench: Bench) -> tuple[str, str]:

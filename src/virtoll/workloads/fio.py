@@ -141,12 +141,24 @@ def parse(output: str) -> dict[str, Any]:
 
 def _command(bench: Bench, wanted: FioParameters) -> list[str]:
     return [
-        "fio", "--name=virtoll", f"--filename={bench.data.path}/{_FILE}", f"--rw={wanted.pattern}",
-        f"--size={int(wanted.size_bytes)}", f"--bs={int(wanted.block_bytes)}", f"--ioengine={wanted.engine}",
-        f"--iodepth={wanted.depth}", f"--direct={int(wanted.direct)}", f"--end_fsync={int(wanted.synced)}",
-        "--overwrite=1", "--fallocate=none", "--invalidate=0", "--randseed=1", "--thread", "--eta=never",
+        "fio",
+        "--name=virtoll",
+        f"--filename={bench.data.path}/{_FILE}",
+        f"--rw={wanted.pattern}",
+        f"--size={int(wanted.size_bytes)}",
+        f"--bs={int(wanted.block_bytes)}",
+        f"--ioengine={wanted.engine}",
+        f"--iodepth={wanted.depth}",
+        f"--direct={int(wanted.direct)}",
+        f"--end_fsync={int(wanted.synced)}",
+        "--overwrite=1",
+        "--fallocate=none",
+        "--invalidate=0",
+        "--randseed=1",
+        "--thread",
+        "--eta=never",
         "--output-format=json",
-    ]  # fmt: skip
+    ]
 
 
 def _require_engine(bench: Bench, wanted: FioParameters) -> None:

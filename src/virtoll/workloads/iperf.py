@@ -72,9 +72,15 @@ class IperfUdp:
                 timed, client, problem = time_program(bench, argv, seconds)
                 there = finish(seconds if problem is None else 0)
         result: dict[str, Any] = {
-            "argv": argv, "server_argv": server, "status": client.status, "output": client.output,
-            "complaints": client.complaints, "server_output": there.output, "shaped_by": end.shaped_by, "figures": None,
-        }  # fmt: skip
+            "argv": argv,
+            "server_argv": server,
+            "status": client.status,
+            "output": client.output,
+            "complaints": client.complaints,
+            "server_output": there.output,
+            "shaped_by": end.shaped_by,
+            "figures": None,
+        }
         if problem is not None:
             return Measurement(timed.clock, result, None, None, problem)
         sending, receiving = (client, there) if wanted.direction == "from-guest" else (there, client)
@@ -141,18 +147,39 @@ def _expected(wanted: IperfUdpParameters) -> str:
 def server_command(wanted: IperfUdpParameters) -> list[str]:
     """Serves one client and ends."""
     return [
-        "iperf", "--server", "--udp", "--port", str(_PORT), "--len", str(wanted.datagram_bytes), "--parallel", "1",
-        "--reportstyle", "C",
-    ]  # fmt: skip
+        "iperf",
+        "--server",
+        "--udp",
+        "--port",
+        str(_PORT),
+        "--len",
+        str(wanted.datagram_bytes),
+        "--parallel",
+        "1",
+        "--reportstyle",
+        "C",
+    ]
 
 
 def client_command(wanted: IperfUdpParameters, end: FarEnd) -> list[str]:
     """So many bytes at such a rate; ``--reverse``: the server sends them."""
     return [
-        "iperf", "--client", end.address, "--udp", "--port", str(_PORT), "--len", str(wanted.datagram_bytes),
-        "--bandwidth", str(wanted.rate_bits_per_second), "--num", str(wanted.datagrams * wanted.datagram_bytes),
-        "--reportstyle", "C", *(["--reverse"] if wanted.direction == "to-guest" else []),
-    ]  # fmt: skip
+        "iperf",
+        "--client",
+        end.address,
+        "--udp",
+        "--port",
+        str(_PORT),
+        "--len",
+        str(wanted.datagram_bytes),
+        "--bandwidth",
+        str(wanted.rate_bits_per_second),
+        "--num",
+        str(wanted.datagrams * wanted.datagram_bytes),
+        "--reportstyle",
+        "C",
+        *(["--reverse"] if wanted.direction == "to-guest" else []),
+    ]
 
 
 def parse(output: str) -> Line:

@@ -16,9 +16,19 @@ from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Metric, TimedJobWorkload
 
 Operation = Literal[
-    "null-call", "read", "write", "stat", "fstat", "open-close", "signal-install", "signal-handle", "pipe", "fork-exit",
-    "fork-exec", "fork-sh",
-]  # fmt: skip
+    "null-call",
+    "read",
+    "write",
+    "stat",
+    "fstat",
+    "open-close",
+    "signal-install",
+    "signal-handle",
+    "pipe",
+    "fork-exit",
+    "fork-exec",
+    "fork-sh",
+]
 _MOST_BATCHES = 1 << 22
 
 

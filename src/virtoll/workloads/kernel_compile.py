@@ -29,17 +29,40 @@ _MIB = 2**20
 _COMPILED = re.compile(r"^  (?:CC|AS)      (\S+\.o)$", re.MULTILINE)
 # The same bytes whoever builds it, when and where.
 _REPRODUCIBLE = (
-    "KBUILD_BUILD_TIMESTAMP=2023-01-01", "KBUILD_BUILD_USER=virtoll", "KBUILD_BUILD_HOST=guest",
+    "KBUILD_BUILD_TIMESTAMP=2023-01-01",
+    "KBUILD_BUILD_USER=virtoll",
+    "KBUILD_BUILD_HOST=guest",
     "KBUILD_BUILD_VERSION=1",
-)  # fmt: skip
+)
 # Of the archive, what the smallest configuration of a PC and that directory needs: a twentieth of it.
 _QUICK_MEMBERS = (
-    "Kbuild", "Kconfig", "Makefile", "*/Kconfig*", "arch/x86/Kbuild", "arch/x86/Makefile*", "arch/x86/boot/*",
-    "arch/x86/configs/*", "arch/x86/entry/*", "arch/x86/include/*", "arch/x86/kernel/asm-offsets*",
-    "arch/x86/realmode/*", "arch/x86/tools/*", "include/asm-generic/*", "include/crypto/*", "include/linux/*",
-    "include/uapi/*", "include/vdso/*", "include/video/*", "kernel/bounds.c", "kernel/configs/*",
-    "kernel/time/timeconst.bc", "lib/Makefile", "lib/math/*", "scripts/*", "tools/include/*",
-)  # fmt: skip
+    "Kbuild",
+    "Kconfig",
+    "Makefile",
+    "*/Kconfig*",
+    "arch/x86/Kbuild",
+    "arch/x86/Makefile*",
+    "arch/x86/boot/*",
+    "arch/x86/configs/*",
+    "arch/x86/entry/*",
+    "arch/x86/include/*",
+    "arch/x86/kernel/asm-offsets*",
+    "arch/x86/realmode/*",
+    "arch/x86/tools/*",
+    "include/asm-generic/*",
+    "include/crypto/*",
+    "include/linux/*",
+    "include/uapi/*",
+    "include/vdso/*",
+    "include/video/*",
+    "kernel/bounds.c",
+    "kernel/configs/*",
+    "kernel/time/timeconst.bc",
+    "lib/Makefile",
+    "lib/math/*",
+    "scripts/*",
+    "tools/include/*",
+)
 _BESIDE = "/tmp/virtoll-kernel"  # noqa: S108 - beside the peer, in a file system of its own
 _MAKING, _HASHES, _PACKED = f"{_BESIDE}-tree", f"{_BESIDE}.made", "tree.tar.gz"
 

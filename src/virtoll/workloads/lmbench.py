@@ -54,9 +54,19 @@ class LmbenchParameters(Parameters):
     """``repetitions`` of ``repetition_microseconds`` each, of whose figures the tool tells the median."""
 
     operation: Literal[
-        "null-call", "read", "write", "stat", "fstat", "open-close", "signal-install", "signal-handle", "pipe",
-        "fork-exit", "fork-exec", "fork-sh",
-    ] = "null-call"  # fmt: skip
+        "null-call",
+        "read",
+        "write",
+        "stat",
+        "fstat",
+        "open-close",
+        "signal-install",
+        "signal-handle",
+        "pipe",
+        "fork-exit",
+        "fork-exec",
+        "fork-sh",
+    ] = "null-call"
     repetitions: int = Field(default=11, ge=1, le=1000)
     repetition_microseconds: int = Field(default=20_000, ge=1000, le=60_000_000)
 

@@ -84,9 +84,12 @@ class MariadbOltp(ProgramWorkload):
         """A given number of transactions, without a limit of time."""
         wanted = narrowed(parameters, MariadbOltpParameters)
         return [
-            *_sysbench(_folder(bench), wanted), f"--threads={wanted.threads}", f"--events={wanted.transactions}",
-            "--time=0", "run",
-        ]  # fmt: skip
+            *_sysbench(_folder(bench), wanted),
+            f"--threads={wanted.threads}",
+            f"--events={wanted.transactions}",
+            "--time=0",
+            "run",
+        ]
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """The table, filled with the same numbers each time."""
@@ -115,19 +118,34 @@ class MariadbOltp(ProgramWorkload):
 def install_command(folder: str) -> list[str]:
     """The empty database; everything belongs to root, the guest's only user."""
     return [
-        "mariadb-install-db", "--no-defaults", "--user=root", "--basedir=/usr", f"--datadir={folder}/data",
-        f"--tmpdir={folder}", "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+        "mariadb-install-db",
+        "--no-defaults",
+        "--user=root",
+        "--basedir=/usr",
+        f"--datadir={folder}/data",
+        f"--tmpdir={folder}",
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+        "--skip-name-resolve",
         *_memory(),
-    ]  # fmt: skip
+    ]
 
 
 def server_command(folder: str) -> list[str]:
     """A socket alone, and the same small buffers everywhere."""
     return [
-        "mariadbd", "--no-defaults", "--user=root", "--basedir=/usr", f"--datadir={folder}/data",
-        f"--socket={folder}/socket", f"--pid-file={folder}/pid", f"--tmpdir={folder}", "--skip-networking",
-        "--skip-name-resolve", *_memory(),
-    ]  # fmt: skip
+        "mariadbd",
+        "--no-defaults",
+        "--user=root",
+        "--basedir=/usr",
+        f"--datadir={folder}/data",
+        f"--socket={folder}/socket",
+        f"--pid-file={folder}/pid",
+        f"--tmpdir={folder}",
+        "--skip-networking",
+        "--skip-name-resolve",
+        *_memory(),
+    ]
 
 
 def _memory() -> list[str]:
@@ -137,10 +155,14 @@ def _memory() -> list[str]:
     not. Native asynchronous input and output is io_uring here and not there, so that nobody gets it.
     """
     return [
-        f"--innodb-buffer-pool-size={_POOL_BYTES}", f"--innodb-buffer-pool-size-max={_POOL_BYTES}",
-        f"--innodb-log-file-size={8 * _MIB}", f"--key-buffer-size={_MIB}", f"--aria-pagecache-buffer-size={8 * _MIB}",
-        "--innodb-use-native-aio=0", "--performance-schema=0",
-    ]  # fmt: skip
+        f"--innodb-buffer-pool-size={_POOL_BYTES}",
+        f"--innodb-buffer-pool-size-max={_POOL_BYTES}",
+        f"--innodb-log-file-size={8 * _MIB}",
+        f"--key-buffer-size={_MIB}",
+        f"--aria-pagecache-buffer-size={8 * _MIB}",
+        "--innodb-use-native-aio=0",
+        "--performance-schema=0",
+    ]
 
 
 def parse(output: str) -> dict[str, Any]:
@@ -168,9 +190,16 @@ def client(folder: str, program: str, *arguments: str) -> list[str]:
 
 def _sysbench(folder: str, wanted: MariadbOltpParameters) -> list[str]:
     return [
-        "sysbench", f"oltp_{wanted.mode.replace('-', '_')}", "--db-driver=mysql", f"--mysql-socket={folder}/socket",
-        "--mysql-user=root", "--mysql-db=sbtest", "--tables=1", f"--table-size={wanted.rows}", "--rand-seed=1",
-    ]  # fmt: skip
+        "sysbench",
+        f"oltp_{wanted.mode.replace('-', '_')}",
+        "--db-driver=mysql",
+        f"--mysql-socket={folder}/socket",
+        "--mysql-user=root",
+        "--mysql-db=sbtest",
+        "--tables=1",
+        f"--table-size={wanted.rows}",
+        "--rand-seed=1",
+    ]
 
 
 def _folder(bench: Bench) -> str:

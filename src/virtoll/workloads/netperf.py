@@ -75,9 +75,14 @@ class _Netperf:
                 timed, said, problem = time_program(bench, argv, seconds)
             shaped_by = end.shaped_by
         result: dict[str, Any] = {
-            "argv": argv, "server_argv": server, "status": said.status, "output": said.output,
-            "complaints": said.complaints, "shaped_by": shaped_by, "figures": None,
-        }  # fmt: skip
+            "argv": argv,
+            "server_argv": server,
+            "status": said.status,
+            "output": said.output,
+            "complaints": said.complaints,
+            "shaped_by": shaped_by,
+            "figures": None,
+        }
         if problem is not None:
             return Measurement(timed.clock, result, None, None, problem)
         _, amount, keys = self.test(parameters)
@@ -96,9 +101,20 @@ class _Netperf:
         """So much of a test against the far end; results as `KEY=value`."""
         name, amount, keys = self.test(parameters)
         return [
-            "netperf", "-4", "-H", end.address, "-p", str(_PORT), "-t", name, "-l", str(-amount), "--",
-            "-k", ",".join(("THROUGHPUT", "THROUGHPUT_UNITS", "ELAPSED_TIME", *keys, "MEAN_LATENCY", "P99_LATENCY")),
-        ]  # fmt: skip
+            "netperf",
+            "-4",
+            "-H",
+            end.address,
+            "-p",
+            str(_PORT),
+            "-t",
+            name,
+            "-l",
+            str(-amount),
+            "--",
+            "-k",
+            ",".join(("THROUGHPUT", "THROUGHPUT_UNITS", "ELAPSED_TIME", *keys, "MEAN_LATENCY", "P99_LATENCY")),
+        ]
 
 
 class NetperfStream(_Netperf):

@@ -83,10 +83,15 @@ def http_load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, 
     return peer.call(
         "http-load",
         deadline_seconds=30 + 2 * (requests / wanted.rate_requests_per_second + timeout_seconds),
-        target=f"{link.guest_address}:{PORT}", path=PATH, requests=requests, keep_alive=wanted.keep_alive,
-        rate_requests_per_second=wanted.rate_requests_per_second, connections=wanted.connections,
-        timeout_ns=wanted.timeout_milliseconds * 1_000_000, cpu=cpu,
-    )  # fmt: skip
+        target=f"{link.guest_address}:{PORT}",
+        path=PATH,
+        requests=requests,
+        keep_alive=wanted.keep_alive,
+        rate_requests_per_second=wanted.rate_requests_per_second,
+        connections=wanted.connections,
+        timeout_ns=wanted.timeout_milliseconds * 1_000_000,
+        cpu=cpu,
+    )
 
 
 def figures(answer: Answer, wanted: NginxParameters) -> dict[str, Any]:

@@ -88,10 +88,15 @@ class NginxHttperf(ProgramWorkload):
         del bench
         wanted = narrowed(parameters, WebParameters)
         return [
-            "httperf", f"--server={_ADDRESS}", f"--port={PORT}", f"--uri={PATH}",
-            f"--rate={wanted.rate_requests_per_second:g}", f"--num-conns={wanted.requests}", "--num-calls=1",
+            "httperf",
+            f"--server={_ADDRESS}",
+            f"--port={PORT}",
+            f"--uri={PATH}",
+            f"--rate={wanted.rate_requests_per_second:g}",
+            f"--num-conns={wanted.requests}",
+            "--num-calls=1",
             f"--timeout={wanted.timeout_milliseconds / 1000:g}",
-        ]  # fmt: skip
+        ]
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """Server, client and file in the page cache."""

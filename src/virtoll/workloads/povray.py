@@ -23,11 +23,23 @@ _MEMORY_BYTES = 160 * 2**20
 # 3.7's own picture of 128 x 128 pixels.
 _FIELDS = 4
 SCENE_COLOURS = (
-    (186, 194, 208), (190, 210, 239), (219, 231, 250), (214, 224, 244),
-    (159, 145, 130), (150, 140, 134), (137, 129, 130), (149, 141, 130),
-    (142, 131, 120), (141, 121, 100), (127, 113, 98), (134, 129, 121),
-    (213, 189, 165), (148, 133, 123), (120, 112, 106), (100, 98, 102),
-)  # fmt: skip
+    (186, 194, 208),
+    (190, 210, 239),
+    (219, 231, 250),
+    (214, 224, 244),
+    (159, 145, 130),
+    (150, 140, 134),
+    (137, 129, 130),
+    (149, 141, 130),
+    (142, 131, 120),
+    (141, 121, 100),
+    (127, 113, 98),
+    (134, 129, 121),
+    (213, 189, 165),
+    (148, 133, 123),
+    (120, 112, 106),
+    (100, 98, 102),
+)
 # How far a field's colour may be: other sizes sample the scene otherwise. 12.3 was seen at 16 x 16, 4.3 at 64 x 64.
 _TOLERANCE = 16.0
 # Width, height and, field after field, the sum of each colour of a PPM file, which is too large to be brought here.
@@ -92,9 +104,18 @@ class PovRay(ProgramWorkload):
         del bench
         wanted = narrowed(parameters, PovRayParameters)
         return [
-            "povray", f"{_SCENE}.ini", f"+I{_SCENE}.pov", f"+W{wanted.pixels}", f"+H{wanted.pixels}", "-D", "-P", "-V",
-            "+FP8", f"+O{_PICTURE}", f"+WT{wanted.threads}",
-        ]  # fmt: skip
+            "povray",
+            f"{_SCENE}.ini",
+            f"+I{_SCENE}.pov",
+            f"+W{wanted.pixels}",
+            f"+H{wanted.pixels}",
+            "-D",
+            "-P",
+            "-V",
+            "+FP8",
+            f"+O{_PICTURE}",
+            f"+WT{wanted.threads}",
+        ]
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """No picture; the program, its libraries and the scene in the guest's page cache."""

@@ -99,8 +99,12 @@ class ProgramWorkload:
         argv = self.command(bench, parameters)
         timed, said, problem = time_program(bench, argv, self.deadline_seconds(parameters), self.limit_bytes)
         result: dict[str, Any] = {
-            "argv": argv, "status": said.status, "output": said.output, "complaints": said.complaints, "figures": None,
-        }  # fmt: skip
+            "argv": argv,
+            "status": said.status,
+            "output": said.output,
+            "complaints": said.complaints,
+            "figures": None,
+        }
         if state is not None:
             result["state"] = state
         if problem is not None:
@@ -265,17 +269,24 @@ def _written(answer: Answer) -> Said:
 
 def _end(guest: Caller, name: str) -> Answer:
     return guest.call(
-        "end", deadline_seconds=_LEAVE_SECONDS + _ANSWER_SECONDS, name=name, timeout_ns=int(_LEAVE_SECONDS * 1e9),
+        "end",
+        deadline_seconds=_LEAVE_SECONDS + _ANSWER_SECONDS,
+        name=name,
+        timeout_ns=int(_LEAVE_SECONDS * 1e9),
         limit_bytes=_LOG_BYTES,
-    )  # fmt: skip
+    )
 
 
 def _request(argv: list[str], seconds: float, limit_bytes: int, stdin: str = "") -> dict[str, Any]:
     given = base64.b64encode(stdin.encode()).decode() if stdin else None
     return {
-        "argv": argv, "env": _ENVIRONMENT, "directory": _HOME, "stdin": given,
-        "timeout_ns": int(seconds * 1e9), "limit_bytes": limit_bytes,
-    }  # fmt: skip
+        "argv": argv,
+        "env": _ENVIRONMENT,
+        "directory": _HOME,
+        "stdin": given,
+        "timeout_ns": int(seconds * 1e9),
+        "limit_bytes": limit_bytes,
+    }
 
 
 def _said(answer: Answer) -> Said:

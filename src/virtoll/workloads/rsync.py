@@ -134,9 +134,13 @@ class _Rsync:
         argv = ["rsync", "--archive", "--stats", *ends]
         timed, said, problem = time_program(bench, argv, seconds)
         result: dict[str, Any] = {
-            "argv": argv, "status": said.status, "output": said.output, "complaints": said.complaints,
-            "shaped_by": end.shaped_by, "figures": None,
-        }  # fmt: skip
+            "argv": argv,
+            "status": said.status,
+            "output": said.output,
+            "complaints": said.complaints,
+            "shaped_by": end.shaped_by,
+            "figures": None,
+        }
         if problem is not None:
             return Measurement(timed.clock, result, None, None, problem)
         try:
@@ -236,11 +240,22 @@ def fetch(agent: Caller, address: str, into: str, seconds: float) -> None:
 
 def configuration(folder: str) -> str:
     """The daemon's: a module to read from and one to write to, by nobody's name and without a look-up of names."""
-    return "\n".join([
-        "use chroot = no", "reverse lookup = no", "uid = 0", "gid = 0", "max connections = 4",
-        "[sent]", f"path = {folder}", "read only = yes",
-        "[received]", f"path = {_RECEIVED}", "read only = no", "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "use chroot = no",
+            "reverse lookup = no",
+            "uid = 0",
+            "gid = 0",
+            "max connections = 4",
+            "[sent]",
+            f"path = {folder}",
+            "read only = yes",
+            "[received]",
+            f"path = {_RECEIVED}",
+            "read only = no",
+            "",
+        ]
+    )
 
 
 @contextlib.contextmanager

@@ -51,9 +51,14 @@ class SysbenchCpu(ProgramWorkload):
         del bench
         wanted = narrowed(parameters, SysbenchCpuParameters)
         return [
-            "sysbench", "cpu", f"--threads={wanted.threads}", f"--events={wanted.events}", "--time=0",
-            f"--cpu-max-prime={wanted.maximum_prime}", "run",
-        ]  # fmt: skip
+            "sysbench",
+            "cpu",
+            f"--threads={wanted.threads}",
+            f"--events={wanted.events}",
+            "--time=0",
+            f"--cpu-max-prime={wanted.maximum_prime}",
+            "run",
+        ]
 
     def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
         """Have the program and its libraries in the guest's page cache: reading them from a disk is not the work."""

@@ -96,9 +96,7 @@ class _Tcp:
     def _exchange(self, bench: Bench, end: FarEnd, parameters: Parameters) -> tuple[TimedJob, dict[str, Any]]:
         exchange = self.exchange(parameters)
         deadline = 120.0 + 1000.0 * self.native_seconds(parameters)
-        serving = end.agent.call(
-            "serve", address=end.address, cpu=end.cpu, exchange=exchange, timeout_ns=_STALL_NS
-        )  # fmt: skip
+        serving = end.agent.call("serve", address=end.address, cpu=end.cpu, exchange=exchange, timeout_ns=_STALL_NS)
         try:
             where = {"address": end.address, "port": serving["port"], "timeout_ns": _STALL_NS}
             timed = bench.timekeeper.time_job("tcp", {**where, "exchange": exchange}, deadline)
@@ -127,9 +125,11 @@ class TcpStream(_Tcp):
         """Who sends how much."""
         wanted = narrowed(parameters, TcpStreamParameters)
         return {
-            "kind": "stream", "active": _active(wanted.direction == "from-guest"), "bytes": int(wanted.size),
+            "kind": "stream",
+            "active": _active(wanted.direction == "from-guest"),
+            "bytes": int(wanted.size),
             "message_bytes": wanted.message_bytes,
-        }  # fmt: skip
+        }
 
     def amount(self, parameters: Parameters) -> int:
         """Bytes."""
@@ -167,10 +167,12 @@ class TcpRequestResponse(_Tcp):
         """Who asks how often."""
         wanted = narrowed(parameters, TcpRequestResponseParameters)
         return {
-            "kind": "request-response", "active": _active(wanted.direction == "from-guest"),
-            "transactions": wanted.transactions, "request_bytes": wanted.request_bytes,
+            "kind": "request-response",
+            "active": _active(wanted.direction == "from-guest"),
+            "transactions": wanted.transactions,
+            "request_bytes": wanted.request_bytes,
             "response_bytes": wanted.response_bytes,
-        }  # fmt: skip
+        }
 
     def amount(self, parameters: Parameters) -> int:
         """Transactions."""

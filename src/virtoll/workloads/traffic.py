@@ -143,9 +143,17 @@ class Stream:
             for number, lane in enumerate(self.lanes)
         ]
         sink: Answer = {"interfaces": list(self.sink_interfaces), "cpu": self.sink_cpu}
-        request: Answer = {"trial": tag, "frame_size_bytes": wanted.frame_size_bytes, "duration_ns": duration_ns,
-                           "backend": wanted.backend, "sources": sources, "sink": sink, "quiet_ns": QUIET_NS,
-                           "residual_ns": RESIDUAL_NS, "drain_limit_ns": DRAIN_LIMIT_NS}  # fmt: skip
+        request: Answer = {
+            "trial": tag,
+            "frame_size_bytes": wanted.frame_size_bytes,
+            "duration_ns": duration_ns,
+            "backend": wanted.backend,
+            "sources": sources,
+            "sink": sink,
+            "quiet_ns": QUIET_NS,
+            "residual_ns": RESIDUAL_NS,
+            "drain_limit_ns": DRAIN_LIMIT_NS,
+        }
         if wanted.sink != "auto":
             sink["backend"] = wanted.sink
         if wanted.batch_frames:
@@ -158,16 +166,20 @@ class Stream:
         if wanted.destinations > 1:
             table = self.table or Table(wanted.destinations, 0)
             for source in sources:
-                source["destinations"] = {
-                    "count": wanted.destinations, "routes": table.routes, "seed": table.seed
-                }  # fmt: skip
+                source["destinations"] = {"count": wanted.destinations, "routes": table.routes, "seed": table.seed}
         return request
 
 
 def send(
-    peer: Ends, stream: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None,
-    *, histograms: bool,
-) -> dict[str, Any]:  # fmt: skip
+    peer: Ends,
+    stream: Stream,
+    wanted: FrameParameters,
+    tag: int,
+    duration_ns: int,
+    rate: float | None,
+    *,
+    histograms: bool,
+) -> dict[str, Any]:
     """One point as the run folder stores it: the answer as it came, with what was intended.
 
     On two hosts the answer is joined from its halves. Whatever fails, no sink is left open.

@@ -84,8 +84,11 @@ class Transmitters:
         refuse_shared_links(benches)
         request = _request(benches, wanted, bench.next_tag())
         point = _send_together(benches, request, 30 + 2 * wanted.duration_ns / 1e9)
-        point = {"intended_rate_frames_per_second": wanted.rate_frames_per_second or None,
-                 "duration_ns": wanted.duration_ns, **point}  # fmt: skip
+        point = {
+            "intended_rate_frames_per_second": wanted.rate_frames_per_second or None,
+            "duration_ns": wanted.duration_ns,
+            **point,
+        }
         together = _together(point)
         problem = unbalanced([point])
         if problem is None and together is not None and together < _LEAST_TOGETHER:
@@ -151,8 +154,9 @@ def _send(bench: Bench, request: Answer, number: int, begins: float, deadline_se
 
 def _together(point: dict[str, Any]) -> float | None:
     """For which share of the time in which any guest's frames arrived those of all did; None where some's did not."""
-    seen = [(one["first_received_monotonic_ns"], one["last_received_monotonic_ns"]) for one in
-            point["sink"]["per_source"]]  # fmt: skip
+    seen = [
+        (one["first_received_monotonic_ns"], one["last_received_monotonic_ns"]) for one in point["sink"]["per_source"]
+    ]
     if any(first is None or last is None for first, last in seen):
         return None
     whole = max(last for _, last in seen) - min(first for first, _ in seen)

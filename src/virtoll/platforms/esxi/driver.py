@@ -134,10 +134,16 @@ class Esxi:
             raise
         agent = AgentClient(descriptor, descriptor, request.name)
         guest = EsxiMachine(
-            agent=agent, peer=site.peer or agent, host=site.lab, attachment=request.network.attachment,
-            spawned_monotonic_ns=spawned, pause=held.suspend, unpause=lambda: held.resume(descriptor),
-            destroy=held.end, console=held.console,
-        )  # fmt: skip
+            agent=agent,
+            peer=site.peer or agent,
+            host=site.lab,
+            attachment=request.network.attachment,
+            spawned_monotonic_ns=spawned,
+            pause=held.suspend,
+            unpause=lambda: held.resume(descriptor),
+            destroy=held.end,
+            console=held.console,
+        )
         guest.wait_ready(request.deadline_seconds)
         return guest
 

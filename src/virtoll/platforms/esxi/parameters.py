@@ -36,10 +36,21 @@ class EsxiParameters(Parameters):
     ``callback``, an address of this machine.
     """
 
-    unlabelled: ClassVar[frozenset[str]] = frozenset({
-        "server", "user", "password_from", "verify", "thumbprint", "datastore", "port_groups", "uplinks", "serial",
-        "serial_port", "callback",
-    })  # fmt: skip
+    unlabelled: ClassVar[frozenset[str]] = frozenset(
+        {
+            "server",
+            "user",
+            "password_from",
+            "verify",
+            "thumbprint",
+            "datastore",
+            "port_groups",
+            "uplinks",
+            "serial",
+            "serial_port",
+            "callback",
+        }
+    )
     server: Annotated[str, StringConstraints(pattern=_SERVER)] | None = None
     user: str = "root"
     password_from: Annotated[str, StringConstraints(pattern=_PASSWORD)] | None = None

@@ -114,9 +114,13 @@ def open_session(parameters: EsxiParameters) -> Iterator[Session]:
             socket.create_connection((host, port), _CONNECT_SECONDS).close()  # said sooner than by the library
             context = _trust(parameters)
             instance = SmartConnect(
-                host=host, port=port, user=parameters.user, pwd=password, sslContext=context,
+                host=host,
+                port=port,
+                user=parameters.user,
+                pwd=password,
+                sslContext=context,
                 httpConnectionTimeout=_ANSWER_SECONDS,
-            )  # fmt: skip
+            )
             try:
                 yield Session(parameters, instance, context)
             finally:

@@ -98,23 +98,17 @@ def _nic(model: str, mac: str, network: Any, key: int) -> Any:
 def _cdrom(file: str) -> Any:
     backing = vim.vm.device.VirtualCdrom.IsoBackingInfo(fileName=file)
     return _added(
-        vim.vm.device.VirtualCdrom(
-            key=-20, backing=backing, controllerKey=_IDE, unitNumber=0, connectable=_connected()
-        )
-    )  # fmt: skip
+        vim.vm.device.VirtualCdrom(key=-20, backing=backing, controllerKey=_IDE, unitNumber=0, connectable=_connected())
+    )
 
 
 def _console(file: str) -> Any:
     backing = vim.vm.device.VirtualSerialPort.FileBackingInfo(fileName=file)
-    return _added(
-        vim.vm.device.VirtualSerialPort(key=-30, backing=backing, yieldOnPoll=True, connectable=_connected())
-    )  # fmt: skip
+    return _added(vim.vm.device.VirtualSerialPort(key=-30, backing=backing, yieldOnPoll=True, connectable=_connected()))
 
 
 def _channel(line: Line) -> Any:
     backing = vim.vm.device.VirtualSerialPort.URIBackingInfo(
         serviceURI=line.uri, direction="server" if line.listens else "client"
     )
-    return _added(
-        vim.vm.device.VirtualSerialPort(key=-31, backing=backing, yieldOnPoll=True, connectable=_connected())
-    )  # fmt: skip
+    return _added(vim.vm.device.VirtualSerialPort(key=-31, backing=backing, yieldOnPoll=True, connectable=_connected()))

@@ -26,8 +26,16 @@ def draw(analysis: Analysis) -> "Figure":
             height = row + (index - (count - 1) / 2) * (0.5 / max(count, 2))
             face = "white" if reading.within else style.colour
             branding.cross(panel, analysis, clock.platform, reading.error * 1e6, height)
-            panel.plot(reading.error * 1e6, height, marker=style.marker, markersize=3.6, markeredgecolor=style.colour,
-                       markeredgewidth=0.9, markerfacecolor=face, linestyle="none")  # fmt: skip
+            panel.plot(
+                reading.error * 1e6,
+                height,
+                marker=style.marker,
+                markersize=3.6,
+                markeredgecolor=style.colour,
+                markeredgewidth=0.9,
+                markerfacecolor=face,
+                linestyle="none",
+            )
         panel.plot([clock.median * 1e6] * 2, [row - 0.36, row + 0.36], color=style.colour, linewidth=1.6, zorder=3)
     panel.axvline(0, color=INK, linewidth=0.8)
     _axes(panel, analysis)
@@ -54,8 +62,16 @@ def _axes(panel: "Axes", analysis: Analysis) -> None:
     panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xlabel("clock error, (guest − outside) / outside; linear within ±10 ppm, logarithmic beyond", color=INK)
     for text, place, side in (("guest's clock slow", 0, "left"), ("guest's clock fast", 1, "right")):
-        panel.annotate(text, (place, 1), (0, 3), xycoords="axes fraction", textcoords="offset points", ha=side,
-                       color=MUTED, fontsize=7)  # fmt: skip
+        panel.annotate(
+            text,
+            (place, 1),
+            (0, 3),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha=side,
+            color=MUTED,
+            fontsize=7,
+        )
 
 
 def _tick(ppm: float) -> str:

@@ -45,12 +45,26 @@ def draw(analysis: Analysis) -> "Figure":
                 _dot(panel, comparison, height, styles[platform], limits)
                 branding.cross(panel, analysis, platform, comparison.share * 100, height)
                 if len(platforms) > _TOLD_APART or comparison.brand:
-                    panel.annotate(branding.name(analysis, platform), (1.0, height), (3, 0), va="center",
-                                   xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=5.5,
-                                   color=MUTED)  # fmt: skip
+                    panel.annotate(
+                        branding.name(analysis, platform),
+                        (1.0, height),
+                        (3, 0),
+                        va="center",
+                        xycoords=("axes fraction", "data"),
+                        textcoords="offset points",
+                        fontsize=5.5,
+                        color=MUTED,
+                    )
                 if any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or "")):
-                    panel.annotate("generator-bound", (comparison.share * 100, height), (0, 3.5), ha="center",
-                                   textcoords="offset points", fontsize=5.5, color=MUTED)  # fmt: skip
+                    panel.annotate(
+                        "generator-bound",
+                        (comparison.share * 100, height),
+                        (0, 3.5),
+                        ha="center",
+                        textcoords="offset points",
+                        fontsize=5.5,
+                        color=MUTED,
+                    )
     panel.axvline(100, color=INK, linewidth=0.8)
     _axes(panel, analysis, tasks, limits)
     _legend(figure, analysis, platforms, styles)
@@ -95,8 +109,17 @@ def _dot(
             if beyond:
                 panel.plot(place, height, marker=arrow, color=style.colour, markersize=3.5, clip_on=False)
     found = comparison.verdict in (Verdict.SLOWER, Verdict.FASTER)
-    panel.plot(share, height, marker=style.marker, markersize=4.6, markeredgecolor=style.colour, markeredgewidth=1.1,
-               markerfacecolor=style.colour if found else "white", linestyle="none", zorder=3)  # fmt: skip
+    panel.plot(
+        share,
+        height,
+        marker=style.marker,
+        markersize=4.6,
+        markeredgecolor=style.colour,
+        markeredgewidth=1.1,
+        markerfacecolor=style.colour if found else "white",
+        linestyle="none",
+        zorder=3,
+    )
 
 
 def _axes(panel: "Axes", analysis: Analysis, tasks: list[Task], limits: tuple[float, float]) -> None:
@@ -127,12 +150,29 @@ def _legend(figure: "Figure", analysis: Analysis, platforms: list[str], styles: 
     from matplotlib.patches import Patch
 
     handles: list[Line2D | Patch] = [
-        Line2D([], [], color=styles[one].colour, marker=styles[one].marker, linestyle="-", markersize=4.5,
-               label=branding.name(analysis, one))
+        Line2D(
+            [],
+            [],
+            color=styles[one].colour,
+            marker=styles[one].marker,
+            linestyle="-",
+            markersize=4.5,
+            label=branding.name(analysis, one),
+        )
         for one in platforms
-    ]  # fmt: skip
-    handles.append(Line2D([], [], color=MUTED, marker="o", markerfacecolor="white", linestyle="none", markersize=4.5,
-                          label="open: no verdict"))  # fmt: skip
+    ]
+    handles.append(
+        Line2D(
+            [],
+            [],
+            color=MUTED,
+            marker="o",
+            markerfacecolor="white",
+            linestyle="none",
+            markersize=4.5,
+            label="open: no verdict",
+        )
+    )
     if analysis.detectable:
         handles.append(Patch(facecolor=BAND, label="A/A: nothing detectable"))
     handles += branding.handles(analysis, platforms)

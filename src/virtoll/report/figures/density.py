@@ -25,15 +25,24 @@ def draw(analysis: Analysis) -> "Figure":
         if not steps:
             continue
         first = steps[0].available_before_bytes
-        gone = [(step.guests, (first - step.available_bytes) / _MIB) for step in steps
-                if first is not None and step.available_bytes is not None]  # fmt: skip
+        gone = [
+            (step.guests, (first - step.available_bytes) / _MIB)
+            for step in steps
+            if first is not None and step.available_bytes is not None
+        ]
         held = [(step.guests, step.processes_bytes / _MIB) for step in steps if step.processes_bytes is not None]
         ends += [points[-1][1] for points in (gone, held) if points]
         for points, look in ((gone, style.marker), (held, "")):
             if points:
-                panel.plot(*zip(*points, strict=True), marker=look or None, markersize=3, color=style.colour,
-                           linestyle="none" if look else "-", linewidth=0.9,
-                           label=branding.name(analysis, one.platform) if look else None)  # fmt: skip
+                panel.plot(
+                    *zip(*points, strict=True),
+                    marker=look or None,
+                    markersize=3,
+                    color=style.colour,
+                    linestyle="none" if look else "-",
+                    linewidth=0.9,
+                    label=branding.name(analysis, one.platform) if look else None,
+                )
     panel.set_xlim(left=0)
     if min(ends, default=0) > 0 and max(ends) > _FAR_APART * min(ends):
         panel.set_yscale("log", nonpositive="mask")
@@ -42,8 +51,15 @@ def draw(analysis: Analysis) -> "Figure":
         panel.set_ylim(bottom=0)
     panel.set_xlabel("idle guests")
     panel.set_ylabel("host memory taken, MiB")
-    panel.annotate("markers: by available memory; lines: by processes", (0, 1), (0, 4), xycoords="axes fraction",
-                   textcoords="offset points", color=MUTED, fontsize=7)  # fmt: skip
+    panel.annotate(
+        "markers: by available memory; lines: by processes",
+        (0, 1),
+        (0, 4),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        color=MUTED,
+        fontsize=7,
+    )
     shown = panel.get_legend_handles_labels()[0]
     if shown:
         brands = branding.handles(analysis, [one.platform for one in analysis.densities])

@@ -90,18 +90,36 @@ def _curve(panel: "Axes", curve: Curve, style: PlatformStyle, width: float) -> N
         panel.plot(
             [point.offered.median for point in paced],
             [point.forwarded.median for point in paced],
-            color=style.colour, linestyle=style.line, linewidth=width, marker=style.marker, markersize=3.6,
-            markeredgewidth=0, zorder=3,
-        )  # fmt: skip
+            color=style.colour,
+            linestyle=style.line,
+            linewidth=width,
+            marker=style.marker,
+            markersize=3.6,
+            markeredgewidth=0,
+            zorder=3,
+        )
     for point in flat_out:
         if paced:
             last = paced[-1]
-            panel.plot([last.offered.median, point.offered.median], [last.forwarded.median, point.forwarded.median],
-                       color=style.colour, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=2)  # fmt: skip
+            panel.plot(
+                [last.offered.median, point.offered.median],
+                [last.forwarded.median, point.forwarded.median],
+                color=style.colour,
+                linewidth=0.7,
+                linestyle=(0, (1, 1.5)),
+                zorder=2,
+            )
         panel.plot(
-            point.offered.median, point.forwarded.median, linestyle="none", marker=style.marker, markersize=6,
-            markerfacecolor="white", markeredgecolor=style.colour, markeredgewidth=1.4, zorder=4,
-        )  # fmt: skip
+            point.offered.median,
+            point.forwarded.median,
+            linestyle="none",
+            marker=style.marker,
+            markersize=6,
+            markerfacecolor="white",
+            markeredgecolor=style.colour,
+            markeredgewidth=1.4,
+            zorder=4,
+        )
     _ranges(panel, [*paced, *flat_out], style)
 
 
@@ -118,11 +136,18 @@ def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyl
 
     drawn = {curve.platform for curve in analysis.curves}
     handles = [
-        Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, markersize=4.5,
-               label=branding.name(analysis, platform))
+        Line2D(
+            [],
+            [],
+            color=style.colour,
+            marker=style.marker,
+            linestyle=style.line,
+            markersize=4.5,
+            label=branding.name(analysis, platform),
+        )
         for platform, style in styles.items()
         if platform in drawn
-    ]  # fmt: skip
+    ]
     handles.append(
         Line2D(
             [], [], color=MUTED, marker="o", markerfacecolor="white", linestyle="none", markersize=6.5, label="flat out"

@@ -51,19 +51,42 @@ def _ready(panel: "Axes", analysis: Analysis) -> None:
             if part is not None:
                 end = moment + part.median / 1e6
                 left = max(moment, begin)
-                panel.barh(height, max(end - left, 0.0), 0.62, left=left, color=colour, linewidth=0,
-                           hatch=branding.hatch(analysis, row.platform), edgecolor="white")  # fmt: skip
+                panel.barh(
+                    height,
+                    max(end - left, 0.0),
+                    0.62,
+                    left=left,
+                    color=colour,
+                    linewidth=0,
+                    hatch=branding.hatch(analysis, row.platform),
+                    edgecolor="white",
+                )
                 moment = end
         if moment == 0:
-            panel.barh(height, row.ready.median / 1e6 - begin, 0.62, left=begin, color="white", edgecolor=MUTED,
-                       linewidth=0.8, hatch=branding.hatch(analysis, row.platform))  # fmt: skip
+            panel.barh(
+                height,
+                row.ready.median / 1e6 - begin,
+                0.62,
+                left=begin,
+                color="white",
+                edgecolor=MUTED,
+                linewidth=0.8,
+                hatch=branding.hatch(analysis, row.platform),
+            )
         interval = row.ready.interval
         if interval is not None:
             panel.plot([interval.low / 1e6, interval.high / 1e6], [height] * 2, color=INK, linewidth=0.9, zorder=3)
     panel.set_xlabel("ready, ms (log)")
     if any(row.spawn is not None for row in rows):
-        panel.legend(handles=[Patch(facecolor=colour, label=name) for name, colour in _PARTS], loc="lower left",
-                     bbox_to_anchor=(0, 1), ncols=3, handlelength=1, columnspacing=0.8, borderpad=0)  # fmt: skip
+        panel.legend(
+            handles=[Patch(facecolor=colour, label=name) for name, colour in _PARTS],
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=3,
+            handlelength=1,
+            columnspacing=0.8,
+            borderpad=0,
+        )
 
 
 def _memory(panel: "Axes", analysis: Analysis, styles: dict[str, PlatformStyle]) -> None:
@@ -78,8 +101,15 @@ def _memory(panel: "Axes", analysis: Analysis, styles: dict[str, PlatformStyle])
     if values:
         _logarithmic(panel, min(values), max(values))
     panel.set_xlabel("host memory, MiB (log)")
-    panel.annotate("open: idle; filled: after work", (0, 1), (0, 4), xycoords="axes fraction",
-                   textcoords="offset points", color=MUTED, fontsize=7)  # fmt: skip
+    panel.annotate(
+        "open: idle; filled: after work",
+        (0, 1),
+        (0, 4),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        color=MUTED,
+        fontsize=7,
+    )
 
 
 def _dot(
@@ -92,8 +122,17 @@ def _dot(
 ) -> None:
     if part.interval is not None and part.interval.low > 0:
         panel.plot([scale(part.interval.low), scale(part.interval.high)], [height] * 2, color=style.colour, linewidth=1)
-    panel.plot(scale(part.median), height, marker=style.marker, markersize=4.4, markeredgecolor=style.colour,
-               markerfacecolor=face, markeredgewidth=1, linestyle="none", zorder=3)  # fmt: skip
+    panel.plot(
+        scale(part.median),
+        height,
+        marker=style.marker,
+        markersize=4.4,
+        markeredgecolor=style.colour,
+        markerfacecolor=face,
+        markeredgewidth=1,
+        linestyle="none",
+        zorder=3,
+    )
 
 
 def _processor(panel: "Axes", analysis: Analysis, styles: dict[str, PlatformStyle]) -> None:

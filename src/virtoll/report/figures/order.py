@@ -27,14 +27,39 @@ def draw(analysis: Analysis) -> "Figure":
     for value in analysis.order:
         style, x, y = styles[value.observation.platform], value.observation.position, value.relative * 100
         if not low <= y <= high:
-            panel.annotate(f"{y:.0f} %", (x, min(max(y, low), high)), (0, 6 if y < low else -11), ha="center",
-                           textcoords="offset points", fontsize=7, color=MUTED)  # fmt: skip
-        panel.plot(x, min(max(y, low), high), marker=style.marker, color=style.colour, markersize=3.8,
-                   markeredgewidth=0, linestyle="none", clip_on=False, zorder=3)  # fmt: skip
+            panel.annotate(
+                f"{y:.0f} %",
+                (x, min(max(y, low), high)),
+                (0, 6 if y < low else -11),
+                ha="center",
+                textcoords="offset points",
+                fontsize=7,
+                color=MUTED,
+            )
+        panel.plot(
+            x,
+            min(max(y, low), high),
+            marker=style.marker,
+            color=style.colour,
+            markersize=3.8,
+            markeredgewidth=0,
+            linestyle="none",
+            clip_on=False,
+            zorder=3,
+        )
         branding.cross(panel, analysis, value.observation.platform, x, min(max(y, low), high), 3.4)
         if value.outlier:
-            panel.plot(x, min(max(y, low), high), marker="o", markersize=9, markerfacecolor="none", markeredgecolor=INK,
-                       markeredgewidth=0.9, linestyle="none", zorder=4)  # fmt: skip
+            panel.plot(
+                x,
+                min(max(y, low), high),
+                marker="o",
+                markersize=9,
+                markerfacecolor="none",
+                markeredgecolor=INK,
+                markeredgewidth=0.9,
+                linestyle="none",
+                zorder=4,
+            )
     _blocks(panel, analysis)
     panel.set_ylim(low, high)
     panel.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")
@@ -61,8 +86,15 @@ def _blocks(panel: "Axes", analysis: Analysis) -> None:
         starts[block] = min(position, starts.get(block, position))
     for block, start in sorted(starts.items(), key=lambda item: item[1]):
         panel.axvline(start - 0.5, color="#bdbdbd", linewidth=0.8, zorder=1)
-        panel.annotate(f"block {block}", (start - 0.5, 1), (3, 2), xycoords=("data", "axes fraction"),
-                       textcoords="offset points", fontsize=7, color=MUTED)  # fmt: skip
+        panel.annotate(
+            f"block {block}",
+            (start - 0.5, 1),
+            (3, 2),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            fontsize=7,
+            color=MUTED,
+        )
 
 
 def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyle]) -> None:
@@ -70,14 +102,31 @@ def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyl
 
     drawn = {value.observation.platform for value in analysis.order}
     handles = [
-        Line2D([], [], color=style.colour, marker=style.marker, linestyle="none", markersize=4.5,
-               label=branding.name(analysis, platform))
+        Line2D(
+            [],
+            [],
+            color=style.colour,
+            marker=style.marker,
+            linestyle="none",
+            markersize=4.5,
+            label=branding.name(analysis, platform),
+        )
         for platform, style in styles.items()
         if platform in drawn
-    ]  # fmt: skip
+    ]
     if any(value.outlier for value in analysis.order):
-        handles.append(Line2D([], [], color=INK, marker="o", markerfacecolor="none", linestyle="none", markersize=8,
-                              label="flagged as an outlier"))  # fmt: skip
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=INK,
+                marker="o",
+                markerfacecolor="none",
+                linestyle="none",
+                markersize=8,
+                label="flagged as an outlier",
+            )
+        )
     figure.legend(handles=[*handles, *branding.handles(analysis, drawn)], loc="outside lower center", ncols=4)
 
 

@@ -55,10 +55,19 @@ def _panel(panel: "Axes", analysis: Analysis, rows: list[Scaling], *, share: boo
         places = [size for size, _ in values]
         middles = [statistics.median(own) for _, own in values]
         label = branding.name(analysis, row.platform)
-        panel.plot(places, middles, color=style.colour, marker=style.marker, markersize=4, linestyle=style.line,
-                   linewidth=1.1, label=label)  # fmt: skip
-        panel.vlines(places, [own[0] for _, own in values], [own[-1] for _, own in values], color=style.colour,
-                     linewidth=0.9)  # fmt: skip
+        panel.plot(
+            places,
+            middles,
+            color=style.colour,
+            marker=style.marker,
+            markersize=4,
+            linestyle=style.line,
+            linewidth=1.1,
+            label=label,
+        )
+        panel.vlines(
+            places, [own[0] for _, own in values], [own[-1] for _, own in values], color=style.colour, linewidth=0.9
+        )
     shown = [rate for row in rows for step in row.steps for rate in step.rates]
     if share:
         panel.set_ylim(bottom=0)

@@ -62,8 +62,10 @@ def _axes(panel: "Axes", analysis: Analysis, found: StudyComparison, limits: tup
         ticks = ticks[:: (len(ticks) + 5) // 6]
     panel.set_xticks([tick / 100 for tick in ticks], [f"{tick:g} %" for tick in ticks])
     panel.xaxis.set_minor_locator(NullLocator())
-    names = [f"{row.platform.name} / {branding.name(analysis, row.label)}" if row.label else row.platform.name
-             for row in found.rows]  # fmt: skip
+    names = [
+        f"{row.platform.name} / {branding.name(analysis, row.label)}" if row.label else row.platform.name
+        for row in found.rows
+    ]
     panel.set_yticks(range(len(names)), names)
     panel.set_ylim(len(names) - 0.4, -0.6)
     panel.tick_params(axis="y", length=0)
@@ -77,25 +79,44 @@ def _row(panel: "Axes", analysis: Analysis, row: StudyRow, cell: StudyCell, heig
         panel.plot([theirs.low, theirs.high], [height - 0.16] * 2, color=_PAPER, linewidth=5, solid_capstyle="round")
     else:
         told = f"paper: {theirs.words}" if theirs is not None else "paper: in a drawing alone"
-        panel.annotate(told, (0.01, height - 0.16), xycoords=("axes fraction", "data"), va="center", fontsize=6,
-                       color=MUTED)  # fmt: skip
+        panel.annotate(
+            told, (0.01, height - 0.16), xycoords=("axes fraction", "data"), va="center", fontsize=6, color=MUTED
+        )
     if row.label is None or ours is None or ours.share is None:
         told = "not in this run" if row.label is None else "not measured"
-        panel.annotate(f"here: {told}", (0.01, height + 0.18), xycoords=("axes fraction", "data"), va="center",
-                       fontsize=6, color=MUTED)  # fmt: skip
+        panel.annotate(
+            f"here: {told}",
+            (0.01, height + 0.18),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize=6,
+            color=MUTED,
+        )
         return
     style = platform_styles(analysis.platforms)[row.label]
     reach = ours.share
     if ours.interval is not None:
         low, high = panel.get_xlim()
         reach = min(ours.interval.high, high)
-        panel.plot([max(ours.interval.low, low), min(ours.interval.high, high)], [height + 0.18] * 2,
-                   color=style.colour, linewidth=1.2)  # fmt: skip
-    panel.plot(ours.share, height + 0.18, marker=style.marker, markersize=4.8, color=style.colour, linestyle="none",
-               zorder=3)  # fmt: skip
+        panel.plot(
+            [max(ours.interval.low, low), min(ours.interval.high, high)],
+            [height + 0.18] * 2,
+            color=style.colour,
+            linewidth=1.2,
+        )
+    panel.plot(
+        ours.share, height + 0.18, marker=style.marker, markersize=4.8, color=style.colour, linestyle="none", zorder=3
+    )
     branding.cross(panel, analysis, row.label, ours.share, height + 0.18)
-    panel.annotate(units.percent(ours.share), (reach, height + 0.18), (6, 0), textcoords="offset points",
-                   va="center", fontsize=6, color=MUTED)  # fmt: skip
+    panel.annotate(
+        units.percent(ours.share),
+        (reach, height + 0.18),
+        (6, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=6,
+        color=MUTED,
+    )
 
 
 def _legend(figure: "Figure", analysis: Analysis, found: StudyComparison) -> None:

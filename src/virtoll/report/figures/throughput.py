@@ -56,14 +56,30 @@ def _panel(panel: "Axes", analysis: Analysis, task: Task, platforms: list[str]) 
         if cell is None:
             panel.text(0, place, " not measured", va="center", fontsize=7, color=MUTED, style="italic")
             continue
-        panel.barh(place, cell.median, height=0.62, color=styles[platform].colour, zorder=2, linewidth=0,
-                   hatch=branding.hatch(analysis, platform), edgecolor="white")  # fmt: skip
+        panel.barh(
+            place,
+            cell.median,
+            height=0.62,
+            color=styles[platform].colour,
+            zorder=2,
+            linewidth=0,
+            hatch=branding.hatch(analysis, platform),
+            edgecolor="white",
+        )
         reach = cell.median
         if cell.interval is not None:
             reach = cell.interval.high
             _whisker(panel, place, cell.interval.low, cell.interval.high)
-        panel.annotate(_text(analysis, platform, task), (reach, place), (4, 0), textcoords="offset points", va="center",
-                       fontsize=7, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8}, zorder=5)  # fmt: skip
+        panel.annotate(
+            _text(analysis, platform, task),
+            (reach, place),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
+            zorder=5,
+        )
 
 
 def _whisker(panel: "Axes", place: int, low: float, high: float) -> None:
