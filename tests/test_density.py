@@ -51,8 +51,8 @@ def series(tmp_path: Path) -> Series:
         experiment,
         experiment.density,
         RunFolder.open(tmp_path / "run"),
-        None,
-        make_platform(choice),  # type: ignore[arg-type]
+        None,  # type: ignore[arg-type]
+        make_platform(choice),
     )
     made.first = FULL
     return made
