@@ -23,6 +23,7 @@ from virtoll.plan import Trial, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Probe
 from virtoll.platforms.fake import Fake
+from virtoll.platforms.fake_site import model_site
 from virtoll.progress import SilentProgress
 from virtoll.report.build import load
 from virtoll.report.headline import headline_rows
@@ -116,7 +117,7 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
     experiment = experiments.parsed(baseline="model", platforms=[fake("model")], workloads=workloads, blocks=1)
     (block,) = make_plan(experiment).blocks()
     pinning, boots = Pinning((), None, None), Counter[tuple[str, int]]()
-    with Fleet(experiment, block, folder, lambda _: None, pinning, PLATFORMS, SilentProgress(), boots) as fleet:
+    with Fleet(experiment, block, folder, lambda _: model_site(), pinning, PLATFORMS, SilentProgress(), boots) as fleet:
         first = fleet.guests("model", 2)
         assert len(first) == 2
         assert boots["model", 0] == 2

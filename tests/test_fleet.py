@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import experiments
+from tests.support.experiments import fake
 
-from virtoll.fleet import Pinning, choose_pinning
+from virtoll.errors import GuestError, StorageError
+from virtoll.fleet import Fleet, Pinning, choose_pinning
 from virtoll.footprint import HostView
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.network import GuestNetwork
 from virtoll.likeness import Mismatch, compare, mismatches
+from virtoll.plan import make_plan
+from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.fake import FakeGuest
+from virtoll.platforms.fake_site import ModelNetwork, model_site
+from virtoll.platforms.host import Site
+from virtoll.progress import SilentProgress
+from virtoll.run import measure
+from virtoll.samples import RunFolder
 
 MIB = 2**20
 
@@ -106,3 +120,70 @@ def test_a_quota_is_compared_inside_and_outside(
     told = {"quota_us": inside[0], "period_us": inside[1]} if inside else None
     host = HostView("host", None, Limits(cpu_quota=outside))
     assert against(host, asked, cpu_quota=told) == expected
+
+
+class Refusing(ModelNetwork):
+    """A host's network that has no NIC for the guests of one index and more."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+
+    def reach(self, network: GuestNetwork) -> GuestNetwork:
+        if network.links[0].owner >= self.first:
+            raise GuestError("ssh a@b has no NIC for in1, in2; it has: in0, out")
+        return network
+
+
+def two_models(tmp_path: Path, site: Site) -> Fleet:
+    """A fleet of two models, whose seeds are 1 and 2, in one block."""
+    platforms = [fake("a", seed=1), fake("b", seed=2)]
+    experiment = experiments.parsed(baseline="a", platforms=platforms, blocks=1)
+    measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
+    (block,) = make_plan(experiment).blocks()
+    folder, boots = RunFolder.open(tmp_path / "run"), Counter[tuple[str, int]]()
+    pinning = Pinning((), None, None)
+    return Fleet(experiment, block, folder, lambda _: site, pinning, PLATFORMS, SilentProgress(), boots)
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Seeds of the models that were stopped."""
+    seeds: list[int] = []
+    monkeypatch.setattr(FakeGuest, "stop", lambda guest: seeds.append(guest.world.parameters.seed))
+    return seeds
+
+
+def test_a_guest_that_cannot_be_planned_costs_its_own_trials_only(tmp_path: Path, stopped: list[int]) -> None:
+    """Links that its host has no NIC for: an accepted experiment led to that, and killed the run."""
+    fleet = two_models(tmp_path, replace(model_site(), network=Refusing(1)))
+    before = len(fleet.folder.boots())
+    stopped.clear()
+    with fleet:
+        assert fleet.guest("a") is not None
+        assert fleet.guest("b") is None
+        assert "no NIC for in1, in2" in fleet.why_absent("b")
+    made = fleet.folder.boots()[before:]
+    assert {(boot.platform, boot.status, boot.requested is None) for boot in made} == {
+        ("a", "ok", False),
+        ("b", "failed", True),
+    }
+    assert stopped == [1]
+
+
+@pytest.mark.parametrize("error", [StorageError("no room"), KeyboardInterrupt()], ids=["disk full", "interrupted"])
+def test_what_ends_the_run_while_guests_start_ends_those_that_are_up(
+    error: BaseException, tmp_path: Path, stopped: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = two_models(tmp_path, model_site())
+    stopped.clear()
+    park = FakeGuest.park
+
+    def end_the_run(guest: FakeGuest) -> None:
+        if guest.world.parameters.seed == fleet.block[-1].platform.parameters.model_dump()["seed"]:
+            raise error
+        park(guest)
+
+    monkeypatch.setattr(FakeGuest, "park", end_the_run)
+    with pytest.raises(type(error)), fleet:
+        raise AssertionError("the block must not begin")
+    assert sorted(stopped) == [1, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,8 @@ from tests.support import experiments
 from virtoll.errors import UsageError
 from virtoll.host import describe_host
 from virtoll.image import GuestImage, GuestKernel
-from virtoll.lab.inside import Lab
 from virtoll.manifest import refuse_other_ground
-from virtoll.platforms.base import Site
+from virtoll.platforms.fake_site import model_site
 
 
 class Stored:
@@ -30,7 +30,7 @@ class Stored:
 def test_a_run_is_not_resumed_on_other_packages() -> None:
     kernel: Any = GuestKernel.__new__(GuestKernel)
     image = GuestImage("full", "sha256:23", Path(), Path(), kernel, Path(), "", tools={"packages": {}})
-    site = Site(Lab("virtoll-0123456789ab"), image)
+    site = replace(model_site(), image=image, is_model=False)
     same: Any = Stored("sha256:23")
     refuse_other_ground(same, experiments.parsed(), site)
     other: Any = Stored("sha256:42")

@@ -14,7 +14,6 @@ from virtoll.experiment import Parameters
 from virtoll.needs import data_bytes, guests_at_once, unmet, why_impossible
 from virtoll.plan import Plan, make_plan
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import lacks_of, most_vcpus_of
 from virtoll.platforms.fake import Fake
 from virtoll.progress import SilentProgress
 from virtoll.samples import RunFolder
@@ -125,19 +124,19 @@ def test_two_cpus_are_too_many_for_user_mode_linux_alone() -> None:
 
 def test_needs_are_told_one_at_a_time() -> None:
     uring = Needs(vcpus=2, memory_bytes=GIB, features=frozenset({"io-uring"}))
-    why = unmet("w", uring, (1, 2 * GIB), "runsc", lacks_of(PLATFORMS["runsc"]))
+    why = unmet("w", uring, (1, 2 * GIB), "runsc", PLATFORMS["runsc"].lacks)
     assert why == "w needs 2 CPUs, and the guest is given 1 ('guest.vcpus')"
-    why = unmet("w", uring, (2, 2 * GIB), "runsc", lacks_of(PLATFORMS["runsc"]))
+    why = unmet("w", uring, (2, 2 * GIB), "runsc", PLATFORMS["runsc"].lacks)
     assert why is not None
     assert "which runsc has not" in why
-    assert unmet("w", uring, (2, GIB), "netns", lacks_of(PLATFORMS["netns"])) is None
+    assert unmet("w", uring, (2, GIB), "netns", PLATFORMS["netns"].lacks) is None
     assert unmet("w", uring, None, "ssh", {}) is None, "how large a guest is that is only found is not known"
 
 
 def test_platforms_lack_only_what_workloads_can_need() -> None:
     for kind in PLATFORMS.values():
-        assert set(lacks_of(kind)) <= set(FEATURES), kind.name
-        assert all(lacks_of(kind).values())
-    assert set(lacks_of(PLATFORMS["runsc"])) == {"io-uring", "direct-io"}
-    assert set(lacks_of(PLATFORMS["uml"])) == {"address-space"}
-    assert most_vcpus_of(PLATFORMS["uml"]) == 1
+        assert set(kind.lacks) <= set(FEATURES), kind.name
+        assert all(kind.lacks.values())
+    assert set(PLATFORMS["runsc"].lacks) == {"io-uring", "direct-io"}
+    assert set(PLATFORMS["uml"].lacks) == {"address-space"}
+    assert PLATFORMS["uml"].max_vcpus == 1

@@ -14,7 +14,6 @@ from virtoll.errors import AgentError, GuestDied
 from virtoll.lab.network import plan_links
 from virtoll.lab.shaping import Shape
 from virtoll.needs import unmet
-from virtoll.platforms.base import lacks_of
 from virtoll.platforms.native import Native
 from virtoll.timekeeper import Timekeeper
 from virtoll.workloads import WORKLOADS, iperf, rsync
@@ -270,7 +269,7 @@ def test_between_guests_the_second_one_serves_and_the_peer_routes() -> None:
 def test_without_a_second_guest_the_trial_is_skipped(name: str) -> None:
     needs = WORKLOADS[name].needs(WORKLOADS[name].parameter_model.model_validate({"between": "guests"}))
     assert needs.guests == 2
-    assert "reaches no link" in str(unmet(name, needs, None, "native", lacks_of(Native)))
+    assert "reaches no link" in str(unmet(name, needs, None, "native", Native.lacks))
     assert WORKLOADS[name].needs(WORKLOADS[name].parameter_model.model_validate({})).guests == 1
     programs = Agent(exec=lambda fields: said("x") if fields["argv"][0] == "find" else said())
     with pytest.raises(AgentError, match="no second guest") as refused:

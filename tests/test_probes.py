@@ -17,8 +17,10 @@ from virtoll.errors import GuestError
 from virtoll.experiment import PlatformChoice
 from virtoll.image import GuestImage, GuestKernel
 from virtoll.lab.inside import Lab, wait_until
-from virtoll.platforms.base import Probe, Site
+from virtoll.platforms.base import Probe
 from virtoll.platforms.fake import Fake, FakeParameters
+from virtoll.platforms.fake_site import model_site
+from virtoll.platforms.host import Site
 
 
 class Counting(Fake):
@@ -30,7 +32,7 @@ class Counting(Fake):
         super().__init__(FakeParameters())
         self.depends, self.outcome, self.tried = depends, outcome, 0
 
-    def probe(self, site: Site | None) -> Probe:  # noqa: ARG002 - the seam's signature
+    def probe(self, site: Site) -> Probe:  # noqa: ARG002 - the seam's signature
         self.tried += 1
         return self.outcome
 
@@ -49,7 +51,8 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def site(digest: str = "sha256:23") -> Site:
     kernel: Any = GuestKernel.__new__(GuestKernel)
-    return Site(Lab("virtoll-0123456789ab"), GuestImage("tiny", digest, Path(), Path(), kernel, Path(), ""))
+    image = GuestImage("tiny", digest, Path(), Path(), kernel, Path(), "")
+    return dataclasses.replace(model_site(), host=Lab("virtoll-0123456789ab"), image=image)
 
 
 def ask(driver: Counting, *, label: str = "x", digest: str = "sha256:23", anew: bool = False, cost: float = 1) -> Probe:
@@ -60,9 +63,9 @@ def ask(driver: Counting, *, label: str = "x", digest: str = "sha256:23", anew: 
 def test_who_carries_an_image_as_a_whole_is_not_asked_for_one_with_tools() -> None:
     image = dataclasses.replace(site().image, name="full", tools={"packages": {}})
     driver, choice = Counting(None, GOOD), PlatformChoice("x", "fake", FakeParameters())
-    assert probes.probe(driver, choice, Site(site().lab, image)) == GOOD
+    assert probes.probe(driver, choice, dataclasses.replace(site(), image=image)) == GOOD
     driver.small_images_only = True
-    said = probes.probe(driver, choice, Site(site().lab, image))
+    said = probes.probe(driver, choice, dataclasses.replace(site(), image=image))
     assert not said.available
     assert said.reason is not None
     assert said.reason.startswith("fake carries an image as a whole, and full is too large for that; ")

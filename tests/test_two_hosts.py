@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +13,8 @@ from virtoll.agent import Answer, ChannelMark, Ends
 from virtoll.errors import AgentError, GuestDied, GuestError, LabError
 from virtoll.farpeer import Apart, FarPeer
 from virtoll.fleet import Pinning
-from virtoll.ground import Ground
-from virtoll.image.guest import GuestImage
-from virtoll.lab.inside import Lab
-from virtoll.platforms.base import Site
+from virtoll.ground import CommandLog, Ground
+from virtoll.platforms.fake_site import model_site
 from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
 
 LANE = Lane("eth1", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.1.0.1", "10.2.0.1")
@@ -119,8 +118,8 @@ def test_a_sink_that_does_not_open_lets_nothing_be_sent() -> None:
 def test_a_run_whose_far_agent_is_gone_ends_with_its_host_named() -> None:
     """It cannot be started anew from inside the lab, and no platform is to blame."""
     far = FarPeer(Ends(Scripted({}), Scripted({}, ended=True)), ("ssh a", "ssh b"), (), ())
-    lab, image = Lab.__new__(Lab), GuestImage.__new__(GuestImage)
-    ground = Ground(Site(lab, image, Scripted({}), far=far), Pinning((), None, None), itertools.count(1), [])
+    site = replace(model_site(), peer=Scripted({}), far=far)
+    ground = Ground(site, Pinning((), None, None), itertools.count(1), CommandLog())
     with pytest.raises(LabError, match=r"the agent on ssh b ended; .*virtoll resume"):
         ground.refuse_dead_peer(GuestDied("it ended"))
 

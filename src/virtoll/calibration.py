@@ -19,7 +19,7 @@ from virtoll.experiment import Experiment, WorkloadChoice
 from virtoll.farpeer import Apart
 from virtoll.fleet import Pinning
 from virtoll.hops import knows_counters
-from virtoll.platforms.base import Site
+from virtoll.platforms.host import Site
 from virtoll.samples import RunFolder
 from virtoll.workloads.traffic import BACKENDS, RESIDUAL_NS, FrameParameters, Lane, Stream, send, unbalanced
 
@@ -126,14 +126,14 @@ class Calibrator:
         mtu = max([_STANDARD_MTU_BYTES, *(shape.mtu_bytes for shape in shapes(self.experiment.workloads))])
         for number in range(self._pairs, shape.sources):
             names, macs = _names(number), _macs(number)
-            self.site.require_network().back_to_back(names, macs, mtu)
+            self.site.network.back_to_back(names, macs, mtu)
             ends: list[dict[str, Any]] = [
                 {"mac": mac, "name": None, "mtu": mtu, "address": None, "neighbours": []} for mac in macs
             ]
-            self.site.require_peer().call("network", interfaces=ends, routes=[], ip_forward=None)
+            self.site.peer.call("network", interfaces=ends, routes=[], ip_forward=None)
             self._pairs = number + 1
         pairs = [(*_names(number), *_macs(number)) for number in range(shape.sources)]
-        return self.site.require_peer(), self._stream(pairs, shape.ip_version)
+        return self.site.peer, self._stream(pairs, shape.ip_version)
 
 
 def _names(number: int) -> tuple[str, str]:

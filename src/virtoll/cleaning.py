@@ -6,30 +6,28 @@ record is here, or as an agent of it runs there; nothing of a living one, and no
 
 from __future__ import annotations
 
-import importlib
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from virtoll.errors import GuestError, UsageError
-from virtoll.experiment import Experiment, Parameters, PlatformChoice
+from virtoll.experiment import Experiment, PlatformChoice
 from virtoll.hosts.base import Host
 from virtoll.hosts.base import run as run_there
 from virtoll.hosts.ssh import SshHost
 from virtoll.lab.inside import output_of
 from virtoll.lab.residue import state_directory
-from virtoll.platforms.base import Platform
+from virtoll.platforms.base import AnyPlatform
+from virtoll.platforms.host import CommandRunner
 
 _LAB = re.compile(r"virtoll-[0-9a-f]{12}")
-Remover = Callable[[Any, frozenset[str]], list[str]]
 
 
 @dataclass(frozen=True)
 class CommandHost:
-    """As much of a ``GuestHost`` as removing needs: a program, run there. ``far`` None: this machine."""
+    """A ``CommandRunner`` outside any lab. ``far`` None: this machine."""
 
     far: Host | None = None
 
@@ -66,7 +64,7 @@ def host_to_clean(destination: str) -> CommandHost:
     return host
 
 
-def living_labs(host: CommandHost) -> frozenset[str]:
+def living_labs(host: CommandRunner) -> frozenset[str]:
     """Ids of the labs that hold something there: recorded here, or with an agent that runs there."""
     here = {path.name for path in (state_directory() / "labs").glob("virtoll-*")}  # dead ones have been swept before
     try:
@@ -84,12 +82,12 @@ def is_experiment(destination: str) -> bool:
     return Path(destination).suffix in (".yaml", ".yml")
 
 
-def by_api(experiment: Experiment, platforms: Mapping[str, type[Platform]]) -> list[PlatformChoice]:
+def by_api(experiment: Experiment, platforms: Mapping[str, type[AnyPlatform]]) -> list[PlatformChoice]:
     """An entry for each host of the experiment that is cleaned by its product's API; ``UsageError`` without any."""
     found: dict[tuple[str, str], PlatformChoice] = {}
     for choice in experiment.platforms:
         named = choice.parameters.model_fields_set  # without any it is no host yet
-        if named and _api_remover(platforms[choice.platform]) is not None:
+        if named and platforms[choice.platform].cleaned_by_api:
             where = choice.parameters.model_dump_json(include=set(choice.parameters.unlabelled))
             found.setdefault((choice.platform, where), choice)
     if not found:
@@ -100,42 +98,24 @@ def by_api(experiment: Experiment, platforms: Mapping[str, type[Platform]]) -> l
     return list(found.values())
 
 
-def clean_by_api(choices: Iterable[PlatformChoice], platforms: Mapping[str, type[Platform]]) -> list[str]:
+def clean_by_api(choices: Iterable[PlatformChoice], platforms: Mapping[str, type[AnyPlatform]]) -> list[str]:
     """Remove what dead labs left on these hosts; what was removed. A ``UsageError`` where one cannot be asked."""
     alive, removed = living_labs(CommandHost()), []
     for choice in choices:
-        remove = _api_remover(platforms[choice.platform])
         try:
-            found = remove(choice.parameters, alive) if remove is not None else []
+            found = platforms[choice.platform](choice.parameters).remove_leftovers_by_api(alive)
         except GuestError as error:
             raise UsageError(f"{choice.platform}: {error}") from error
         removed += [f"{one} by the API of {choice.label}" for one in found]
     return removed
 
 
-def _api_remover(kind: type[Platform]) -> Callable[[Parameters, frozenset[str]], list[str]] | None:
-    """The function of a platform's package that removes what was left on the host that parameters name."""
-    return getattr(importlib.import_module(kind.__module__.rpartition(".")[0]), "remove_leftovers_by_api", None)
-
-
-def removers(platforms: Mapping[str, type[Platform]]) -> Iterator[tuple[str, Remover]]:
-    """Of each platform whose product can hold what a run made: its module's function, once a module."""
-    seen = set()
-    for name, kind in platforms.items():
-        if kind.__module__ in seen:
-            continue
-        seen.add(kind.__module__)
-        found = getattr(importlib.import_module(kind.__module__), "remove_leftovers", None)
-        if found is not None:
-            yield name, found
-
-
-def clean_host(host: CommandHost, platforms: Mapping[str, type[Platform]]) -> tuple[list[str], list[str]]:
+def clean_host(host: CommandRunner, platforms: Mapping[str, type[AnyPlatform]]) -> tuple[list[str], list[str]]:
     """Remove what dead labs left there; what was removed, and products that could not be asked, with the reason."""
     alive, removed, silent = living_labs(host), [], []
-    for name, remove in removers(platforms):
+    for name, kind in platforms.items():
         try:
-            removed += [f"{one} on {host.name}" for one in remove(host, alive)]
+            removed += [f"{one} on {host.name}" for one in kind.remove_leftovers(host, alive)]
         except GuestError as error:
             silent.append(f"{name}: {error}")
     return removed, silent

@@ -183,7 +183,7 @@ def evidence(
     from virtoll.report import evidence_table, load_analysis, read_tests
 
     tested = [kind for path in tests or () for kind in read_tests(_text_of(path), str(path))]
-    known = {name: getattr(kind, "evidence", "") for name, kind in PLATFORMS.items() if kind.needs_lab}
+    known = {name: kind.validation for name, kind in PLATFORMS.items() if kind.needs_lab}
     lines = evidence_table([load_analysis(find_run(run)) for run in runs], tested, known)
     for line in lines:
         sys.stdout.write(line + "\n")
@@ -291,14 +291,14 @@ def wire(context: typer.Context) -> None:
 def list_platforms(as_json: Json = False) -> None:
     """Every way to run a guest that Virtoll knows ('virtoll doctor' tries which of them work here)."""
     from virtoll.platforms import PLATFORMS
-    from virtoll.platforms.base import EVIDENCE_WORDS, evidence_of
+    from virtoll.platforms.base import VALIDATION_WORDS
 
     rows = [
         {
             "name": name,
             "family": kind.family,
             "title": kind.title,
-            "evidence": EVIDENCE_WORDS.get(evidence_of(kind), evidence_of(kind)),
+            "evidence": VALIDATION_WORDS.get(kind.validation, kind.validation),
             "parameters": describe_parameters(kind.parameter_model),
         }
         for name, kind in PLATFORMS.items()

@@ -14,7 +14,8 @@ from typing import Any
 from virtoll.agent import Answer, Caller
 from virtoll.errors import GuestError
 from virtoll.lab.data import DataRoom, make_disk, make_folder
-from virtoll.platforms.base import DATA_PATH, Platform, Site, data_by
+from virtoll.platforms.base import DATA_PATH, AnyPlatform
+from virtoll.platforms.host import Site
 from virtoll.workloads.base import DataDirectory
 
 _DEADLINE_SECONDS = 900.0  # an emulated guest removes thousands of files, or writes gigabytes back
@@ -76,7 +77,7 @@ class DataKeeper:
 
 
 def find_room(
-    kind: type[Platform], site: Site | None, size_bytes: int, promised_bytes: int
+    kind: type[AnyPlatform], site: Site, size_bytes: int, promised_bytes: int
 ) -> tuple[DataRoom | None, str | None]:
     """Room for a guest's data directory on its host's disk; or None and why not, in one sentence.
 
@@ -84,17 +85,16 @@ def find_room(
     """
     if size_bytes == 0:
         return None, None
-    how = data_by(kind)
-    if how is None or site is None:
+    if kind.data_by is None:
         return (
             None,
             f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload",
         )
-    if site.lab.remote:
-        return None, f"guests on {site.lab.name} carry no data directory; run this workload on guests of this machine"
+    if site.host.remote:
+        return None, f"guests on {site.host.name} carry no data directory; run this workload on guests of this machine"
     try:
-        if how == "folder":
-            return make_folder(site.lab.lab_id, size_bytes, promised_bytes), None
-        return make_disk(site.lab.lab_id, size_bytes, site.lab.run, promised_bytes), None
+        if kind.data_by == "folder":
+            return make_folder(site.host.lab_id, size_bytes, promised_bytes), None
+        return make_disk(site.host.lab_id, size_bytes, site.host.run, promised_bytes), None
     except GuestError as error:
         return None, str(error)

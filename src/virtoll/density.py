@@ -22,7 +22,7 @@ from virtoll.footprint import available_bytes, read_footprint, swapped_out_pages
 from virtoll.ground import Ground
 from virtoll.lab import interrupts
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
+from virtoll.platforms.base import AnyPlatform, Guest, GuestRequest, GuestStartError
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
 
@@ -51,7 +51,7 @@ class Series:
     budget: DensityBudget
     folder: RunFolder
     ground: Ground
-    driver: Platform
+    driver: AnyPlatform
     guests: list[Guest] = field(default_factory=list)
     first: Reading | None = None
     largest_step: int = 0
@@ -190,7 +190,7 @@ def measure(
     experiment: Experiment,
     folder: RunFolder,
     ground: Ground,
-    platforms: Mapping[str, type[Platform]],
+    platforms: Mapping[str, type[AnyPlatform]],
     progress: Progress,
 ) -> None:
     """A series for each platform that has none in the folder yet that came to its end."""

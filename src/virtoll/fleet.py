@@ -28,7 +28,8 @@ from virtoll.lab.network import GuestNetwork, Network, plan_links, with_found_ma
 from virtoll.likeness import as_found, compare
 from virtoll.plan import Trial
 from virtoll.platforms.attaching import attach
-from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Site, network_request, peer_request
+from virtoll.platforms.base import AnyPlatform, Guest, GuestRequest, GuestStartError, network_request, peer_request
+from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import with_last_words
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
@@ -61,11 +62,6 @@ def choose_pinning(vcpus: int, allowed: tuple[int, ...] | None = None) -> Pinnin
     return Pinning(cpus[:vcpus], cpus[-1], cpus[-2] if len(cpus) >= vcpus + 2 else cpus[-1])
 
 
-def awake(site: Site | None) -> contextlib.AbstractContextManager[None]:
-    """The host runs for the length of the context; a model has none."""
-    return site.awake() if site is not None else contextlib.nullcontext()
-
-
 @dataclass
 class LiveGuest:
     """A guest that is up, with what is needed to measure it; ``boot`` is its record's id.
@@ -80,7 +76,7 @@ class LiveGuest:
     timekeeper: Timekeeper
     hops: HopReader
     wire: Ends
-    site: Site | None
+    site: Site
     unlike: tuple[str, ...] = ()
     data: DataKeeper | None = None
     no_data: str | None = None
@@ -118,15 +114,14 @@ class LiveGuest:
             self.hops,
             self._directory,
             beside=beside,
-            programs=self.site.programs if self.site is not None else None,
+            programs=self.site.programs,
             shaper=self._shaper(),
         )
         return bench if self.data is None else replace(bench, data_state=self.data.state)
 
     def _shaper(self) -> Shaper | None:
         """Who shapes its links: this machine's network, where they are its own."""
-        network = self.site.network if self.site is not None else None
-        return network if isinstance(network, Network) else None
+        return self.site.network if isinstance(self.site.network, Network) else None
 
 
 @contextlib.contextmanager
@@ -135,7 +130,7 @@ def running(guests: Sequence[LiveGuest]) -> Iterator[None]:
 
     They must answer at both ends: frames that a dead guest did not forward are not frames that were lost.
     """
-    with awake(guests[0].site):
+    with guests[0].site.awake():
         for live in guests:
             live.guest.resume()
             live.guest.agent.call("clocks")
@@ -157,9 +152,9 @@ class Fleet:
     experiment: Experiment
     block: tuple[Trial, ...]
     folder: RunFolder
-    site_of: Callable[[PlatformChoice], Site | None]
+    site_of: Callable[[PlatformChoice], Site]
     pinning: Pinning
-    platforms: Mapping[str, type[Platform]]
+    platforms: Mapping[str, type[AnyPlatform]]
     progress: Progress
     boots: Counter[tuple[str, int]]
     _live: dict[str, LiveGuest] = field(default_factory=dict)
@@ -168,9 +163,15 @@ class Fleet:
     _absent: dict[str, str] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
-        """Start one guest of each platform that has a trial in this block, in the plan's order, and park it."""
-        for choice in dict.fromkeys(trial.platform for trial in self.block):
-            self._start(choice)
+        """Start one guest of each platform that has a trial in this block, in the plan's order, and park it.
+
+        What ends the run meanwhile ends the guests that are up already.
+        """
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._end_all)
+            for choice in dict.fromkeys(trial.platform for trial in self.block):
+                self._start(choice)
+            undo.pop_all()
         return self
 
     def __exit__(
@@ -181,10 +182,7 @@ class Fleet:
             for label, live in self._live.items() if kind is None else ():
                 self._append_footprint(live.guest, live.boot, label, "after-work", live.site)
         finally:
-            for live in self._everyone():
-                self._end(live.guest, live.site, live.data)
-            self._live.clear()
-            self._beside.clear()
+            self._end_all()
 
     def guest(self, label: str) -> LiveGuest | None:
         """The platform's guest, started anew when the last one was lost.
@@ -209,11 +207,7 @@ class Fleet:
             if choice.parameters.found:
                 self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
                 return ()
-            try:
-                live = self._start_one(choice, len(beside) + 1)
-            except LabError as error:  # the lab has addresses for so many guests
-                self._absent[label] = f"guest {len(beside) + 2} of those side by side could not be planned: {error}"
-                return ()
+            live = self._start_one(choice, len(beside) + 1)
             if live is None:
                 return ()
             beside.append(live)
@@ -234,7 +228,7 @@ class Fleet:
         self._absent[label] = f"its guest was lost and not started again: {reason}"
         if live is None:
             return reason, []
-        with awake(live.site):
+        with live.site.awake():
             found = live.guest.evidence()
             if isinstance(error, GuestDied):
                 reason = with_last_words(reason, found)
@@ -246,10 +240,16 @@ class Fleet:
             self._end(live.guest, live.site, live.data)
         return reason, paths
 
-    def _end(self, guest: Guest, site: Site | None, data: DataKeeper | None) -> None:
-        """What cannot be removed costs no trial, and is told."""
+    def _end_all(self) -> None:
+        for live in self._everyone():
+            self._end(live.guest, live.site, live.data)
+        self._live.clear()
+        self._beside.clear()
+
+    def _end(self, guest: Guest, site: Site, data: DataKeeper | None) -> None:
+        """What cannot be removed costs no trial, and is reported."""
         try:
-            with awake(site):
+            with site.awake():
                 guest.stop()
         except (GuestError, OSError) as error:
             self.progress.message(f"the end of a guest: {error}")
@@ -269,10 +269,10 @@ class Fleet:
         except GuestError as error:
             self._absent[choice.label] = f"its host cannot be had: {error}"
             return None
-        with awake(site):
+        with site.awake():
             return self._start_at(choice, site, place)
 
-    def _start_at(self, choice: PlatformChoice, site: Site | None, place: int) -> LiveGuest | None:
+    def _start_at(self, choice: PlatformChoice, site: Site, place: int) -> LiveGuest | None:
         """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised.
 
         ``place``: 0 for the platform's guest, from 1 for those beside it.
@@ -284,12 +284,6 @@ class Fleet:
             self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
-        kind = self.platforms[choice.platform]
-        promised = sum(live.data.room.size_bytes for live in self._everyone() if live.data is not None)
-        room, no_data = find_room(kind, site, self._data_bytes(), promised)
-        request = self._request(choice, boot, site, room, place)
-        guest: Guest | None = None
-        live: LiveGuest | None = None
         record: dict[str, Any] = {
             "boot": boot,
             "platform": choice.label,
@@ -306,51 +300,65 @@ class Fleet:
             "host_boot_id": None,
             "limits_seen": None,
             "grave": [],
-            "requested": {
+            "requested": None,
+            "evidence": [],
+            "place": place,
+            **choice.whereabouts,
+        }
+        live: LiveGuest | None = None
+        try:
+            live = self._boot(choice, site, record, place)
+        except (GuestError, LabError) as error:
+            found = error.evidence if isinstance(error, GuestStartError) else {}
+            record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
+            which = "its guest" if place == 0 else f"guest {place + 1} of those side by side"
+            self._absent[choice.label] = f"{which} could not be started: {error}"
+            interrupts.check()  # before it is stored: the start may have failed of it
+        self.folder.append_boot(record)
+        return live
+
+    def _boot(self, choice: PlatformChoice, site: Site, record: dict[str, Any], place: int) -> LiveGuest:
+        """Start one guest; ``record`` gets what was asked for and what was found, as far as it comes.
+
+        Whatever ends the start early ends the guest and gives its room back; a ``GuestError`` carries the evidence.
+        """
+        boot, kind = str(record["boot"]), self.platforms[choice.platform]
+        with contextlib.ExitStack() as undo:
+            promised = sum(live.data.room.size_bytes for live in self._everyone() if live.data is not None)
+            room, no_data = find_room(kind, site, self._data_bytes(), promised)
+            if room is not None:
+                undo.callback(room.remove)
+            request = self._request(choice, boot, site, room, place)
+            record["requested"] = asked = {
                 "vcpus": request.vcpus,
                 "memory_bytes": request.memory_bytes,
                 "cpus": list(request.cpus),
                 "cpu_quota": request.cpu_quota,
                 "interface_macs": [link.guest_mac for link in request.network.links],
-            },
-            "evidence": [],
-            "place": place,
-            **choice.whereabouts,
-        }
-        try:
+            }
             guest = kind(choice.parameters).start(request, site)
+            undo.callback(self._end, guest, site, None)
             record.update(
                 attachment=guest.attachment,
                 spawn_monotonic_ns=guest.spawned_monotonic_ns,
                 ready_monotonic_ns=guest.ready_monotonic_ns,
             )
-            network = getattr(guest, "network", request.network)  # one that was found has NICs of its own
-            record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
-            if network.attachment == "passthrough":
-                inside = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)["interfaces"]
-                network = with_found_macs(network, [one["mac"] for one in inside])
-                record["requested"]["interface_macs"] = [link.guest_mac for link in network.links]
-            timekeeper, hops = self._connect(guest, network, site)
-            unlike = self._examine(guest, request, record, found=choice.parameters.found)
-            if place == 0:
-                self._append_footprint(guest, boot, choice.label, "idle", site)
-            guest.park()
-            data = DataKeeper(guest.agent, room, getattr(guest, "flushes", True)) if room is not None else None
-            live = LiveGuest(
-                boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike, data, no_data
-            )
-        except GuestError as error:
-            found = error.evidence if isinstance(error, GuestStartError) else guest.evidence() if guest else {}
-            record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
-            which = "its guest" if place == 0 else f"guest {place + 1} of those side by side"
-            self._absent[choice.label] = f"{which} could not be started: {error}"
-            if guest is not None:
-                self._end(guest, site, None)
-            if room is not None:
-                room.remove()
-            interrupts.check()  # before it is stored: the start may have failed of it
-        self.folder.append_boot(record)
-        return live
+            try:
+                network = guest.network or request.network
+                if network.attachment == "passthrough":
+                    inside = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)["interfaces"]
+                    network = with_found_macs(network, [one["mac"] for one in inside])
+                asked["interface_macs"] = [link.guest_mac for link in network.links]
+                timekeeper, hops = self._connect(guest, network, site)
+                unlike = self._examine(guest, request, record, found=choice.parameters.found)
+                if place == 0:
+                    self._append_footprint(guest, boot, choice.label, "idle", site)
+                guest.park()
+            except GuestError as error:
+                raise GuestStartError(str(error), guest.evidence()) from error
+            undo.pop_all()
+        data = DataKeeper(guest.agent, room, guest.flushes) if room is not None else None
+        return LiveGuest(boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike, data, no_data)
 
     def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any], *, found: bool) -> tuple[str, ...]:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
@@ -370,11 +378,11 @@ class Fleet:
         )
         return grave
 
-    def _append_footprint(self, guest: Guest, boot: str, label: str, when: str, site: Site | None) -> None:
+    def _append_footprint(self, guest: Guest, boot: str, label: str, when: str, site: Site) -> None:
         """Store what a guest holds of the host's memory; nothing for a model."""
         processes = guest.host_processes()
         if processes is not None:
-            found = read_footprint(processes, site.lab.cgroup if site else None).as_record()
+            found = read_footprint(processes, site.host.cgroup).as_record()
             self.folder.append_footprint(
                 {"boot": boot, "platform": label, "block": self.block[0].block, "when": when, **found}
             )
@@ -389,7 +397,7 @@ class Fleet:
         return max([0, *(one.data_bytes for one in needs)])
 
     def _request(
-        self, choice: PlatformChoice, boot: str, site: Site | None, room: DataRoom | None, place: int
+        self, choice: PlatformChoice, boot: str, site: Site, room: DataRoom | None, place: int
     ) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
         if place > 0:
@@ -400,10 +408,9 @@ class Fleet:
         sources = max([1, *self._frame_parameters("sources")])
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
         network = attach(network, choice.parameters)
-        if site and site.far:
+        if site.far:
             network = site.far.reach(network)
-        if site and site.network:
-            network = site.network.reach(network)
+        network = site.network.reach(network)
         cpus = () if choice.parameters.found else self.pinning.guest_cpus
         # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
         name = boot if place == 0 else f"beside-{boot}"
@@ -411,7 +418,7 @@ class Fleet:
             name,
             self.experiment.vcpus,
             self.experiment.memory_bytes,
-            site.pinned(self.experiment.vcpus, cpus) if site else cpus,
+            site.pinned(self.experiment.vcpus, cpus),
             network,
             cpu_quota=self.experiment.cpu_quota,
             data=room,
@@ -422,7 +429,7 @@ class Fleet:
         values = [getattr(choice.parameters, key, None) for choice in self.experiment.workloads]
         return [int(value) for value in values if value is not None]
 
-    def _connect(self, guest: Guest, network: GuestNetwork, site: Site | None) -> tuple[Timekeeper, HopReader]:
+    def _connect(self, guest: Guest, network: GuestNetwork, site: Site) -> tuple[Timekeeper, HopReader]:
         """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""
         near = tuple(one for one in network.links if one.trunk is None or one.role == "marks")
         guest.peer.call("network", **peer_request(GuestNetwork(near)))
@@ -438,14 +445,13 @@ class Fleet:
             await_path(guest.peer if each in near else wire.at(each.role), each)
         identifier = (os.getpid() + self.boots.total()) % 2**16
         timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
-        lab = site.counters if site else None
-        ways = site.network.ways(network) if site and site.network else {}
+        ways = site.network.ways(network)
         sink_host = wire.sink if len(wire.agents) > 1 else None
-        return timekeeper, HopReader(wire.generator, guest.agent, lab, network, names, ways, sink_host)
+        return timekeeper, HopReader(wire.generator, guest.agent, site.counters, network, names, ways, sink_host)
 
-    def _wire(self, guest: Guest, site: Site | None) -> Ends:
+    def _wire(self, guest: Guest, site: Site) -> Ends:
         """Who generates and counts for a guest: its peer, or the testbed's other hosts."""
-        return site.far.ends if site and site.far else Ends.of_one(guest.peer)
+        return site.far.ends if site.far else Ends.of_one(guest.peer)
 
     def _keep(self, name: str, found: Mapping[str, bytes]) -> list[str]:
         """Store evidence files; returns their paths relative to the run folder."""

@@ -20,7 +20,8 @@ from virtoll.fleet import Pinning
 from virtoll.image import prepare_image
 from virtoll.lab.inside import this_lab
 from virtoll.peer import lab_agent, network_peer, peer_programs
-from virtoll.platforms.base import Site
+from virtoll.platforms.fake_site import model_site
+from virtoll.platforms.host import Site
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
 from virtoll.sites import Sites
@@ -28,50 +29,55 @@ from virtoll.testbed import Testbed
 
 
 @dataclass
-class Ground:
-    """What all guests of a run stand on: the site (None where all platforms are models), pinning, tags of frames.
+class CommandLog:
+    """The record of every command line: into the run folder, once there is one; before, they are held back."""
 
-    ``commands`` holds command lines back until there is a run folder; ``attempts`` counts the records of each trial,
-    ``boots`` the starts of each platform in each block, over all sessions of the run.
-    """
-
-    site: Site | None
-    pinning: Pinning
-    tags: Iterator[int]
-    commands: list[dict[str, Any]]
-    sites: Sites | None = None
     folder: RunFolder | None = None
-    attempts: Counter[int] = field(default_factory=Counter)
-    boots: Counter[tuple[str, int]] = field(default_factory=Counter)
-
-    def site_of(self, choice: PlatformChoice) -> Site | None:
-        """The site of a platform's guests: its host's, or this machine's; a ``GuestError`` where it cannot be had."""
-        return self.sites.at(choice.host) if self.sites is not None else self.site
+    _held: list[dict[str, Any]] = field(default_factory=list)
 
     def record(self, role: str, argv: Any, code: int | None) -> None:
-        """Keep one command line; before the run folder exists they are held back."""
+        """Keep one command line."""
         entry = {"realtime_ns": time.time_ns(), "role": role, "argv": list(argv), "exit": code}
         if self.folder is None:
-            self.commands.append(entry)
+            self._held.append(entry)
         else:
             self.folder.append_command(entry)
 
+    def record_into(self, folder: RunFolder) -> None:
+        """From now on command lines go to this folder, those held back first."""
+        self.folder = folder
+        for entry in self._held:
+            folder.append_command(entry)
+        self._held.clear()
+
+
+@dataclass
+class Ground:
+    """What all guests of a run stand on: this machine's site (a model's for models alone), pinning, frames' tags.
+
+    ``attempts`` counts the records of each trial,
+    ``boots`` the starts of each platform in each block, over all sessions of the run.
+    """
+
+    site: Site
+    pinning: Pinning
+    tags: Iterator[int]
+    commands: CommandLog
+    sites: Sites | None = None
+    attempts: Counter[int] = field(default_factory=Counter)
+    boots: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def site_of(self, choice: PlatformChoice) -> Site:
+        """The site of a platform's guests: its host's, or this machine's; a ``GuestError`` where it cannot be had."""
+        return self.sites.at(choice.host) if self.sites is not None else self.site
+
     def refuse_dead_peer(self, error: GuestError) -> None:
         """Without the network peer no trial can be measured: that ends the run, and is not booked on a guest."""
-        if self.site is None:
-            return
-        gone = "the network peer" if self.site.require_peer().ended else None
+        gone = "the network peer" if self.site.peer.ended else None
         if gone is None and self.site.far is not None and self.site.far.ended is not None:
             gone = f"the agent on {self.site.far.ended}"
         if gone is not None:
             raise LabError(f"{gone} ended; what was finished is stored: continue it with 'virtoll resume'") from error
-
-    def record_into(self, folder: RunFolder) -> None:
-        """From now on commands go to this folder, those held back first."""
-        self.folder = folder
-        for entry in self.commands:
-            folder.append_command(entry)
-        self.commands.clear()
 
 
 @contextlib.contextmanager
@@ -82,24 +88,23 @@ def open_ground(
 
     The image was made, and the other hosts' agents started, before the lab was entered: there is no way out of here.
     """
-    ground = Ground(None, pinning, itertools.count(1), [])
-    lab = this_lab(ground.record)
-    site = Site(lab, prepare_image(image, offline=True, progress=progress.message))
-    lab.agent = site.image.agent
+    commands = CommandLog()
+    lab = this_lab(commands.record)
+    made = prepare_image(image, offline=True, progress=progress.message)
+    lab.agent = made.agent
     with (
-        network_peer(site) as (peer, network),
-        lab_agent(site) as counters,
+        network_peer(lab, made) as (peer, network),
+        lab_agent(lab, made) as counters,
         far_peer(testbed, network) as far,
         contextlib.ExitStack() as stack,
     ):
         programs = None
-        if site.image.tools is not None and far is None:
-            programs = stack.enter_context(peer_programs(site, network, pinning.generator_cpu))
-        ground.site = Site(lab, site.image, peer, network, counters, far, programs=programs)
-        ground.sites = Sites(ground.site, lab, network, testbed, stack)
-        yield ground
+        if made.tools is not None and far is None:
+            programs = stack.enter_context(peer_programs(lab, made, network, pinning.generator_cpu))
+        site = Site(lab, made, peer, network, counters, far, programs=programs)
+        yield Ground(site, pinning, itertools.count(1), commands, Sites(site, lab, network, testbed, stack))
 
 
 def bare_ground(pinning: Pinning) -> Ground:
     """Nothing but numbers: enough for platforms that are models."""
-    return Ground(None, pinning, itertools.count(1), [])
+    return Ground(model_site(), pinning, itertools.count(1), CommandLog())

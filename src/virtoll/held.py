@@ -154,8 +154,8 @@ def hold(kind: str) -> None:
         except GuestError as error:
             raise LabError(str(error)) from error
         with site.awake():
-            assert isinstance(site.lab, RemoteHost)
-            told = {"kind": kind, "since": time.time(), "prefix": site.lab.connection.prefix}
+            assert isinstance(site.host, RemoteHost)
+            told = {"kind": kind, "since": time.time(), "prefix": site.host.connection.prefix}
             descriptor = os.open(f"{_FILE}.new", os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=int(folder))
             with os.fdopen(descriptor, "w") as file:
                 json.dump(told, file)

@@ -20,7 +20,8 @@ from virtoll.host import describe_host
 from virtoll.image import made_forms
 from virtoll.plan import Plan, Trial
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import EVIDENCE_WORDS, Probe, Site, evidence_of
+from virtoll.platforms.base import VALIDATION_WORDS, Probe
+from virtoll.platforms.host import Site
 from virtoll.samples import FORMAT, Manifest
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
@@ -33,7 +34,7 @@ def build(
     plan: Plan,
     estimated_seconds: float,
     probes: Mapping[str, Probe],
-    site: Site | None,
+    site: Site,
     pinning: Pinning,
 ) -> dict[str, Any]:
     """The manifest as a JSON object."""
@@ -86,7 +87,7 @@ def trial_entry(trial: Trial) -> dict[str, Any]:
     }
 
 
-def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site | None) -> None:
+def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site) -> None:
     """Samples of one run come from one host and one agent: refuse to mix in another's."""
     here = describe_host()
     if manifest.host["fingerprint"] != here["fingerprint"]:
@@ -99,7 +100,7 @@ def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site |
         raise UsageError(
             f"run {manifest.run} was begun with another build of the agent; start a new run of {experiment.name}"
         )
-    if site is not None and (manifest.image or {}).get("digest") != site.image.digest:
+    if not site.is_model and (manifest.image or {}).get("digest") != site.image.digest:
         raise UsageError(
             f"run {manifest.run} was begun with another image {site.image.name} (its kernel or packages differ); "
             f"start a new run of {experiment.name}"
@@ -108,7 +109,7 @@ def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site |
 
 def _brand(choice: PlatformChoice) -> str | None:
     """What everything measured of it is marked with: its host's brand, or that its driver never met the product."""
-    return choice.whereabouts["brand"] or EVIDENCE_WORDS.get(evidence_of(PLATFORMS[choice.platform]))
+    return choice.whereabouts["brand"] or VALIDATION_WORDS.get(PLATFORMS[choice.platform].validation)
 
 
 def _platform(experiment: Experiment, number: int, probes: Mapping[str, Probe]) -> dict[str, Any]:
@@ -143,8 +144,8 @@ def _title(name: str, metric: Metric) -> str:
     return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {metric.name.replace('_', ' ')}"
 
 
-def _image(site: Site | None) -> dict[str, Any] | None:
-    if site is None:
+def _image(site: Site) -> dict[str, Any] | None:
+    if site.is_model:
         return None
     kernel = site.image.kernel
     return {
@@ -156,8 +157,8 @@ def _image(site: Site | None) -> dict[str, Any] | None:
     }
 
 
-def _agent(site: Site | None) -> dict[str, Any] | None:
-    if site is None or site.peer is None:
+def _agent(site: Site) -> dict[str, Any] | None:
+    if site.is_model:
         return None
     hello = site.peer.call("hello", protocol=PROTOCOL)
     return {

@@ -13,7 +13,6 @@ from virtoll import units
 from virtoll.experiment import Experiment
 from virtoll.plan import Plan, Trial
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import lacks_of, most_vcpus_of
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import FEATURES, Needs
 
@@ -29,15 +28,15 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
     How large a guest is that is only found is not known before.
     """
     kind = PLATFORMS[trial.platform.platform]
-    most = most_vcpus_of(kind)
+    most = kind.max_vcpus
     if most is not None and experiment.vcpus > most:
         cpus = "one CPU" if most == 1 else f"{most} CPUs"
         return f"{kind.name} gives a guest at most {cpus}, and it is to have {experiment.vcpus} ('guest.vcpus')"
     needs = needs_of(trial)
-    if needs.data_bytes and getattr(kind, "data_by", None) is None:
+    if needs.data_bytes and kind.data_by is None:
         return f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload"
     given = None if trial.platform.parameters.found else (experiment.vcpus, experiment.memory_bytes)
-    return unmet(trial.workload.workload, needs, given, kind.name, lacks_of(kind))
+    return unmet(trial.workload.workload, needs, given, kind.name, kind.lacks)
 
 
 def possible(plan: Plan, experiment: Experiment) -> Plan:

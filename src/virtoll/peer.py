@@ -13,24 +13,26 @@ from typing import Any
 
 from virtoll.agent import AgentClient, Answer
 from virtoll.errors import GuestError
+from virtoll.image import GuestImage
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network
-from virtoll.platforms.base import Site, connect_stdio
+from virtoll.platforms.guest import connect_stdio
+from virtoll.platforms.host import GuestHost
 from virtoll.platforms.native import confined
 
 _READY_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def network_peer(site: Site) -> Iterator[tuple[AgentClient, Network]]:
+def network_peer(host: GuestHost, image: GuestImage) -> Iterator[tuple[AgentClient, Network]]:
     """Start the peer's agent and open the lab's network towards its namespace; both end with the context."""
-    command = ["unshare", "--net", "--", str(site.image.agent), "--seat", "peer", "--channel", "stdio"]
-    process = site.lab.spawn(command, "network peer", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    command = ["unshare", "--net", "--", str(image.agent), "--seat", "peer", "--channel", "stdio"]
+    process = host.spawn(command, "network peer", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     peer = connect_stdio(process, "the network peer")
     network = None
     try:
         peer.wait_ready(_READY_SECONDS)
-        network = Network(process.pid, lambda name: start_router(site, name))
+        network = Network(process.pid, lambda name: start_router(host, image, name))
         yield peer, network
     finally:
         if network is not None:
@@ -40,16 +42,16 @@ def network_peer(site: Site) -> Iterator[tuple[AgentClient, Network]]:
 
 
 @contextlib.contextmanager
-def peer_programs(site: Site, network: Network, cpu: int | None) -> Iterator[AgentClient]:
+def peer_programs(host: GuestHost, image: GuestImage, network: Network, cpu: int | None) -> Iterator[AgentClient]:
     """An agent in the peer's network namespace, on the image's root: what it starts are the guests' programs.
 
     ``cpu``: where it and they run; None: anywhere.
     """
     enter = ["nsenter", f"--net=/proc/{network.peer_pid}/ns/net", "--"]
     apart = ["unshare", "--mount", "--propagation", "private", "--"]
-    command = [*enter, *apart, *confined(site, "host")]
+    command = [*enter, *apart, *confined(image, "host")]
     cpus = () if cpu is None else (cpu,)
-    with _agent(site, command, "programs of the peer", "the agent for programs of the peer", cpus) as agent:
+    with _agent(host, command, "programs of the peer", "the agent for programs of the peer", cpus) as agent:
         yield agent
 
 
@@ -75,10 +77,10 @@ class RouterAgent:
         end_process(self.process)
 
 
-def start_router(site: Site, name: str) -> RouterAgent:
+def start_router(host: GuestHost, image: GuestImage, name: str) -> RouterAgent:
     """A router for one link; ``name`` is only told in the record of command lines."""
-    command = ["unshare", "--net", "--", str(site.image.agent), "--seat", "host", "--channel", "stdio"]
-    process = site.lab.spawn(command, f"router of {name}", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    command = ["unshare", "--net", "--", str(image.agent), "--seat", "host", "--channel", "stdio"]
+    process = host.spawn(command, f"router of {name}", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     router = RouterAgent(connect_stdio(process, f"the router of {name}"), process)
     try:
         router.agent.wait_ready(_READY_SECONDS)
@@ -89,17 +91,19 @@ def start_router(site: Site, name: str) -> RouterAgent:
 
 
 @contextlib.contextmanager
-def lab_agent(site: Site) -> Iterator[AgentClient]:
+def lab_agent(host: GuestHost, image: GuestImage) -> Iterator[AgentClient]:
     """An agent in the lab's own namespace, which reads the counters of its bridges, veth pairs and taps."""
-    command = [str(site.image.agent), "--seat", "host", "--channel", "stdio"]
-    with _agent(site, command, "the lab's counters", "the lab's agent") as agent:
+    command = [str(image.agent), "--seat", "host", "--channel", "stdio"]
+    with _agent(host, command, "the lab's counters", "the lab's agent") as agent:
         yield agent
 
 
 @contextlib.contextmanager
-def _agent(site: Site, command: list[str], role: str, who: str, cpus: tuple[int, ...] = ()) -> Iterator[AgentClient]:
+def _agent(
+    host: GuestHost, command: list[str], role: str, who: str, cpus: tuple[int, ...] = ()
+) -> Iterator[AgentClient]:
     """An agent of the lab's own, ready; it ends with the context. ``role``: for the record of command lines."""
-    process = site.lab.spawn(command, role, cpus=cpus, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = host.spawn(command, role, cpus=cpus, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     agent = connect_stdio(process, who)
     try:
         agent.wait_ready(_READY_SECONDS)

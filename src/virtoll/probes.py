@@ -19,25 +19,26 @@ from pathlib import Path
 from virtoll.experiment import PlatformChoice
 from virtoll.image import default_cache
 from virtoll.lab import interrupts
-from virtoll.platforms.base import Platform, Probe, Site
+from virtoll.platforms.base import AnyPlatform, Probe
+from virtoll.platforms.host import Site
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # As every deadline of Virtoll is told, and most of others' programs.
 _TOO_LATE = re.compile(r"\b(within|in|after) [0-9.]+ s\b|\btimed? ?-?out\b", re.IGNORECASE)
 
 
-def probe(driver: Platform, choice: PlatformChoice, site: Site | None, *, anew: bool = False) -> Probe:
+def probe(driver: AnyPlatform, choice: PlatformChoice, site: Site, *, anew: bool = False) -> Probe:
     """The platform's probe, from memory where that is slow and nothing has changed; never raises.
 
     Another host is always asked.
     """
-    if site is not None and site.lab.remote and not getattr(driver, "on_other_hosts", False):
-        where = site.lab.name
+    if site.host.remote and not driver.remote_hosts:
+        where = site.host.name
         return Probe(False, None, f"{choice.platform} runs on this machine only; run Virtoll on {where} itself")
-    if site is not None and site.image.needs_disk and (refusal := _refuse_tools(driver, choice, site)) is not None:
+    if site.image.needs_disk and (refusal := _refuse_tools(driver, choice, site)) is not None:
         return Probe(False, None, refusal)
     depends_on = driver.depends_on()
-    if depends_on is None or site is None or site.lab.remote:
+    if depends_on is None or site.host.remote:
         return _tried(driver, site)
     memory = default_cache().home / "probes" / f"{_key(choice, site, depends_on)}.json"
     if not anew:
@@ -52,7 +53,7 @@ def probe(driver: Platform, choice: PlatformChoice, site: Site | None, *, anew: 
     return found
 
 
-def _tried(driver: Platform, site: Site | None) -> Probe:
+def _tried(driver: AnyPlatform, site: Site) -> Probe:
     found = driver.probe(site)
     interrupts.check()  # before it is stored: the probe may have failed of it
     return found
@@ -63,10 +64,10 @@ def _is_lasting(found: Probe) -> bool:
     return found.available or _TOO_LATE.search(found.reason or "") is None
 
 
-def _refuse_tools(driver: Platform, choice: PlatformChoice, site: Site) -> str | None:
+def _refuse_tools(driver: AnyPlatform, choice: PlatformChoice, site: Site) -> str | None:
     """Why guests here cannot have an image that is larger than a machine's memory; None: they can."""
     remedy = "leave the platform out, or choose workloads that need no tools and 'guest: {image: tiny}'"
-    if getattr(driver, "small_images_only", False):
+    if driver.small_images_only:
         return f"{choice.platform} carries an image as a whole, and {site.image.name} is too large for that; {remedy}"
     return None
 

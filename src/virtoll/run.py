@@ -18,14 +18,14 @@ from virtoll import calibration, density, manifest, probes
 from virtoll.calibration import Calibrator
 from virtoll.errors import AgentError, GuestCannot, GuestError, UsageError
 from virtoll.experiment import Catalogue, Experiment, PlatformChoice, parse_experiment
-from virtoll.fleet import Fleet, LiveGuest, awake, choose_pinning, running
+from virtoll.fleet import Fleet, LiveGuest, choose_pinning, running
 from virtoll.ground import Ground, bare_ground, open_ground
 from virtoll.host import FitnessSampler
 from virtoll.lab import interrupts
 from virtoll.needs import possible, why_impossible
 from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import Platform, Probe
+from virtoll.platforms.base import AnyPlatform, Probe
 from virtoll.progress import Progress
 from virtoll.published import study_names
 from virtoll.samples import RunFolder
@@ -81,7 +81,7 @@ def measure(experiment: Experiment, into: Path, command: list[str], progress: Pr
             into.name, command, experiment, plan, estimate(usable), found, ground.site, ground.pinning
         )
         folder = RunFolder.create(into, document)
-        ground.record_into(folder)
+        ground.commands.record_into(folder)
         _measure_plan(experiment, plan, folder, ground, progress)
 
 
@@ -93,7 +93,7 @@ def resume(into: Path, progress: Progress) -> None:
         manifest.refuse_other_ground(folder.manifest, experiment, ground.site)
         folder.repair()
         folder.set_state("running", None)
-        ground.record_into(folder)
+        ground.commands.record_into(folder)
         _measure_plan(experiment, make_plan(experiment), folder, ground, progress)
 
 
@@ -123,7 +123,9 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
     progress.begin(len(plan.trials) - len(todo), len(plan.trials), estimate(replace(plan, trials=tuple(todo))))
     sampler = FitnessSampler()
     folder.append_fitness(sampler.sample(None))
-    calibrator = Calibrator(experiment, ground.site, folder, ground.pinning, ground.tags) if ground.site else None
+    calibrator = (
+        Calibrator(experiment, ground.site, folder, ground.pinning, ground.tags) if not ground.site.is_model else None
+    )
     _calibrate(calibrator, "start" if todo else None, progress)
     for sitting in replace(plan, trials=tuple(todo)).sittings():
         with Fleet(
@@ -239,7 +241,7 @@ def open_site(experiment: Experiment, progress: Progress) -> Iterator[Ground]:
         yield ground
 
 
-def make_platform(choice: PlatformChoice) -> Platform:
+def make_platform(choice: PlatformChoice) -> AnyPlatform:
     """The driver of one of an experiment's platforms."""
     return PLATFORMS[choice.platform](choice.parameters)
 
@@ -254,6 +256,6 @@ def probe_all(choices: tuple[PlatformChoice, ...], ground: Ground, progress: Pro
         except GuestError as error:
             found[choice.label] = Probe(False, None, str(error))
             continue
-        with awake(site):
+        with site.awake():
             found[choice.label] = probes.probe(make_platform(choice), choice, site)
     return found

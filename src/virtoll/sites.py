@@ -17,7 +17,9 @@ from virtoll.hosts.session import inherited
 from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import TESTBEDS, nested_machine, prepare_testbed
-from virtoll.platforms.base import Site, connect_stdio, peer_request, root_disk
+from virtoll.platforms.base import peer_request
+from virtoll.platforms.guest import connect_stdio, root_disk
+from virtoll.platforms.host import Site
 from virtoll.remote import CabledNetwork, Connection, FarNic, RemoteHost, RemoteNetwork, open_remote
 from virtoll.remote.host import ssh_connection
 from virtoll.testbed import HostAddress, Testbed
@@ -60,7 +62,7 @@ class Sites:
         """The hypervisor's NICs by link's name, with this machine's that face them and are the peer's already."""
         if self.testbed is None or inherited() is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
-        macs = {one["name"]: one["mac"] for one in self.here.require_peer().call("facts")["interfaces"]}
+        macs = {one["name"]: one["mac"] for one in self.here.peer.call("facts")["interfaces"]}
         names = [link.name for link in plan_links(0, len(self.testbed.generator.interfaces)).links]
         facing = zip(names, self.testbed.hypervisor.interfaces, self.testbed.near, strict=False)
         return {name: FarNic(there, here, macs[here]) for name, there, here in facing}
@@ -86,7 +88,7 @@ class Sites:
         kernels = [path for path in (image.kernel.vmlinuz, image.kernel.vmlinux) if path is not None]
         files = (image.agent, *kernels, image.initramfs, image.disk_initramfs)
         machine = self.stack.enter_context(nested_machine(made, number, self.lab, files, self.network, disk))
-        self.here.require_peer().call("network", **peer_request(machine.links))
+        self.here.peer.call("network", **peer_request(machine.links))
         remote = self._remote(Connection(host.words, machine.ssh, baked=machine.baked))
         names = {one["address"]: one["ifname"] for one in json.loads(remote.run(["ip", "-json", "link"], "NICs"))}
         nics = {
@@ -105,7 +107,7 @@ class Sites:
         counters = self.stack.enter_context(host_agent(remote))
         cpus = tuple(range(int(counters.call("facts", deadline_seconds=_READY_SECONDS)["cpus_online"])))
         network = RemoteNetwork(remote, nics)
-        return replace(self.here, lab=remote, network=network, counters=counters, far=None, cpus=cpus)
+        return replace(self.here, host=remote, network=network, counters=counters, far=None, cpus=cpus)
 
 
 def _quietly(action: Callable[[], None]) -> None:

@@ -42,13 +42,14 @@ ROOM_BYTES = 256 * 2**20
 def tools() -> Iterator[Ground]:
     """The lab's ground with the tools in its image, and who starts its programs beside the peer."""
     with guests.ground() as ground:
-        assert ground.site is not None
         assert isinstance(ground.site.network, Network)
         try:
             ground.site.image = prepare_image("full", offline=True)
         except ImageError as error:
             pytest.skip(f"{error} (or make tools)")
-        with peer_programs(ground.site, ground.site.network, ground.pinning.generator_cpu) as ground.site.programs:
+        with peer_programs(
+            ground.site.host, ground.site.image, ground.site.network, ground.pinning.generator_cpu
+        ) as ground.site.programs:
             yield ground
 
 

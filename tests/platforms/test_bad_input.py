@@ -22,7 +22,8 @@ from virtoll.ground import Ground
 from virtoll.lab import residue
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms.base import GuestRequest, Platform, Site
+from virtoll.platforms.base import AnyPlatform, GuestRequest
+from virtoll.platforms.host import Site
 from virtoll.platforms.libvirt_connection import Commands
 from virtoll.platforms.libvirt_daemon import lab_daemon
 from virtoll.platforms.libvirt_domain import SYSTEM
@@ -70,22 +71,22 @@ class Dom0(Lab):
 class Case:
     """A start that must be refused; ``seen`` tells what others have, before and after."""
 
-    platform: Platform
+    platform: AnyPlatform
     site: Site
     request: GuestRequest
     seen: Callable[[], object]
 
 
 def name_of(site: Site, request: GuestRequest) -> str:
-    return f"{site.lab.lab_id}-{request.name.replace('/', '-')}"
+    return f"{site.host.lab_id}-{request.name.replace('/', '-')}"
 
 
 def on_dom0(site: Site, refusal: str, *, taken: bool) -> Case:
     wanted = dataclasses.replace(guests.request("xen"), network=GuestNetwork(()))
-    dom0 = Dom0(site.lab.lab_id, site.lab.scratch, domains=["customer"], refusal=refusal)
+    dom0 = Dom0(site.host.lab_id, site.host.scratch, domains=["customer"], refusal=refusal)
     if taken:
         dom0.domains.append(name_of(site, wanted))
-    elsewhere = dataclasses.replace(site, lab=dom0)
+    elsewhere = dataclasses.replace(site, host=dom0)
     return Case(Xen(XenParameters()), elsewhere, wanted, lambda: list(dom0.domains))
 
 
@@ -106,7 +107,7 @@ def by_daemon(site: Site, undo: ExitStack, folder: Path, wanted: GuestRequest, n
     """In the lab's daemon somebody has a machine."""
     daemon = lab_daemon(site, "the test")
     undo.callback(daemon.release, "the test")
-    virsh = Commands(site.lab, daemon.uri(SYSTEM))
+    virsh = Commands(site.host, daemon.uri(SYSTEM))
     (folder / "theirs.xml").write_text(THEIRS.format(name=name))
     virsh.run("define", str(folder / "theirs.xml"))
     undo.callback(virsh.run, "undefine", name)
@@ -136,7 +137,6 @@ def libvirt_system_without_room(site: Site, undo: ExitStack, folder: Path) -> Ca
 def test_it_is_one_sentence_and_nothing_of_others_is_touched(
     ground: Ground, record: Path, tmp_path: Path, prepare: Callable[[Site, ExitStack, Path], Case], said: str
 ) -> None:
-    assert ground.site is not None
     with ExitStack() as undo:
         case = prepare(ground.site, undo, tmp_path)
         before = case.seen(), links(), residue.noted_commands(record)

@@ -23,8 +23,8 @@ from virtoll.ground import Ground
 from virtoll.lab.inside import wait_until
 from virtoll.lab.residue import noted_commands
 from virtoll.platforms import openvz, vserver
-from virtoll.platforms.base import Site
 from virtoll.platforms.entered import EnteredMachine
+from virtoll.platforms.host import Site
 from virtoll.platforms.managed import ManagedMachine
 from virtoll.workloads.forward import Forward
 
@@ -103,7 +103,6 @@ def ground() -> Iterator[Ground]:
 
 @pytest.fixture
 def site(ground: Ground) -> Site:
-    assert ground.site is not None
     return ground.site
 
 
@@ -176,7 +175,7 @@ def test_the_size_is_set_as_vzctl_documents_it(ground: Ground, products: Product
 
 def test_a_guest_that_dies_is_noticed_and_cleared_away(ground: Ground, products: Products, site: Site) -> None:
     live = guests.start("openvz-standin", ground)
-    site.lab.run(["vzctl", "stop", "7001", "--fast"], "kill")
+    site.host.run(["vzctl", "stop", "7001", "--fast"], "kill")
     with pytest.raises(GuestDied, match="ended while it was needed"):
         live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
     assert isinstance(live.held, EnteredMachine)
@@ -217,7 +216,7 @@ def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Si
     assert (other / "theirs").read_text() == "theirs"
     for kind, module in (("openvz-standin", openvz), ("vserver-standin", vserver)):
         wanted = guests.request(kind)
-        name = f"{site.lab.lab_id}-{wanted.name.replace('/', '-')}"
+        name = f"{site.host.lab_id}-{wanted.name.replace('/', '-')}"
         theirs = {"key": "8001", "name": name, "private": str(other), "netifs": [], "set": []}
         (products.state / "theirs.json").write_text(json.dumps(theirs))
         (products.state / "etc" / name).mkdir(exist_ok=True)
@@ -255,6 +254,6 @@ def test_leftovers_of_dead_labs_alone_are_removed(products: Products, site: Site
         private.mkdir()
         one = {"key": str(200 + number), "name": name, "private": str(private), "netifs": [], "set": []}
         (products.state / f"{200 + number}.json").write_text(json.dumps(one))
-    removed = openvz.remove_leftovers(site.lab, frozenset({"virtoll-ba9876543210"}))
+    removed = openvz.remove_leftovers(site.host, frozenset({"virtoll-ba9876543210"}))
     assert removed == ["OpenVZ container 200 (virtoll-0123456789ab-runc-1)"]
     assert sorted(products.containers()) == sorted(names[1:])

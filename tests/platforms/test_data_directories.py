@@ -12,7 +12,7 @@ from virtoll.data_directory import find_room
 from virtoll.errors import AgentError, GuestError
 from virtoll.ground import Ground
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import DATA_PATH, data_by
+from virtoll.platforms.base import DATA_PATH
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Measurement
 
@@ -116,7 +116,7 @@ def test_it_is_gone_with_the_guest(ground: Ground) -> None:
 
 
 def test_platforms_that_carry_none_say_so(ground: Ground) -> None:
-    carrying = {name for name, kind in PLATFORMS.items() if data_by(kind) is not None}
+    carrying = {name for name, kind in PLATFORMS.items() if kind.data_by is not None}
     assert {"native", "netns", "runc", "runsc", "podman", "docker", "lxc", "nspawn", "uml", "qemu-tcg"} <= carrying
     assert not carrying & {"xen", "libvirt", "esxi", "ssh", "firecracker", "openvz", "fake", "virtualbox"}
     for name in ("xen", "fake"):

@@ -251,7 +251,6 @@ def links() -> list[str]:
 
 def refused(ground: Ground, parameters: dict[str, Any], **changed: Any) -> str:
     """The sentence that a guest with these parameters is refused with."""
-    assert ground.site is not None
     wanted = dataclasses.replace(guests.request("netns"), **changed)
     with pytest.raises(GuestError) as raised:
         Esxi(EsxiParameters.model_validate(parameters)).start(wanted, ground.site)
@@ -317,10 +316,9 @@ def test_what_does_not_fit_is_refused_before_anything_is_uploaded(ground: Ground
     assert re.search(
         r"has \d+ CPUs, and the guest is to be pinned on CPU 500", refused(ground, host.parameters(), cpus=(500,))
     )
-    assert ground.site is not None
     taken = guests.request("netns")
-    assert isinstance(ground.site.lab, Lab)
-    name = f"{ground.site.lab.lab_id}-{taken.name.replace('/', '-')}"
+    assert isinstance(ground.site.host, Lab)
+    name = f"{ground.site.host.lab_id}-{taken.name.replace('/', '-')}"
     with session_of(host) as session:
         theirs = bare_machine(session, name, "somebody else's")
         assert f"a machine named {name} is there already" in refused(ground, host.parameters(), name=taken.name)
@@ -352,7 +350,6 @@ def test_a_host_that_refuses_is_left_as_it_was(ground: Ground, tmp_path: Path, a
 
 @pytest.mark.usefixtures("unchanged")
 def test_a_guest_that_is_not_ready_in_time_is_removed(ground: Ground, host: EsxiHost) -> None:
-    assert ground.site is not None
     with pytest.raises(GuestStartError, match=r"was not ready within 0\.001 s") as raised:
         Esxi(EsxiParameters.model_validate(host.parameters())).start(guests.request("netns", 0.001), ground.site)
     assert "console.txt" in raised.value.evidence

@@ -503,7 +503,7 @@ def _assert_gone(live: Connected, family: machine.Family) -> None:
     for link in live.bench.network.links:
         assert not here & {link.lab_interface, link.port_interface, link.outer_interface, link.bridge}
         assert link.peer_interface not in beyond
-    assert live.site.require_network().ways(live.bench.network) == {}
+    assert live.site.network.ways(live.bench.network) == {}
     assert _hosts_agents() == 1, "the one that reads the lab's counters"
     assert _cgroups() == []
 

@@ -14,7 +14,6 @@ from tests.support.guests import NESTED
 
 from virtoll import nested
 from virtoll.errors import ImageError
-from virtoll.fleet import awake
 from virtoll.ground import Ground
 from virtoll.image import prepare_image
 from virtoll.workloads import WORKLOADS
@@ -40,7 +39,6 @@ def needed_testbeds(items: list[pytest.Function]) -> list[nested.TestbedKind]:
 def ground() -> Iterator[Ground]:
     """The lab's ground with the tools in its image, before a testbed is booted."""
     with guests.ground() as made:
-        assert made.site is not None
         try:
             made.site.image = prepare_image("full", offline=True)
         except ImageError as error:
@@ -52,7 +50,7 @@ def ground() -> Iterator[Ground]:
     "kind", ["libvirt", "libvirt-system", "nested-kvm", pytest.param("nested-xen-pv", marks=pytest.mark.nested)]
 )
 def test_programs_of_the_image_run_there(ground: Ground, kind: str) -> None:
-    with awake(ground.site_of(guests.choice(kind))):
+    with ground.site_of(guests.choice(kind)).awake():
         live = guests.start(kind, ground)
         for name, parameters in SMALL.items():
             workload = WORKLOADS[name]

@@ -17,10 +17,11 @@ import pytest
 from pydantic import ValidationError
 
 from virtoll.errors import GuestError
-from virtoll.image import GuestImage
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import plan_links
-from virtoll.platforms.base import GuestHost, GuestRequest, Site
+from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.fake_site import model_site
+from virtoll.platforms.host import GuestHost
 from virtoll.platforms.libvirt import Libvirt, domains, refuse_taken, remove_ours
 from virtoll.platforms.libvirt_connection import DEBIAN, Commands, HeldShell, held_shell
 from virtoll.platforms.libvirt_domain import (
@@ -124,7 +125,7 @@ class Elsewhere:
     ],
 )
 def test_a_host_that_cannot_have_the_driver_is_one_sentence(uri: str, host: Elsewhere, said: str) -> None:
-    site = Site(cast("GuestHost", host), cast("GuestImage", None))
+    site = replace(model_site(), host=cast("GuestHost", host))
     found = Libvirt(LibvirtParameters(uri=uri)).probe(site)
     assert not found.available
     assert said in (found.reason or "")
@@ -230,7 +231,7 @@ def test_what_is_wrong_with_a_connection_is_one_sentence_with_its_remedy(monkeyp
         denied = said(AsNobody("virtoll-000000000000", Path(there)), f"qemu:///system?socket={closed}")
         assert re.search(r"Permission denied: qemu:///system.* needs rights on this machine: log in as root", denied)
         monkeypatch.setenv("PATH", there)
-        found = Libvirt(LibvirtParameters()).probe(Site(lab, cast("GuestImage", None)))
+        found = Libvirt(LibvirtParameters()).probe(replace(model_site(), host=lab))
         assert (found.reason or "").endswith(f"virsh: not found on this host; install it: {DEBIAN}")
 
 

@@ -18,7 +18,9 @@ from virtoll.errors import GuestDied
 from virtoll.ground import Ground
 from virtoll.lab.inside import wait_until
 from virtoll.platforms import microvm
-from virtoll.platforms.base import AgentGuest, GuestStartError, Site
+from virtoll.platforms.base import GuestStartError
+from virtoll.platforms.guest import AgentGuest
+from virtoll.platforms.host import Site
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
@@ -56,7 +58,6 @@ def ground() -> Iterator[Ground]:
 
 @pytest.fixture
 def site(ground: Ground) -> Site:
-    assert ground.site is not None
     return ground.site
 
 

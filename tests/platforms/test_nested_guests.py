@@ -15,7 +15,6 @@ from tests.support.guests import NESTED, NESTED_IN_CI, SECOND_NS, Connected
 
 from virtoll import nested
 from virtoll.errors import GuestDied, GuestError
-from virtoll.fleet import awake
 from virtoll.ground import Ground
 from virtoll.lab.inside import wait_until
 from virtoll.testbed import FUNCTIONAL_ONLY, HostAddress
@@ -62,7 +61,7 @@ def ground() -> Iterator[Ground]:
 def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
     """One guest for all tests of its kind, on a host that is awake; the last test ends it."""
     site = ground.site_of(guests.choice(request.param))
-    with awake(site):
+    with site.awake():
         started = guests.start(request.param, ground)
         yield started
         started.held.stop()
@@ -147,13 +146,13 @@ def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, g
 
 
 def test_stopped_it_leaves_nothing_on_its_host(live: Connected) -> None:
-    ways = live.site.require_network().ways(live.bench.network)
+    ways = live.site.network.ways(live.bench.network)
     names = {way.port for way in ways.values()}
     assert len(names) == len(live.bench.network.links)
     assert None not in names
     live.held.stop()
     live.held.stop()
-    said = live.site.lab.run(["ip", "-brief", "link"], "look")
+    said = live.site.host.run(["ip", "-brief", "link"], "look")
     assert not names & {line.split()[0].split("@")[0] for line in said.splitlines() if line.strip()}
-    assert live.site.require_network().ways(live.bench.network) == {}
+    assert live.site.network.ways(live.bench.network) == {}
     assert guests.left_of(live) == []

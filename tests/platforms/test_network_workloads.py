@@ -78,7 +78,6 @@ def other_pair(request: pytest.FixtureRequest, ground: Ground) -> Iterator[tuple
 
 def bench_of(ground: Ground, one: Connected, other: Connected | None = None) -> Bench:
     """What the fleet gives a workload."""
-    assert ground.site is not None
     assert isinstance(ground.site.network, Network)
     beside = (other.bench,) if other is not None else ()
     return replace(one.bench, shaper=ground.site.network, beside=beside, programs=ground.site.programs)
@@ -92,11 +91,10 @@ def measure(bench: Bench, name: str, **given: Any) -> Measurement:
 
 def addresses(ground: Ground) -> str:
     """What addresses the peer has besides the loopback's."""
-    assert ground.site is not None
     network = ground.site.network
     assert isinstance(network, Network)
     command = ["nsenter", f"--net=/proc/{network.peer_pid}/ns/net", "--", "ip", "-4", "-oneline", "address", "show"]
-    return ground.site.lab.run(command, "look")
+    return ground.site.host.run(command, "look")
 
 
 def right(measured: Measurement) -> bool:
@@ -135,8 +133,7 @@ def test_tcp_between_two_guests_crosses_the_peer(ground: Ground, pair: tuple[Con
 
 def crosses_the_peer(ground: Ground, pair: tuple[Connected, Connected]) -> None:
     """What one guest sends another passes the peer, which forgets both afterwards."""
-    assert ground.site is not None
-    bench, peer = bench_of(ground, *pair), ground.site.require_peer()
+    bench, peer = bench_of(ground, *pair), ground.site.peer
     links = [one.wanted.network.sources[0].peer_interface for one in pair]
 
     def forwarded() -> list[int]:
@@ -230,14 +227,13 @@ def test_a_link_is_as_slow_as_it_is_made_and_free_again(ground: Ground, pair: tu
 
 def has_netem(ground: Ground) -> bool:
     """Whether the kernel has it, tried on the peer's loopback."""
-    assert ground.site is not None
     assert isinstance(ground.site.network, Network)
     loopback = ["nsenter", f"--net=/proc/{ground.site.network.peer_pid}/ns/net", "--", "tc", "qdisc"]
     try:
-        ground.site.lab.run([*loopback, "add", "dev", "lo", "root", "netem", "delay", "1ms"], "look")
+        ground.site.host.run([*loopback, "add", "dev", "lo", "root", "netem", "delay", "1ms"], "look")
     except GuestError:
         return False
-    ground.site.lab.run([*loopback, "del", "dev", "lo", "root"], "look")
+    ground.site.host.run([*loopback, "del", "dev", "lo", "root"], "look")
     return True
 
 
@@ -258,14 +254,15 @@ def test_delay_is_there_or_refused(ground: Ground, pair: tuple[Connected, Connec
 @pytest.fixture(scope="module")
 def tools(ground: Ground) -> Iterator[Ground]:
     """The same ground with the image full, and who starts its programs beside the peer."""
-    assert ground.site is not None
     assert isinstance(ground.site.network, Network)
     image = ground.site.image
     try:
         ground.site.image = prepare_image("full", offline=True)
     except ImageError as error:
         pytest.skip(f"{error} (or make tools)")
-    with peer_programs(ground.site, ground.site.network, ground.pinning.generator_cpu) as ground.site.programs:
+    with peer_programs(
+        ground.site.host, ground.site.image, ground.site.network, ground.pinning.generator_cpu
+    ) as ground.site.programs:
         yield ground
     ground.site.image, ground.site.programs = image, None
 
@@ -305,7 +302,6 @@ def test_programs_at_both_ends_of_other_guests(tools: Ground, other_tool_pair: t
 
 
 def test_what_serves_is_gone_when_the_guest_dies(tools: Ground) -> None:
-    assert tools.site is not None
     assert tools.site.programs is not None
     live = guests.start("netns", tools)
     os.kill(live.agent_process().pid, signal.SIGKILL)

@@ -15,7 +15,9 @@ from virtoll.errors import GuestError
 from virtoll.ground import Ground
 from virtoll.image import initramfs
 from virtoll.platforms import docker, oci, podman
-from virtoll.platforms.base import GuestStartError, Site
+from virtoll.platforms.base import GuestStartError
+from virtoll.platforms.fake_site import model_site
+from virtoll.platforms.host import Site
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab]
@@ -29,7 +31,6 @@ def ground() -> Iterator[Ground]:
 
 @pytest.fixture
 def site(ground: Ground) -> Site:
-    assert ground.site is not None
     return ground.site
 
 
@@ -276,7 +277,7 @@ def test_a_container_whose_runtime_does_not_tell_its_first_process_is_ended(
     with pytest.raises(GuestError, match=r"forgetful's pid file did not happen within 0\.1 s"):
         guests.driver("forgetful").start(guests.request("forgetful"), site)
     assert (links(), processes()) == before
-    assert list((site.lab.scratch / "forgetful").iterdir()) == [], "the runtime knows of no container"
+    assert list((site.host.scratch / "forgetful").iterdir()) == [], "the runtime knows of no container"
 
 
 def processes() -> set[int]:
@@ -284,7 +285,7 @@ def processes() -> set[int]:
     return {one.pid for one in machine.family(os.getpid()).processes}
 
 
-def test_a_platform_outside_a_lab_is_refused() -> None:
+def test_a_platform_on_a_models_site_is_refused() -> None:
     for kind in guests.KINDS:
-        with pytest.raises(Exception, match="this platform needs a lab"):
-            guests.driver(kind).start(guests.request(kind), None)
+        with pytest.raises(GuestError, match="a model has no host"):
+            guests.driver(kind).start(guests.request(kind), model_site())

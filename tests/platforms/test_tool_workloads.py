@@ -18,7 +18,6 @@ from virtoll.image import prepare_image
 from virtoll.lab.network import Network
 from virtoll.peer import peer_programs
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import lacks_of
 from virtoll.workloads import WORKLOADS, bonnie
 from virtoll.workloads.lmbench import TESTS
 
@@ -59,7 +58,6 @@ def ground() -> Iterator[Ground]:
 def on_image(name: str) -> Iterator[Ground]:
     """The lab's ground on an image that is in the cache: there is no way to a package mirror from inside."""
     with guests.ground() as made:
-        assert made.site is not None
         try:
             made.site.image = prepare_image(name, offline=True)
         except ImageError as error:
@@ -117,7 +115,7 @@ def test_what_gvisor_ignores_or_has_not_is_found_by_trying(gvisor: Connected, gi
     with pytest.raises(GuestCannot, match=told) as refused:
         workload.measure(gvisor.emptied(), parameters)
     assert refused.value.kind == "unsupported"
-    lacking = workload.needs(parameters).features & set(lacks_of(PLATFORMS["runsc"]))
+    lacking = workload.needs(parameters).features & set(PLATFORMS["runsc"].lacks)
     assert lacking, "a run knows it before it starts a guest"
 
 
@@ -137,7 +135,7 @@ def test_so_do_those_that_are_not_free_software(kind: str) -> None:
     with on_image("full-non-free") as ground:
         live = guests.start(kind, ground)
         assert isinstance(live.site.network, Network)
-        with peer_programs(live.site, live.site.network, None) as programs:
+        with peer_programs(live.site.host, live.site.image, live.site.network, None) as programs:
             bench = dataclasses.replace(live.bench, programs=programs)
             for name, parameters in NON_FREE:
                 workload = WORKLOADS[name]

@@ -6,8 +6,9 @@ The guests themselves run in ``test_nested_guests.py``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -15,7 +16,8 @@ from pydantic import ValidationError
 from virtoll.errors import GuestError
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms.base import GuestRequest, Site
+from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.fake_site import model_site
 from virtoll.platforms.virtualbox import VirtualBox, VirtualBoxParameters, remove_leftovers
 
 LAB = "virtoll-0123456789ab"
@@ -49,7 +51,7 @@ class VirtualBoxHost(Lab):
 
 
 def probed(**said: str | GuestError) -> str:
-    found = VirtualBox(VirtualBoxParameters()).probe(Site(VirtualBoxHost(said), cast("Any", None)))
+    found = VirtualBox(VirtualBoxParameters()).probe(replace(model_site(), host=VirtualBoxHost(said)))
     assert not found.available
     assert found.reason is not None
     return found.reason

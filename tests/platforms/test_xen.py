@@ -16,7 +16,9 @@ from tests.support.dom0 import LAB, Dom0
 
 from virtoll.errors import GuestError
 from virtoll.lab.network import GuestNetwork, Link, attached, plan_links
-from virtoll.platforms.base import GuestRequest, Site
+from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.fake_site import model_site
+from virtoll.platforms.host import Site
 from virtoll.platforms.xen import Xen, XenParameters
 
 MIB = 2**20
@@ -55,7 +57,7 @@ class Bridges:
 
 
 def site(host: Dom0, network: Bridges | None = None) -> Site:
-    return Site(host, cast("Any", IMAGE), network=cast("Any", network))
+    return replace(model_site(), host=host, image=cast("Any", IMAGE), network=cast("Any", network))
 
 
 def probed(kind: str, **said: str | GuestError) -> str:

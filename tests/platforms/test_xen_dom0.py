@@ -13,7 +13,8 @@ from tests.support.dom0 import LAB, Dom0
 
 from virtoll.errors import GuestError
 from virtoll.lab.network import plan_links
-from virtoll.platforms.managed import GuestRemains, ManagedMachine
+from virtoll.platforms.guest import GuestRemains
+from virtoll.platforms.managed import ManagedMachine
 from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
 
 OTHER = "virtoll-ba9876543210"
@@ -99,11 +100,11 @@ def test_the_end_of_a_machine_tells_what_is_left_after_all_else_is_undone() -> N
             undone.append("agent")
 
     machine = ManagedMachine(
-        cast("Any", Silent()),
-        cast("Any", Silent()),
-        Dom0({}),
-        "bridge",
-        0,
+        agent=cast("Any", Silent()),
+        peer=cast("Any", Silent()),
+        host=Dom0({}),
+        attachment="bridge",
+        spawned_monotonic_ns=0,
         pause=lambda: None,
         unpause=lambda: None,
         destroy=lambda: None,

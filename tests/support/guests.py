@@ -23,7 +23,9 @@ from virtoll.lab import residue
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.attaching import attach
-from virtoll.platforms.base import AgentGuest, GuestRequest, Platform, Site, network_request, peer_request
+from virtoll.platforms.base import AnyPlatform, GuestRequest, network_request, peer_request
+from virtoll.platforms.guest import AgentGuest
+from virtoll.platforms.host import Site
 from virtoll.platforms.libvirt import LibvirtGuest
 from virtoll.platforms.managed import ManagedMachine
 from virtoll.platforms.virtualbox import machines
@@ -346,7 +348,7 @@ def choice(kind: str) -> PlatformChoice:
     return PlatformChoice(kind, known.platform, model.model_validate(known.parameters), host)
 
 
-def driver(kind: str) -> Platform:
+def driver(kind: str) -> AnyPlatform:
     """The driver of a kind of guest."""
     return make_platform(choice(kind))
 
@@ -371,13 +373,12 @@ def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float |
 def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes: int = 0) -> Connected:
     """Start a guest and connect it, as the fleet does; with a data directory where ``data_bytes`` is not 0."""
     site = on.site_of(choice(kind))
-    assert site is not None
     assert site.network is not None
     wanted = request(kind) if wanted is None else wanted
     room, refusal = find_room(type(driver(kind)), site, data_bytes, 0)
     assert refusal is None
     wanted = replace(wanted, data=room)
-    if site.lab.remote and all(link.trunk is None for link in wanted.network.links):
+    if site.host.remote and all(link.trunk is None for link in wanted.network.links):
         wanted = replace(wanted, network=site.network.reach(wanted.network), cpus=site.pinned(1, ()))
     guest = driver(kind).start(wanted, site)
     assert isinstance(guest, AgentGuest | ManagedMachine)
@@ -411,7 +412,7 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes:
 
 def kill(live: Connected) -> None:
     """Have the guest die at once, by what its host has for it, behind its driver's back."""
-    site, name = live.site.lab, live.kind.platform
+    site, name = live.site.host, live.kind.platform
     if name.startswith("qemu"):
         running = [line for line in site.run(["ps"], "look").splitlines() if live.bench.network.sink.guest_mac in line]
         site.run(["kill", "-KILL", *(line.split()[0] for line in running if "{" not in line)], "kill")
@@ -427,15 +428,15 @@ def kill(live: Connected) -> None:
 def left_of(live: Connected) -> list[str]:
     """What its product still knows of it, on its host."""
     if live.kind.platform.startswith("qemu"):
-        processes = live.site.lab.run(["ps"], "look").splitlines()
+        processes = live.site.host.run(["ps"], "look").splitlines()
         return [line for line in processes if any(link.guest_mac in line for link in live.bench.network.links)]
     if live.kind.platform == "virtualbox":
-        return [name for _, name in machines(live.site.lab) if name == domain_of(live)]
+        return [name for _, name in machines(live.site.host) if name == domain_of(live)]
     if live.kind.platform == "xen":
-        return [name for name in domains(live.site.lab) if name == domain_of(live)]
+        return [name for name in domains(live.site.host) if name == domain_of(live)]
     raise NotImplementedError(f"what {live.kind.platform} has left")
 
 
 def domain_of(live: Connected) -> str:
     """The name that Xen knows it by."""
-    return f"{live.site.lab.lab_id}-{live.wanted.name.replace('/', '-')}"
+    return f"{live.site.host.lab_id}-{live.wanted.name.replace('/', '-')}"

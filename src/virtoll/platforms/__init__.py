@@ -3,7 +3,7 @@
 A new platform is one file here and one line below (``CONTRIBUTING.md`` has the check-list).
 """
 
-from virtoll.platforms.base import Platform
+from virtoll.platforms.base import AnyPlatform
 from virtoll.platforms.cloud_hypervisor import CloudHypervisor
 from virtoll.platforms.docker import Docker
 from virtoll.platforms.esxi import Esxi
@@ -26,7 +26,7 @@ from virtoll.platforms.virtualbox import VirtualBox
 from virtoll.platforms.vserver import Vserver
 from virtoll.platforms.xen import Xen
 
-PLATFORMS: dict[str, type[Platform]] = {
+PLATFORMS: dict[str, type[AnyPlatform]] = {
     "native": Native,
     "native-again": NativeAgain,
     "netns": NetworkNamespace,

@@ -19,7 +19,7 @@ from virtoll.lab.attachments import Attachment, Port
 from virtoll.lab.interfaces import nodes_allowed
 from virtoll.lab.network import GuestNetwork, Link, attached
 from virtoll.lab.vfio import PCI_ADDRESS, PciBus
-from virtoll.platforms.base import HostNetwork
+from virtoll.platforms.host import HostNetwork
 
 
 class Attached(Parameters):

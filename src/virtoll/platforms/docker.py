@@ -19,13 +19,14 @@ from typing import ClassVar
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.inside import is_listened, wait_until
-from virtoll.platforms.base import DataBy, Evidence, GuestHost, GuestRequest, GuestStartError, Probe, Site, require_site
+from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.engines import (
     EngineParameters,
     container_name,
     container_options,
     start_container,
 )
+from virtoll.platforms.host import GuestHost, Site
 from virtoll.platforms.namespaced import AGENT, NamespacedGuest
 from virtoll.platforms.oci import beside_cgroup_v2
 
@@ -88,17 +89,17 @@ _daemons: dict[Path, Daemon] = {}
 
 def lab_daemon(site: Site) -> Daemon:
     """The lab's daemon, started at the first call; awake until it is let ``rest``."""
-    known = _daemons.get(site.lab.scratch)
+    known = _daemons.get(site.host.scratch)
     if known is not None and known.process.poll() is None:
         known.wake("a start")
         return known
-    folder = site.lab.scratch / "docker"
+    folder = site.host.scratch / "docker"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "daemon.json").write_text("{}", encoding="ascii")
     with (folder / "dockerd.txt").open("wb") as log:
-        process = site.lab.spawn(_daemon_command(folder), "docker", stdout=log.fileno(), stderr=subprocess.STDOUT)
-    daemon = Daemon(site.lab, process, folder, [], "", {"a start"})
+        process = site.host.spawn(_daemon_command(folder), "docker", stdout=log.fileno(), stderr=subprocess.STDOUT)
+    daemon = Daemon(site.host, process, folder, [], "", {"a start"})
     try:
         _await_daemon(daemon)
         daemon.client, daemon.version = _choose_client(site, folder)
@@ -107,7 +108,7 @@ def lab_daemon(site: Site) -> Daemon:
         process.kill()
         process.wait()
         raise
-    _daemons[site.lab.scratch] = daemon
+    _daemons[site.host.scratch] = daemon
     return daemon
 
 
@@ -170,7 +171,7 @@ def _choose_client(site: Site, folder: Path) -> tuple[list[str], str]:
         client = ["env", *cleared, program, "--config", f"{folder}/client", "--host", f"unix://{folder}/socket"]
         asked = "{{.Client.Version}} {{.Server.Version}} {{.Server.APIVersion}}"
         try:
-            words = site.lab.run([*client, "version", "--format", asked], "docker").split()
+            words = site.host.run([*client, "version", "--format", asked], "docker").split()
         except GuestError as error:
             complaint = f"no docker client on the path speaks with dockerd: {error}; {_DEBIAN}"
             continue
@@ -223,42 +224,33 @@ class DockerGuest(NamespacedGuest):
         return {**super().evidence(), "dockerd.txt": self.daemon.log()}
 
 
-class Docker:
+class Docker(Platform[DockerParameters]):
     """Containers by Docker."""
 
     name: ClassVar[str] = "docker"
     family: ClassVar[str] = "os-level"
-    evidence: ClassVar[Evidence] = "real"
+    validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "container by Docker"
     parameter_model: ClassVar[type[Parameters]] = DockerParameters
     boot_seconds: ClassVar[float] = 1.5
     slowdown: ClassVar[float] = 1.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
     data_by: ClassVar[DataBy] = "folder"
 
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``DockerParameters``."""
-        if not isinstance(parameters, DockerParameters):
-            raise TypeError("DockerParameters expected")
-        self.parameters = parameters
-
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Start the lab's daemon and run the image's agent once in a container."""
-        place = require_site(site)
         for program, package in (("dockerd", "docker.io"), (self.parameters.runtime, self.parameters.runtime)):
             if shutil.which(program) is None:
                 return Probe(False, None, f"{program}: not found on this host; apt-get install {package}")
-        if not place.lab.is_root:
+        if not site.host.is_root:
             return Probe(False, None, "a Docker daemon of the lab's own needs root: run as root, or use podman or runc")
         version = None
         try:
-            runtime = place.lab.run([self.parameters.runtime, "--version"], "probe").splitlines()[0]
-            daemon = lab_daemon(place)
+            runtime = site.host.run([self.parameters.runtime, "--version"], "probe").splitlines()[0]
+            daemon = lab_daemon(site)
             version = f"{daemon.version}, {runtime.replace(' version', '')}"
             with contextlib.ExitStack() as ending:
                 ending.callback(daemon.rest, "a start")
-                daemon.run(*self._run(place, None, "virtoll-probe"), "/init", "--version")
+                daemon.run(*self._run(site, None, "virtoll-probe"), "/init", "--version")
         except GuestError as error:
             return Probe(False, version, f"no container starts under Docker here: {error}")
         return Probe(True, version, None)
@@ -267,12 +259,11 @@ class Docker:
         """The probe is quick: the daemon that it starts is the guests'."""
         return None
 
-    def start(self, request: GuestRequest, site: Site | None) -> DockerGuest:
+    def start(self, request: GuestRequest, site: Site) -> DockerGuest:
         """Start the agent as PID 1 of a container and move its links in."""
-        place = require_site(site)
-        if not place.lab.is_root:
+        if not site.host.is_root:
             raise GuestError("a Docker daemon of the lab's own needs root: run as root, or use podman or runc")
-        daemon = lab_daemon(place)
+        daemon = lab_daemon(site)
         name = container_name(request)
 
         def find_pid() -> int | None:
@@ -284,8 +275,8 @@ class Docker:
 
         daemon.wake(name)
         try:
-            command = [*daemon.client, *self._run(place, request, name), *AGENT]
-            guest = start_container(request, place, command, find_pid, remove)
+            command = [*daemon.client, *self._run(site, request, name), *AGENT]
+            guest = start_container(request, site, command, find_pid, remove)
         except GuestError as error:
             daemon.rest(name)
             if isinstance(error, GuestStartError):

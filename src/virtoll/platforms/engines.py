@@ -13,7 +13,8 @@ from typing import Literal
 from virtoll.errors import GuestDied, GuestError
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import DATA_PATH, GuestRequest, Site
+from virtoll.platforms.base import DATA_PATH, GuestRequest
+from virtoll.platforms.host import Site
 from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.oci import oci_configuration
 
@@ -54,8 +55,8 @@ def container_options(site: Site, request: GuestRequest | None, parameters: Engi
         options += ["--cap-add", name]
     if parameters.seccomp == "unconfined":
         options += ["--security-opt", "seccomp=unconfined"]
-    if site.lab.cgroup is not None:
-        options += ["--cgroup-parent", f"/{site.lab.cgroup}", *(_limits(request) if request else [])]
+    if site.host.cgroup is not None:
+        options += ["--cgroup-parent", f"/{site.host.cgroup}", *(_limits(request) if request else [])]
     if request is not None and request.data_folder is not None:
         options += ["--volume", f"{request.data_folder}:{DATA_PATH}"]
     return options
@@ -88,7 +89,7 @@ def start_container(
 
     ``find_pid`` gives the number of the container's first process once it is known, ``remove`` removes the container.
     """
-    network = site.require_network()
+    network = site.network
     cleanup = [lambda: network.remove(request.network), remove]
     guest = start_namespaced(request, site, command, request.network.attachment, cleanup)
     first: int | None = None

@@ -21,7 +21,9 @@ from virtoll.agent import AgentClient, Caller
 from virtoll.errors import GuestError
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Link
-from virtoll.platforms.base import GuestHost, GuestRequest, GuestStartError, connect_stdio
+from virtoll.platforms.base import GuestRequest, GuestStartError
+from virtoll.platforms.guest import connect_stdio
+from virtoll.platforms.host import CommandRunner, GuestHost
 from virtoll.platforms.managed import ManagedMachine
 from virtoll.platforms.namespaced import AGENT
 
@@ -29,7 +31,7 @@ OURS = re.compile(r"^(virtoll-[0-9a-f]{12})-")
 _INIT = b"#!/init hold\n"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EnteredMachine(ManagedMachine):
     """``process`` is the product's ``exec`` here, ``complaints`` its standard error."""
 
@@ -59,7 +61,7 @@ def enter(
     command: Sequence[str],
     request: GuestRequest,
     host: GuestHost,
-    peer: Caller | None,
+    peer: Caller,
     spawned: int,
     park: tuple[Callable[[], object], Callable[[], object]],
     cleanup: list[Callable[[], object]],
@@ -79,7 +81,7 @@ def enter(
     agent: AgentClient = connect_stdio(process, request.name)
     guest = EnteredMachine(
         agent=agent,
-        peer=peer or agent,
+        peer=peer,
         host=host,
         attachment=request.network.attachment,
         spawned_monotonic_ns=spawned,
@@ -116,7 +118,7 @@ def exit_code(error: GuestError) -> int | None:
     return int(found[1]) if found else None
 
 
-def quietly(host: GuestHost, argv: Sequence[str], role: str) -> None:
+def quietly(host: CommandRunner, argv: Sequence[str], role: str) -> None:
     """Run what may fail because the thing is gone already."""
     with contextlib.suppress(GuestError):
         host.run(argv, role, 120.0)

@@ -21,8 +21,9 @@ from virtoll.agent import Answer, ChannelMark
 from virtoll.errors import AgentError, GuestDied, GuestNotReady
 from virtoll.experiment import Parameters
 from virtoll.platforms import fake_jobs
-from virtoll.platforms.base import Evidence, GuestRequest, GuestStartError, Probe, Site
+from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.fake_traffic import LINK_DELAY_NS, FakeWire, LostAt
+from virtoll.platforms.host import Site
 
 
 class FakeParameters(Parameters):
@@ -185,7 +186,7 @@ class FakePeer:
 
 
 @dataclass
-class FakeGuest:
+class FakeGuest(Guest):
     """A guest that is a model."""
 
     world: FakeWorld
@@ -212,36 +213,25 @@ class FakeGuest:
         """A model has none."""
 
 
-class Fake:
+class Fake(Platform[FakeParameters]):
     """The seeded model as a platform."""
 
     name: ClassVar[str] = "fake"
     family: ClassVar[str] = "model"
-    evidence: ClassVar[Evidence] = "model"
+    validation: ClassVar[Validation] = "model"
     title: ClassVar[str] = "a seeded model, for self-tests (measures nothing real)"
     parameter_model: ClassVar[type[Parameters]] = FakeParameters
     boot_seconds: ClassVar[float] = 0.0
     slowdown: ClassVar[float] = 0.0
-    control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = False
 
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``FakeParameters``."""
-        if not isinstance(parameters, FakeParameters):
-            raise TypeError("FakeParameters expected")
-        self.parameters = parameters
-
-    def probe(self, site: Site | None) -> Probe:  # noqa: ARG002 - the seam's signature
+    def probe(self, site: Site) -> Probe:  # noqa: ARG002 - the seam's signature
         """There, unless the model is told not to be."""
         if self.parameters.failure == "unavailable":
             return Probe(False, None, "the model was told to be unavailable; set 'failure: none'")
         return Probe(True, "model 1", None)
 
-    def depends_on(self) -> str | None:
-        """The probe is quick."""
-        return None
-
-    def start(self, request: GuestRequest, site: Site | None) -> FakeGuest:  # noqa: ARG002 - the seam's signature
+    def start(self, request: GuestRequest, site: Site) -> FakeGuest:  # noqa: ARG002 - the seam's signature
         """A guest whose noise depends on the model's seed and the guest's name alone."""
         if self.parameters.failure == "never-ready":
             error = GuestNotReady(f"{request.name} was not ready, as its model was told to")

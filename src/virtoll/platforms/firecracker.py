@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from virtoll.agent import AgentClient
 from virtoll.experiment import Parameters
 from virtoll.image import GuestImage
-from virtoll.platforms.base import GuestRequest, connect_stdio
+from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.guest import connect_stdio
 from virtoll.platforms.microvm import MicroVm, MicroVmParameters, kernel_arguments
 from virtoll.platforms.socket_api import SocketApi
 

@@ -19,7 +19,8 @@ from virtoll.experiment import Parameters
 from virtoll.fetched import find_runsc
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import GuestHost, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import GuestRequest, Probe
+from virtoll.platforms.host import GuestHost, Site
 from virtoll.platforms.namespaced import AGENT, NamespacedGuest, held_namespace
 from virtoll.platforms.oci import OciPlatform, oci_configuration, write_bundle
 
@@ -30,7 +31,7 @@ class GVisorParameters(Attached):
     gvisor_platform: Literal["systrap", "ptrace"] = "systrap"
 
 
-class GVisor(OciPlatform):
+class GVisor(OciPlatform[GVisorParameters]):
     """gVisor's runsc."""
 
     name: ClassVar[str] = "runsc"
@@ -44,53 +45,44 @@ class GVisor(OciPlatform):
         "direct-io": "its kernel takes O_DIRECT and goes through its page cache all the same",
     }
 
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``GVisorParameters``."""
-        super().__init__(parameters)
-        if not isinstance(parameters, GVisorParameters):
-            raise TypeError("GVisorParameters expected")
-        self.parameters = parameters
-
-    def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
+    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Set the links up in a namespace that is held, then run the container in it."""
-        place = require_site(site)
-        network = place.require_network()
+        network = site.network
         with contextlib.ExitStack() as held:
             # runsc takes a group that is there as it is, and counts the guest's CPUs and memory by its limits. One
             # that it makes itself it cannot give CPUs to while the lab's own has none.
-            if (group := place.lab.group(request.name, request.limits(memory=True))) is not None:
+            if (group := site.host.group(request.name, request.limits(memory=True))) is not None:
                 held.callback(group.remove)
             held.callback(network.remove, request.network)
-            holder = held.enter_context(held_namespace(place, f"guest {request.name}"))
+            holder = held.enter_context(held_namespace(site, f"guest {request.name}"))
             for link in request.network.links:
                 network.namespace_port(link, holder)
-            folder = place.lab.guest_folder(f"{request.name}-network")
-            _set_up(place.lab, folder, holder, request.network, request.name)
-            configuration = oci_configuration(place, AGENT, request, namespace=f"/proc/{holder}/ns/net")
-            guest, _ = self._run(request, place, configuration, [held.pop_all().close])
-        runtime, container = self._command(place), request.name.replace("/", "-")
+            folder = site.host.guest_folder(f"{request.name}-network")
+            _set_up(site.host, folder, holder, request.network, request.name)
+            configuration = oci_configuration(site, AGENT, request, namespace=f"/proc/{holder}/ns/net")
+            guest, _ = self._run(request, site, configuration, [held.pop_all().close])
+        runtime, container = self._command(site), request.name.replace("/", "-")
 
         def pause(wanted: bool) -> None:
-            place.lab.run([*runtime, "pause" if wanted else "resume", container], f"guest {request.name}")
+            site.host.run([*runtime, "pause" if wanted else "resume", container], f"guest {request.name}")
 
         guest.paused = pause
         return guest
 
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Run a container with a network of its own, because that is what versions differ in."""
-        place = require_site(site)
         try:
-            version = place.lab.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
+            version = site.host.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
         except GuestError as error:
             return Probe(False, None, f"{error}: {self._remedy()}")
-        folder = place.lab.guest_folder("probe")
+        folder = site.host.guest_folder("probe")
         try:
-            with held_namespace(place, "probe") as holder:
+            with held_namespace(site, "probe") as holder:
                 configuration = oci_configuration(
-                    place, ["/init", "--version"], None, namespace=f"/proc/{holder}/ns/net"
+                    site, ["/init", "--version"], None, namespace=f"/proc/{holder}/ns/net"
                 )
                 write_bundle(folder, configuration)
-                place.lab.run([*self._command(place), "run", "--bundle", str(folder), folder.name], "probe")
+                site.host.run([*self._command(site), "run", "--bundle", str(folder), folder.name], "probe")
         except GuestError as error:
             return Probe(False, version, f"{version} does not start a container here: {error}; {self._remedy()}")
         return Probe(True, version, None)
@@ -107,10 +99,10 @@ class GVisor(OciPlatform):
 
         Without overlay the root is the image's, read-only, as everywhere; the overlay would be in gVisor's memory.
         """
-        rootless = [] if site.lab.is_root else ["--ignore-cgroups"]
+        rootless = [] if site.host.is_root else ["--ignore-cgroups"]
         flags = [f"--platform={self.parameters.gvisor_platform}", "--network=sandbox", "--overlay2=none"]
         raw = ["--net-raw", "--allow-packet-socket-write"]
-        return [self._binary(), "--root", str(site.lab.scratch / self.runtime), *flags, *raw, *rootless]
+        return [self._binary(), "--root", str(site.host.scratch / self.runtime), *flags, *raw, *rootless]
 
 
 def _set_up(lab: GuestHost, folder: Path, holder: int, network: GuestNetwork, name: str) -> None:

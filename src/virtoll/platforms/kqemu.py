@@ -9,7 +9,8 @@ from typing import ClassVar, NoReturn
 
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
-from virtoll.platforms.base import Evidence, GuestRequest, Probe, Site
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.host import Site
 
 WHY = (
     "kqemu is a record only: its kernel module was for 2.6 kernels and QEMU dropped it in 2009; its successor is KVM, "
@@ -26,32 +27,27 @@ class KqemuParameters(Parameters):
         return "platform", f"{WHY}; take qemu-kvm, or qemu-tcg where there is no hardware virtualisation"
 
 
-class Kqemu:
+class Kqemu(Platform[KqemuParameters]):
     """The row."""
 
     name: ClassVar[str] = "kqemu"
     family: ClassVar[str] = "full virtualisation in software"
-    evidence: ClassVar[Evidence] = "record only"
+    validation: ClassVar[Validation] = "record only"
     title: ClassVar[str] = "KQEMU 1.3 (history; successor: qemu-kvm)"
     parameter_model: ClassVar[type[Parameters]] = KqemuParameters
     boot_seconds: ClassVar[float] = 0.0
     slowdown: ClassVar[float] = 1.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
-
-    def __init__(self, parameters: Parameters) -> None:
-        """Nothing to choose."""
 
     def depends_on(self) -> None:
         """Nothing is tried."""
         return
 
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Never available."""
         del site
         return Probe(False, None, WHY)
 
-    def start(self, request: GuestRequest, site: Site | None) -> NoReturn:
+    def start(self, request: GuestRequest, site: Site) -> NoReturn:
         """Refused."""
         del site
         raise GuestError(f"{request.name}: {WHY}")

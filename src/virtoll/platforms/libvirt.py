@@ -24,16 +24,9 @@ from virtoll.footprint import GuestProcesses
 from virtoll.lab.inside import signal_tree
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.lab.priority import preferred
-from virtoll.platforms.base import (
-    Evidence,
-    GuestHost,
-    GuestRequest,
-    GuestStartError,
-    Probe,
-    Site,
-    require_site,
-    root_disk,
-)
+from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.guest import root_disk
+from virtoll.platforms.host import CommandRunner, GuestHost, Site
 from virtoll.platforms.libvirt_connection import DEBIAN, Commands, HeldShell, Virsh, embedded_shell
 from virtoll.platforms.libvirt_daemon import Daemon, lab_daemon
 from virtoll.platforms.libvirt_domain import (
@@ -54,7 +47,7 @@ _CREATE_SECONDS = 180.0
 _OURS = re.compile(r"^(virtoll-[0-9a-f]{12})-")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LibvirtGuest(ManagedMachine):
     """A domain; ``processes`` where it is this machine's."""
 
@@ -65,25 +58,17 @@ class LibvirtGuest(ManagedMachine):
         return self.processes
 
 
-class Libvirt:
+class Libvirt(Platform[LibvirtParameters]):
     """The driver, through ``GuestHost`` and ``virsh`` alone."""
 
     name: ClassVar[str] = "libvirt"
-    on_other_hosts: ClassVar[bool] = True
-    evidence: ClassVar[Evidence] = "real"
+    remote_hosts: ClassVar[bool] = True
+    validation: ClassVar[Validation] = "real"
     family: ClassVar[str] = "emulated"
     title: ClassVar[str] = "machine or container by libvirt (QEMU, KVM, LXC, Xen)"
     parameter_model: ClassVar[type[Parameters]] = LibvirtParameters
     boot_seconds: ClassVar[float] = 9.0
     slowdown: ClassVar[float] = 20.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
-
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``LibvirtParameters``."""
-        if not isinstance(parameters, LibvirtParameters):
-            raise TypeError("LibvirtParameters expected")
-        self.parameters = parameters
 
     @property
     def small_images_only(self) -> bool:
@@ -94,16 +79,20 @@ class Libvirt:
         """Always tried: what a daemon has loaded cannot be seen from its files."""
         return
 
-    def probe(self, site: Site | None) -> Probe:
+    @classmethod
+    def remove_leftovers(cls, host: CommandRunner, alive: frozenset[str]) -> list[str]:
+        """By the product's own commands."""
+        return remove_leftovers(host, alive)
+
+    def probe(self, site: Site) -> Probe:
         """Ask for the versions, then start a guest without network and wait for its agent."""
-        place = require_site(site)
-        if (refusal := self._refusal(place.lab)) is not None:
+        if (refusal := self._refusal(site.host)) is not None:
             return Probe(False, None, refusal)
         version = None
         try:
-            version = self._version(place)
+            version = self._version(site)
             request = GuestRequest("probe", 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
-            self._start(request, place).stop()
+            self._start(request, site).stop()
         except GuestError as error:
             return Probe(False, version, f"no domain of type {self.parameters.kind} starts by {self._uri}: {error}")
         return Probe(True, version, None)
@@ -115,7 +104,7 @@ class Libvirt:
     def _version(self, site: Site) -> str:
         """libvirt's version, as virsh says it."""
         try:
-            return f"libvirt {site.lab.run(['virsh', '--version'], 'probe').strip()}"
+            return f"libvirt {site.host.run(['virsh', '--version'], 'probe').strip()}"
         except GuestError as error:
             raise GuestError(f"{error}: {DEBIAN}" if "not found" in str(error) else str(error)) from error
 
@@ -136,12 +125,12 @@ class Libvirt:
             return "its NICs need taps, and this user may not open /dev/net/tun; chmod 0666 it, or run as root"
         return None
 
-    def start(self, request: GuestRequest, site: Site | None) -> LibvirtGuest:
+    def start(self, request: GuestRequest, site: Site) -> LibvirtGuest:
         """Create the domain with one interface a link, hold its channel, let it run, wait for its agent."""
-        return self._start(request, require_site(site))
+        return self._start(request, site)
 
     def _start(self, request: GuestRequest, site: Site) -> LibvirtGuest:
-        host, wanted = site.lab, self.parameters
+        host, wanted = site.host, self.parameters
         if (refusal := self._refusal(host)) is not None:
             raise GuestError(refusal)
         if wanted.uri == XEN and request.cpu_quota is not None:
@@ -150,7 +139,7 @@ class Libvirt:
         # A short one: the driver's sockets are below it, and a socket's path has 107 characters at most.
         folder = host.guest_folder("lv")
         with contextlib.ExitStack() as undo:
-            network = site.require_network() if request.network.links else None
+            network = site.network if request.network.links else None
             if network is not None:
                 undo.callback(network.remove, request.network)
             daemon = self._daemon(site, name, undo)
@@ -180,7 +169,7 @@ class Libvirt:
         logs = {"libvirt.txt": daemon.domain_log(self._driver, name)} if daemon is not None else {}
         guest = LibvirtGuest(
             agent=agent,
-            peer=site.peer or agent,
+            peer=site.peer,
             host=host,
             attachment=request.network.attachment,
             spawned_monotonic_ns=spawned,
@@ -210,7 +199,7 @@ class Libvirt:
 
     def _daemon(self, site: Site, name: str, undo: contextlib.ExitStack) -> Daemon | None:
         """The lab's own, where a driver on this machine needs one."""
-        if site.lab.remote or self.parameters.embedded:
+        if site.host.remote or self.parameters.embedded:
             return None
         daemon = lab_daemon(site, name)
         undo.callback(daemon.release, name)
@@ -233,7 +222,7 @@ class Libvirt:
 
     def _places(self, site: Site, folder: Path, daemon: Daemon | None) -> Places:
         """The guest's files as the driver finds them."""
-        agent, console, host, image = folder / "agent", folder / "console.txt", site.lab, site.image
+        agent, console, host, image = folder / "agent", folder / "console.txt", site.host, site.image
         if daemon is not None:
             disk = daemon.disk if image.needs_disk else None
             return Places(agent, console, daemon.kernel, daemon.initramfs, daemon.root, disk)
@@ -299,7 +288,7 @@ def refuse_taken(virsh: Virsh, host: GuestHost, name: str) -> None:
         raise GuestError(f"{host.name} has a domain {name} already, which this run did not make: virsh destroy it")
 
 
-def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset(), uri: str = SYSTEM) -> list[str]:
+def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset(), uri: str = SYSTEM) -> list[str]:
     """Destroy domains that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
     return remove_ours(Commands(host, uri), alive)
 

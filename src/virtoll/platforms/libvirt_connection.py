@@ -23,7 +23,7 @@ from virtoll.errors import GuestDied, GuestError
 from virtoll.lab import cgroups
 from virtoll.lab.cgroups import Group
 from virtoll.lab.inside import end_process
-from virtoll.platforms.base import GuestHost
+from virtoll.platforms.host import CommandRunner, GuestHost
 
 _PLACED = Path(cgroups.__file__).with_name("placed.py")
 DEBIAN = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu"
@@ -57,7 +57,7 @@ class Virsh(Protocol):
 class Commands:
     """A ``virsh`` for each command, against a daemon of the host's."""
 
-    host: GuestHost
+    host: CommandRunner
     uri: str
 
     def run(self, *arguments: str, deadline_seconds: float = 60.0) -> str:
@@ -187,7 +187,7 @@ def _last_line(said: bytes) -> str:
     return f"; it said: {lines[-1].strip().removeprefix('error: ')}" if lines else ""
 
 
-def explained(complaint: str, uri: str, host: GuestHost) -> str:
+def explained(complaint: str, uri: str, host: CommandRunner) -> str:
     """libvirt's complaint, and for those that have a remedy what to do."""
     remedies = (
         ("virsh: not found", DEBIAN),

@@ -16,7 +16,8 @@ from pathlib import Path
 from virtoll.errors import GuestError
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process, is_listened, wait_until
-from virtoll.platforms.base import GuestHost, Site, root_disk
+from virtoll.platforms.guest import root_disk
+from virtoll.platforms.host import GuestHost, Site
 from virtoll.platforms.libvirt_connection import DEBIAN, drivers_user, placed, private_driver
 
 _READY_SECONDS = 120.0
@@ -103,20 +104,20 @@ _daemons: dict[Path, Daemon] = {}
 
 def lab_daemon(site: Site, name: str) -> Daemon:
     """The lab's daemon, started at the first call, held for the guest ``name`` until that releases it."""
-    known = _daemons.get(site.lab.scratch)
+    known = _daemons.get(site.host.scratch)
     if known is not None and known.process.poll() is None:
         known.running.add(name)
         return known
     daemon = _start(site)
     daemon.running.add(name)
-    _daemons[site.lab.scratch] = daemon
+    _daemons[site.host.scratch] = daemon
     return daemon
 
 
 def _start(site: Site) -> Daemon:
     if shutil.which("libvirtd") is None:
         raise GuestError(f"libvirtd: not found on this host; install it: {DEBIAN}")
-    host, folder = site.lab, site.lab.scratch / "libvirtd"
+    host, folder = site.host, site.host.scratch / "libvirtd"
     folder.mkdir(exist_ok=True)
     for stale in ("libvirt-sock", "pid"):
         (folder / stale).unlink(missing_ok=True)

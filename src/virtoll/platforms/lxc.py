@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.lab import cgroups
-from virtoll.platforms.base import DATA_PATH, GuestRequest, Site
+from virtoll.platforms.base import DATA_PATH, GuestRequest
+from virtoll.platforms.host import Site
 from virtoll.platforms.namespaced import ManagedContainer
 
 _CONFIGURATION = """\
@@ -48,7 +49,7 @@ class Lxc(ManagedContainer):
 
     def command(
         self,
-        place: Site,
+        site: Site,
         folder: Path,
         name: str,
         argv: Sequence[str],
@@ -56,7 +57,7 @@ class Lxc(ManagedContainer):
         undo: contextlib.ExitStack,
     ) -> list[str]:
         """In the foreground, because then the container's standard input and output are the program's own."""
-        root = self.private_root(place, folder, name, undo)
+        root = self.private_root(site, folder, name, undo)
         text = _CONFIGURATION.format(root=root, command=" ".join(argv))
         if request is not None:
             v2 = cgroups.detect().version == "v2"

@@ -23,16 +23,9 @@ from virtoll.image import GuestImage
 from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
-from virtoll.platforms.base import (
-    AgentGuest,
-    Evidence,
-    GuestRequest,
-    GuestStartError,
-    Probe,
-    Site,
-    require_site,
-    root_disk,
-)
+from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.guest import AgentGuest, root_disk
+from virtoll.platforms.host import Site
 from virtoll.platforms.socket_api import SocketApi
 
 _MIB = 2**20
@@ -48,7 +41,7 @@ class MicroVmParameters(Parameters):
     root: Literal["initramfs", "disk"] = "initramfs"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MicroVmGuest(AgentGuest):
     """A machine that is paused and resumed over its monitor's API."""
 
@@ -84,27 +77,19 @@ class MicroVmGuest(AgentGuest):
         return self.driver, self.api
 
 
-class MicroVm:
+class MicroVm(Platform[MicroVmParameters]):
     """The driver; a product is a subclass."""
 
     name: ClassVar[str]
     product: ClassVar[str]
     api_prefix: ClassVar[str] = ""
     family: ClassVar[str] = "hardware-assisted"
-    evidence: ClassVar[Evidence] = "stand-in"
+    validation: ClassVar[Validation] = "stand-in"
     parameter_model: ClassVar[type[Parameters]] = MicroVmParameters
     boot_seconds: ClassVar[float] = 2.0
     slowdown: ClassVar[float] = 1.2
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
     probe_deadline_seconds: ClassVar[float] = 30.0
     speaks_on_stdio: ClassVar[bool]
-
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``MicroVmParameters``."""
-        if not isinstance(parameters, MicroVmParameters):
-            raise TypeError("MicroVmParameters expected")
-        self.parameters = parameters
 
     def command(self, socket: Path, folder: Path) -> list[str]:
         """The monitor's argument list; its API is to listen on ``socket``."""
@@ -139,13 +124,13 @@ class MicroVm:
                 found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
         return "; ".join([*found, *map(str, os.getgroups())])
 
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Ask for the version and boot a guest without network."""
-        place, binary = require_site(site), self.parameters.binary
+        binary = self.parameters.binary
         if shutil.which(binary) is None:
             return Probe(False, None, f"{binary}: not found; install {self.product} and give its path as 'binary'")
         try:
-            version = place.lab.run([binary, "--version"], "probe").splitlines()[0].strip()
+            version = site.host.run([binary, "--version"], "probe").splitlines()[0].strip()
         except (GuestError, IndexError) as error:
             return Probe(False, None, f"{binary} does not tell its version: {error}; is it {self.product}?")
         if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
@@ -157,19 +142,18 @@ class MicroVm:
         deadline = self.probe_deadline_seconds
         request = GuestRequest(f"probe-{self.name}", 1, _PROBE_MEMORY_BYTES, (), GuestNetwork(()), deadline)
         try:
-            self._start(request, place).stop()
+            self._start(request, site).stop()
         except GuestError as error:
             return Probe(False, version, f"no guest boots with {self.product} here: {error}")
         return Probe(True, version, None)
 
-    def start(self, request: GuestRequest, site: Site | None) -> MicroVmGuest:
+    def start(self, request: GuestRequest, site: Site) -> MicroVmGuest:
         """Boot the image with one virtio NIC a link, each on a tap in a bridge."""
-        place = require_site(site)
-        network = place.require_network()
+        network = site.network
         try:
             for link in request.network.links:
                 network.tap_port(link)
-            guest = self._start(request, place)
+            guest = self._start(request, site)
         except GuestError:
             network.remove(request.network)
             raise
@@ -177,15 +161,15 @@ class MicroVm:
         return guest
 
     def _start(self, request: GuestRequest, site: Site) -> MicroVmGuest:
-        folder = site.lab.guest_folder(request.name.replace("/", "-"))
+        folder = site.host.guest_folder(request.name.replace("/", "-"))
         socket, output = folder / "api.sock", folder / "monitor.txt"
         disk = self._disk(site)
         # Its memory is bounded by its size; a cgroup would count the monitor's own as well.
-        group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
+        group = site.host.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
         spawned = time.monotonic_ns()
         with output.open("wb") as stream:
             pipe, own = subprocess.PIPE, stream.fileno()
-            process = site.lab.spawn(
+            process = site.host.spawn(
                 self.command(socket, folder),
                 f"guest {request.name}",
                 cpus=request.cpus,
@@ -212,7 +196,7 @@ class MicroVm:
             raise GuestStartError(f"{error}{_last_words(said)}", {"monitor.txt": said}) from error
         guest = MicroVmGuest(
             agent=agent,
-            peer=site.peer or agent,
+            peer=site.peer,
             process=process,
             attachment="bridge",
             console_file=folder / "console.txt",
@@ -228,7 +212,7 @@ class MicroVm:
     def _disk(self, site: Site) -> Path | None:
         if self.parameters.root == "initramfs" and not site.image.needs_disk:
             return None
-        return site.lab.put(root_disk(site.image))
+        return site.host.put(root_disk(site.image))
 
 
 def kernel_arguments(console: str, disk: Path | None, *more: str) -> str:

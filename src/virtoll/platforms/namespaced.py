@@ -15,22 +15,14 @@ from virtoll.experiment import Parameters
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process, signal_tree, with_descendants
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import (
-    AgentGuest,
-    DataBy,
-    Evidence,
-    GuestRequest,
-    GuestStartError,
-    Probe,
-    Site,
-    connect_stdio,
-    require_site,
-)
+from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.guest import AgentGuest, connect_stdio
+from virtoll.platforms.host import Site
 
 AGENT = ("/init", "--seat", "guest", "--channel", "stdio")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class NamespacedGuest(AgentGuest):
     """A guest whose processes are all below the one that was started, in whatever sessions they are.
 
@@ -63,7 +55,7 @@ class NamespacedGuest(AgentGuest):
 
 def move_links_in(guest: AgentGuest, request: GuestRequest, site: Site, pid: int) -> None:
     """Attach the guest's links to the network namespace of process ``pid``; a guest that cannot have them is ended."""
-    network = site.require_network()
+    network = site.network
     try:
         for link in request.network.links:
             network.namespace_port(link, pid)
@@ -84,11 +76,11 @@ def start_namespaced(
 
     ``group`` is removed after everything else.
     """
-    folder = site.lab.guest_folder(request.name)
+    folder = site.host.guest_folder(request.name)
     console = folder / "console.txt"
     spawned = time.monotonic_ns()
     with console.open("wb") as stderr:
-        process = site.lab.spawn(
+        process = site.host.spawn(
             command,
             f"guest {request.name}",
             cpus=request.cpus,
@@ -99,7 +91,7 @@ def start_namespaced(
         )
     guest = NamespacedGuest(
         agent=connect_stdio(process, request.name),
-        peer=site.require_peer(),
+        peer=site.peer,
         process=process,
         attachment=attachment,
         console_file=console,
@@ -119,7 +111,7 @@ def _last_words(evidence: dict[str, bytes]) -> str:
     return f" (it said: {lines[-1].strip()[-300:]})" if lines else ""
 
 
-class ManagedContainer:
+class ManagedContainer(Platform[Attached]):
     """The driver of a container manager that is started in a cgroup of the guest's and makes its own below that.
 
     A manager is a subclass that says its program, its Debian package and its command line.
@@ -128,55 +120,44 @@ class ManagedContainer:
     program: ClassVar[str]
     package: ClassVar[str]
     family: ClassVar[str] = "os-level"
-    evidence: ClassVar[Evidence] = "real"
+    validation: ClassVar[Validation] = "real"
     boot_seconds: ClassVar[float] = 0.5
     slowdown: ClassVar[float] = 1.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
     data_by: ClassVar[DataBy] = "folder"
     parameter_model: ClassVar[type[Parameters]] = Attached
 
-    def __init__(self, parameters: Parameters) -> None:
-        """Nothing to choose."""
-
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Ask for the version and run the image's agent once in a container."""
-        place = require_site(site)
         try:
-            version = self.version(place.lab.run([self.program, "--version"], "probe"))
+            version = self.version(site.host.run([self.program, "--version"], "probe"))
         except GuestError as error:
             return Probe(False, None, f"{error}: apt-get install {self.package}")
         try:
             with contextlib.ExitStack() as undo:
-                group = self._group(place, "probe", Limits())
+                group = self._group(site, "probe", Limits())
                 undo.callback(group.remove)
-                folder = place.lab.guest_folder("probe")
-                command = self.command(place, folder, "probe", ["/init", "--version"], None, undo)
-                place.lab.run([*group.join_command(), *command], "probe")
+                folder = site.host.guest_folder("probe")
+                command = self.command(site, folder, "probe", ["/init", "--version"], None, undo)
+                site.host.run([*group.join_command(), *command], "probe")
         except GuestError as error:
             return Probe(False, version, f"{version} does not start a container here: {error}")
         return Probe(True, version, None)
 
-    def depends_on(self) -> str | None:
-        """The probe is quick."""
-        return None
-
-    def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
+    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Start the agent as PID 1 of a container and move its links in."""
-        place = require_site(site)
-        network = place.require_network()
+        network = site.network
         with contextlib.ExitStack() as undo:
             undo.callback(network.remove, request.network)
-            group = self._group(place, request.name, request.limits(memory=True))
+            group = self._group(site, request.name, request.limits(memory=True))
             undo.callback(group.remove)
-            folder = place.lab.guest_folder(request.name)
-            command = self.command(place, folder, _plain(request.name), AGENT, request, undo)
-            guest = start_namespaced(request, place, command, request.network.attachment, [undo.pop_all().close], group)
+            folder = site.host.guest_folder(request.name)
+            command = self.command(site, folder, _plain(request.name), AGENT, request, undo)
+            guest = start_namespaced(request, site, command, request.network.attachment, [undo.pop_all().close], group)
         below = [pid for pid in with_descendants([guest.process.pid]) if pid != guest.process.pid]
         if not below:
             guest.stop()
             raise GuestError(f"{request.name}: {self.program} has no process of a container below it")
-        move_links_in(guest, request, place, below[0])
+        move_links_in(guest, request, site, below[0])
         return guest
 
     def version(self, said: str) -> str:
@@ -185,7 +166,7 @@ class ManagedContainer:
 
     def command(
         self,
-        place: Site,
+        site: Site,
         folder: Path,
         name: str,
         argv: Sequence[str],
@@ -195,17 +176,17 @@ class ManagedContainer:
         """The command line that runs ``argv`` in a container; what it needs is made in ``folder``, and undone."""
         raise NotImplementedError
 
-    def private_root(self, place: Site, folder: Path, name: str, undo: contextlib.ExitStack) -> Path:
+    def private_root(self, site: Site, folder: Path, name: str, undo: contextlib.ExitStack) -> Path:
         """The image's root by a read-only mount: managers put locks beside a root, and folders and files into it."""
         root = folder / "root"
         root.mkdir()
-        place.lab.run(["mount", "--bind", str(place.image.root), str(root)], f"guest {name}")
-        undo.callback(place.lab.run, ["umount", str(root)], f"guest {name}")
-        place.lab.run(["mount", "-o", "remount,bind,ro", str(root)], f"guest {name}")
+        site.host.run(["mount", "--bind", str(site.image.root), str(root)], f"guest {name}")
+        undo.callback(site.host.run, ["umount", str(root)], f"guest {name}")
+        site.host.run(["mount", "-o", "remount,bind,ro", str(root)], f"guest {name}")
         return root
 
-    def _group(self, place: Site, name: str, limits: Limits) -> Group:
-        group = place.lab.group(name, limits)
+    def _group(self, site: Site, name: str, limits: Limits) -> Group:
+        group = site.host.group(name, limits)
         if group is None:
             raise GuestError(f"{self.program} needs root and cgroups; run as root")
         return group
@@ -217,9 +198,9 @@ def _plain(name: str) -> str:
 
 
 @contextlib.contextmanager
-def held_namespace(place: Site, role: str) -> Iterator[int]:
+def held_namespace(site: Site, role: str) -> Iterator[int]:
     """A network namespace before there is a guest for it: the process that holds it, ended after the context."""
-    process = place.lab.spawn(["unshare", "--net", "--", "cat"], role, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = site.host.spawn(["unshare", "--net", "--", "cat"], role, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         if process.stdin is None or process.stdout is None:
             raise GuestError(f"{role}: the namespace's holder was started without pipes")

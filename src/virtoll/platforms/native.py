@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from virtoll.experiment import Parameters
+from virtoll.image import GuestImage
 from virtoll.lab.cgroups import Limits
-from virtoll.platforms.base import DATA_PATH, DataBy, Evidence, GuestHost, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import DATA_PATH, DataBy, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.host import GuestHost, Site
 from virtoll.platforms.namespaced import NamespacedGuest, start_namespaced
 
 
@@ -21,38 +23,28 @@ class NativeParameters(Parameters):
     """The host has no parameters."""
 
 
-class Native:
+class Native(Platform[NativeParameters]):
     """The bare host."""
 
     name: ClassVar[str] = "native"
     family: ClassVar[str] = "native"
-    evidence: ClassVar[Evidence] = "real"
+    validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "the host itself"
     parameter_model: ClassVar[type[Parameters]] = NativeParameters
     boot_seconds: ClassVar[float] = 0.3
     slowdown: ClassVar[float] = 1.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
     data_by: ClassVar[DataBy] = "folder"
     lacks: ClassVar[Mapping[str, str]] = {
         "network-stack": "two guests of it are one host, whose traffic with itself reaches no link",
     }
 
-    def __init__(self, parameters: Parameters) -> None:
-        """Nothing to choose."""
-
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Always there; the version is the kernel's."""
-        return Probe(True, kernel_version(require_site(site).lab), None)
+        return Probe(True, kernel_version(site.host), None)
 
-    def depends_on(self) -> str | None:
-        """The probe is quick."""
-        return None
-
-    def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
+    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Start the agent in a mount namespace of its own, changed to the image's root."""
-        place = require_site(site)
-        network = place.require_network()
+        network = site.network
         for link in request.network.links:
             network.host_port(link)
         attachment = "bridge" if any(link.trunk for link in request.network.links) else "veth"
@@ -60,9 +52,9 @@ class Native:
         cleanup = [lambda: network.remove(request.network)]
         # Only a quota makes a group: without one the host is left as it is.
         limits = Limits(cpu_quota=request.cpu_quota)
-        group = place.lab.group(request.name, limits) if request.cpu_quota is not None else None
+        group = site.host.group(request.name, limits) if request.cpu_quota is not None else None
         return start_namespaced(
-            request, place, [*command, *confined(place, "host", request)], attachment, cleanup, group
+            request, site, [*command, *confined(site.image, "host", request)], attachment, cleanup, group
         )
 
 
@@ -74,12 +66,12 @@ class NativeAgain(Native):
     control_of: ClassVar[str | None] = "native"
 
 
-def confined(site: Site, seat: str, request: GuestRequest | None = None) -> list[str]:
+def confined(image: GuestImage, seat: str, request: GuestRequest | None = None) -> list[str]:
     """The agent of the image behind ``confine``: same files as in every other guest; without a request no guest's."""
     agent = ["/init", "--seat", seat, "--channel", "stdio"]
     folder = request.data_folder if request is not None else None
     data = [f"--mount={folder}={DATA_PATH}"] if folder is not None else []
-    return [sys.executable, "-m", "virtoll.lab.confine", *data, str(site.image.root), *agent]
+    return [sys.executable, "-m", "virtoll.lab.confine", *data, str(image.root), *agent]
 
 
 def kernel_version(lab: GuestHost) -> str:

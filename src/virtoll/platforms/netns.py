@@ -10,7 +10,8 @@ from typing import ClassVar, Literal
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import DataBy, Evidence, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import DataBy, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.host import Site
 from virtoll.platforms.namespaced import NamespacedGuest, move_links_in, start_namespaced
 from virtoll.platforms.native import confined, kernel_version
 
@@ -23,57 +24,44 @@ class NetworkNamespaceParameters(Attached):
     limits: Literal["none", "cgroup"] = "none"
 
 
-class NetworkNamespace:
+class NetworkNamespace(Platform[NetworkNamespaceParameters]):
     """Bare Linux namespaces."""
 
     name: ClassVar[str] = "netns"
     family: ClassVar[str] = "os-level"
-    evidence: ClassVar[Evidence] = "real"
+    validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "bare Linux namespaces"
     parameter_model: ClassVar[type[Parameters]] = NetworkNamespaceParameters
     boot_seconds: ClassVar[float] = 0.4
     slowdown: ClassVar[float] = 1.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
     data_by: ClassVar[DataBy] = "folder"
 
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``NetworkNamespaceParameters``."""
-        if not isinstance(parameters, NetworkNamespaceParameters):
-            raise TypeError("NetworkNamespaceParameters expected")
-        self.parameters = parameters
-
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Make the namespaces once."""
-        lab = require_site(site).lab
+        lab = site.host
         try:
             lab.run(["unshare", *_NAMESPACES, "--", "true"], "probe")
         except GuestError as error:
             return Probe(False, None, f"{error}; allow namespaces for this user or run as root")
         return Probe(True, kernel_version(lab), None)
 
-    def depends_on(self) -> str | None:
-        """The probe is quick."""
-        return None
-
-    def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
+    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Start the agent as PID 1 of namespaces of its own and move its links in."""
-        place = require_site(site)
-        network = place.require_network()
-        command = ["unshare", *_NAMESPACES, "--", *confined(place, "guest", request)]
+        network = site.network
+        command = ["unshare", *_NAMESPACES, "--", *confined(site.image, "guest", request)]
         limited = self.parameters.limits == "cgroup"
         group = None
         if limited or request.cpu_quota is not None:
-            group = place.lab.group(request.name, request.limits(memory=limited))
+            group = site.host.group(request.name, request.limits(memory=limited))
             if group is None and limited:
                 raise GuestError("limits: cgroup needs root; run as root or leave it out")
         cleanup = [lambda: network.remove(request.network)]
-        guest = start_namespaced(request, place, command, request.network.attachment, cleanup, group)
-        move_links_in(guest, request, place, guest.process.pid)
+        guest = start_namespaced(request, site, command, request.network.attachment, cleanup, group)
+        move_links_in(guest, request, site, guest.process.pid)
         # No engine does it here, and servers in the guest are reached over it.
         enter = ["nsenter", f"--net=/proc/{guest.process.pid}/ns/net", "--"]
         try:
-            place.lab.run([*enter, "ip", "link", "set", "dev", "lo", "up"], "loopback interface")
+            site.host.run([*enter, "ip", "link", "set", "dev", "lo", "up"], "loopback interface")
         except GuestError:
             guest.stop()
             raise

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from virtoll.platforms.base import DATA_PATH, GuestRequest, Site
+from virtoll.platforms.base import DATA_PATH, GuestRequest
+from virtoll.platforms.host import Site
 from virtoll.platforms.namespaced import ManagedContainer
 
 # By default /proc/sys is read-only; the guest is a router and switches its forwarding on by itself.
@@ -45,7 +46,7 @@ class SystemdNspawn(ManagedContainer):
 
     def command(
         self,
-        place: Site,
+        site: Site,
         folder: Path,
         name: str,
         argv: Sequence[str],
@@ -55,5 +56,5 @@ class SystemdNspawn(ManagedContainer):
         """It runs as it does under systemd, but for what needs systemd."""
         folder_of_data = request.data_folder if request is not None else None
         data = [f"--bind={folder_of_data}:{DATA_PATH}"] if folder_of_data is not None else []
-        root = self.private_root(place, folder, name, undo)
+        root = self.private_root(site, folder, name, undo)
         return [*_ENVIRONMENT, self.program, *_OPTIONS, *data, f"--directory={root}", f"--machine={name}", "--", *argv]

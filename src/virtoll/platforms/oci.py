@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import StringConstraints
 
@@ -21,7 +21,8 @@ from virtoll.experiment import Parameters
 from virtoll.lab import cgroups
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import DATA_PATH, DataBy, Evidence, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import DATA_PATH, DataBy, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.host import Site
 from virtoll.platforms.namespaced import AGENT, NamespacedGuest, move_links_in, start_namespaced
 
 _CAPABILITIES = [
@@ -49,63 +50,55 @@ _PID_SECONDS = 60.0
 _COVERED = Path(cgroups.__file__).with_name("covered.py")
 
 
-class OciPlatform:
+AttachedP = TypeVar("AttachedP", bound=Attached)
+
+
+class OciPlatform(Platform[AttachedP]):
     """The driver; a runtime is a subclass that names its binary and its arguments."""
 
     runtime: str
     family: ClassVar[str] = "os-level"
-    evidence: ClassVar[Evidence] = "real"
+    validation: ClassVar[Validation] = "real"
     parameter_model: ClassVar[type[Parameters]] = Attached
     boot_seconds: ClassVar[float] = 0.5
     slowdown: ClassVar[float] = 1.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
     data_by: ClassVar[DataBy] = "folder"
 
-    def __init__(self, parameters: Parameters) -> None:
-        """Nothing to choose."""
-
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Ask for the version and run the image's agent once in a container."""
-        place = require_site(site)
         try:
-            version = place.lab.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
+            version = site.host.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
         except GuestError as error:
             return Probe(False, None, f"{error}: {self._remedy()}")
-        folder = place.lab.guest_folder("probe")
-        write_bundle(folder, oci_configuration(place, ["/init", "--version"], None))
+        folder = site.host.guest_folder("probe")
+        write_bundle(folder, oci_configuration(site, ["/init", "--version"], None))
         try:
-            place.lab.run([*self._command(place), "run", "--bundle", str(folder), folder.name], "probe")
+            site.host.run([*self._command(site), "run", "--bundle", str(folder), folder.name], "probe")
         except GuestError as error:
             return Probe(False, version, f"{version} does not start a container here: {error}")
         return Probe(True, version, None)
 
-    def depends_on(self) -> str | None:
-        """The probe is quick."""
-        return None
-
-    def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
+    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Start the agent as PID 1 of a container and move its links in."""
-        place = require_site(site)
-        guest, first = self._run(request, place, oci_configuration(place, AGENT, request), [])
-        move_links_in(guest, request, place, first)
+        guest, first = self._run(request, site, oci_configuration(site, AGENT, request), [])
+        move_links_in(guest, request, site, first)
         return guest
 
     def _run(
-        self, request: GuestRequest, place: Site, configuration: dict[str, Any], cleanup: Sequence[Callable[[], object]]
+        self, request: GuestRequest, site: Site, configuration: dict[str, Any], cleanup: Sequence[Callable[[], object]]
     ) -> tuple[NamespacedGuest, int]:
         """Run a bundle until its agent is ready; the guest and its first process. ``cleanup`` is undone last."""
-        network, lab = place.require_network(), place.lab
+        network, lab = site.network, site.host
         bundle = lab.guest_folder(request.name)
         write_bundle(bundle, configuration)
-        runtime, pid_file, container = self._command(place), bundle / "pid", request.name.replace("/", "-")
+        runtime, pid_file, container = self._command(site), bundle / "pid", request.name.replace("/", "-")
         command = [*runtime, "run", "--bundle", str(bundle), "--pid-file", str(pid_file), container]
         undo = [
             *cleanup,
             lambda: network.remove(request.network),
             lambda: lab.run([*runtime, "delete", "--force", container], f"guest {request.name}"),
         ]
-        guest = start_namespaced(request, place, command, request.network.attachment, undo)
+        guest = start_namespaced(request, site, command, request.network.attachment, undo)
         try:
             first = self._first_process(guest, pid_file)
         except GuestError:
@@ -136,11 +129,11 @@ class OciPlatform:
         return f"apt-get install {self.runtime}"
 
     def _command(self, site: Site) -> list[str]:
-        rootless = [] if site.lab.is_root else ["--rootless", "true"]
-        return [self._binary(), "--root", str(site.lab.scratch / self.runtime), *rootless]
+        rootless = [] if site.host.is_root else ["--rootless", "true"]
+        return [self._binary(), "--root", str(site.host.scratch / self.runtime), *rootless]
 
 
-class Runc(OciPlatform):
+class Runc(OciPlatform[Attached]):
     """runc, the reference runtime."""
 
     name: ClassVar[str] = "runc"
@@ -148,7 +141,7 @@ class Runc(OciPlatform):
     runtime = "runc"
 
 
-class Crun(OciPlatform):
+class Crun(OciPlatform[Attached]):
     """crun, a runtime in C."""
 
     name: ClassVar[str] = "crun"
@@ -157,7 +150,7 @@ class Crun(OciPlatform):
 
     def _command(self, site: Site) -> list[str]:
         """crun refuses a host with cgroup v1 where v2 is mounted too and holds a controller: it is not to see that."""
-        return [*beside_cgroup_v2(self.runtime), self._binary(), "--root", str(site.lab.scratch / self.runtime)]
+        return [*beside_cgroup_v2(self.runtime), self._binary(), "--root", str(site.host.scratch / self.runtime)]
 
 
 class AnyRuntimeParameters(Attached):
@@ -166,25 +159,23 @@ class AnyRuntimeParameters(Attached):
     runtime: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")] = "runc"
 
 
-class AnyRuntime(OciPlatform):
+class AnyRuntime(OciPlatform[AnyRuntimeParameters]):
     """Any further runtime with runc's command line, such as youki or kata-runtime."""
 
     name: ClassVar[str] = "oci"
     title: ClassVar[str] = "container by the OCI runtime that 'runtime' names"
     parameter_model: ClassVar[type[Parameters]] = AnyRuntimeParameters
 
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is an ``AnyRuntimeParameters``."""
+    def __init__(self, parameters: AnyRuntimeParameters) -> None:
+        """The runtime is what the parameters name."""
         super().__init__(parameters)
-        if not isinstance(parameters, AnyRuntimeParameters):
-            raise TypeError("AnyRuntimeParameters expected")
         self.runtime = parameters.runtime
 
     def _remedy(self) -> str:
         return "put an OCI runtime of that name where PATH finds it"
 
     def _command(self, site: Site) -> list[str]:
-        return [self._binary(), "--root", str(site.lab.scratch / self.runtime)]
+        return [self._binary(), "--root", str(site.host.scratch / self.runtime)]
 
 
 def beside_cgroup_v2(runtime: str) -> list[str]:
@@ -217,8 +208,8 @@ def oci_configuration(
         "maskedPaths": [],
         "readonlyPaths": [],
     }
-    if site.lab.cgroup is not None:
-        linux["cgroupsPath"] = f"/{site.lab.cgroup}/{request.name.replace('/', '-') if request else 'probe'}"
+    if site.host.cgroup is not None:
+        linux["cgroupsPath"] = f"/{site.host.cgroup}/{request.name.replace('/', '-') if request else 'probe'}"
         linux["resources"] = _limits(request) if request else {}
     return {
         "ociVersion": "1.0.2",
@@ -233,7 +224,7 @@ def oci_configuration(
             "noNewPrivileges": False,
             "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), _CAPABILITIES),
         },
-        "mounts": _MOUNTS + ([_CGROUP_MOUNT] if site.lab.cgroup is not None else []) + _data_mounts(request),
+        "mounts": _MOUNTS + ([_CGROUP_MOUNT] if site.host.cgroup is not None else []) + _data_mounts(request),
         "linux": linux,
     }
 

@@ -17,7 +17,7 @@ from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.entered import (
     OURS,
     EnteredMachine,
@@ -29,6 +29,7 @@ from virtoll.platforms.entered import (
     now,
     quietly,
 )
+from virtoll.platforms.host import CommandRunner, GuestHost, Site
 
 KERNEL = "/proc/vz"
 _PAGE_BYTES = 4096
@@ -71,35 +72,35 @@ class OpenVzParameters(Attached):
         return super().unfit(testbed=testbed)
 
 
-class OpenVz:
+class OpenVz(Platform[OpenVzParameters]):
     """The driver."""
 
     name: ClassVar[str] = "openvz"
-    on_other_hosts: ClassVar[bool] = True
+    remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "os-level"
-    evidence: ClassVar[Evidence] = "stand-in"
+    validation: ClassVar[Validation] = "stand-in"
     title: ClassVar[str] = "OpenVZ, Virtuozzo (vzctl, prlctl)"
     parameter_model: ClassVar[type[Parameters]] = OpenVzParameters
     boot_seconds: ClassVar[float] = 3.0
     slowdown: ClassVar[float] = 1.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
-    small_images_only: ClassVar[bool] = True
 
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is an ``OpenVzParameters``."""
-        if not isinstance(parameters, OpenVzParameters):
-            raise TypeError("OpenVzParameters expected")
-        self.parameters = parameters
+    @property
+    def small_images_only(self) -> bool:
+        """A container's root is a copy of the image."""
+        return True
 
     def depends_on(self) -> None:
         """The probe is tried each time."""
         return
 
-    def probe(self, site: Site | None) -> Probe:
+    @classmethod
+    def remove_leftovers(cls, host: CommandRunner, alive: frozenset[str]) -> list[str]:
+        """By the product's own commands."""
+        return remove_leftovers(host, alive)
+
+    def probe(self, site: Site) -> Probe:
         """Ask for the version and the kernel, then start a container without links."""
-        place = require_site(site)
-        host, wanted = place.lab, self.parameters
+        host, wanted = site.host, self.parameters
         try:
             version = host.run(["vzctl", "--version"], "probe").strip().splitlines()[0]
             if wanted.tool == "prlctl":
@@ -113,30 +114,30 @@ class OpenVz:
         except GuestError:
             return Probe(False, version, f"{host.name}: no {KERNEL}: its kernel is not OpenVZ's; boot one that is")
         try:
-            self._start(GuestRequest("probe-openvz", 1, 128 * 2**20, (), GuestNetwork(())), place).stop()
+            self._start(GuestRequest("probe-openvz", 1, 128 * 2**20, (), GuestNetwork(())), site).stop()
         except GuestError as error:
             return Probe(False, version, f"no container starts: {error}")
         return Probe(True, version, None)
 
-    def start(self, request: GuestRequest, site: Site | None) -> EnteredMachine:
+    def start(self, request: GuestRequest, site: Site) -> EnteredMachine:
         """Make a container of the image, start it, attach its links, bring the agent in."""
-        return self._start(request, require_site(site))
+        return self._start(request, site)
 
     def _start(self, request: GuestRequest, site: Site) -> EnteredMachine:
-        host, name = site.lab, name_of(site.lab, request)
+        host, name = site.host, name_of(site.host, request)
         known = containers(host)
         if name in known.values():
             raise GuestError(f"{host.name} has a container {name} already, which this run did not make: remove it")
         with contextlib.ExitStack() as undo, _in_words(host):
             if request.network.links:
-                undo.callback(site.require_network().remove, request.network)
+                undo.callback(site.network.remove, request.network)
             spawned = now()
             if self.parameters.tool == "vzctl":
                 handle = self._create(request, site, name, known, undo)
             else:
                 handle = self._create_by_prlctl(request, site, name, undo)
             for link in request.network.links:
-                bridged(host, link, site.require_network().bridge_port(link, link.port_interface))
+                bridged(host, link, site.network.bridge_port(link, link.port_interface))
             kept = undo.pop_all()
         pause, resume = self._parking(handle, name)
         return enter(
@@ -153,7 +154,7 @@ class OpenVz:
         self, request: GuestRequest, site: Site, name: str, known: dict[int, str], undo: contextlib.ExitStack
     ) -> str:
         """By vzctl: a private area out of the image as a template, which is there for the length of this only."""
-        host, area = site.lab, Path(self.parameters.area)
+        host, area = site.host, Path(self.parameters.area)
         number = next(one for one in range(self.parameters.first_ctid, 2**31) if one not in known)
         ctid, role = str(number), f"guest {request.name}"
         template = area / "template/cache" / f"{name}.tar"
@@ -189,7 +190,7 @@ class OpenVz:
 
     def _create_by_prlctl(self, request: GuestRequest, site: Site, name: str, undo: contextlib.ExitStack) -> str:
         """By prlctl: a container of an installed template, into whose root the image is unpacked."""
-        host, role, wanted = site.lab, f"guest {request.name}", self.parameters
+        host, role, wanted = site.host, f"guest {request.name}", self.parameters
         host.run(
             ["prlctl", "create", name, "--vmtype", "ct", "--ostemplate", str(wanted.ostemplate)], role, _CREATE_SECONDS
         )
@@ -254,7 +255,7 @@ def _in_words(host: GuestHost) -> Iterator[None]:
         raise GuestError(f"{host.name}: {error}; {remedy}") from error
 
 
-def containers(host: GuestHost) -> dict[int, str]:
+def containers(host: CommandRunner) -> dict[int, str]:
     """Number and name of every container there."""
     try:
         said = host.run(["vzlist", "-a", "-H", "-t", "-o", "ctid,name"], "containers")
@@ -266,7 +267,7 @@ def containers(host: GuestHost) -> dict[int, str]:
     return {int(row[0]): row[1].strip() if len(row) > 1 else "-" for row in rows}
 
 
-def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset()) -> list[str]:
+def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset()) -> list[str]:
     """Destroy containers that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
     removed = []
     for number, name in containers(host).items():

@@ -17,13 +17,14 @@ from typing import ClassVar
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.inside import wait_until
-from virtoll.platforms.base import DataBy, Evidence, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import DataBy, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.engines import (
     EngineParameters,
     container_name,
     container_options,
     start_container,
 )
+from virtoll.platforms.host import Site
 from virtoll.platforms.namespaced import AGENT, NamespacedGuest
 from virtoll.platforms.oci import beside_cgroup_v2
 
@@ -35,52 +36,38 @@ class PodmanParameters(EngineParameters):
     """See ``EngineParameters``."""
 
 
-class Podman:
+class Podman(Platform[PodmanParameters]):
     """Containers by Podman."""
 
     name: ClassVar[str] = "podman"
     family: ClassVar[str] = "os-level"
-    evidence: ClassVar[Evidence] = "real"
+    validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "container by Podman"
     parameter_model: ClassVar[type[Parameters]] = PodmanParameters
     boot_seconds: ClassVar[float] = 0.8
     slowdown: ClassVar[float] = 1.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
     data_by: ClassVar[DataBy] = "folder"
 
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``PodmanParameters``."""
-        if not isinstance(parameters, PodmanParameters):
-            raise TypeError("PodmanParameters expected")
-        self.parameters = parameters
-
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Ask for the versions and run the image's agent once in a container."""
-        place = require_site(site)
         version = None
         for program in ("podman", "conmon", self.parameters.runtime):
             if shutil.which(program) is None:
                 return Probe(False, version, f"{program}: not found on this host; apt-get install {program}")
         try:
-            version = place.lab.run(["podman", "--version"], "probe").strip().replace(" version", "")
-            runtime = place.lab.run([self.parameters.runtime, "--version"], "probe").splitlines()[0]
+            version = site.host.run(["podman", "--version"], "probe").strip().replace(" version", "")
+            runtime = site.host.run([self.parameters.runtime, "--version"], "probe").splitlines()[0]
             version = f"{version}, {runtime.replace(' version', '')}"
-            place.lab.run([*self._run(place, None, "virtoll-probe"), "/init", "--version"], "probe")
+            site.host.run([*self._run(site, None, "virtoll-probe"), "/init", "--version"], "probe")
         except GuestError as error:
             return Probe(False, version, f"{version or 'podman'} does not start a container here: {error}")
         return Probe(True, version, None)
 
-    def depends_on(self) -> str | None:
-        """The probe is quick."""
-        return None
-
-    def start(self, request: GuestRequest, site: Site | None) -> NamespacedGuest:
+    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Start the agent as PID 1 of a container and move its links in."""
-        place = require_site(site)
         name = container_name(request)
-        pid_file = place.lab.guest_folder(f"{request.name}-podman") / "pid"
-        command = [*self._run(place, request, name, pid_file), *AGENT]
+        pid_file = site.host.guest_folder(f"{request.name}-podman") / "pid"
+        command = [*self._run(site, request, name, pid_file), *AGENT]
 
         def find_pid() -> int | None:
             with contextlib.suppress(OSError, ValueError):
@@ -88,17 +75,17 @@ class Podman:
             return None
 
         def remove() -> None:
-            podman = self._podman(place)
-            place.lab.run([*podman, "rm", "--force", "--ignore", "--time", "0", name], f"guest {request.name}")
+            podman = self._podman(site)
+            site.host.run([*podman, "rm", "--force", "--ignore", "--time", "0", name], f"guest {request.name}")
             pid = find_pid()
             if pid is not None:
                 wait_until(lambda: not Path(f"/proc/{pid}").exists(), 5.0, f"the end of container {name}")
 
-        return start_container(request, place, command, find_pid, remove)
+        return start_container(request, site, command, find_pid, remove)
 
     def _podman(self, site: Site) -> list[str]:
         """Podman with all its state below the lab's scratch folder."""
-        folder = site.lab.scratch / "podman"
+        folder = site.host.scratch / "podman"
         engine, storage = folder / "containers.conf", folder / "storage.conf"
         if not storage.exists():
             (folder / "tmp").mkdir(parents=True, exist_ok=True)
@@ -146,7 +133,7 @@ class Podman:
             "--security-opt",
             "unmask=ALL",
             "--cgroups",
-            "no-conmon" if site.lab.cgroup is not None or self.parameters.runtime == "runc" else "disabled",
+            "no-conmon" if site.host.cgroup is not None or self.parameters.runtime == "runc" else "disabled",
         ]
         if pid_file is not None:
             own += ["--pidfile", str(pid_file)]
@@ -156,7 +143,7 @@ class Podman:
 
 def _as_user(site: Site) -> list[str]:
     """What tells Podman that it is in a user's namespace already: it would take its root for the host's otherwise."""
-    if site.lab.is_root:
+    if site.host.is_root:
         return []
     users, groups = (Path(f"/proc/self/{kind}_map").read_text(encoding="ascii").split()[1] for kind in ("uid", "gid"))
     named = {"USERNS_CONFIGURED": "done", "ROOTLESS_UID": users, "ROOTLESS_GID": groups}
@@ -168,11 +155,11 @@ def _root(site: Site) -> Path:
 
     Not by Podman's own overlay (``:O``): that gives its upper folder the image's owner, whom a user's lab may not have.
     """
-    folder = site.lab.scratch / "podman"
+    folder = site.host.scratch / "podman"
     root, upper, work = (folder / name for name in ("image", "upper", "work"))
     if not (root / "init").exists():
         for made in (root, upper, work):
             made.mkdir(parents=True, exist_ok=True)
         layers = f"lowerdir={site.image.root},upperdir={upper},workdir={work}"
-        site.lab.run(["mount", "-t", "overlay", "-o", layers, "overlay", str(root)], "podman")
+        site.host.run(["mount", "-t", "overlay", "-o", layers, "overlay", str(root)], "podman")
     return root

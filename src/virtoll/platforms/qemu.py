@@ -30,19 +30,9 @@ from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.lab.priority import preferred
 from virtoll.platforms.attaching import descriptors, machine_ports
-from virtoll.platforms.base import (
-    AgentGuest,
-    DataBy,
-    Evidence,
-    GuestHost,
-    GuestRequest,
-    GuestStartError,
-    Probe,
-    Site,
-    require_site,
-    root_disk,
-    socket_session,
-)
+from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.guest import AgentGuest, root_disk, socket_session
+from virtoll.platforms.host import GuestHost, Site
 from virtoll.platforms.monitor import Monitor
 from virtoll.platforms.qemu_command import (
     MACHINES,
@@ -59,7 +49,7 @@ _NO_PORTS: Mapping[str, Port] = {}
 _VHOST_DEVICE = Path("/dev/vhost-net")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class QemuGuest(AgentGuest):
     """A machine under QEMU: parked by stopping its virtual CPUs."""
 
@@ -82,12 +72,10 @@ class QemuGuest(AgentGuest):
 
     def stop(self) -> None:
         """Let the guest power off, then end QEMU."""
-        with contextlib.suppress(GuestError):
+        try:
             super().stop()
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self._monitor().close()
+        finally:
+            self._monitor().close()
 
     def _monitor(self) -> Monitor:
         if self.monitor is None:
@@ -95,24 +83,16 @@ class QemuGuest(AgentGuest):
         return self.monitor
 
 
-class Qemu:
+class Qemu(Platform[QemuParameters]):
     """The driver; an accelerator is a subclass."""
 
     name: ClassVar[str]
     accelerator: ClassVar[str]
     cpu_model: ClassVar[str]
     probe_deadline_seconds: ClassVar[float]
-    on_other_hosts: ClassVar[bool] = True
+    remote_hosts: ClassVar[bool] = True
     parameter_model: ClassVar[type[Parameters]] = QemuParameters
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
     data_by: ClassVar[DataBy] = "disk"
-
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``QemuParameters``."""
-        if not isinstance(parameters, QemuParameters):
-            raise TypeError("QemuParameters expected")
-        self.parameters = parameters
 
     @property
     def binary(self) -> str:
@@ -128,29 +108,28 @@ class Qemu:
                 found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
         return "; ".join([*found, *map(str, os.getgroups()), self.parameters.refusal() or "attachable"])
 
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Boot a guest without network and wait for its agent."""
-        place = require_site(site)
         try:
-            version = place.lab.run([self.binary, "--version"], "probe").splitlines()[0]
-            accelerators = place.lab.run([self.binary, "-accel", "help"], "probe").split()
+            version = site.host.run([self.binary, "--version"], "probe").splitlines()[0]
+            accelerators = site.host.run([self.binary, "-accel", "help"], "probe").split()
         except GuestError as error:
             packages = "apt-get install qemu-system-x86 (or qemu-system-arm)"
             return Probe(False, None, f"{error}: {packages}" if "not found" in str(error) else str(error))
         version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
         if self.accelerator not in accelerators:
             return Probe(False, version, f"{version} was built without {self.accelerator}; install one that has it")
-        refusal = self._refusal(place.lab) or (None if place.lab.remote else self.parameters.refusal())
+        refusal = self._refusal(site.host) or (None if site.host.remote else self.parameters.refusal())
         if refusal is not None:
             return Probe(False, version, refusal)
-        if place.lab.remote and not place.lab.is_root:
-            return Probe(False, version, f"its NICs need taps, and those root on {place.lab.name}; log in as root")
-        if not place.lab.remote and not taps_allowed():
+        if site.host.remote and not site.host.is_root:
+            return Probe(False, version, f"its NICs need taps, and those root on {site.host.name}; log in as root")
+        if not site.host.remote and not taps_allowed():
             remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root"
             return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
         request = GuestRequest(f"probe-{self.name}", 1, 128 * _MIB, (), GuestNetwork(()), self.probe_deadline_seconds)
         try:
-            self._start(request, place).stop()
+            self._start(request, site).stop()
         except GuestError as error:
             return Probe(False, version, f"no guest boots with {self.accelerator} here: {_cause(error)}")
         return Probe(True, version, None)
@@ -168,17 +147,16 @@ class Qemu:
             return f"vhost: on needs {_VHOST_DEVICE}, which cannot be opened here: modprobe vhost_net, or run as root"
         return None
 
-    def start(self, request: GuestRequest, site: Site | None) -> QemuGuest:
+    def start(self, request: GuestRequest, site: Site) -> QemuGuest:
         """Boot the image with one NIC a link, each on a tap or macvtap, or a device of its own."""
-        place = require_site(site)
-        network = place.require_network()
+        network = site.network
         with machine_ports(network, request.network, self.parameters.devices(request.network)) as ports:
-            guest = self._start(request, place, ports)
+            guest = self._start(request, site, ports)
         guest.cleanup.append(lambda: network.remove(request.network))
         return guest
 
     def _start(self, request: GuestRequest, site: Site, ports: Mapping[str, Port] = _NO_PORTS) -> QemuGuest:
-        host = site.lab
+        host = site.host
         folder = host.guest_folder(request.name.replace("/", "-"))
         console = folder / "console.txt"
         # What QEMU says comes back over its process here, wherever it runs.
@@ -207,7 +185,7 @@ class Qemu:
             agent, monitor = connect()
         guest = QemuGuest(
             agent=agent,
-            peer=site.peer or agent,
+            peer=site.peer,
             process=process,
             attachment=request.network.attachment,
             console_file=console,
@@ -258,10 +236,10 @@ class Qemu:
         """
         file = root_disk(site.image, parameters.filesystem)
         if shared:
-            return site.lab.put(file)
-        if not site.lab.remote:
-            return site.lab.nameless_copy(file)
-        site.lab.run(["cp", "--", str(site.lab.put(file)), str(folder / "disk")], "disk", 120.0)
+            return site.host.put(file)
+        if not site.host.remote:
+            return site.host.nameless_copy(file)
+        site.host.run(["cp", "--", str(site.host.put(file)), str(folder / "disk")], "disk", 120.0)
         return folder / "disk"
 
     def _command(
@@ -275,7 +253,7 @@ class Qemu:
     ) -> list[str]:
         image = site.image
         initramfs = image.initramfs if ends.disk is None and ends.data is None else image.disk_initramfs
-        boot = Boot(site.lab.put(image.kernel.vmlinux or image.kernel.vmlinuz), site.lab.put(initramfs))
+        boot = Boot(site.host.put(image.kernel.vmlinux or image.kernel.vmlinuz), site.host.put(initramfs))
         own = [self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         own += ["-accel", self.accelerator, "-cpu", self.cpu_model]
         argv = own + machine_command(parameters, request, boot, console, ends)
@@ -289,7 +267,7 @@ class QemuTcg(Qemu):
 
     name: ClassVar[str] = "qemu-tcg"
     family: ClassVar[str] = "emulated"
-    evidence: ClassVar[Evidence] = "real"
+    validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "QEMU, emulated CPU (TCG)"
     accelerator: ClassVar[str] = "tcg"
     cpu_model: ClassVar[str] = "max"
@@ -303,7 +281,7 @@ class QemuKvm(Qemu):
 
     name: ClassVar[str] = "qemu-kvm"
     family: ClassVar[str] = "hardware-assisted"
-    evidence: ClassVar[Evidence] = "nested: functional only"
+    validation: ClassVar[Validation] = "nested: functional only"
     title: ClassVar[str] = "QEMU with KVM"
     accelerator: ClassVar[str] = "kvm"
     cpu_model: ClassVar[str] = "host"

@@ -31,7 +31,9 @@ from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import GuestNetwork, plan_links
 from virtoll.lab.outside import OUTSIDE_VARIABLE
 from virtoll.platforms.attaching import Unattached
-from virtoll.platforms.base import Evidence, GuestRequest, Probe, Site, connect_stdio, require_site
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.guest import connect_stdio
+from virtoll.platforms.host import Site
 from virtoll.platforms.managed import ManagedMachine
 from virtoll.platforms.ssh_nics import FoundNic, find_nics
 from virtoll.remote import RemoteHost, open_remote
@@ -132,7 +134,7 @@ class FoundAgent(AgentClient):
         return super().call(op, deadline_seconds, **fields)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SshGuest(ManagedMachine):
     """The agent's session; ``network`` are its links by way of its own NICs; ``complaints`` is what ssh said."""
 
@@ -148,37 +150,27 @@ class SshGuest(ManagedMachine):
         return {**super().evidence(), "ssh.txt": said}
 
 
-class SshGuestPlatform:
+class SshGuestPlatform(Platform[SshParameters]):
     """The driver."""
 
     name: ClassVar[str] = "ssh"
     family: ClassVar[str] = "as found"
-    evidence: ClassVar[Evidence] = "real"
+    validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "a guest that its user made, over SSH"
     parameter_model: ClassVar[type[Parameters]] = SshParameters
     boot_seconds: ClassVar[float] = 3.0
     slowdown: ClassVar[float] = 1.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
-
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is an ``SshParameters``."""
-        if not isinstance(parameters, SshParameters):
-            raise TypeError("SshParameters expected")
-        self.parameters = parameters
 
     def depends_on(self) -> str | None:
         """None: another machine is asked anew each time."""
         return None
 
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Run the agent there once, without a NIC; the version is the guest's kernel."""
         if self.parameters.destination is None:
             return Probe(False, None, "no guest is named; docs/platforms/ssh.md has the keys of an experiment")
         try:
-            guest = self._start(
-                GuestRequest("probe-ssh", 1, 0, (), GuestNetwork(()), _PROBE_SECONDS), require_site(site)
-            )
+            guest = self._start(GuestRequest("probe-ssh", 1, 0, (), GuestNetwork(()), _PROBE_SECONDS), site)
             try:
                 version = guest.host.run(["uname", "-sr"], "probe").strip()
             finally:
@@ -187,9 +179,9 @@ class SshGuestPlatform:
             return Probe(False, None, str(error))
         return Probe(True, version, None)
 
-    def start(self, request: GuestRequest, site: Site | None) -> SshGuest:
+    def start(self, request: GuestRequest, site: Site) -> SshGuest:
         """Bring the agent, look at the NICs again, promise to put back what is changed, and run the agent."""
-        return self._start(request, require_site(site))
+        return self._start(request, site)
 
     def _start(self, request: GuestRequest, site: Site) -> SshGuest:
         spawned = time.monotonic_ns()
@@ -215,7 +207,7 @@ class SshGuestPlatform:
 
         guest = SshGuest(
             agent=agent,
-            peer=site.peer or agent,
+            peer=site.peer,
             host=host,
             attachment="as found",
             spawned_monotonic_ns=spawned,
@@ -231,7 +223,7 @@ class SshGuestPlatform:
 
     @contextlib.contextmanager
     def _opened(self, site: Site) -> Iterator[RemoteHost]:
-        outside, lab, destination = os.environ.get(OUTSIDE_VARIABLE), site.lab, self.parameters.destination
+        outside, lab, destination = os.environ.get(OUTSIDE_VARIABLE), site.host, self.parameters.destination
         if destination is None or outside is None or not isinstance(lab, Lab):
             raise GuestError("ssh: was not prepared; start it through the 'virtoll' command line")
         with open_remote(ssh_connection(destination, int(outside), lab), lab, site.image.agent) as host:

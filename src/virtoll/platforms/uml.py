@@ -26,18 +26,9 @@ from virtoll.experiment import Parameters
 from virtoll.lab.inside import wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
-from virtoll.platforms.base import (
-    AgentGuest,
-    DataBy,
-    Evidence,
-    GuestRequest,
-    GuestStartError,
-    Probe,
-    Site,
-    require_site,
-    root_disk,
-    socket_session,
-)
+from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.guest import AgentGuest, root_disk, socket_session
+from virtoll.platforms.host import Site
 
 _MIB = 2**20
 _BINARY = "linux.uml"
@@ -81,29 +72,21 @@ class UmlGuest(AgentGuest):
                 os.kill(self.kernel_pid, signal.SIGCONT)
 
 
-class UserModeLinux:
+class UserModeLinux(Platform[UmlParameters]):
     """User-mode Linux."""
 
     name: ClassVar[str] = "uml"
     family: ClassVar[str] = "user-mode kernel"
-    evidence: ClassVar[Evidence] = "real"
+    validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "User-mode Linux"
-    most_vcpus: ClassVar[int | None] = 1
+    max_vcpus: ClassVar[int | None] = 1
     lacks: ClassVar[Mapping[str, str]] = {
         "address-space": "a process has less of it than the host's processes, and large reservations fail",
     }
     parameter_model: ClassVar[type[Parameters]] = UmlParameters
     boot_seconds: ClassVar[float] = 2.5
     slowdown: ClassVar[float] = 8.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
     data_by: ClassVar[DataBy] = "disk"
-
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``UmlParameters``."""
-        if not isinstance(parameters, UmlParameters):
-            raise TypeError("UmlParameters expected")
-        self.parameters = parameters
 
     def depends_on(self) -> str | None:
         """The binary, the compiler for what old ones need, and the taps' device."""
@@ -114,27 +97,25 @@ class UserModeLinux:
                 found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode}")
         return "; ".join([*found, *map(str, os.getgroups())])
 
-    def probe(self, site: Site | None) -> Probe:
+    def probe(self, site: Site) -> Probe:
         """Boot a guest without network and wait for its agent."""
-        place = require_site(site)
         if shutil.which(_BINARY) is None:
             return Probe(False, None, f"{_BINARY}: not found on this host; apt-get install user-mode-linux")
-        version = f"UML {_version(place)}"
+        version = f"UML {_version(site)}"
         if self.parameters.transport == "tap" and not taps_allowed():
             remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, run as root, or choose 'transport: raw'"
             return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
         name = f"probe-uml-{self.parameters.transport}"
         request = GuestRequest(name, 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
         try:
-            self._start(request, place).stop()
+            self._start(request, site).stop()
         except GuestError as error:
             return Probe(False, version, f"no guest boots here: {error}")
         return Probe(True, version, None)
 
-    def start(self, request: GuestRequest, site: Site | None) -> UmlGuest:
+    def start(self, request: GuestRequest, site: Site) -> UmlGuest:
         """Boot the image with one NIC a link."""
-        place = require_site(site)
-        network = place.require_network()
+        network = site.network
         if request.vcpus > 1:
             raise GuestError(f"User-mode Linux has one CPU, not {request.vcpus}; leave it out or ask for 'vcpus: 1'")
         try:
@@ -143,7 +124,7 @@ class UserModeLinux:
                     network.raw_port(link)
                 else:
                     network.tap_port(link)
-            guest = self._start(request, place)
+            guest = self._start(request, site)
         except GuestError:
             network.remove(request.network)
             raise
@@ -151,16 +132,16 @@ class UserModeLinux:
         return guest
 
     def _start(self, request: GuestRequest, site: Site) -> UmlGuest:
-        folder = site.lab.guest_folder(request.name.replace("/", "-"))
+        folder = site.host.guest_folder(request.name.replace("/", "-"))
         console = folder / "console.txt"
         agent, agent_end = socket_session(request.name)
         agent.window_bytes, agent.wake_seconds = _WINDOW_BYTES, _WAKE_SECONDS
         # Its memory is bounded by its size; a cgroup would count the kernel's own processes as well.
-        group = site.lab.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
+        group = site.host.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
         argv = [*_environment(site), *self.command(request, site, folder, agent_end.fileno())]
         spawned = time.monotonic_ns()
         with console.open("wb") as stream:
-            process = site.lab.spawn(
+            process = site.host.spawn(
                 argv,
                 f"guest {request.name}",
                 cpus=request.cpus,
@@ -172,7 +153,7 @@ class UserModeLinux:
         agent_end.close()
         guest = UmlGuest(
             agent=agent,
-            peer=site.peer or agent,
+            peer=site.peer,
             process=process,
             attachment="bridge",
             console_file=console,
@@ -242,7 +223,7 @@ def _data(request: GuestRequest) -> list[str]:
 
 
 def _version(site: Site) -> str:
-    return site.lab.run([_BINARY, "--version"], "probe").strip()
+    return site.host.run([_BINARY, "--version"], "probe").strip()
 
 
 def _environment(site: Site) -> list[str]:
@@ -251,9 +232,9 @@ def _environment(site: Site) -> list[str]:
     numbers = tuple(int(part) for part in _version(site).split(".")[:2] if part.isdigit())
     if "amx_tile" not in words or numbers >= _ADAPTS_TO_VECTOR_STATE:
         return []
-    library = site.lab.scratch / "uml_xstate.so"
+    library = site.host.scratch / "uml_xstate.so"
     if not library.exists():
-        site.lab.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(_PRELOADED)], "uml")
+        site.host.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(_PRELOADED)], "uml")
     return ["env", f"LD_PRELOAD={library}"]
 
 

@@ -22,7 +22,8 @@ from virtoll.experiment import Parameters
 from virtoll.image.bootdisk import boot_disk
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, HostNetwork, Probe, Site, require_site
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.host import CommandRunner, GuestHost, HostNetwork, Site
 from virtoll.platforms.managed import ManagedMachine
 
 _MIB = 2**20
@@ -58,57 +59,57 @@ class VirtualBoxParameters(Attached):
         return super().unfit(testbed=testbed)
 
 
-class VirtualBox:
+class VirtualBox(Platform[VirtualBoxParameters]):
     """The driver, through ``GuestHost`` alone."""
 
     name: ClassVar[str] = "virtualbox"
-    on_other_hosts: ClassVar[bool] = True
+    remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "hardware-assisted"
-    evidence: ClassVar[Evidence] = "nested: functional only"
+    validation: ClassVar[Validation] = "nested: functional only"
     title: ClassVar[str] = "Oracle VirtualBox (VBoxManage)"
     parameter_model: ClassVar[type[Parameters]] = VirtualBoxParameters
     boot_seconds: ClassVar[float] = 12.0
     slowdown: ClassVar[float] = 1.3
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
-    small_images_only: ClassVar[bool] = True
 
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``VirtualBoxParameters``."""
-        if not isinstance(parameters, VirtualBoxParameters):
-            raise TypeError("VirtualBoxParameters expected")
-        self.parameters = parameters
+    @property
+    def small_images_only(self) -> bool:
+        """The image is a boot disk as a whole."""
+        return True
 
     def depends_on(self) -> None:
         """Always tried: its module and its version are not this kernel's."""
         return
 
-    def probe(self, site: Site | None) -> Probe:
+    @classmethod
+    def remove_leftovers(cls, host: CommandRunner, alive: frozenset[str]) -> list[str]:
+        """By the product's own commands."""
+        return remove_leftovers(host, alive)
+
+    def probe(self, site: Site) -> Probe:
         """Ask for its version and its device, then boot a guest without network and wait for its agent."""
-        place = require_site(site)
         try:
-            version = f"VirtualBox {place.lab.run(['VBoxManage', '--version'], 'probe').splitlines()[-1].strip()}"
+            version = f"VirtualBox {site.host.run(['VBoxManage', '--version'], 'probe').splitlines()[-1].strip()}"
         except GuestError as error:
             return Probe(False, None, f"{error}: VirtualBox with its kernel module")
         try:
-            place.lab.run(["test", "-r", "/dev/vboxdrv", "-a", "-w", "/dev/vboxdrv"], "probe")
+            site.host.run(["test", "-r", "/dev/vboxdrv", "-a", "-w", "/dev/vboxdrv"], "probe")
         except GuestError:
             remedy = "modprobe vboxdrv (with Secure Boot its key must be enrolled), and join the group vboxusers"
-            return Probe(False, version, f"/dev/vboxdrv cannot be opened on {place.lab.name}: {remedy}")
+            return Probe(False, version, f"/dev/vboxdrv cannot be opened on {site.host.name}: {remedy}")
         request = GuestRequest("probe-virtualbox", 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
         try:
-            self._start(request, place).stop()
+            self._start(request, site).stop()
         except GuestError as error:
             taken = "; 'virtoll doctor' says why KVM keeps the CPU from it" if _TAKEN.search(str(error)) else ""
             return Probe(False, version, f"no guest boots: {error}{taken}")
         return Probe(True, version, None)
 
-    def start(self, request: GuestRequest, site: Site | None) -> ManagedMachine:
+    def start(self, request: GuestRequest, site: Site) -> ManagedMachine:
         """Register a machine with one NIC a link, hold its UART, start it, wait for its agent."""
-        return self._start(request, require_site(site))
+        return self._start(request, site)
 
     def _start(self, request: GuestRequest, site: Site) -> ManagedMachine:
-        host, name = site.lab, f"{site.lab.lab_id}-{request.name.replace('/', '-')}"
+        host, name = site.host, f"{site.host.lab_id}-{request.name.replace('/', '-')}"
         folder = host.guest_folder(request.name.replace("/", "-"))
         manage = ["env", f"VBOX_USER_HOME={folder / 'settings'}", "VBoxManage", "-q"]
         try:
@@ -121,7 +122,7 @@ class VirtualBox:
 
         base = folder / "machines"
         with contextlib.ExitStack() as undo:
-            network = site.require_network() if request.network.links else None
+            network = site.network if request.network.links else None
             adapters = undo.enter_context(_adapters(host, network, request.network))
             undo.callback(host.guard([*manage, "unregistervm", name, "--delete"]))
             undo.callback(host.guard([*manage, "controlvm", name, "poweroff"]))
@@ -155,7 +156,7 @@ class VirtualBox:
             kept = undo.pop_all()
         guest = ManagedMachine(
             agent=agent,
-            peer=site.peer or agent,
+            peer=site.peer,
             host=host,
             attachment=request.network.attachment,
             spawned_monotonic_ns=spawned,
@@ -265,7 +266,7 @@ def _adapter(host: GuestHost, network: HostNetwork, link: Link) -> Iterator[str]
             withdraw()
 
 
-def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset()) -> list[str]:
+def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset()) -> list[str]:
     """End machines of runs which are not among ``alive`` (labs' ids); what was ended. Nothing else.
 
     A machine is registered with its run's own settings folder alone, so with its process all of it is gone that the
@@ -280,7 +281,7 @@ def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset()) -> li
     return removed
 
 
-def machines(host: GuestHost) -> list[tuple[str, str]]:
+def machines(host: CommandRunner) -> list[tuple[str, str]]:
     """The machines that run there, of whatever user and settings folder: process and name."""
     lines = host.run(["ps", "axww"], "machines").splitlines()
     return [(line.split()[0], found[1]) for line in lines if (found := _MACHINE.search(line)) is not None]

@@ -16,8 +16,9 @@ from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, Probe, Site, require_site
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.entered import OURS, EnteredMachine, bridged, enter, image_archive, name_of, now, quietly
+from virtoll.platforms.host import CommandRunner, GuestHost, Site
 
 KERNEL = "/proc/virtual"
 _BUILD_SECONDS = 300.0
@@ -44,35 +45,35 @@ class VserverParameters(Attached):
         return super().unfit(testbed=testbed)
 
 
-class Vserver:
+class Vserver(Platform[VserverParameters]):
     """The driver."""
 
     name: ClassVar[str] = "vserver"
-    on_other_hosts: ClassVar[bool] = True
+    remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "os-level"
-    evidence: ClassVar[Evidence] = "stand-in"
+    validation: ClassVar[Validation] = "stand-in"
     title: ClassVar[str] = "Linux-VServer (history; successors: lxc, nspawn)"
     parameter_model: ClassVar[type[Parameters]] = VserverParameters
     boot_seconds: ClassVar[float] = 3.0
     slowdown: ClassVar[float] = 1.0
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
-    small_images_only: ClassVar[bool] = True
 
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``VserverParameters``."""
-        if not isinstance(parameters, VserverParameters):
-            raise TypeError("VserverParameters expected")
-        self.parameters = parameters
+    @property
+    def small_images_only(self) -> bool:
+        """A guest's root is a copy of the image."""
+        return True
 
     def depends_on(self) -> None:
         """The probe is tried each time."""
         return
 
-    def probe(self, site: Site | None) -> Probe:
+    @classmethod
+    def remove_leftovers(cls, host: CommandRunner, alive: frozenset[str]) -> list[str]:
+        """By the product's own commands."""
+        return remove_leftovers(host, alive)
+
+    def probe(self, site: Site) -> Probe:
         """Ask for the version and the kernel, then start a guest without links."""
-        place = require_site(site)
-        host = place.lab
+        host = site.host
         try:
             version = host.run(["vserver", "--version"], "probe").strip().splitlines()[0].partition(" -- ")[0]
         except GuestError as error:
@@ -84,23 +85,23 @@ class Vserver:
         except GuestError:
             return Probe(False, version, f"{host.name}: no {KERNEL}: its kernel has no VServer patch; boot one with it")
         try:
-            self._start(GuestRequest("probe-vserver", 1, 128 * 2**20, (), GuestNetwork(())), place).stop()
+            self._start(GuestRequest("probe-vserver", 1, 128 * 2**20, (), GuestNetwork(())), site).stop()
         except GuestError as error:
             return Probe(False, version, f"no guest starts: {error}")
         return Probe(True, version, None)
 
-    def start(self, request: GuestRequest, site: Site | None) -> EnteredMachine:
+    def start(self, request: GuestRequest, site: Site) -> EnteredMachine:
         """Build a guest of the image, start it, attach its links, bring the agent in."""
-        return self._start(request, require_site(site))
+        return self._start(request, site)
 
     def _start(self, request: GuestRequest, site: Site) -> EnteredMachine:
-        host, name, role = site.lab, name_of(site.lab, request), f"guest {request.name}"
+        host, name, role = site.host, name_of(site.host, request), f"guest {request.name}"
         owner = request.network.links[0].owner if request.network.links else 199
         context = str(self.parameters.first_context + owner)
         _refuse_taken(host, name, context, self.parameters)
         with contextlib.ExitStack() as undo:
             if request.network.links:
-                undo.callback(site.require_network().remove, request.network)
+                undo.callback(site.network.remove, request.network)
             spawned = now()
             host.run(
                 [
@@ -133,7 +134,7 @@ class Vserver:
             first = host.run(["vserver-info", context, "INITPID"], role).strip()
             for link in request.network.links:
                 _attach(host, link, first)
-                bridged(host, link, site.require_network().bridge_port(link, link.port_interface))
+                bridged(host, link, site.network.bridge_port(link, link.port_interface))
             kept = undo.pop_all()
         stop, go_on = (["vkill", "--xid", context, "-s", signal, "--", "0"] for signal in ("STOP", "CONT"))
         return enter(
@@ -182,12 +183,12 @@ def _refuse_taken(host: GuestHost, name: str, context: str, parameters: VserverP
         raise GuestError(f"{host.name}: context {context} is in use by another; give another 'first_context'")
 
 
-def guests(host: GuestHost, configuration: str = "/etc/vservers") -> list[str]:
+def guests(host: CommandRunner, configuration: str = "/etc/vservers") -> list[str]:
     """Names of the guests there, running or not."""
     return host.run(["ls", "-1", "--", configuration], "guests").split()
 
 
-def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset()) -> list[str]:
+def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset()) -> list[str]:
     """Delete guests that a run made which is not among ``alive`` (labs' ids); what was deleted. Nothing else."""
     host.run(["vserver", "--version"], "clean")
     removed = []

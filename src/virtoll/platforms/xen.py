@@ -22,7 +22,9 @@ from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attaching import Attached
-from virtoll.platforms.base import Evidence, GuestHost, GuestRequest, HostNetwork, Probe, Site, require_site, root_disk
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.guest import root_disk
+from virtoll.platforms.host import CommandRunner, GuestHost, HostNetwork, Site
 from virtoll.platforms.managed import ManagedMachine
 from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
 
@@ -64,37 +66,33 @@ class XenParameters(Attached):
         return None if self.attachment == "routed" else super().unfit(testbed=testbed)
 
 
-class Xen:
+class Xen(Platform[XenParameters]):
     """The driver, through ``GuestHost`` alone."""
 
     name: ClassVar[str] = "xen"
     family: ClassVar[str] = "paravirtualised"
-    on_other_hosts: ClassVar[bool] = True
-    evidence: ClassVar[Evidence] = "nested: functional only"
+    remote_hosts: ClassVar[bool] = True
+    validation: ClassVar[Validation] = "nested: functional only"
     title: ClassVar[str] = "Xen (xl): PV, PVH, HVM"
     parameter_model: ClassVar[type[Parameters]] = XenParameters
     boot_seconds: ClassVar[float] = 12.0
     slowdown: ClassVar[float] = 1.2
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
-
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is a ``XenParameters``."""
-        if not isinstance(parameters, XenParameters):
-            raise TypeError("XenParameters expected")
-        self.parameters = parameters
 
     def depends_on(self) -> None:
         """Always tried: dom0's state is not this kernel's."""
         return
 
-    def probe(self, site: Site | None) -> Probe:
+    @classmethod
+    def remove_leftovers(cls, host: CommandRunner, alive: frozenset[str]) -> list[str]:
+        """By the product's own commands."""
+        return remove_leftovers(host, alive)
+
+    def probe(self, site: Site) -> Probe:
         """Ask the hypervisor what it can do, then boot a guest without network and wait for its agent."""
-        place = require_site(site)
         try:
-            said = place.lab.run(["xl", "info"], "probe")
+            said = site.host.run(["xl", "info"], "probe")
         except GuestError as error:
-            return Probe(False, None, _why_no_dom0(str(error), place.lab))
+            return Probe(False, None, _why_no_dom0(str(error), site.host))
         facts = dict(line.partition(":")[::2] for line in said.splitlines())
         known = {key.strip(): value.strip() for key, value in facts.items()}
         version = f"Xen {known.get('xen_version', '?')}, scheduler {known.get('xen_scheduler', '?')}"
@@ -106,21 +104,21 @@ class Xen:
             )
         request = GuestRequest("probe-xen", 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
         try:
-            self._start(request, place).stop()
+            self._start(request, site).stop()
         except GuestError as error:
             hint = "; its device model is qemu-system-xen" if self.parameters.type == "hvm" else ""
             return Probe(False, version, f"no guest of type {self.parameters.type} boots: {error}{hint}")
         return Probe(True, version, None)
 
-    def start(self, request: GuestRequest, site: Site | None) -> ManagedMachine:
+    def start(self, request: GuestRequest, site: Site) -> ManagedMachine:
         """Make a guest with one vif a link, hold its console, let it run, wait for its agent."""
-        return self._start(request, require_site(site))
+        return self._start(request, site)
 
     def _start(self, request: GuestRequest, site: Site) -> ManagedMachine:
-        host, name = site.lab, f"{site.lab.lab_id}-{request.name.replace('/', '-')}"
+        host, name = site.host, f"{site.host.lab_id}-{request.name.replace('/', '-')}"
         _refuse_taken(host, name)
         folder = host.guest_folder(request.name.replace("/", "-"))
-        network = site.require_network() if request.network.links else None
+        network = site.network if request.network.links else None
         pin = Dom0Pin(host, self.parameters.dom0_cpus)
         logs = {"device-model.txt": _LOGS / f"qemu-dm-{name}.log", "xl.txt": _LOGS / f"xl-{name}.log"}
         with contextlib.ExitStack() as undo:
@@ -154,7 +152,7 @@ class Xen:
 
         guest = ManagedMachine(
             agent=agent,
-            peer=site.peer or agent,
+            peer=site.peer,
             host=host,
             attachment=request.network.attachment,
             spawned_monotonic_ns=spawned,
@@ -181,7 +179,7 @@ class Xen:
             return None
         if self.parameters.nic != "netfront":
             raise GuestError(f"the image {site.image.name} is on a PV disk, which goes with nic: netfront alone")
-        host = site.lab
+        host = site.host
         file = str(host.put(root_disk(site.image)))
         if host.run(["stat", "-L", "-c", "%F", file], "disk").strip() == "block special file":
             return file
@@ -208,8 +206,8 @@ class Xen:
         settings: dict[str, object] = {
             "name": name,
             "type": wanted.type,
-            "kernel": str(site.lab.put(kernel)),
-            "ramdisk": str(site.lab.put(image.disk_initramfs if paravirtual else image.initramfs)),
+            "kernel": str(site.host.put(kernel)),
+            "ramdisk": str(site.host.put(image.disk_initramfs if paravirtual else image.initramfs)),
             "extra": f"{words} {drivers}",
             "memory": request.memory_bytes // _MIB,
             "vcpus": request.vcpus,

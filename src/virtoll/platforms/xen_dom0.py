@@ -14,8 +14,8 @@ from pathlib import Path
 
 from virtoll.errors import GuestError
 from virtoll.lab.network import Link
-from virtoll.platforms.base import GuestHost
-from virtoll.platforms.managed import GuestRemains
+from virtoll.platforms.guest import GuestRemains
+from virtoll.platforms.host import CommandRunner, GuestHost
 
 _END_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 0.2
@@ -23,13 +23,13 @@ _FIRST_TABLE = 27_600  # routing tables of routed links: two a link from here on
 _OURS = re.compile(r"^(virtoll-[0-9a-f]{12})-")
 
 
-def domains(host: GuestHost) -> list[str]:
+def domains(host: CommandRunner) -> list[str]:
     """Names of the host's domains, without dom0."""
     rows = [line.split() for line in host.run(["xl", "list"], "domains").splitlines()[1:]]
     return [row[0] for row in rows if row and row[0] != "Domain-0"]
 
 
-def destroy(host: GuestHost, name: str, patience_seconds: float = _END_SECONDS) -> None:
+def destroy(host: CommandRunner, name: str, patience_seconds: float = _END_SECONDS) -> None:
     """Until it is gone: a domain that dies by itself is there for a while. ``GuestRemains`` when it does not go."""
     begun, complaint = time.monotonic(), ""
     while name in domains(host):
@@ -58,7 +58,7 @@ def _interfaces(host: GuestHost) -> set[str]:
     return {line.split()[0].partition("@")[0] for line in host.run(["ip", "-brief", "link"], "network").splitlines()}
 
 
-def remove_leftovers(host: GuestHost, alive: frozenset[str] = frozenset()) -> list[str]:
+def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset()) -> list[str]:
     """Destroy domains that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
     removed = []
     for name in domains(host):

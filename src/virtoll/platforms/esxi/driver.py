@@ -22,14 +22,15 @@ from virtoll.errors import GuestError, ImageError
 from virtoll.experiment import Parameters
 from virtoll.image import boot_disk
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms.base import Evidence, GuestRequest, GuestStartError, Probe, Site, require_site
+from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.esxi.datastore import Datastore
-from virtoll.platforms.esxi.leftovers import command, remove_machine
+from virtoll.platforms.esxi.leftovers import command, remove_leftovers_by_api, remove_machine
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.serial import SerialLine, open_line, taken_ports
 from virtoll.platforms.esxi.session import Session, open_session, surviving
 from virtoll.platforms.esxi.specs import BOOT_FILE, CONSOLE_FILE, KERNEL_LINE, machine_spec
 from virtoll.platforms.esxi.switches import network_of, port_groups
+from virtoll.platforms.host import Site
 from virtoll.platforms.managed import ManagedMachine
 
 _MIB = 2**20
@@ -37,7 +38,7 @@ _SERIAL_SECONDS = 60.0
 _NAME_CHARACTERS = 80  # of a virtual machine's name
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EsxiMachine(ManagedMachine):
     """A machine of an ESXi host; ``console`` fetches its console's file."""
 
@@ -49,34 +50,34 @@ class EsxiMachine(ManagedMachine):
         return {**found, "console.txt": self.console() + found["console.txt"]}
 
 
-class Esxi:
+class Esxi(Platform[EsxiParameters]):
     """The driver."""
 
     name: ClassVar[str] = "esxi"
-    on_other_hosts: ClassVar[bool] = True
+    remote_hosts: ClassVar[bool] = True
+    cleaned_by_api: ClassVar[bool] = True
     family: ClassVar[str] = "hardware-assisted"
-    evidence: ClassVar[Evidence] = "simulator"
+    validation: ClassVar[Validation] = "simulator"
     title: ClassVar[str] = "VMware ESXi"
     parameter_model: ClassVar[type[Parameters]] = EsxiParameters
     boot_seconds: ClassVar[float] = 12.0
     slowdown: ClassVar[float] = 1.2
-    control_of: ClassVar[str | None] = None
-    needs_lab: ClassVar[bool] = True
-    small_images_only: ClassVar[bool] = True
 
-    def __init__(self, parameters: Parameters) -> None:
-        """``parameters`` is an ``EsxiParameters``."""
-        if not isinstance(parameters, EsxiParameters):
-            raise TypeError("EsxiParameters expected")
-        self.parameters = parameters
+    @property
+    def small_images_only(self) -> bool:
+        """The image is a boot disk as a whole."""
+        return True
 
     def depends_on(self) -> str | None:
         """None: what a host out there answers is asked anew each time."""
         return None
 
-    def probe(self, site: Site | None) -> Probe:
+    def remove_leftovers_by_api(self, alive: frozenset[str]) -> list[str]:
+        """By the API of the host that the parameters name."""
+        return remove_leftovers_by_api(self.parameters, alive)
+
+    def probe(self, site: Site) -> Probe:
         """Log in and start a guest without network; what the host says decides."""
-        place = require_site(site)
         if self.parameters.server is None:
             return Probe(False, None, "no ESXi host is named; docs/platforms/esxi.md has the keys of an experiment")
         version = None
@@ -84,19 +85,18 @@ class Esxi:
             with open_session(self.parameters) as session:
                 version = session.version
                 Datastore(session)
-            self._start(GuestRequest("probe-esxi", 1, 128 * _MIB, (), GuestNetwork(()), 120.0), place).stop()
+            self._start(GuestRequest("probe-esxi", 1, 128 * _MIB, (), GuestNetwork(()), 120.0), site).stop()
         except GuestError as error:
             return Probe(False, version, str(error))
         return Probe(True, version, None)
 
-    def start(self, request: GuestRequest, site: Site | None) -> EsxiMachine:
+    def start(self, request: GuestRequest, site: Site) -> EsxiMachine:
         """Make a machine with a NIC for each link, boot the image in it and wait for its agent."""
-        place = require_site(site)
-        network = place.require_network()
+        network = site.network
         try:
             for link in request.network.links:
                 network.bridge_port(link)
-            guest = self._start(request, place)
+            guest = self._start(request, site)
         except GuestError:
             network.remove(request.network)
             raise
@@ -104,15 +104,15 @@ class Esxi:
         return guest
 
     def _start(self, request: GuestRequest, site: Site) -> EsxiMachine:
-        lab_id = getattr(site.lab, "lab_id", None)
+        lab_id = getattr(site.host, "lab_id", None)
         if lab_id is None:
-            raise GuestError(f"esxi: is driven from this machine, not from {site.lab.name}; leave 'host' out")
+            raise GuestError(f"esxi: is driven from this machine, not from {site.host.name}; leave 'host' out")
         name = f"{lab_id}-{request.name.replace('/', '-')}"[:_NAME_CHARACTERS]
         try:
             disk = boot_disk(site.image, KERNEL_LINE)
         except ImageError as error:
             raise GuestError(str(error)) from error
-        held = _Held(self.parameters, name, site.lab.guard(command(self.parameters, name)))
+        held = _Held(self.parameters, name, site.host.guard(command(self.parameters, name)))
         try:
             with open_session(self.parameters) as session:
                 self._require(session, name, request, disk.stat().st_size)
@@ -135,8 +135,8 @@ class Esxi:
         agent = AgentClient(descriptor, descriptor, request.name)
         guest = EsxiMachine(
             agent=agent,
-            peer=site.peer or agent,
-            host=site.lab,
+            peer=site.peer,
+            host=site.host,
             attachment=request.network.attachment,
             spawned_monotonic_ns=spawned,
             pause=held.suspend,
