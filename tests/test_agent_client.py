@@ -21,7 +21,7 @@ import pytest
 
 from virtoll.agent import MAXIMUM_LINE_BYTES, PROTOCOL, AgentClient
 from virtoll.errors import AgentError, GuestDied, GuestError, GuestNotReady, ProtocolError
-from virtoll.image.guest import built_agent
+from virtoll.paths import built_agent
 from virtoll.platforms.guest import connect_stdio, socket_session
 from virtoll.workloads.superpi import SuperPi, SuperPiParameters
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from virtoll import fetched
+from virtoll import fetched, paths
 from virtoll.errors import ImageError
 from virtoll.image import Cache
 
@@ -114,7 +114,7 @@ def test_another_simulator_is_not_taken_for_this_one(
     source.mkdir()
     for name in ("go.mod", "go.sum", "main.go"):
         (source / name).write_text("changed\n", encoding="ascii")
-    monkeypatch.setattr(fetched, "_SIMULATOR", source)
+    monkeypatch.setattr(paths, "simulator_source", lambda: source)
     assert fetched.find_vcsim(cache) is None
     (source / "go.sum").unlink()
     assert fetched.find_vcsim(cache) is None

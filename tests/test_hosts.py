@@ -21,7 +21,7 @@ from virtoll.hosts.base import run
 from virtoll.hosts.local import NamespaceHost
 from virtoll.hosts.session import VARIABLE, inherited, open_session
 from virtoll.hosts.ssh import SshHost
-from virtoll.image.guest import built_agent
+from virtoll.paths import built_agent
 from virtoll.testbed import HostAddress
 from virtoll.testbed import Testbed as Section
 

@@ -278,7 +278,7 @@ def wire(context: typer.Context) -> None:
 
     All arguments go to the agent's own command line: see 'virtoll wire --help'.
     """
-    from virtoll.image.guest import built_agent
+    from virtoll.paths import built_agent
 
     agent = built_agent()
     if not agent.is_file():
@@ -326,12 +326,12 @@ def list_workloads(as_json: Json = False) -> None:
 @listing.command("experiments")
 def list_experiments(as_json: Json = False) -> None:
     """The experiments that come with Virtoll."""
-    from virtoll.experiment import EXPERIMENTS_DIRECTORY
+    from virtoll import paths
     from virtoll.plan import make_plan
     from virtoll.run import estimate
 
     rows = []
-    for path in sorted(EXPERIMENTS_DIRECTORY.glob("*.yaml")):
+    for path in sorted(paths.experiments().glob("*.yaml")):
         experiment = load(str(path))
         planned = make_plan(experiment)
         rows.append(
@@ -509,7 +509,7 @@ def _say(text: str) -> None:
 def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
     """Enter the lab; the agents of a testbed's hosts are started before, because the way to them is outside."""
     from virtoll.hosts.session import open_session
-    from virtoll.image.guest import built_agent
+    from virtoll.paths import built_agent
     from virtoll.platforms.ssh_guest import check_before
 
     check_before([choice.parameters for choice in experiment.platforms], experiment.testbed)

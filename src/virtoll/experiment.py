@@ -22,12 +22,11 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import yaml
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints, ValidationError
 
+from virtoll import paths
 from virtoll.errors import UsageError
 from virtoll.selection import EVERYTHING, Cell, Selection, kept_cells
 from virtoll.sizes import at_size
 from virtoll.testbed import HostAddress, Testbed
-
-EXPERIMENTS_DIRECTORY = Path(__file__).resolve().parents[2] / "experiments"
 
 Model = TypeVar("Model", bound=BaseModel)
 _LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
@@ -204,16 +203,16 @@ class Experiment:
 
 
 def find_experiment(name: str) -> Path:
-    """The file of an experiment: a path that exists, or the name of one in ``experiments/``."""
+    """The file of an experiment: a path that exists, or the name of one in the package."""
     as_path = Path(name)
     if as_path.suffix in {".yaml", ".yml"} or as_path.is_file():
         if not as_path.is_file():
             raise UsageError(f"{name}: no such file; give the path of an experiment's YAML file")
         return as_path
-    candidate = EXPERIMENTS_DIRECTORY / f"{name}.yaml"
+    candidate = paths.experiments() / f"{name}.yaml"
     if candidate.is_file():
         return candidate
-    known = ", ".join(sorted(path.stem for path in EXPERIMENTS_DIRECTORY.glob("*.yaml")))
+    known = ", ".join(sorted(path.stem for path in paths.experiments().glob("*.yaml")))
     raise UsageError(f"experiment {name!r} is not known; choose one of: {known}; or give the path of a YAML file")
 
 

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from virtoll import paths
 from virtoll.errors import ImageError, VirtollError
 from virtoll.image import Cache, default_cache
 
@@ -31,7 +32,6 @@ MODULE_HASH = "h1:AU5+CtCvnBnxdZRNcZt1NfSLqgkXZVT3N/u6u1aXg44="  # of the module
 _REFERENCE = f"runsc-{VERSION}"
 _VERSION_VARIABLE = f"{MODULE}/runsc/version.version"
 _BUILD_SECONDS = 1800.0
-_SIMULATOR = Path(__file__).resolve().parents[2] / "tools" / "vcsim"
 _SIMULATOR_FILES = ("go.mod", "go.sum", "main.go")
 
 
@@ -56,7 +56,7 @@ def prepare_runsc(cache: Cache | None = None) -> Path:
 
 def find_vcsim(cache: Cache | None = None) -> Path | None:
     """The simulator of an ESXi host that was built into the cache from the clone as it stands, or None."""
-    if not all((_SIMULATOR / name).is_file() for name in _SIMULATOR_FILES):
+    if not all((paths.simulator_source() / name).is_file() for name in _SIMULATOR_FILES):
         return None
     found = (cache or default_cache()).find(_simulator_reference())
     return found / "vcsim" if found is not None else None
@@ -76,7 +76,7 @@ def prepare_vcsim(cache: Cache | None = None) -> Path:
 
 
 def _simulator_reference() -> str:
-    content = b"\0".join((_SIMULATOR / name).read_bytes() for name in _SIMULATOR_FILES)
+    content = b"\0".join((paths.simulator_source() / name).read_bytes() for name in _SIMULATOR_FILES)
     return f"vcsim-{hashlib.sha256(content).hexdigest()[:16]}"
 
 
@@ -86,7 +86,7 @@ def _fill_simulator(folder: Path) -> None:
     source = private / "source"
     source.mkdir(parents=True)
     for name in _SIMULATOR_FILES:
-        shutil.copyfile(_SIMULATOR / name, source / name)
+        shutil.copyfile(paths.simulator_source() / name, source / name)
     _say("building VMware's simulator of an ESXi host, which takes about a minute")
     flags = ["-trimpath", "-buildvcs=false", "-modcacherw", "-ldflags=-s -w"]
     _go(["build", *flags, "-o", str(folder / "vcsim"), "."], source, _environment(private), "VMware's simulator")

@@ -19,6 +19,7 @@ from virtoll.image import debian, initramfs
 from virtoll.image.cache import Cache, Progress, default_cache, file_digest, tree_digest
 from virtoll.image.kernel import GuestKernel, prepare_kernel
 from virtoll.image.tools import RECIPES, Recipe, ToolTree, prepare_tools
+from virtoll.paths import built_agent
 
 IMAGES: Mapping[str, str] = {
     "tiny": "the agent alone",
@@ -68,11 +69,6 @@ class GuestImage:
     def machine_initramfs(self) -> Path:
         """What a machine is started with: its root itself, or what finds its root on the disk."""
         return self.disk_initramfs if self.needs_disk else self.initramfs
-
-
-def built_agent() -> Path:
-    """Where `make agent` puts the agent of this clone."""
-    return Path(__file__).resolve().parents[3] / "build" / "virtoll-agent"
 
 
 def prepare_image(
