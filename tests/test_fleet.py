@@ -16,7 +16,7 @@ from virtoll.fleet import Fleet, Pinning, choose_pinning
 from virtoll.footprint import HostView
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.network import GuestNetwork
-from virtoll.likeness import Mismatch, compare, mismatches
+from virtoll.likeness import Mismatch, compare
 from virtoll.plan import make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestRequest
@@ -48,7 +48,8 @@ def test_a_guests_cpu_is_never_shared_with_its_load(vcpus: int, allowed: tuple[i
 
 
 def found(cpus: tuple[int, ...] = (0,), **facts: Any) -> list[str]:
-    return mismatches(GuestRequest("netns/0", 1, 256 * MIB, cpus, GuestNetwork(())), facts)
+    wanted = GuestRequest("netns/0", 1, 256 * MIB, cpus, GuestNetwork(()))
+    return [one.text for one in compare(wanted, facts, HostView())]
 
 
 def test_what_is_as_asked_or_not_told_is_no_mismatch() -> None:

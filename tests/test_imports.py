@@ -1,4 +1,4 @@
-"""Imports run one way (DESIGN 3): the allowed edges between the rooms of the house, as one table, checked by ast.
+"""Imports run one way (docs/design.md): the allowed edges between the rooms of the house, as one table, checked by ast.
 
 A room is a module of ``virtoll`` or one of its packages. What is not in the table is forbidden, late imports and
 imports for type checking included. The rules that the table itself must keep are tested beside it.

@@ -35,10 +35,6 @@ class ImageError(VirtollError):
     """The guest image could not be built or found."""
 
 
-class PlatformUnavailable(VirtollError):
-    """A platform cannot run here: the reason and the remedy, in one sentence."""
-
-
 class GuestError(VirtollError):
     """One guest failed: its own trials are lost, the campaign goes on."""
 

@@ -2,7 +2,7 @@
 
 Main types: ``Fleet`` (starts, hands out, replaces, ends guests and writes their boot records), ``LiveGuest`` (one of
 them with its network and timekeeper) and ``Pinning`` (which CPU does what). A block is one boot of each platform, so
-that the variation from boot to boot is inside the interval and not hidden below it (DESIGN 10).
+that the variation from boot to boot is inside the interval and not hidden below it.
 """
 
 from __future__ import annotations

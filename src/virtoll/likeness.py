@@ -27,11 +27,6 @@ class Mismatch:
     grave: bool
 
 
-def mismatches(request: GuestRequest, facts: Mapping[str, Any]) -> list[str]:
-    """Where the guest, measured inside alone, is not what was asked for; what it does not tell is no mismatch."""
-    return [one.text for one in compare(request, facts, HostView())]
-
-
 def compare(request: GuestRequest, facts: Mapping[str, Any], host: HostView) -> list[Mismatch]:
     """Every mismatch. What can be seen neither inside nor, for a guest on the host's kernel, from outside is none."""
     return [*_cpus(request, facts), *_memory(request, facts, host), *_quota(request, facts, host)]

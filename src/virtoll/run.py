@@ -121,26 +121,26 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
     finished = folder.finished_trials()
     todo = [trial for trial in plan.trials if trial.number not in finished]
     progress.begin(len(plan.trials) - len(todo), len(plan.trials), estimate(replace(plan, trials=tuple(todo))))
-    sampler = FitnessSampler()
-    folder.append_fitness(sampler.sample(None))
-    calibrator = (
-        Calibrator(experiment, ground.site, folder, ground.pinning, ground.tags) if not ground.site.is_model else None
-    )
-    _calibrate(calibrator, "start" if todo else None, progress)
-    for sitting in replace(plan, trials=tuple(todo)).sittings():
-        with Fleet(
-            experiment, sitting, folder, ground.site_of, ground.pinning, PLATFORMS, progress, ground.boots
-        ) as fleet:
-            for trial in sitting:
-                progress.trial_begins(trial)
-                record = _measure_trial(trial, fleet, ground)
-                interrupts.check()  # before it is stored: the trial may have failed of it
-                folder.append_trial(record)
-                folder.append_fitness(sampler.sample(trial.number))
-                progress.trial_ends(trial, record)
-                if calibrator is not None:
-                    calibrator.note(record)
-    _calibrate(calibrator, "end" if todo else None, progress)
+    calibrator = None
+    if not ground.site.is_model:
+        calibrator = Calibrator(experiment, ground.site, folder, ground.pinning, ground.tags)
+    with FitnessSampler() as sampler:
+        folder.append_fitness(sampler.sample(None))
+        _calibrate(calibrator, "start" if todo else None, progress)
+        for sitting in replace(plan, trials=tuple(todo)).sittings():
+            with Fleet(
+                experiment, sitting, folder, ground.site_of, ground.pinning, PLATFORMS, progress, ground.boots
+            ) as fleet:
+                for trial in sitting:
+                    progress.trial_begins(trial)
+                    record = _measure_trial(trial, fleet, ground)
+                    interrupts.check()  # before it is stored: the trial may have failed of it
+                    folder.append_trial(record)
+                    folder.append_fitness(sampler.sample(trial.number))
+                    progress.trial_ends(trial, record)
+                    if calibrator is not None:
+                        calibrator.note(record)
+        _calibrate(calibrator, "end" if todo else None, progress)
     folder.set_state("complete", None)
 
 

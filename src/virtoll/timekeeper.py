@@ -1,4 +1,4 @@
-"""The clock outside the guest: marks, the path's delay, and the error bound of each duration (DESIGN 9).
+"""The clock outside the guest: marks, the path's delay, and the error bound of each duration.
 
 Guests' clocks are not to be believed (Mattos et al. 2012, III.A). The guest sends an ICMP echo request on a link that
 carries nothing else at the start and at the end of each job; the kernel of the peer's namespace stamps their arrival.

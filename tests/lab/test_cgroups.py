@@ -59,8 +59,6 @@ def test_a_v1_host_gets_its_own_files(tmp_path: Path) -> None:
     assert (below["cpu"] / "cpu.cfs_period_us").read_text() == "100000"
     assert (below["cpuset"] / "cpuset.cpus").read_text() == "0"
     assert (tmp_path / "cpuset" / LAB / "cpuset.mems").read_text() == "0", "handed down: an empty one takes no process"
-    (below["cpuacct"] / "cpuacct.usage").write_text("123\n")
-    assert group.cpu_nanoseconds() == 123
 
 
 def test_a_guest_is_in_every_hierarchy_and_what_a_manager_makes_there_goes_too(tmp_path: Path) -> None:
@@ -95,10 +93,8 @@ def test_a_v2_host_hands_its_controllers_on(tmp_path: Path) -> None:
     assert (below / "cpu.max").read_text() == "150000 100000"
     assert (below / "cpuset.cpus").read_text() == "0,1"
     assert (tmp_path / "cgroup.subtree_control").read_text().startswith("+")
-    (below / "cpu.stat").write_text("usage_usec 7\nuser_usec 5\n")
     (below / "memory.current").write_text("4096\n")
-    (below / "memory.events").write_text("oom 3\noom_kill 2\n")
-    assert (group.cpu_nanoseconds(), group.memory_bytes(), group.out_of_memory_kills()) == (7000, 4096, 2)
+    assert group.memory_bytes() == 4096
 
 
 def test_a_hybrid_host_uses_the_hierarchy_that_has_the_controller(tmp_path: Path) -> None:
@@ -134,9 +130,6 @@ def test_a_real_group_holds_a_process_from_its_start() -> None:
             [*group.join_command(), "cat", "/proc/self/cgroup"], capture_output=True, text=True, check=True
         )
         assert f"/{record.lab_id}/guest" in shown.stdout
-        used = group.cpu_nanoseconds()
-        assert used is not None
-        assert used > 0
         assert len(residue.cgroup_folders(record.lab_id)) >= 1
         group.remove()
         assert not any(folder.exists() for folder in group.folders.values())

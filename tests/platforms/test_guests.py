@@ -24,11 +24,12 @@ from tests.support import accounting, guests, machine
 from tests.support.guests import ATTACHED, KINDS, SECOND_NS, Connected, known_kinds
 
 from virtoll.errors import AgentError, GuestDied, GuestError
+from virtoll.footprint import HostView
 from virtoll.ground import Ground
 from virtoll.image import prepare_image
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
-from virtoll.likeness import mismatches
+from virtoll.likeness import compare
 from virtoll.platforms.qemu import QemuGuest
 from virtoll.points import Point
 from virtoll.stats.hops import CHATTER_FRAMES, Owner, locate
@@ -119,7 +120,11 @@ def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
     image_kernel = live.site.image.kernel.package.removeprefix("linux-image-").removesuffix("-unsigned")
     expected = {"image": image_kernel, "host": os.uname().release}.get(live.kind.kernel)
     assert facts["kernel_release"] == expected or (expected is None and facts["kernel_release"] != os.uname().release)
-    unlike = [text for text in mismatches(live.wanted, facts) if live.kind.bounded or not text.startswith("memory")]
+    unlike = [
+        one.text
+        for one in compare(live.wanted, facts, HostView())
+        if live.kind.bounded or not one.text.startswith("memory")
+    ]
     assert unlike == []
     assert live.kind.root in (None, facts["root_filesystem"])
     assert live.held.attachment == live.kind.attachment

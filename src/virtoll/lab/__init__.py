@@ -1,4 +1,4 @@
-"""The lab: the namespaces that a run lives in, so that nothing is left behind, by construction (DESIGN 4).
+"""The lab: the namespaces that a run lives in, so that nothing is left behind, by construction.
 
 Rooms: ``launch`` (outside: enters the namespaces, watches, cleans up), ``init`` (PID 1 inside), ``residue`` (what can
 outlive a process all the same, recorded before it is made), ``inside`` (the lab as the pipeline sees it: spawn,

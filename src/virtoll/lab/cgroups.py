@@ -12,7 +12,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -99,15 +99,6 @@ class Group:
         files = sorted({str(folder / "cgroup.procs") for folder in self.folders.values()})
         return [sys.executable, "-I", "-S", str(_JOIN), *files, "--"] if files else []
 
-    def cpu_nanoseconds(self) -> int | None:
-        """CPU time that the group has used; None where no controller accounts for it."""
-        folder = self.folders.get("cpuacct")
-        if folder is None:
-            return None
-        if not self.layout.is_v2("cpuacct"):
-            return int((folder / "cpuacct.usage").read_text(encoding="ascii"))
-        return _keyed(folder / "cpu.stat").get("usage_usec", 0) * 1000
-
     def memory_bytes(self) -> int | None:
         """Memory that is charged to the group now; None without the controller."""
         folder = self.folders.get("memory")
@@ -115,14 +106,6 @@ class Group:
             return None
         name = "memory.current" if self.layout.is_v2("memory") else "memory.usage_in_bytes"
         return int((folder / name).read_text(encoding="ascii"))
-
-    def out_of_memory_kills(self) -> int | None:
-        """How many of its processes the kernel has killed over the memory limit; None where it is not told."""
-        folder = self.folders.get("memory")
-        if folder is None:
-            return None
-        name = "memory.events" if self.layout.is_v2("memory") else "memory.oom_control"
-        return _keyed(folder / name).get("oom_kill")
 
     def remove(self) -> None:
         """Remove the folders and what a container manager made below them, deepest first.
@@ -273,9 +256,3 @@ def _write(file: Path, text: str) -> None:
             os.close(descriptor)
     except OSError as error:
         raise GuestError(f"cgroup file {file} did not take '{text}': {error.strerror}") from error
-
-
-def _keyed(file: Path) -> dict[str, int]:
-    """The ``name number`` lines of a cgroup file."""
-    rows: Sequence[list[str]] = [line.split() for line in file.read_text(encoding="ascii").splitlines()]
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}

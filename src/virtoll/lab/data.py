@@ -70,10 +70,6 @@ class DataRoom:
         """How many bytes of its files are in the host's page cache."""
         return sum(resident_bytes(file) for file in self.files())
 
-    def allocated(self) -> Iterator[int]:
-        """What each of its files takes of the host's disk, in bytes."""
-        yield from (os.fstat(file).st_blocks * 512 for file in self.files())
-
     def evict(self) -> int:
         """Write to the disk what is not there yet, and forget it; how much is in the host's page cache all the same."""
         for file in self.files():

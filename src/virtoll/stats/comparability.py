@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from virtoll.errors import RunFolderError
 from virtoll.records import BootRecord
 
 
@@ -27,13 +26,6 @@ def why_incomparable(one: Identity, other: Identity) -> str | None:
         if mine is not None and theirs is not None and mine != theirs:
             return f"not comparable: {what} ({mine[:12]} against {theirs[:12]})"
     return None
-
-
-def require_comparable(one: Identity, other: Identity) -> None:
-    """Raise RunFolderError unless the two may be compared."""
-    reason = why_incomparable(one, other)
-    if reason is not None:
-        raise RunFolderError(f"{reason}: measure both again on one host, with one build.")
 
 
 def agents_by_platform(boots: Iterable[BootRecord]) -> dict[str, frozenset[str]]:

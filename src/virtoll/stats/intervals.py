@@ -2,7 +2,7 @@
 
 All functions take values of one cell, one a block, in any order, and are exact where they say so. An interval that
 cannot be had (n < 2) is None, never a guess. The bootstrap is not here on purpose: at n = 9 the BCa bootstrap of a
-mean covers 81 % where 95 % is claimed (shared statistics notes).
+mean covers 81 % where 95 % is claimed (simulated).
 """
 
 import functools
