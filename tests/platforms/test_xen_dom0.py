@@ -6,7 +6,6 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
 
 import pytest
 from tests.support.dom0 import LAB, Dom0
@@ -14,7 +13,6 @@ from tests.support.dom0 import LAB, Dom0
 from virtoll.errors import GuestError
 from virtoll.lab.network import plan_links
 from virtoll.platforms.guest import GuestRemains
-from virtoll.platforms.managed import ManagedMachine
 from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
 
 OTHER = "virtoll-ba9876543210"
@@ -82,38 +80,6 @@ def test_an_interface_that_does_not_go_is_told() -> None:
     host = BusyDom0(after=math.inf)
     with pytest.raises(GuestRemains, match="this machine still has the guest's vt3in0, vt3out after 0 s"):
         wait_for_removal(host, ["vt3out", "vt3in0"], patience_seconds=0.0)
-
-
-def test_the_end_of_a_machine_tells_what_is_left_after_all_else_is_undone() -> None:
-    undone: list[str] = []
-
-    def left() -> None:
-        raise GuestRemains("domain d is still there")
-
-    def gone() -> None:
-        raise GuestError("no such link")
-
-    class Silent:
-        ended = True
-
-        def close(self) -> None:
-            undone.append("agent")
-
-    machine = ManagedMachine(
-        agent=cast("Any", Silent()),
-        peer=cast("Any", Silent()),
-        host=Dom0({}),
-        attachment="bridge",
-        spawned_monotonic_ns=0,
-        pause=lambda: None,
-        unpause=lambda: None,
-        destroy=lambda: None,
-        cleanup=[lambda: undone.append("network"), left, gone],
-    )
-    with pytest.raises(GuestRemains, match="domain d is still there"):
-        machine.stop()
-    assert undone == ["agent", "network"]
-    machine.stop()
 
 
 def pinned(**affinity: tuple[str, str]) -> Dom0:
