@@ -71,8 +71,10 @@ class Series:
                     return
         finally:
             for guest in reversed(self.guests):
-                with contextlib.suppress(GuestError, OSError):
+                try:
                     guest.stop()
+                except (GuestError, OSError) as error:
+                    progress.message(f"the end of a guest: {error}")
 
     def refuse(self, reason: str) -> None:
         """Store why no guest of this platform is tried."""

@@ -216,8 +216,10 @@ class DockerGuest(NamespacedGuest):
 
     def stop(self) -> None:
         """As every guest; the daemon may rest then."""
-        super().stop()
-        self.daemon.rest(self.container)
+        try:
+            super().stop()
+        finally:
+            self.daemon.rest(self.container)
 
     def evidence(self) -> dict[str, bytes]:
         """The console, and what the daemon said."""

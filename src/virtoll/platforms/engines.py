@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from virtoll.errors import GuestDied, GuestError
+from virtoll.errors import GuestDied
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import DATA_PATH, GuestRequest
@@ -100,13 +100,10 @@ def start_container(
         return first is not None or guest.process.poll() is not None
 
     awaited = f"the first process of container {request.name}"
-    try:
+    with guest.ending_on_error():
         wait_until(known, _PID_SECONDS, awaited)
         if first is None:
             raise GuestDied(f"{awaited} was never known: the container has ended")
-    except GuestError:
-        guest.stop()
-        raise
     guest.inner_group = first
     move_links_in(guest, request, site, first)
     return guest

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,17 +57,26 @@ class StartedGuest(Guest):
 
     def wait_ready(self, deadline_seconds: float) -> None:
         """Wait for the agent; on failure everything is removed and the console is handed out with the error."""
-        try:
+        with self.ending_on_error(last_words=True):
             self.agent.wait_ready(deadline_seconds)
+        self.ready_monotonic_ns = time.monotonic_ns()
+
+    @contextlib.contextmanager
+    def ending_on_error(self, *, last_words: bool = False) -> Iterator[None]:
+        """A step of the start: if it fails, the guest is ended, and the error has the evidence and what remains.
+
+        ``last_words``: what the guest's console said last belongs in the sentence.
+        """
+        try:
+            yield
         except GuestError as error:
             evidence = self.evidence()
-            said = with_last_words(str(error), evidence)
+            said = with_last_words(str(error), evidence) if last_words else str(error)
             try:
                 self.stop()
             except GuestRemains as remains:
                 said = f"{said}; {remains}"
             raise GuestStartError(said, evidence) from error
-        self.ready_monotonic_ns = time.monotonic_ns()
 
 
 @dataclass(kw_only=True)

@@ -24,7 +24,7 @@ from virtoll.footprint import GuestProcesses
 from virtoll.lab.inside import signal_tree
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.lab.priority import preferred
-from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.guest import root_disk
 from virtoll.platforms.host import CommandRunner, GuestHost, Site
 from virtoll.platforms.libvirt_connection import DEBIAN, Commands, HeldShell, Virsh, embedded_shell
@@ -182,13 +182,9 @@ class Libvirt(Platform[LibvirtParameters]):
         )
         machine = processes if wanted.emulated else None
         with preferred([] if machine is None else [machine.started, *filter(None, [machine.inner])]):
-            try:
-                if paused:
+            if paused:
+                with guest.ending_on_error():
                     virsh.run("resume", name)
-            except GuestError as error:
-                evidence = guest.evidence()
-                guest.stop()
-                raise GuestStartError(str(error), evidence) from error
             guest.wait_ready(request.deadline_seconds)
         return guest
 

@@ -56,12 +56,9 @@ class NamespacedGuest(AgentGuest):
 def move_links_in(guest: AgentGuest, request: GuestRequest, site: Site, pid: int) -> None:
     """Attach the guest's links to the network namespace of process ``pid``; a guest that cannot have them is ended."""
     network = site.network
-    try:
+    with guest.ending_on_error():
         for link in request.network.links:
             network.namespace_port(link, pid)
-    except GuestError:
-        guest.stop()
-        raise
 
 
 def start_namespaced(
@@ -154,9 +151,9 @@ class ManagedContainer(Platform[Attached]):
             command = self.command(site, folder, _plain(request.name), AGENT, request, undo)
             guest = start_namespaced(request, site, command, request.network.attachment, [undo.pop_all().close], group)
         below = [pid for pid in with_descendants([guest.process.pid]) if pid != guest.process.pid]
-        if not below:
-            guest.stop()
-            raise GuestError(f"{request.name}: {self.program} has no process of a container below it")
+        with guest.ending_on_error():
+            if not below:
+                raise GuestError(f"{request.name}: {self.program} has no process of a container below it")
         move_links_in(guest, request, site, below[0])
         return guest
 

@@ -60,9 +60,6 @@ class NetworkNamespace(Platform[NetworkNamespaceParameters]):
         move_links_in(guest, request, site, guest.process.pid)
         # No engine does it here, and servers in the guest are reached over it.
         enter = ["nsenter", f"--net=/proc/{guest.process.pid}/ns/net", "--"]
-        try:
+        with guest.ending_on_error():
             site.host.run([*enter, "ip", "link", "set", "dev", "lo", "up"], "loopback interface")
-        except GuestError:
-            guest.stop()
-            raise
         return guest

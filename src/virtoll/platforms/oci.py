@@ -99,11 +99,8 @@ class OciPlatform(Platform[AttachedP]):
             lambda: lab.run([*runtime, "delete", "--force", container], f"guest {request.name}"),
         ]
         guest = start_namespaced(request, site, command, request.network.attachment, undo)
-        try:
+        with guest.ending_on_error():
             first = self._first_process(guest, pid_file)
-        except GuestError:
-            guest.stop()
-            raise
         guest.inner_group = first  # a runtime gives its container a session of its own
         return guest, first
 

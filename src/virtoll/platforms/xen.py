@@ -162,11 +162,8 @@ class Xen(Platform[XenParameters]):
             consoles=logs,
             cleanup=[kept.close, pin.give_back],
         )
-        try:
+        with guest.ending_on_error():
             unpause()
-        except GuestError:
-            guest.stop()
-            raise
         guest.wait_ready(request.deadline_seconds)
         return guest
 
