@@ -13,7 +13,7 @@ import pytest
 from tests.support import container_standins
 from tests.support.commands import virtoll
 
-from virtoll.cleaning import CommandHost, clean_host, host_to_clean, living_labs
+from virtoll.cli.clean import CommandHost, clean_host, host_to_clean, living_labs
 from virtoll.errors import GuestError, UsageError
 from virtoll.platforms import PLATFORMS
 

@@ -15,7 +15,9 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.support.playground import Playground, playground
 
-from virtoll import __version__, unprivileged
+from virtoll import __version__
+from virtoll.cli import doctor_unprivileged
+from virtoll.nested import TESTBEDS
 from virtoll.platforms import PLATFORMS
 from virtoll.report.figures import FIGURES
 from virtoll.workloads import WORKLOADS
@@ -174,6 +176,18 @@ def test_without_arguments_there_is_help() -> None:
     assert "in-lab" not in finished.stdout + finished.stderr
 
 
+def test_nested_testbeds_are_reached_by_the_old_name_too(tmp_path: Path) -> None:
+    changed = {"VIRTOLL_STATE": str(tmp_path / "state")}
+    nested, testbed = (virtoll(name, "list", "--json", changed=changed) for name in ("nested", "testbed"))
+    assert (nested.returncode, nested.stderr) == (0, "")
+    assert [row["kind"] for row in json.loads(nested.stdout)] == list(TESTBEDS)
+    assert (testbed.returncode, testbed.stdout) == (0, nested.stdout)
+    assert testbed.stderr == "virtoll testbed is now called virtoll nested\n"
+    shown = virtoll("--help").stdout
+    assert re.search(r"^\s+nested\b", shown, re.MULTILINE)
+    assert not re.search(r"^\s+testbed\b", shown, re.MULTILINE)
+
+
 @pytest.mark.parametrize("command", ["resume", "report"])
 @pytest.mark.parametrize("run", ["latest", "20260101T000000Z-no-0000"])
 def test_an_unknown_run_exits_with_2(tmp_path: Path, command: str, run: str) -> None:
@@ -287,7 +301,7 @@ def test_the_doctor_says_what_works_here() -> None:
     ],
 )
 def test_what_an_ordinary_user_found_out_is_read(said: str, expected: dict[str, str] | str) -> None:
-    assert unprivileged.parse(said) == expected
+    assert doctor_unprivileged.parse(said) == expected
 
 
 def test_the_doctor_exits_with_1_where_nothing_can_be_measured(tmp_path: Path) -> None:

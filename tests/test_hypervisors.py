@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from virtoll.hypervisors import (
+from virtoll.cli.doctor_hypervisors import (
     Finding,
     Machine,
     exclusion,

@@ -71,17 +71,9 @@ ALLOWED: dict[str, frozenset[str]] = {
         "run": "calibration density errors experiment fleet ground host lab manifest needs plan platforms probes "
         "progress published samples selection workloads",
         # what a person starts
-        "unprivileged": "image",
-        "hypervisors": "",
-        "cleaning": "errors experiment hosts lab platforms",
-        "doctor": "errors experiment fleet ground hypervisors lab platforms probes progress run unprivileged",
-        "shell": "agent errors experiment fleet ground lab platforms progress run",
         "held": "errors fleet ground lab nested progress remote testbed",
-        "cli_testbed": "errors held image lab nested",
-        "cli_image": "errors image",
-        "cli_plan": "cli_image errors experiment image manifest needs plan progress run selection units",
-        "cli": "cleaning cli_image cli_plan cli_testbed doctor errors experiment hosts image lab needs nested paths "
-        "plan platforms progress report run samples selection shell unprivileged workloads",
+        "cli": "agent errors experiment fleet ground held hosts image lab manifest needs nested paths plan platforms "
+        "probes progress report run samples selection units workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()
@@ -93,8 +85,6 @@ SEES_PLATFORMS = frozenset(
     {
         "run",
         "manifest",
-        "doctor",
-        "shell",
         "fleet",
         "data_directory",
         "ground",
@@ -106,7 +96,6 @@ SEES_PLATFORMS = frozenset(
         "needs",
         "sites",
         "nested",
-        "cleaning",
         "cli",
     }
 )

@@ -39,10 +39,11 @@ Image = Literal["tiny", "full", "full-non-free"]
 class Parameters(BaseModel):
     """Base of all parameter models: immutable, and a misspelt key is refused.
 
+    A model's validator is built at its first use: of all that a catalogue names, an experiment uses a few.
     ``unlabelled``: keys that say where something is and not what it is; they are in no label.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     unlabelled: ClassVar[frozenset[str]] = frozenset()
     found: ClassVar[bool] = False
     """Whether the guest is one that its user made and Virtoll only finds: its size cannot be asked for."""
@@ -95,7 +96,7 @@ class ExperimentFile(Parameters):
     baseline: str = "native"
     control: str | None = None
     scenario: Literal["dedicated"] = "dedicated"
-    guest: GuestSize = GuestSize()
+    guest: GuestSize = Field(default_factory=GuestSize)
     blocks: int = Field(default=3, ge=1, le=1000)
     seed: int = Field(default=1, ge=0, lt=2**63)
     testbed: Testbed | None = None
@@ -118,8 +119,8 @@ class DensityFile(Parameters):
     question: str = Field(min_length=1)
     scenario: Literal["density"]
     platforms: list[str | dict[str, Any]] = Field(min_length=1)
-    guest: GuestSize = GuestSize()
-    density: DensityBudget = DensityBudget()
+    guest: GuestSize = Field(default_factory=GuestSize)
+    density: DensityBudget = Field(default_factory=DensityBudget)
 
 
 @dataclass(frozen=True)

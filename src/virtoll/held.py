@@ -80,17 +80,17 @@ def find(kind: str) -> HeldTestbed:
         if one.kind == kind:
             return one
     up = ", ".join(one.kind for one in held()) or "none"
-    raise UsageError(f"no testbed {kind} is up (up: {up}); start it with 'virtoll testbed up {kind}'")
+    raise UsageError(f"no testbed {kind} is up (up: {up}); start it with 'virtoll nested up {kind}'")
 
 
 def start(kind: str) -> HeldTestbed:
     """Start one, whose launcher goes on in the background, and wait until it answers."""
     known_kind(kind)
     if any(one.kind == kind for one in held()):
-        raise UsageError(f"a testbed {kind} is up already; use it, or end it with 'virtoll testbed down {kind}'")
+        raise UsageError(f"a testbed {kind} is up already; use it, or end it with 'virtoll nested down {kind}'")
     with tempfile.TemporaryFile() as log:
         launcher = subprocess.Popen(
-            [sys.executable, "-m", "virtoll", "testbed", "hold", kind],
+            [sys.executable, "-m", "virtoll", "nested", "hold", kind],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -139,7 +139,7 @@ def only_one(kind: str) -> Iterator[None]:
         try:
             lock.bind(f"\0virtoll-testbed-{owner}-{kind}")
         except OSError as error:
-            raise UsageError(f"another 'virtoll testbed up {kind}' is at work; wait for it") from error
+            raise UsageError(f"another 'virtoll nested up {kind}' is at work; wait for it") from error
         yield
 
 
@@ -148,7 +148,7 @@ def hold(kind: str) -> None:
     folder = os.environ.get(residue.RECORD_VARIABLE)
     with open_ground(choose_pinning(1), SilentProgress()) as ground:
         if ground.sites is None or folder is None:
-            raise LabError("a testbed is held in a lab; start it with 'virtoll testbed up'")
+            raise LabError("a testbed is held in a lab; start it with 'virtoll nested up'")
         try:
             site = ground.sites.at(HostAddress.model_validate({"nested": kind}))
         except GuestError as error:

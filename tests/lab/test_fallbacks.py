@@ -72,7 +72,7 @@ def outcomes(folder: Path) -> dict[str, tuple[str, str]]:
 def cgroup_check(mounts: Sequence[str]) -> dict[str, object]:
     """The doctor's line on cgroups, without its platforms: those take long."""
     script = (
-        "import json; from virtoll.doctor import host_checks; print(json.dumps([c.as_row() for c in host_checks()]))"
+        "import json; from virtoll.cli import doctor; print(json.dumps([c.as_row() for c in doctor.host_checks()]))"
     )
     changed = " && ".join([*mounts, 'exec "$@"'])
     said = subprocess.run(

@@ -1,4 +1,4 @@
-"""``virtoll testbed``: a hypervisor host that stays up, is looked into, and is gone with all that it had."""
+"""``virtoll nested``: a hypervisor host that stays up, is looked into, and is gone with all that it had."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BOOT_SECONDS = 900.0  # a host that boots says nothing meanwhile
 
 
 def run_testbed(place: Playground, *words: str) -> Running:
-    return place.run("testbed", *words)
+    return place.run("nested", *words)
 
 
 def the_kvm(place: Playground) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def launcher_of(first: int) -> int:
 def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
     """As root by kill -9 of what holds it, as an ordinary user by 'down'."""
     prepare_testbed(TESTBEDS["kvm"])
-    with place.start("testbed", "up", "kvm") as running:
+    with place.start("nested", "up", "kvm") as running:
         assert running.end(BOOT_SECONDS) == 0, running.said
     up = the_kvm(place)
     assert up["up"] is True
@@ -88,7 +88,7 @@ def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
 
 def test_whoever_stops_waiting_for_one_leaves_nothing(root_place: Playground) -> None:
     prepare_testbed(TESTBEDS["kvm"])
-    with root_place.start("testbed", "up", "kvm") as running:
+    with root_place.start("nested", "up", "kvm") as running:
         found: list[machine.Family] = []
 
         def is_started() -> bool:
@@ -113,7 +113,7 @@ def test_whoever_stops_waiting_for_one_leaves_nothing(root_place: Playground) ->
     ],
 )
 def test_bad_input_is_one_sentence(words: list[str], said: str, tmp_path: Path) -> None:
-    finished = commands.virtoll("testbed", *words, changed={"VIRTOLL_STATE": str(tmp_path / "state")})
+    finished = commands.virtoll("nested", *words, changed={"VIRTOLL_STATE": str(tmp_path / "state")})
     assert finished.returncode == 2
     assert said in finished.stderr
     assert len(finished.stderr.strip().splitlines()) == 1
@@ -126,9 +126,9 @@ def test_of_two_at_once_one_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     with held.only_one("kvm"):
-        finished = commands.virtoll("testbed", "hold", "kvm", changed={"VIRTOLL_STATE": str(tmp_path / "state")})
+        finished = commands.virtoll("nested", "hold", "kvm", changed={"VIRTOLL_STATE": str(tmp_path / "state")})
         assert finished.returncode == 2
-        assert "another 'virtoll testbed up kvm' is at work" in finished.stderr
+        assert "another 'virtoll nested up kvm' is at work" in finished.stderr
     with held.only_one("kvm"):
         pass
 

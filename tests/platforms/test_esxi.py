@@ -29,8 +29,9 @@ from virtoll.lab import residue
 from virtoll.lab.inside import Lab, wait_until
 from virtoll.lab.network import plan_links
 from virtoll.platforms.base import GuestStartError
-from virtoll.platforms.esxi import Esxi, leftovers, remove_leftovers_by_api
+from virtoll.platforms.esxi import Esxi, leftovers
 from virtoll.platforms.esxi.datastore import Datastore
+from virtoll.platforms.esxi.leftovers import remove_leftovers_by_api
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.serial import open_line, taken_ports
 from virtoll.platforms.esxi.session import Session, open_session

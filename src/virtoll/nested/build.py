@@ -52,7 +52,7 @@ def prepare_testbed(
     if found is None:
         if offline:
             raise ImageError(
-                f"the testbed {kind.name} is not in the cache: run 'virtoll testbed build {kind.name}' first"
+                f"the testbed {kind.name} is not in the cache: run 'virtoll nested build {kind.name}' first"
             )
         package = debian.fetch_package(
             cache, "linux-image-amd64", pattern=r"linux-image-\d[\w.+-]*", offline=offline, progress=say

@@ -1,15 +1,27 @@
-"""QEMU's monitor: QMP over a socket that is made before the machine is started, so that no path is waited for."""
+"""QEMU's monitor: QMP over a socket that is made before the machine is started, so that no path is waited for.
+
+Its libraries are imported where a monitor is opened: they take long to import.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
 from dataclasses import dataclass, field
-
-from qemu.qmp import QMPClient, QMPError
+from typing import TYPE_CHECKING
 
 from virtoll.errors import GuestDied
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from qemu.qmp import QMPClient
+
+
+def _new_runner() -> asyncio.Runner:
+    import asyncio
+
+    return asyncio.Runner()
 
 
 @dataclass
@@ -18,17 +30,23 @@ class Monitor:
 
     connection: socket.socket
     who: str
-    _runner: asyncio.Runner = field(default_factory=asyncio.Runner)
+    _runner: asyncio.Runner = field(default_factory=_new_runner)
     _client: QMPClient | None = None
 
     def execute(self, command: str) -> object:
         """One QMP command; ``GuestDied`` when the monitor does not answer it within 10 s."""
+        import asyncio
+
+        from qemu.qmp import QMPError
+
         try:
             return self._runner.run(asyncio.wait_for(self._execute(command), 10.0))
         except (QMPError, OSError, TimeoutError, EOFError) as error:
             raise GuestDied(f"{self.who}: its monitor did not take '{command}' ({type(error).__name__})") from error
 
     async def _execute(self, command: str) -> object:
+        from qemu.qmp import QMPClient
+
         if self._client is None:
             self._client = QMPClient(self.who)
             await self._client.connect(self.connection)
@@ -36,6 +54,8 @@ class Monitor:
 
     def close(self) -> None:
         """Leave the monitor; the machine is not touched."""
+        import asyncio
+
         with contextlib.suppress(Exception):  # a monitor that died cannot be left in order
             if self._client is not None:
                 self._runner.run(asyncio.wait_for(self._client.disconnect(), 2.0))

@@ -5,7 +5,6 @@ Main type: ``SocketApi``. It must not know a product.
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 from dataclasses import dataclass
@@ -15,17 +14,6 @@ from typing import Any
 from virtoll.errors import GuestDied, GuestError
 
 _LONGEST_REASON = 300
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path, timeout_seconds: float) -> None:
-        super().__init__("localhost", timeout=timeout_seconds)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
 
 
 @dataclass(frozen=True)
@@ -41,10 +29,15 @@ class SocketApi:
 
         ``GuestError`` with the product's own reason when it refuses, ``GuestDied`` when nobody answers.
         """
-        connection = _UnixConnection(self.path, deadline_seconds)
+        import http.client
+
+        connection = http.client.HTTPConnection("localhost")
         content = None if body is None else json.dumps(body)
         headers = {"Accept": "application/json"} | ({} if content is None else {"Content-Type": "application/json"})
         try:
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.settimeout(deadline_seconds)
+            connection.sock.connect(str(self.path))
             connection.request(method, f"{self.prefix}{path}", content, headers)
             answer = connection.getresponse()
             text = answer.read().decode(errors="replace")

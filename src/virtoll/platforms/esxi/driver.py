@@ -4,7 +4,7 @@ A guest is one virtual machine and one folder on the datastore, and with ``uplin
 machine's second serial port, which the host joins to a TCP connection, is the agent's channel; its first is the
 console, a file on the datastore. Parked means suspended. docs/platforms/esxi.md has the rights, and what was tried.
 
-Main type: ``Esxi``.
+Main type: ``Esxi``. What talks to a host is imported where that is done: VMware's library takes long to import.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from pyVmomi import vim
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from virtoll.agent import AgentClient
 from virtoll.errors import GuestError, ImageError
@@ -23,15 +21,13 @@ from virtoll.experiment import Parameters
 from virtoll.image import boot_disk
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
-from virtoll.platforms.esxi.datastore import Datastore
-from virtoll.platforms.esxi.leftovers import command, remove_leftovers_by_api, remove_machine
 from virtoll.platforms.esxi.parameters import EsxiParameters
-from virtoll.platforms.esxi.serial import SerialLine, open_line, taken_ports
-from virtoll.platforms.esxi.session import Session, open_session, surviving
-from virtoll.platforms.esxi.specs import BOOT_FILE, CONSOLE_FILE, KERNEL_LINE, machine_spec
-from virtoll.platforms.esxi.switches import network_of, port_groups
 from virtoll.platforms.host import Site
 from virtoll.platforms.managed import ManagedMachine
+
+if TYPE_CHECKING:
+    from virtoll.platforms.esxi.serial import SerialLine
+    from virtoll.platforms.esxi.session import Session
 
 _MIB = 2**20
 _SERIAL_SECONDS = 60.0
@@ -74,12 +70,17 @@ class Esxi(Platform[EsxiParameters]):
 
     def remove_leftovers_by_api(self, alive: frozenset[str]) -> list[str]:
         """By the API of the host that the parameters name."""
+        from virtoll.platforms.esxi.leftovers import remove_leftovers_by_api
+
         return remove_leftovers_by_api(self.parameters, alive)
 
     def probe(self, site: Site) -> Probe:
         """Log in and start a guest without network; what the host says decides."""
         if self.parameters.server is None:
             return Probe(False, None, "no ESXi host is named; docs/platforms/esxi.md has the keys of an experiment")
+        from virtoll.platforms.esxi.datastore import Datastore
+        from virtoll.platforms.esxi.session import open_session
+
         version = None
         try:
             with open_session(self.parameters) as session:
@@ -107,6 +108,13 @@ class Esxi(Platform[EsxiParameters]):
         lab_id = getattr(site.host, "lab_id", None)
         if lab_id is None:
             raise GuestError(f"esxi: is driven from this machine, not from {site.host.name}; leave 'host' out")
+        from virtoll.platforms.esxi.datastore import Datastore
+        from virtoll.platforms.esxi.leftovers import command
+        from virtoll.platforms.esxi.serial import open_line
+        from virtoll.platforms.esxi.session import open_session
+        from virtoll.platforms.esxi.specs import BOOT_FILE, KERNEL_LINE
+        from virtoll.platforms.esxi.switches import port_groups
+
         name = f"{lab_id}-{request.name.replace('/', '-')}"[:_NAME_CHARACTERS]
         try:
             disk = boot_disk(site.image, KERNEL_LINE)
@@ -149,6 +157,8 @@ class Esxi(Platform[EsxiParameters]):
 
     def _require(self, session: Session, name: str, request: GuestRequest, disk_bytes: int) -> None:
         """Everything that can be refused before anything is made there."""
+        from virtoll.platforms.esxi.datastore import Datastore
+
         if session.machine(name) is not None:
             raise GuestError(
                 f"{self.parameters.server}: a machine named {name} is there already; remove it or rename it"
@@ -168,6 +178,9 @@ class Esxi(Platform[EsxiParameters]):
     def _make(
         self, session: Session, name: str, request: GuestRequest, groups: dict[str, str], serial: SerialLine
     ) -> Any:
+        from virtoll.platforms.esxi.specs import machine_spec
+        from virtoll.platforms.esxi.switches import network_of
+
         networks = {link: network_of(session, group) for link, group in groups.items()}
         mhz = int(session.host.summary.hardware.cpuMhz)
         spec = machine_spec(name, request, self.parameters, networks, serial.line, mhz)
@@ -189,11 +202,17 @@ class _Held:
 
     def suspend(self) -> None:
         """The machine's memory goes to the datastore, and its processes on the host end."""
+        from virtoll.platforms.esxi.session import open_session
+
         with open_session(self.parameters) as session:
             session.finish(self._machine(session).Suspend())
 
     def resume(self, descriptor: int) -> None:
         """The machine goes on, and its serial port is connected anew."""
+        from pyVmomi import vim
+
+        from virtoll.platforms.esxi.session import open_session
+
         with open_session(self.parameters) as session:
             machine = self._machine(session)
             if machine.runtime.powerState == vim.VirtualMachine.PowerState.suspended:
@@ -203,6 +222,9 @@ class _Held:
 
     def end(self) -> None:
         """Nothing of it is left there; where the host does not answer, the janitor is left to try again."""
+        from virtoll.platforms.esxi.leftovers import remove_machine
+        from virtoll.platforms.esxi.session import open_session
+
         if self.serial is not None:
             self.serial.close()
         with contextlib.suppress(GuestError):
@@ -213,6 +235,10 @@ class _Held:
 
     def console(self) -> bytes:
         """What its kernel said; empty where it cannot be had."""
+        from virtoll.platforms.esxi.datastore import Datastore
+        from virtoll.platforms.esxi.session import open_session
+        from virtoll.platforms.esxi.specs import CONSOLE_FILE
+
         with contextlib.suppress(GuestError), open_session(self.parameters) as session:
             return Datastore(session).download(f"{self.name}/{CONSOLE_FILE}")
         return b""
@@ -226,6 +252,11 @@ class _Held:
 
 def _taken(session: Session) -> set[int]:
     """Ports that the host listens at for serial ports of its machines."""
+    from pyVmomi import vim
+
+    from virtoll.platforms.esxi.serial import taken_ports
+    from virtoll.platforms.esxi.session import surviving
+
     uris = []
     for _, config in surviving(session.machines().values(), lambda machine: machine.config):
         for device in config.hardware.device if config is not None else ():

@@ -7,13 +7,11 @@ import sys
 from typing import Annotated, Any, get_args
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from virtoll.cli.output import console, say
 from virtoll.errors import ImageError, UsageError
 
 app = typer.Typer(help="What guests hold: the agent alone, or the workloads' tools too.", no_args_is_help=True)
-console = Console()
 
 Name = Annotated[str, typer.Argument(help="tiny, debug or full.", metavar="IMAGE")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -33,12 +31,12 @@ def build(
     for wanted in form or ():
         if wanted not in get_args(FormName):
             raise UsageError(f"there is no form {wanted!r} to be made; use one of {', '.join(get_args(FormName))}")
-    image = prepare_image(name, offline=offline, progress=_say)
+    image = prepare_image(name, offline=offline, progress=say)
     known: tuple[FormName, ...] = get_args(FormName)
     for one in known:
         if one in (form or ()):
-            image_form(image, one, progress=_say)
-    _say(f"image {image.name} {image.digest} is in {image.root.parent}")
+            image_form(image, one, progress=say)
+    say(f"image {image.name} {image.digest} is in {image.root.parent}")
 
 
 @app.command("list")
@@ -60,12 +58,14 @@ def list_images(as_json: Json = False) -> None:
     if as_json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return
+    from rich.table import Table
+
     table = Table("image", "what is in it", "built", "MB", "packages")
     for row in rows:
         size = "-" if row["bytes"] is None else f"{row['bytes'] / 1e6:.1f}"
         count = "-" if row["packages"] is None else str(row["packages"])
         table.add_row(row["image"], row["title"], "yes" if row["built"] else "no", size, count)
-    console.print(table)
+    console().print(table)
 
 
 @app.command()
@@ -104,8 +104,3 @@ def bytes_of(image: Any) -> int:
     if image.tools is not None:
         return int(image.tools["bytes"]) + int(image.agent.stat().st_size)
     return sum(path.lstat().st_size for path in image.root.rglob("*") if not path.is_dir())
-
-
-def _say(text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
-    console.file.flush()

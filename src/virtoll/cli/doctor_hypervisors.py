@@ -233,7 +233,7 @@ def _xen(machine: Machine) -> Finding:
             "Xen",
             "not booted under Xen",
             False,
-            f"{boot}; or try it in an emulated host: 'virtoll testbed up xen' (functional only)",
+            f"{boot}; or try it in an emulated host: 'virtoll nested up xen' (functional only)",
         )
     if "control_d" not in machine.text("proc/xen/capabilities"):
         return Finding("Xen", "a guest of Xen, not its dom0", False, "run Virtoll on its dom0, or name that as a host")

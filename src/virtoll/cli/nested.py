@@ -1,22 +1,17 @@
-"""``virtoll testbed``: build, bring up, list, look into, and end nested testbeds."""
+"""``virtoll nested``: build, bring up, list, look into, and end nested testbeds."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from virtoll.cli.output import console, say
 from virtoll.errors import UsageError
-from virtoll.lab.launch import inside_lab, run_in_lab
 
 app = typer.Typer(help="Whole hypervisor hosts, emulated: to try a product by hand.", no_args_is_help=True)
-console = Console()
 
 Kind = Annotated[str, typer.Argument(help="xen, xen-hvm, kvm or virtualbox.", metavar="KIND")]
 
@@ -34,9 +29,9 @@ def up(kind: Kind) -> None:
     from virtoll.image import prepare_image
 
     _build(kind)
-    prepare_image("tiny", progress=_say)
+    prepare_image("tiny", progress=say)
     one = held.start(kind)
-    _say(f"testbed {kind} is up (lab {one.lab_id}, process {one.pid}); look into it: virtoll testbed shell {kind}")
+    say(f"testbed {kind} is up (lab {one.lab_id}, process {one.pid}); look into it: virtoll nested shell {kind}")
 
 
 @app.command()
@@ -48,10 +43,10 @@ def down(
     from virtoll import held
 
     if everything == (kind is not None):
-        raise UsageError("name one kind of testbed, or give --all; 'virtoll testbed list' shows what is up")
+        raise UsageError("name one kind of testbed, or give --all; 'virtoll nested list' shows what is up")
     for one in held.held() if kind is None else [held.find(kind)]:
         held.end(one)
-        _say(f"testbed {one.kind} is down")
+        say(f"testbed {one.kind} is down")
 
 
 @app.command("list")
@@ -82,6 +77,10 @@ def list_testbeds(as_json: Annotated[bool, typer.Option("--json", help="Print JS
     if as_json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return
+    from datetime import UTC, datetime
+
+    from rich.table import Table
+
     table = Table("kind", "what it is", "built", "up since", "process")
     for row in rows:
         since = row.get("since")
@@ -89,7 +88,7 @@ def list_testbeds(as_json: Annotated[bool, typer.Option("--json", help="Print JS
         table.add_row(
             str(row["kind"]), str(row["title"]), "yes" if row["built"] else "no", words, str(row.get("pid", "-"))
         )
-    console.print(table)
+    console().print(table)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -98,6 +97,8 @@ def shell(
     argv: Annotated[list[str] | None, typer.Argument(help="A program to run there instead of a shell.")] = None,
 ) -> None:
     """A shell on a testbed that is up, or one program run there (after '--'), whose exit code is returned."""
+    import subprocess
+
     from virtoll import held
 
     one = held.find(kind)
@@ -109,11 +110,12 @@ def shell(
 def hold(kind: Kind) -> None:
     """What 'up' leaves in the background: first outside a lab, then in it."""
     from virtoll import held
+    from virtoll.lab.launch import inside_lab, run_in_lab
 
     held.known_kind(kind)
     if inside_lab() is None:
         with held.only_one(kind):
-            sys.exit(run_in_lab(["testbed", "hold", kind]))
+            sys.exit(run_in_lab(["nested", "hold", kind]))
     held.hold(kind)
 
 
@@ -121,9 +123,4 @@ def _build(kind: str) -> None:
     from virtoll import held
     from virtoll.nested import TESTBEDS, prepare_testbed
 
-    prepare_testbed(TESTBEDS[held.known_kind(kind)], progress=_say)
-
-
-def _say(text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
-    console.file.flush()
+    prepare_testbed(TESTBEDS[held.known_kind(kind)], progress=say)

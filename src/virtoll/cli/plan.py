@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from virtoll import units
+from virtoll.cli.output import Json, print_json, say
 from virtoll.errors import ImageError
-from virtoll.experiment import Experiment, find_experiment, load_experiment
-from virtoll.plan import Plan
-from virtoll.selection import EVERYTHING, Selection
+
+if TYPE_CHECKING:
+    from virtoll.experiment import Experiment
+    from virtoll.plan import Plan
+    from virtoll.selection import Selection
 
 ExperimentArgument = Annotated[str, typer.Argument(help="The name of an experiment, or the path of its YAML file.")]
 SizeOption = Annotated[
@@ -35,8 +35,6 @@ SkipOption = Annotated[
     typer.Option("--skip", help="All but what fits PLATFORM:WORKLOAD, baseline too; repeatable.", metavar="PATTERN"),
 ]
 
-console = Console()
-
 
 def chosen(
     size: str | None,
@@ -46,15 +44,19 @@ def chosen(
     skip: list[str] | None,
 ) -> Selection:
     """The options as one selection."""
+    from virtoll.selection import Selection
+
     given = [tuple(values or ()) for values in (platform, workload, only, skip)]
     return Selection(size, *given)
 
 
-def load(name: str, selection: Selection = EVERYTHING) -> Experiment:
-    """An experiment by name or path, checked, and what of it was chosen."""
+def load(name: str, selection: Selection | None = None) -> Experiment:
+    """An experiment by name or path, checked, and what of it was chosen; all of it without a selection."""
+    from virtoll.experiment import find_experiment, load_experiment
     from virtoll.run import catalogue
+    from virtoll.selection import EVERYTHING
 
-    return load_experiment(find_experiment(name), catalogue(), selection)
+    return load_experiment(find_experiment(name), catalogue(), selection or EVERYTHING)
 
 
 def plan(
@@ -64,7 +66,7 @@ def plan(
     workload: WorkloadOption = None,
     only: OnlyOption = None,
     skip: SkipOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
     from virtoll.manifest import trial_entry
@@ -90,18 +92,18 @@ def plan(
             "memory": {"guests": guests, "guests_bytes": guests * checked.memory_bytes},
             "trials": [{**trial_entry(trial), "skipped": reasons[trial.number]} for trial in planned.trials],
         }
-        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        print_json(document)
         return
     for trial in planned.trials:
         reason = reasons[trial.number]
-        _say(f"{trial.number:5d}  {describe(trial)}" + (f"  skipped: {reason}" if reason else ""))
+        say(f"{trial.number:5d}  {describe(trial)}" + (f"  skipped: {reason}" if reason else ""))
     for line in _summary(checked, planned, len(held.trials), seconds):
-        _say(line)
-    _say(_disk_line(checked.image, image, data))
+        say(line)
+    say(_disk_line(checked.image, image, data))
     if checked.scenario != "density":  # which starts guests until a budget of memory is gone
         each, all_ = units.size(checked.memory_bytes), units.size(guests * checked.memory_bytes)
         number = "1 guest" if guests == 1 else f"{guests} guests"
-        _say(f"memory: {number} of {each} at one time, {all_} if each fills what it is given")
+        say(f"memory: {number} of {each} at one time, {all_} if each fills what it is given")
 
 
 def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> list[str]:
@@ -127,7 +129,7 @@ def _disk_line(name: str, image: int | None, data: int) -> str:
 
 def _image_bytes(name: str) -> int | None:
     """What the image and its forms take in the cache, or None while it is not built."""
-    from virtoll.cli_image import bytes_of
+    from virtoll.cli.image import bytes_of
     from virtoll.image import made_forms, prepare_image
 
     try:
@@ -135,7 +137,3 @@ def _image_bytes(name: str) -> int | None:
         return bytes_of(image) + sum(form.file.stat().st_size for form in made_forms(image))
     except ImageError:
         return None
-
-
-def _say(text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -11,20 +11,15 @@ import platform
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from virtoll import probes
-from virtoll.experiment import PlatformChoice
-from virtoll.fleet import choose_pinning
-from virtoll.ground import open_ground
-from virtoll.hypervisors import hypervisor_checks, this_machine
+from virtoll.cli.doctor_hypervisors import hypervisor_checks, this_machine
+from virtoll.cli.doctor_unprivileged import answer, is_host_root
 from virtoll.lab import cgroups
 from virtoll.lab.launch import inside_lab, probe_namespaces
-from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import Probe
-from virtoll.progress import SilentProgress
-from virtoll.run import make_platform
-from virtoll.unprivileged import answer, is_host_root
+
+if TYPE_CHECKING:
+    from virtoll.platforms.base import Probe
 
 _TOOLS = ("setpriv", "unshare", "mount", "ip", "taskset", "nsenter")
 _MINIMUM_KERNEL = (4, 18)
@@ -62,6 +57,14 @@ def platform_checks(unprivileged: int | None = None) -> list[dict[str, Any]]:
     ``without_root``: ``yes``, ``no: REASON`` or ``not tried: REASON``. An ordinary user's is his own result; root's is
     what an ordinary user found out, read from the descriptor ``unprivileged``.
     """
+    from virtoll import probes
+    from virtoll.experiment import PlatformChoice
+    from virtoll.fleet import choose_pinning
+    from virtoll.ground import open_ground
+    from virtoll.platforms import PLATFORMS
+    from virtoll.progress import SilentProgress
+    from virtoll.run import make_platform
+
     rows: list[dict[str, Any]] = []
     with open_ground(choose_pinning(1), SilentProgress()) as ground:
         for name, kind in PLATFORMS.items():

@@ -1,0 +1,85 @@
+"""The command line. It prints and exits; everything else raises.
+
+A command that starts guests runs twice: once outside, where it checks its input and enters the lab, and once inside,
+as the hidden command of the same name with a leading ``in-lab``.
+
+Each group of commands is a module, which imports what its options' declarations need. What a command works with is
+imported inside it: every start pays for the imports at the top.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from virtoll import __version__
+from virtoll.cli import host, image, listing, nested, plan, runs
+from virtoll.cli.output import say, say_beside
+from virtoll.errors import Interrupted, VirtollError
+
+app = typer.Typer(
+    name="virtoll",
+    help="What a virtualisation platform costs against the bare host, on this machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+_TO_THE_AGENT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+def main() -> None:
+    """Entry point: turns an error into one sentence on standard error and its exit code."""
+    # Looking for plugins of pydantic's, of which none is wanted, reads the metadata of all installed packages.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    try:
+        app()
+    except VirtollError as error:
+        say_beside(f"virtoll: {error}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        say_beside("virtoll: interrupted")
+        sys.exit(Interrupted.exit_code)
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        say(f"virtoll {__version__}")
+        raise typer.Exit
+
+
+# Eager: what typer reads of all other parameters costs the import of pydantic.
+Version = Annotated[bool, typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True)]
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: Version = False) -> None:
+    del version
+
+
+def _old_name() -> None:
+    say_beside("virtoll testbed is now called virtoll nested")
+
+
+app.command()(runs.run)
+app.command()(runs.density)
+app.command()(runs.resume)
+app.command()(runs.report)
+app.command()(runs.evidence)
+app.command()(plan.plan)
+app.command()(host.doctor)
+app.command()(host.clean)
+app.command()(host.shell)
+app.command(context_settings=_TO_THE_AGENT)(host.wire)
+app.add_typer(listing.app, name="list")
+app.add_typer(nested.app, name="nested")
+app.add_typer(nested.app, name="testbed", hidden=True, callback=_old_name)
+app.add_typer(image.app, name="image")
+app.command("in-lab-run", hidden=True)(runs.in_lab_run)
+app.command("in-lab-density", hidden=True)(runs.in_lab_density)
+app.command("in-lab-resume", hidden=True)(runs.in_lab_resume)
+app.command("in-lab-doctor", hidden=True)(host.in_lab_doctor)
+app.command("in-lab-shell", hidden=True)(host.in_lab_shell)

@@ -1,0 +1,45 @@
+"""Where runs are kept, and which of them a person means."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from virtoll.errors import UsageError
+
+
+def runs_directory() -> Path:
+    """Where runs are kept: $VIRTOLL_RUNS, else ``runs`` in the current folder."""
+    return Path(os.environ.get("VIRTOLL_RUNS", "runs")).absolute()
+
+
+def find_run(name: str) -> Path:
+    """The folder of a run, by path, by name, or the newest by ``latest``."""
+    for candidate in (Path(name), runs_directory() / name):
+        if (candidate / "manifest.json").is_file():
+            return candidate.absolute()
+    known = run_folders()
+    if name == "latest" and known:
+        return known[-1]
+    raise UsageError(
+        f"no run {name!r} in {runs_directory()}; see 'virtoll list runs', or give the path of a run's folder"
+    )
+
+
+def run_folders() -> list[Path]:
+    """The folders of all runs there, by name: oldest first."""
+    return sorted(path.parent for path in runs_directory().glob("*/manifest.json"))
+
+
+def new_folder(name: str, into: Path | None) -> Path:
+    """Where a new run of the experiment ``name`` goes; ``UsageError`` where that cannot be, or holds one already."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    folder = (into or runs_directory() / f"{stamp}-{name}-{os.urandom(2).hex()}").absolute()
+    try:
+        taken = (folder / "manifest.json").exists()
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be used ({error.strerror}); give another folder with --into") from error
+    if taken:
+        raise UsageError(f"{folder} holds a run already; give another folder with --into, or 'virtoll resume' this one")
+    return folder

@@ -1,0 +1,146 @@
+"""Commands on this host: ``virtoll doctor``, ``clean``, ``shell`` and ``wire``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from virtoll.cli.lab import check_lab, prepare_outside, require_lab
+from virtoll.cli.output import Json, print_json, say, show
+from virtoll.cli.plan import load
+from virtoll.errors import UsageError
+
+
+def doctor(as_json: Json = False) -> None:
+    """Say what works on this host, what does not, why, and what to do about it.
+
+    Exit code 1 when nothing can be measured.
+    """
+    from virtoll.cli.doctor import host_checks, hypervisors_here
+
+    checks, hypervisors = host_checks(), hypervisors_here()
+    if any(check.blocks for check in checks):
+        _show_checks(checks, hypervisors, [], as_json)
+        raise typer.Exit(1)
+    from virtoll.cli.doctor_unprivileged import asked
+    from virtoll.lab.launch import run_in_lab
+
+    prepare_outside("tiny")
+    with asked() as descriptor:
+        arguments = ["in-lab-doctor", "--hypervisors", json.dumps(hypervisors), *(["--json"] if as_json else [])]
+        if descriptor is not None:
+            arguments += ["--unprivileged", str(descriptor)]
+        code = run_in_lab(arguments, descriptors=() if descriptor is None else (descriptor,))
+    sys.exit(code)
+
+
+def clean(
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Remove the image cache too; the next run builds it anew.")
+    ] = False,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            help="Also what they left in the products there: 'local', user@host of ssh's, or an experiment's file for "
+            "the ESXi hosts that it names.",
+        ),
+    ] = None,
+) -> None:
+    """Remove what killed runs left on the host (there should be nothing); finished trials are never touched."""
+    from virtoll.image import default_cache
+    from virtoll.lab.launch import sweep_dead_labs
+
+    clean_products = _products(host) if host else None
+    removed = [*sweep_dead_labs(), *map(str, default_cache().sweep())]
+    if clean_products is not None:
+        removed += clean_products()
+    if cache:
+        default_cache().clear()
+        removed.append(str(default_cache().home))
+    for path in removed:
+        say(f"removed {path}")
+    if not removed:
+        say("nothing to remove")
+
+
+def _products(hosts: list[str]) -> Callable[[], list[str]]:
+    """What cleans the products of these hosts and returns what it removed; all hosts are checked here, before."""
+    from virtoll.cli.clean import by_api, clean_by_api, clean_host, host_to_clean, is_experiment
+    from virtoll.platforms import PLATFORMS
+
+    there = [host_to_clean(one) for one in hosts if not is_experiment(one)]
+    interfaces = [choice for one in hosts if is_experiment(one) for choice in by_api(load(one), PLATFORMS)]
+
+    def clean_products() -> list[str]:
+        removed = []
+        for one in there:
+            found, silent = clean_host(one, PLATFORMS)
+            removed += found
+            for told in silent:
+                say(f"not asked on {one.name}: {told}")
+        return removed + clean_by_api(interfaces, PLATFORMS)
+
+    return clean_products
+
+
+def shell(
+    platform: Annotated[str, typer.Argument(help="A platform, with parameters as NAME or NAME:key=value,key=value.")],
+) -> None:
+    """An interactive shell (busybox) in a guest of the platform, for debugging."""
+    prepare_outside("debug")
+    check_lab()
+    from virtoll.cli.shell import parse_platform
+    from virtoll.lab.launch import run_in_lab
+
+    parse_platform(platform)
+    sys.exit(run_in_lab(["in-lab-shell", platform]))
+
+
+def wire(context: typer.Context) -> None:
+    """Generator and sink alone: send, receive, calibrate.
+
+    All arguments go to the agent's own command line: see 'virtoll wire --help'.
+    """
+    from virtoll.paths import built_agent
+
+    agent = built_agent()
+    if not agent.is_file():
+        raise UsageError(f"the agent {agent} is missing; run 'make agent'")
+    sys.stdout.flush()
+    os.execv(agent, [str(agent), "wire", *context.args])  # noqa: S606 - the agent becomes this process
+
+
+def in_lab_doctor(as_json: Json = False, unprivileged: int | None = None, hypervisors: str = "[]") -> None:
+    """``doctor``, in its lab: ``unprivileged``, the descriptor to read an ordinary user's answers from."""
+    require_lab()
+    from virtoll.cli.doctor import host_checks, platform_checks
+
+    checks, platforms = host_checks(), platform_checks(unprivileged)
+    _show_checks(checks, json.loads(hypervisors), platforms, as_json)
+    raise typer.Exit(0 if any(row["available"] for row in platforms if row["platform"] != "fake") else 1)
+
+
+def in_lab_shell(platform: str) -> None:
+    """``shell``, in its lab."""
+    require_lab()
+    from virtoll.cli.shell import interact
+
+    raise typer.Exit(interact(platform))
+
+
+def _show_checks(
+    checks: list[Any], hypervisors: list[dict[str, Any]], platforms: list[dict[str, Any]], as_json: bool
+) -> None:
+    host = [check.as_row() for check in checks]
+    if as_json:
+        print_json({"host": host, "hypervisors": hypervisors, "platforms": platforms})
+        return
+    for rows in (host, hypervisors, platforms):
+        if rows:
+            show(rows, False)

@@ -1,0 +1,30 @@
+"""What a command that starts guests does before it enters the lab, and how its half in the lab knows where it is."""
+
+from __future__ import annotations
+
+from virtoll.cli.output import say_beside
+from virtoll.errors import UsageError
+
+
+def require_lab() -> None:
+    """A ``UsageError`` outside of a lab."""
+    from virtoll.lab.launch import inside_lab
+
+    if inside_lab() is None:
+        raise UsageError("this command runs inside a lab only; use the one without 'in-lab-'")
+
+
+def check_lab() -> None:
+    """A ``UsageError`` with the reason where no lab can be made here."""
+    from virtoll.lab.launch import probe_namespaces
+
+    reason = probe_namespaces()
+    if reason is not None:
+        raise UsageError(reason)
+
+
+def prepare_outside(image: str) -> None:
+    """The image needs the package mirror when it is not cached: the lab has no way there."""
+    from virtoll.image import prepare_image
+
+    prepare_image(image, progress=say_beside)

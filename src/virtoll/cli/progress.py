@@ -1,0 +1,126 @@
+"""What a person sees while a run goes on: a live display on a terminal, plain lines elsewhere.
+
+Main types: ``PlainProgress``, ``LiveProgress``. They show, and decide nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from virtoll.plan import Trial
+from virtoll.progress import describe, outcome
+
+
+class PlainProgress:
+    """One line a trial, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        """``console`` is where the lines go."""
+        self._console = console
+        self._pace = _Pace()
+
+    def message(self, text: str) -> None:
+        """A line of its own."""
+        self._print(text)
+
+    def begin(self, done: int, total: int, estimated_seconds: float) -> None:
+        """Says how much there is to do."""
+        self._pace.begin(done, total, estimated_seconds)
+        self._print(f"{total - done} trials to run, about {_minutes(estimated_seconds)}")
+
+    def trial_begins(self, trial: Trial) -> None:
+        """Nothing: the line comes with the result."""
+
+    def trial_ends(self, trial: Trial, record: Mapping[str, Any]) -> None:
+        """The trial, its result, and how long the rest will take."""
+        self._pace.step()
+        left = _minutes(self._pace.seconds_left())
+        self._print(f"{self._pace.done}/{self._pace.total} {describe(trial)}: {outcome(record)} ({left} left)")
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveProgress:
+    """A bar with the trial under way, the time left and the last results."""
+
+    def __init__(self, console: Console) -> None:
+        """``console`` is a terminal; the display is shown by ``shown``."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        self._bar = Progress(*columns, console=console)
+        self._task = self._bar.add_task("setting up", total=None, left="")
+        self._last: list[Text] = []
+        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)
+        self._pace = _Pace()
+
+    @contextmanager
+    def shown(self) -> Iterator[LiveProgress]:
+        """Show the display for the length of the context."""
+        with self._live:
+            yield self
+
+    def message(self, text: str) -> None:
+        """What is being done, in the bar's own line."""
+        self._bar.update(self._task, description=text)
+
+    def begin(self, done: int, total: int, estimated_seconds: float) -> None:
+        """Sets the bar's length."""
+        self._pace.begin(done, total, estimated_seconds)
+        self._bar.update(self._task, total=total, completed=done, left=f"about {_minutes(estimated_seconds)} left")
+
+    def trial_begins(self, trial: Trial) -> None:
+        """Names the trial under way."""
+        self._bar.update(self._task, description=describe(trial))
+
+    def trial_ends(self, trial: Trial, record: Mapping[str, Any]) -> None:
+        """Moves the bar and shows the result among the last four."""
+        self._pace.step()
+        colour = {"ok": "green", "skipped": "yellow"}.get(str(record["status"]), "red")
+        self._last = [*self._last[-3:], Text(f"{describe(trial)}: {outcome(record)}", style=colour)]
+        self._bar.update(
+            self._task, completed=self._pace.done, left=f"about {_minutes(self._pace.seconds_left())} left"
+        )
+
+    def _render(self) -> Group:
+        return Group(*self._last, self._bar)
+
+
+class _Pace:
+    """Time left: the estimate at first, more and more the pace that was really kept."""
+
+    def __init__(self) -> None:
+        self.done = self.total = self._already = 0
+        self._estimated = 0.0
+        self._started = time.monotonic()
+
+    def begin(self, done: int, total: int, estimated_seconds: float) -> None:
+        self.done, self.total, self._already = done, total, done
+        self._estimated, self._started = estimated_seconds, time.monotonic()
+
+    def step(self) -> None:
+        self.done += 1
+
+    def seconds_left(self) -> float:
+        all_of_it = max(1, self.total - self._already)
+        share = (self.done - self._already) / all_of_it
+        elapsed = time.monotonic() - self._started
+        by_pace = elapsed / share if share else self._estimated
+        return max(0.0, share * by_pace + (1 - share) * self._estimated - elapsed) if share < 1 else 0.0
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds >= 90 else f"{seconds:.0f} s"

@@ -1,0 +1,258 @@
+"""``virtoll run``, ``density``, ``resume``, ``report`` and ``evidence``, and the first three's halves in the lab."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from virtoll.cli.folders import find_run, new_folder
+from virtoll.cli.lab import check_lab, prepare_outside, require_lab
+from virtoll.cli.output import Json, console, print_json, say_beside
+from virtoll.cli.plan import (
+    ExperimentArgument,
+    OnlyOption,
+    PlatformOption,
+    SizeOption,
+    SkipOption,
+    WorkloadOption,
+    chosen,
+    load,
+)
+from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
+
+if TYPE_CHECKING:
+    from virtoll.experiment import Experiment
+
+RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")]
+
+
+def run(
+    experiment: ExperimentArgument = "quick",
+    into: Annotated[Path | None, typer.Option(help="The run's folder; a new one below 'runs' when not given.")] = None,
+    size: SizeOption = None,
+    platform: PlatformOption = None,
+    workload: WorkloadOption = None,
+    only: OnlyOption = None,
+    skip: SkipOption = None,
+) -> None:
+    """Measure an experiment, or what is chosen of it, and write its report."""
+    selection = chosen(size, platform, workload, only, skip)
+    checked = load(experiment, selection)
+    folder = new_folder(checked.name, into)
+    words = json.dumps(selection.as_record())
+    _measure(checked, folder, ["in-lab-run", str(checked.file.absolute()), str(folder), words])
+
+
+def density(
+    platforms: Annotated[list[str], typer.Argument(help="Platforms, each as NAME or NAME:key=value,key=value.")],
+    memory: Annotated[str, typer.Option(help="The host's memory that may be used, such as 2GiB.")] = "1GiB",
+    limit: Annotated[int, typer.Option(help="At most so many guests.")] = 1000,
+    guest_memory: Annotated[str, typer.Option(help="What each guest is given.")] = "128MiB",
+    into: Annotated[Path | None, typer.Option(help="The run's folder; a new one below 'runs' when not given.")] = None,
+) -> None:
+    """Count the idle guests that fit into a budget of the host's memory, and what each takes of it."""
+    import yaml
+
+    from virtoll.cli.shell import given_platform
+    from virtoll.experiment import parse_experiment
+    from virtoll.run import catalogue
+
+    document = {
+        "name": "density",
+        "question": f"How many idle guests fit into {memory} of this host's memory?",
+        "scenario": "density",
+        "platforms": [given_platform(platform) for platform in platforms],
+        "guest": {"memory": guest_memory},
+        "density": {"memory": memory, "guests": limit},
+    }
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    checked = parse_experiment(text, Path("virtoll density"), catalogue())
+    folder = new_folder(checked.name, into)
+    _measure(checked, folder, ["in-lab-density", text, str(folder)])
+
+
+def resume(run: RunArgument = "latest") -> None:
+    """Go on with a run that was interrupted or killed: finished trials are kept, the rest is measured."""
+    from virtoll.run import experiment_of, needs_lab
+    from virtoll.samples import RunFolder
+
+    folder = find_run(run)
+    experiment = experiment_of(RunFolder.open(folder))
+    if not needs_lab(experiment):
+        _resume_here(folder)
+    else:
+        prepare_outside(experiment.image)
+        check_lab()
+        _leave_unless_done(_in_lab(experiment, ["in-lab-resume", str(folder)]))
+    _report(folder, headline=True)
+
+
+def report(run: RunArgument = "latest", as_json: Json = False) -> None:
+    """Write the report of a run (again): one HTML page, figures as SVG and PDF, tables as CSV."""
+    _report(find_run(run), headline=True, as_json=as_json)
+
+
+def evidence(
+    runs: Annotated[list[str], typer.Argument(help="Runs: folders, names, or 'latest'.", metavar="RUN...")],
+    tests: Annotated[
+        list[Path] | None, typer.Option(help="JUnit XML of the contract tests ('pytest --junitxml FILE'); repeatable.")
+    ] = None,
+) -> None:
+    """Print what runs and contract tests show of each platform, whatever its speed, as a Markdown table."""
+    from virtoll.platforms import PLATFORMS
+    from virtoll.report import evidence_table, load_analysis, read_tests
+
+    tested = [kind for path in tests or () for kind in read_tests(_text_of(path), str(path))]
+    known = {name: kind.validation for name, kind in PLATFORMS.items() if kind.needs_lab}
+    lines = evidence_table([load_analysis(find_run(run)) for run in runs], tested, known)
+    for line in lines:
+        sys.stdout.write(line + "\n")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read ({error}); give a file that 'pytest --junitxml' wrote") from error
+
+
+def in_lab_run(experiment: str, into: Path, selection: str) -> None:
+    """``run``, in its lab; ``selection``: JSON of a ``Selection``."""
+    require_lab()
+    from virtoll.selection import Selection
+
+    _measure_here(load(experiment, Selection.of_record(json.loads(selection))), into)
+
+
+def in_lab_density(text: str, into: Path) -> None:
+    """``density``, in its lab; ``text``: the experiment's YAML."""
+    require_lab()
+    from virtoll.experiment import parse_experiment
+    from virtoll.run import catalogue
+
+    _measure_here(parse_experiment(text, Path("virtoll density"), catalogue()), into)
+
+
+def in_lab_resume(into: Path) -> None:
+    """``resume``, in its lab."""
+    require_lab()
+    _resume_here(into)
+
+
+def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
+    """Measure here where all platforms are models, else in a lab by the command ``inside``; then report."""
+    from virtoll.run import needs_lab
+
+    if not needs_lab(experiment):
+        _measure_here(experiment, folder)
+    else:
+        prepare_outside(experiment.image)
+        check_lab()
+        _leave_unless_done(_in_lab(experiment, inside))
+    _report(folder, headline=True)
+
+
+def _measure_here(experiment: Experiment, folder: Path) -> None:
+    from virtoll.needs import possible
+    from virtoll.plan import make_plan
+    from virtoll.run import estimate, measure
+
+    size = f", size {experiment.size}" if experiment.size else ""
+    console().print(f"{experiment.name}{size}: {experiment.question}", highlight=False, markup=False)
+    seconds = estimate(possible(make_plan(experiment), experiment))
+    console().print(
+        f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    command = ["virtoll", "run", str(experiment.file), *experiment.selection.arguments()]
+    _with_progress(lambda progress: measure(experiment, folder, command, progress), folder)
+
+
+def _resume_here(folder: Path) -> None:
+    from virtoll.run import resume as resume_run
+
+    _with_progress(lambda progress: resume_run(folder, progress), folder)
+
+
+def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
+    """Do the work with a display; an interrupt leaves a whole run folder that says how to go on."""
+    from virtoll.cli.progress import LiveProgress, PlainProgress
+    from virtoll.lab.interrupts import interruptible
+    from virtoll.samples import RunFolder
+
+    try:
+        with interruptible():
+            if console().is_terminal:
+                with LiveProgress(console()).shown() as progress:
+                    work(progress)
+            else:
+                work(PlainProgress(console()))
+    except KeyboardInterrupt:
+        if (folder / "manifest.json").exists():
+            RunFolder.open(folder).set_state("interrupted", "ended by the user")
+            raise Interrupted(
+                f"interrupted; what was finished is stored: continue with 'virtoll resume {folder}'"
+            ) from None
+        raise Interrupted("interrupted before the first trial; nothing was stored") from None
+    except (StorageError, LabError) as error:
+        if (folder / "manifest.json").exists():
+            with suppress(VirtollError):  # a full disk may not even take this; then the run stays "running"
+                RunFolder.open(folder).set_state("interrupted", str(error))
+        raise
+
+
+def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
+    """Enter the lab; the agents of a testbed's hosts are started before, because the way to them is outside."""
+    from virtoll.hosts.session import open_session
+    from virtoll.lab.launch import run_in_lab
+    from virtoll.paths import built_agent
+    from virtoll.platforms.ssh_guest import check_before
+
+    check_before([choice.parameters for choice in experiment.platforms], experiment.testbed)
+    _prepare_testbeds(experiment)
+    with open_session(experiment.testbed, built_agent()) as (variables, descriptors):
+        return run_in_lab(arguments, variables, descriptors)
+
+
+def _prepare_testbeds(experiment: Experiment) -> None:
+    """The files of the nested testbeds that it names; one that cannot be made costs its own platforms, not the run."""
+    kinds = {choice.host.nested for choice in experiment.platforms if choice.host is not None and choice.host.nested}
+    if not kinds:
+        return
+    from virtoll.nested import TESTBEDS, prepare_testbed
+
+    for name in sorted(kinds & set(TESTBEDS)):
+        try:
+            prepare_testbed(TESTBEDS[name], progress=say_beside)
+        except ImageError as error:
+            say_beside(f"virtoll: {error}")
+
+
+def _leave_unless_done(code: int) -> None:
+    """Inside, the error was printed already, in one sentence; a run that did not end keeps its exit code."""
+    if code != 0:
+        sys.exit(code)
+
+
+def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
+    from virtoll.report import build_report, density_lines, headline_table
+
+    built = build_report(folder)
+    if as_json:
+        from dataclasses import asdict
+
+        rows = [asdict(row) for row in built.headline]
+        print_json({"run": str(folder), "report": str(built.path), "headline": rows})
+        return
+    if headline and not built.analysis.densities:
+        console().print(headline_table(built.analysis))
+    for line in density_lines(built.analysis):
+        console().print(line, highlight=False, soft_wrap=True)
+    console().print(f"report: {built.path}", highlight=False, soft_wrap=True)
