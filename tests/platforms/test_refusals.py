@@ -285,7 +285,9 @@ def processes() -> set[int]:
     return {one.pid for one in machine.family(os.getpid()).processes}
 
 
-def test_a_platform_on_a_models_site_is_refused() -> None:
+def test_a_platform_on_a_models_site_is_refused_and_starts_nothing() -> None:
+    before = processes()
     for kind in guests.KINDS:
-        with pytest.raises(GuestError, match="a model has no host|needs root"):
+        with pytest.raises(GuestError):
             guests.driver(kind).start(guests.request(kind), model_site())
+    assert processes() == before
