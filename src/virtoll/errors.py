@@ -6,6 +6,8 @@ An error below ``GuestError`` costs the trials of one guest, never the campaign.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class VirtollError(Exception):
     """Anything that Virtoll itself found wrong; ``exit_code`` is what the command line exits with."""
@@ -37,6 +39,26 @@ class ImageError(VirtollError):
 
 class GuestError(VirtollError):
     """One guest failed: its own trials are lost, the campaign goes on."""
+
+
+class ProgramMissing(GuestError):
+    """A program that is needed is not installed on its host."""
+
+    def __init__(self, program: str, message: str) -> None:
+        """``program``: its name; ``message``: the sentence."""
+        super().__init__(message)
+        self.program = program
+
+
+class CommandFailed(GuestError):
+    """A program ended with another code than 0; ``complaint`` is the line in which it says why."""
+
+    def __init__(self, argv: Sequence[str], returncode: int, complaint: str, where: str = "") -> None:
+        """``where``: the host, as the sentence begins with it."""
+        super().__init__(f"{where}'{' '.join(argv[:3])}' ended with {returncode}: {complaint}")
+        self.argv = tuple(argv)
+        self.returncode = returncode
+        self.complaint = complaint
 
 
 class GuestNotReady(GuestError):

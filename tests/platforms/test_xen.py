@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from tests.support.dom0 import LAB, Dom0
 
-from virtoll.errors import GuestError
+from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.lab.network import GuestNetwork, Link, attached, plan_links
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake_site import model_site
@@ -68,17 +68,19 @@ def probed(kind: str, **said: str | GuestError) -> str:
 
 
 def test_a_host_without_xen_is_told_what_to_install() -> None:
-    assert "apt-get install xen-utils" in probed("pv", info=GuestError("xl: not found on this host; install it"))
+    assert "apt-get install xen-utils" in probed(
+        "pv", info=ProgramMissing("xl", "xl: not found on this host; install it")
+    )
 
 
 def test_a_host_that_is_no_dom0_is_told_to_boot_xen() -> None:
-    said = GuestError("'xl info' ended with 1: cannot init xl context")
+    said = CommandFailed(["xl", "info"], 1, "cannot init xl context")
     assert "this machine does not run under Xen" in probed("pv", info=said)
     assert "boot the hypervisor" in probed("pv", info=said)
 
 
 def test_rights_are_told_from_a_missing_hypervisor() -> None:
-    said = GuestError("'xl info' ended with 1: xc: error: Permission denied")
+    said = CommandFailed(["xl", "info"], 1, "xc: error: Permission denied")
     assert "xl needs root in dom0" in probed("pv", info=said)
 
 

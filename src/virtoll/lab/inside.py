@@ -17,12 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from virtoll.errors import GuestDied, GuestError, LabError
+from virtoll.errors import CommandFailed, GuestDied, GuestError, LabError, ProgramMissing
 from virtoll.lab import cgroups, disks, residue
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.launch import inside_lab
 
 CommandRecorder = Callable[[str, Sequence[str], int | None], None]
+
+_NOT_FOUND = 127  # a shell's exit code (POSIX)
 
 
 def _no_record(_role: str, _argv: Sequence[str], _exit: int | None) -> None:
@@ -100,7 +102,7 @@ class Lab:
                 start_new_session=True,
             )
         except (FileNotFoundError, PermissionError) as error:
-            raise GuestError(_absent(argv[0], error)) from error
+            raise _not_started(argv[0], error) from error
         except subprocess.TimeoutExpired as error:
             self.record(role, argv, None)
             raise GuestError(f"'{' '.join(argv[:3])}' did not end within {deadline_seconds:g} s") from error
@@ -129,7 +131,7 @@ class Lab:
                 pinned, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=tuple(pass_fds), start_new_session=True
             )
         except (FileNotFoundError, PermissionError) as error:
-            raise GuestError(_absent(pinned[0], error)) from error
+            raise _not_started(pinned[0], error) from error
 
     def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
         """A byte stream to a Unix socket or a character device (by the agent's ``relay``), waited for."""
@@ -171,21 +173,26 @@ class Lab:
         return lambda: residue.drop_command(number)
 
 
-def _absent(program: str, error: OSError) -> str:
+def _not_started(program: str, error: OSError) -> GuestError:
     """A folder of PATH that may not be looked into makes what is missing look forbidden (execvp(3))."""
     if isinstance(error, PermissionError) and shutil.which(program) is not None:
-        return f"{program}: this user may not run it; look at its permissions"
-    return f"{program}: not found on this host; install it"
+        return GuestError(f"{program}: this user may not run it; look at its permissions")
+    return ProgramMissing(program, f"{program}: not found on this host; install it")
 
 
 def output_of(argv: Sequence[str], finished: subprocess.CompletedProcess[bytes], where: str = "") -> str:
-    """What a program that has ended printed; ``GuestError`` with the end of its complaint when it failed."""
+    """What a program that has ended printed; ``CommandFailed`` with the end of its complaint when it failed.
+
+    ``ProgramMissing`` where a shell on another host did not find it.
+    """
     said = [stream.decode(errors="replace") for stream in (finished.stdout, finished.stderr)]
     if finished.returncode != 0:
         lines = (said[1].strip() or said[0].strip() or "no message").splitlines()
         # Some say first what is wrong, and then where in their own source they found it out (VBoxManage).
         complaint = next((line for line in lines if ": error: " in line), lines[-1])
-        raise GuestError(f"{where}'{' '.join(argv[:3])}' ended with {finished.returncode}: {complaint}")
+        if where and finished.returncode == _NOT_FOUND:
+            raise ProgramMissing(argv[0], f"{where}{argv[0]}: not found; install it there")
+        raise CommandFailed(argv, finished.returncode, complaint, where)
     return said[0]
 
 

@@ -112,12 +112,6 @@ def name_of(host: GuestHost, request: GuestRequest) -> str:
     return f"{host.lab_id}-{''.join(one if one.isalnum() else '-' for one in request.name)}"
 
 
-def exit_code(error: GuestError) -> int | None:
-    """What a program of ``GuestHost.run`` ended with; None where it was not that."""
-    found = re.search(r"ended with (\d+):", str(error))
-    return int(found[1]) if found else None
-
-
 def quietly(host: CommandRunner, argv: Sequence[str], role: str) -> None:
     """Run what may fail because the thing is gone already."""
     with contextlib.suppress(GuestError):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.agent import AgentClient
-from virtoll.errors import GuestError
+from virtoll.errors import GuestError, ProgramMissing
 from virtoll.experiment import Parameters
 from virtoll.footprint import GuestProcesses
 from virtoll.lab.inside import signal_tree
@@ -105,8 +105,8 @@ class Libvirt(Platform[LibvirtParameters]):
         """libvirt's version, as virsh says it."""
         try:
             return f"libvirt {site.host.run(['virsh', '--version'], 'probe').strip()}"
-        except GuestError as error:
-            raise GuestError(f"{error}: {DEBIAN}" if "not found" in str(error) else str(error)) from error
+        except ProgramMissing as error:
+            raise GuestError(f"{error}: {DEBIAN}") from error
 
     def _refusal(self, host: GuestHost) -> str | None:
         """Why these parameters cannot work on this host, whatever is installed."""

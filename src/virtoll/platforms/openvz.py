@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from virtoll.errors import GuestError
+from virtoll.errors import CommandFailed, GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.attaching import Attached
@@ -23,7 +23,6 @@ from virtoll.platforms.entered import (
     EnteredMachine,
     bridged,
     enter,
-    exit_code,
     image_archive,
     name_of,
     now,
@@ -248,9 +247,9 @@ def _in_words(host: GuestHost) -> Iterator[None]:
     """A refusal of vzctl's with what to do about it."""
     try:
         yield
-    except GuestError as error:
-        remedy = _REMEDIES.get(exit_code(error) or 0)
-        if remedy is None or "vzctl" not in str(error):
+    except CommandFailed as error:
+        remedy = _REMEDIES.get(error.returncode)
+        if remedy is None or error.argv[0] != "vzctl":
             raise
         raise GuestError(f"{host.name}: {error}; {remedy}") from error
 
@@ -259,8 +258,8 @@ def containers(host: CommandRunner) -> dict[int, str]:
     """Number and name of every container there."""
     try:
         said = host.run(["vzlist", "-a", "-H", "-t", "-o", "ctid,name"], "containers")
-    except GuestError as error:
-        if _NONE in str(error):
+    except CommandFailed as error:
+        if _NONE in error.complaint:
             return {}
         raise
     rows = (line.split(None, 1) for line in said.splitlines() if line.strip())

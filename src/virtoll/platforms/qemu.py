@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.agent import AgentClient
-from virtoll.errors import GuestError
+from virtoll.errors import GuestError, ProgramMissing
 from virtoll.experiment import Parameters
 from virtoll.lab.attachments import Port
 from virtoll.lab.interfaces import TUN_DEVICE
@@ -113,9 +113,10 @@ class Qemu(Platform[QemuParameters]):
         try:
             version = site.host.run([self.binary, "--version"], "probe").splitlines()[0]
             accelerators = site.host.run([self.binary, "-accel", "help"], "probe").split()
+        except ProgramMissing as error:
+            return Probe(False, None, f"{error}: apt-get install qemu-system-x86 (or qemu-system-arm)")
         except GuestError as error:
-            packages = "apt-get install qemu-system-x86 (or qemu-system-arm)"
-            return Probe(False, None, f"{error}: {packages}" if "not found" in str(error) else str(error))
+            return Probe(False, None, str(error))
         version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
         if self.accelerator not in accelerators:
             return Probe(False, version, f"{version} was built without {self.accelerator}; install one that has it")
@@ -200,7 +201,8 @@ class Qemu(Platform[QemuParameters]):
             with preferred([] if host.remote else [process.pid]):
                 guest.wait_ready(request.deadline_seconds)
         except GuestStartError as error:
-            raise GuestStartError(f"{error}{_tail(error.evidence['qemu.txt'])}", error.evidence) from error
+            said = _last_line(error.evidence)
+            raise GuestStartError(f"{error} (QEMU said: {said})" if said else str(error), error.evidence) from error
         return guest
 
     def _ends(
@@ -301,13 +303,12 @@ def _may_open(device: Path, host: GuestHost) -> bool:
     return True
 
 
-def _tail(output: bytes) -> str:
-    lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
-    return f" (QEMU said: {lines[-1].strip()})" if lines else ""
+def _last_line(evidence: Mapping[str, bytes]) -> str:
+    """What QEMU itself said last; empty where it said nothing."""
+    lines = evidence.get("qemu.txt", b"").decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
 
 
 def _cause(error: GuestError) -> str:
-    """The error's sentence; QEMU's own words when it said why."""
-    text = str(error)
-    marker = " (QEMU said: "
-    return text.split(marker, 1)[1].rstrip(")") if marker in text else text
+    """QEMU's own words where it said why; else the error's sentence."""
+    return (_last_line(error.evidence) if isinstance(error, GuestStartError) else "") or str(error)

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from virtoll.agent import AgentClient
-from virtoll.errors import GuestError
+from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.experiment import Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attaching import Attached
@@ -92,7 +92,7 @@ class Xen(Platform[XenParameters]):
         try:
             said = site.host.run(["xl", "info"], "probe")
         except GuestError as error:
-            return Probe(False, None, _why_no_dom0(str(error), site.host))
+            return Probe(False, None, _why_no_dom0(error, site.host))
         facts = dict(line.partition(":")[::2] for line in said.splitlines())
         known = {key.strip(): value.strip() for key, value in facts.items()}
         version = f"Xen {known.get('xen_version', '?')}, scheduler {known.get('xen_scheduler', '?')}"
@@ -249,12 +249,10 @@ def _refuse_taken(host: GuestHost, name: str) -> None:
         raise GuestError(f"{host.name} has a domain {name} already, which this run did not make: 'xl destroy {name}'")
 
 
-def _why_no_dom0(complaint: str, host: GuestHost) -> str:
+def _why_no_dom0(error: GuestError, host: GuestHost) -> str:
     """What ``xl info`` said, as what is to be done."""
-    if "not found" in complaint:
-        return f"{complaint}: apt-get install xen-utils and xen-hypervisor, then boot into Xen"
-    if "ermission" in complaint:
+    if isinstance(error, ProgramMissing):
+        return f"{error}: apt-get install xen-utils and xen-hypervisor, then boot into Xen"
+    if isinstance(error, CommandFailed) and "ermission" in error.complaint:
         return f"{host.name}: xl needs root in dom0; log in as root"
-    return (
-        f"{host.name} does not run under Xen ({complaint}): boot the hypervisor, then start xenstored and xenconsoled"
-    )
+    return f"{host.name} does not run under Xen ({error}): boot the hypervisor, then start xenstored and xenconsoled"
