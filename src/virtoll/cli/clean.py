@@ -22,7 +22,7 @@ from virtoll.lab.residue import state_directory
 from virtoll.platforms.base import AnyPlatform
 from virtoll.platforms.host import CommandRunner
 
-_LAB = re.compile(r"virtoll-[0-9a-f]{12}")
+_LAB = re.compile(r"virtoll-[0-9a-f]{12}")  # anywhere in a command line
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,18 @@ from virtoll.lab.vfio import PciBus
 
 RECORD_VARIABLE = "VIRTOLL_LAB_RECORD"  # the number of a descriptor of the record's folder, inside the lab
 LAB_ID = re.compile(r"^virtoll-[0-9a-f]{12}$")
+_NAMED = re.compile(r"^(virtoll-[0-9a-f]{12})-.")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 _DEVICES = "vfio.jsonl"
 _COMMANDS = "commands.jsonl"
 _COMMAND_SECONDS = 180.0
 _SWEEP_DEADLINE_SECONDS = 60.0
+
+
+def lab_named_in(name: str) -> str | None:
+    """The id of the lab that the name of something in a product begins with; None where it is not a lab's."""
+    found = _NAMED.match(name)
+    return found[1] if found is not None else None
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,11 @@ class GuestRequest:
     data: DataRoom | None = None
 
     @property
+    def file_name(self) -> str:
+        """The guest's name as a file or an identifier of a product may have it: without a slash."""
+        return self.name.replace("/", "-")
+
+    @property
     def data_bytes(self) -> int:
         """Room for workloads' files, in bytes; 0 without a data directory."""
         return self.data.size_bytes if self.data is not None else 0

@@ -75,7 +75,7 @@ def _limits(request: GuestRequest) -> list[str]:
 
 def container_name(request: GuestRequest) -> str:
     """A name that no other guest of the lab has."""
-    return f"virtoll-{request.name.replace('/', '-')}"
+    return f"virtoll-{request.file_name}"
 
 
 def start_container(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 import subprocess
 import tarfile
 import tempfile
@@ -27,7 +26,6 @@ from virtoll.platforms.host import CommandRunner, GuestHost
 from virtoll.platforms.managed import ManagedMachine
 from virtoll.platforms.namespaced import AGENT
 
-OURS = re.compile(r"^(virtoll-[0-9a-f]{12})-")
 _INIT = b"#!/init hold\n"
 
 

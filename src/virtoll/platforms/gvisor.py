@@ -61,7 +61,7 @@ class GVisor(OciPlatform[GVisorParameters]):
             _set_up(site.host, folder, holder, request.network, request.name)
             configuration = oci_configuration(site, AGENT, request, namespace=f"/proc/{holder}/ns/net")
             guest, _ = self._run(request, site, configuration, [held.pop_all().close])
-        runtime, container = self._command(site), request.name.replace("/", "-")
+        runtime, container = self._command(site), request.file_name
 
         def pause(wanted: bool) -> None:
             site.host.run([*runtime, "pause" if wanted else "resume", container], f"guest {request.name}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from virtoll.footprint import GuestProcesses
 from virtoll.lab.inside import signal_tree
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.lab.priority import preferred
+from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.guest import root_disk
 from virtoll.platforms.host import CommandRunner, GuestHost, Site
@@ -44,7 +44,6 @@ from virtoll.platforms.managed import ManagedMachine
 _MIB = 2**20
 _PROBE_SECONDS = 120.0
 _CREATE_SECONDS = 180.0
-_OURS = re.compile(r"^(virtoll-[0-9a-f]{12})-")
 
 
 @dataclass(kw_only=True)
@@ -135,7 +134,7 @@ class Libvirt(Platform[LibvirtParameters]):
             raise GuestError(refusal)
         if wanted.uri == XEN and request.cpu_quota is not None:
             raise GuestError(f"{request.name}: libvirt's driver for Xen takes no CPU quota; use the platform xen")
-        name = f"{host.lab_id}-{request.name.replace('/', '-')}"
+        name = f"{host.lab_id}-{request.file_name}"
         # A short one: the driver's sockets are below it, and a socket's path has 107 characters at most.
         folder = host.guest_folder("lv")
         with contextlib.ExitStack() as undo:
@@ -293,8 +292,8 @@ def remove_ours(virsh: Virsh, alive: frozenset[str]) -> list[str]:
     """The same by any ``virsh``: by a domain's name and its description together."""
     removed = []
     for name in domains(virsh):
-        made = _OURS.match(name)
-        if made is not None and made[1] not in alive and virsh.run("desc", name).startswith(TAG):
+        lab = lab_named_in(name)
+        if lab is not None and lab not in alive and virsh.run("desc", name).startswith(TAG):
             virsh.run("destroy", name)
             removed.append(f"libvirt domain {name}")
     return removed

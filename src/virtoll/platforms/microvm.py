@@ -161,7 +161,7 @@ class MicroVm(Platform[MicroVmParameters]):
         return guest
 
     def _start(self, request: GuestRequest, site: Site) -> MicroVmGuest:
-        folder = site.host.guest_folder(request.name.replace("/", "-"))
+        folder = site.host.guest_folder(request.file_name)
         socket, output = folder / "api.sock", folder / "monitor.txt"
         disk = self._disk(site)
         # Its memory is bounded by its size; a cgroup would count the monitor's own as well.

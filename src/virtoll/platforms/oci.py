@@ -91,7 +91,7 @@ class OciPlatform(Platform[AttachedP]):
         network, lab = site.network, site.host
         bundle = lab.guest_folder(request.name)
         write_bundle(bundle, configuration)
-        runtime, pid_file, container = self._command(site), bundle / "pid", request.name.replace("/", "-")
+        runtime, pid_file, container = self._command(site), bundle / "pid", request.file_name
         command = [*runtime, "run", "--bundle", str(bundle), "--pid-file", str(pid_file), container]
         undo = [
             *cleanup,
@@ -206,7 +206,7 @@ def oci_configuration(
         "readonlyPaths": [],
     }
     if site.host.cgroup is not None:
-        linux["cgroupsPath"] = f"/{site.host.cgroup}/{request.name.replace('/', '-') if request else 'probe'}"
+        linux["cgroupsPath"] = f"/{site.host.cgroup}/{request.file_name if request else 'probe'}"
         linux["resources"] = _limits(request) if request else {}
     return {
         "ociVersion": "1.0.2",

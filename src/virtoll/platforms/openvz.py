@@ -16,10 +16,10 @@ from pydantic import Field, StringConstraints
 from virtoll.errors import CommandFailed, GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.network import GuestNetwork
+from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.entered import (
-    OURS,
     EnteredMachine,
     bridged,
     enter,
@@ -270,8 +270,8 @@ def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset()) -
     """Destroy containers that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
     removed = []
     for number, name in containers(host).items():
-        made = OURS.match(name)
-        if made is not None and made[1] not in alive:
+        lab = lab_named_in(name)
+        if lab is not None and lab not in alive:
             for argv in (["vzctl", "stop", str(number), "--fast"], ["vzctl", "destroy", str(number)]):
                 quietly(host, argv, "clean")
             removed.append(f"OpenVZ container {number} ({name})")

@@ -158,7 +158,7 @@ class Qemu(Platform[QemuParameters]):
 
     def _start(self, request: GuestRequest, site: Site, ports: Mapping[str, Port] = _NO_PORTS) -> QemuGuest:
         host = site.host
-        folder = host.guest_folder(request.name.replace("/", "-"))
+        folder = host.guest_folder(request.file_name)
         console = folder / "console.txt"
         # What QEMU says comes back over its process here, wherever it runs.
         output = (Path(tempfile.mkdtemp(prefix="qemu-")) if host.remote else folder) / "qemu.txt"

@@ -132,7 +132,7 @@ class UserModeLinux(Platform[UmlParameters]):
         return guest
 
     def _start(self, request: GuestRequest, site: Site) -> UmlGuest:
-        folder = site.host.guest_folder(request.name.replace("/", "-"))
+        folder = site.host.guest_folder(request.file_name)
         console = folder / "console.txt"
         agent, agent_end = socket_session(request.name)
         agent.window_bytes, agent.wake_seconds = _WINDOW_BYTES, _WAKE_SECONDS

@@ -21,6 +21,7 @@ from virtoll.errors import GuestError, ImageError
 from virtoll.experiment import Parameters
 from virtoll.image.bootdisk import boot_disk
 from virtoll.lab.network import GuestNetwork, Link
+from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import CommandRunner, GuestHost, HostNetwork, Site
@@ -36,7 +37,6 @@ _LINE = (
 )
 _TAKEN = re.compile(r"VERR_(VMX_IN_VMX_ROOT_MODE|SVM_IN_USE|SVM_HOST_SVME_NOT_ENABLED)")
 _MACHINE = re.compile(r"VBoxHeadless --comment (\S+) ")
-_OURS = re.compile(r"(virtoll-[0-9a-f]{12})-")
 _OFFLOADS = ("rx", "tx", "tso", "gso", "gro")
 
 
@@ -109,8 +109,8 @@ class VirtualBox(Platform[VirtualBoxParameters]):
         return self._start(request, site)
 
     def _start(self, request: GuestRequest, site: Site) -> ManagedMachine:
-        host, name = site.host, f"{site.host.lab_id}-{request.name.replace('/', '-')}"
-        folder = host.guest_folder(request.name.replace("/", "-"))
+        host, name = site.host, f"{site.host.lab_id}-{request.file_name}"
+        folder = host.guest_folder(request.file_name)
         manage = ["env", f"VBOX_USER_HOME={folder / 'settings'}", "VBoxManage", "-q"]
         try:
             disk = host.put(boot_disk(site.image, _LINE))
@@ -274,8 +274,8 @@ def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset()) -
     """
     removed = []
     for pid, name in machines(host):
-        made = _OURS.match(name)
-        if made is not None and made[1] not in alive:
+        lab = lab_named_in(name)
+        if lab is not None and lab not in alive:
             host.run(["kill", "-KILL", pid], "leftovers")
             removed.append(f"VirtualBox machine {name}")
     return removed

@@ -15,9 +15,10 @@ from pydantic import Field, StringConstraints
 from virtoll.errors import GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.network import GuestNetwork, Link
+from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attaching import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
-from virtoll.platforms.entered import OURS, EnteredMachine, bridged, enter, image_archive, name_of, now, quietly
+from virtoll.platforms.entered import EnteredMachine, bridged, enter, image_archive, name_of, now, quietly
 from virtoll.platforms.host import CommandRunner, GuestHost, Site
 
 KERNEL = "/proc/virtual"
@@ -193,8 +194,8 @@ def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset()) -
     host.run(["vserver", "--version"], "clean")
     removed = []
     for name in guests(host):
-        made = OURS.match(name)
-        if made is not None and made[1] not in alive:
+        lab = lab_named_in(name)
+        if lab is not None and lab not in alive:
             for action in ("stop", "delete"):
                 quietly(host, ["vserver", "--silent", name, action], "clean")
             removed.append(f"vserver {name}")

@@ -115,9 +115,9 @@ class Xen(Platform[XenParameters]):
         return self._start(request, site)
 
     def _start(self, request: GuestRequest, site: Site) -> ManagedMachine:
-        host, name = site.host, f"{site.host.lab_id}-{request.name.replace('/', '-')}"
+        host, name = site.host, f"{site.host.lab_id}-{request.file_name}"
         _refuse_taken(host, name)
-        folder = host.guest_folder(request.name.replace("/", "-"))
+        folder = host.guest_folder(request.file_name)
         network = site.network if request.network.links else None
         pin = Dom0Pin(host, self.parameters.dom0_cpus)
         logs = {"device-model.txt": _LOGS / f"qemu-dm-{name}.log", "xl.txt": _LOGS / f"xl-{name}.log"}

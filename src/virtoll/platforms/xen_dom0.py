@@ -6,7 +6,6 @@ All through ``GuestHost``; whatever outlives a command is guarded before it is m
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,13 +13,13 @@ from pathlib import Path
 
 from virtoll.errors import GuestError
 from virtoll.lab.network import Link
+from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.guest import GuestRemains
 from virtoll.platforms.host import CommandRunner, GuestHost
 
 _END_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 0.2
 _FIRST_TABLE = 27_600  # routing tables of routed links: two a link from here on
-_OURS = re.compile(r"^(virtoll-[0-9a-f]{12})-")
 
 
 def domains(host: CommandRunner) -> list[str]:
@@ -62,8 +61,8 @@ def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset()) -
     """Destroy domains that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
     removed = []
     for name in domains(host):
-        made = _OURS.match(name)
-        if made is not None and made[1] not in alive:
+        lab = lab_named_in(name)
+        if lab is not None and lab not in alive:
             destroy(host, name)
             removed.append(f"Xen domain {name}")
     return removed

@@ -115,7 +115,7 @@ class Esxi(Platform[EsxiParameters]):
         from virtoll.platforms.esxi.specs import BOOT_FILE, KERNEL_LINE
         from virtoll.platforms.esxi.switches import port_groups
 
-        name = f"{lab_id}-{request.name.replace('/', '-')}"[:_NAME_CHARACTERS]
+        name = f"{lab_id}-{request.file_name}"[:_NAME_CHARACTERS]
         try:
             disk = boot_disk(site.image, KERNEL_LINE)
         except ImageError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -18,18 +17,17 @@ from typing import Any
 from pyVmomi import vim
 
 from virtoll.errors import VirtollError
+from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.esxi.datastore import Datastore
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.session import Session, open_session, surviving
 from virtoll.platforms.esxi.specs import TAG
 from virtoll.platforms.esxi.switches import remove_unused
 
-_NAMED = re.compile(r"^(virtoll-[0-9a-f]{12})-.")
-
 
 def is_ours(machine: Any) -> bool:
     """Whether Virtoll made this virtual machine, by its name and its note."""
-    return bool(_NAMED.match(machine.name)) and str(machine.config.annotation or "").startswith(TAG)
+    return lab_named_in(machine.name) is not None and str(machine.config.annotation or "").startswith(TAG)
 
 
 def remove_machine(session: Session, name: str) -> None:
@@ -41,10 +39,10 @@ def remove_machine(session: Session, name: str) -> None:
                 session.finish(machine.PowerOff())
         session.finish(machine.Destroy_Task())
         machine = None
-    named = _NAMED.match(name)
-    if machine is None and named is not None:
+    lab = lab_named_in(name)
+    if machine is None and lab is not None:
         Datastore(session).remove_folder(name)
-        remove_unused(session, f"{named.group(1)}-")
+        remove_unused(session, f"{lab}-")
 
 
 def remove_leftovers_by_api(parameters: EsxiParameters, alive: frozenset[str] = frozenset()) -> list[str]:
@@ -52,8 +50,8 @@ def remove_leftovers_by_api(parameters: EsxiParameters, alive: frozenset[str] = 
     removed: list[str] = []
 
     def dead(name: str) -> str | None:
-        named = _NAMED.match(name)
-        return named.group(1) if named is not None and named.group(1) not in alive else None
+        lab = lab_named_in(name)
+        return lab if lab is not None and lab not in alive else None
 
     with open_session(parameters) as session:
         for (name, _), ours in surviving(session.machines().items(), lambda found: is_ours(found[1])):
