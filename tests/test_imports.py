@@ -65,7 +65,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "timekeeper workloads",
         "calibration": "agent errors experiment farpeer fleet hops lab platforms samples workloads",
         "density": "agent errors experiment footprint ground lab platforms progress samples",
-        "manifest": "agent errors experiment fleet host image plan platforms samples workloads",
+        "manifest": "agent errors experiment fleet host image plan platforms records samples workloads",
         "ground": "errors experiment farpeer fleet image lab peer platforms progress samples sites testbed",
         "needs": "experiment plan platforms units workloads",
         "run": "calibration density errors experiment fleet ground host lab manifest needs plan platforms probes "

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from virtoll import __version__
 from virtoll.agent import PROTOCOL
@@ -22,9 +22,12 @@ from virtoll.plan import Plan, Trial
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
-from virtoll.samples import FORMAT, Manifest
+from virtoll.samples import FORMAT
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
+
+if TYPE_CHECKING:
+    from virtoll.records import Manifest
 
 
 def build(

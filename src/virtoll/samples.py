@@ -7,69 +7,34 @@ Main types: `RunFolder` (create, append, read back, resume) and the frozen recor
 written (a missing key or a wrong type raises `RunFolderError`, nothing is written), so that a folder that could be
 written can be read. Keys that the dataclass does not know are stored and, on reading, ignored.
 
+The records are imported where one is read or written: a plan is made without them, and there are many.
+
 It must not round, subtract or drop anything, and must not import what measures or what analyses.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from virtoll import jsonlines
 from virtoll.errors import RunFolderError
-from virtoll.guest_records import DensityRecord, FootprintRecord
-from virtoll.points import CalibrationRecord, Point, Sink, SinkCounts, SourceCounts
-from virtoll.records import (
-    BootRecord,
-    Check,
-    Clock,
-    CommandRecord,
-    FitnessRecord,
-    GuestClock,
-    Manifest,
-    Marks,
-    Metric,
-    Plan,
-    PlannedTrial,
-    PlatformEntry,
-    Pressure,
-    RunState,
-    State,
-    Status,
-    TrialRecord,
-)
 
-__all__ = [
-    "FORMAT",
-    "BootRecord",
-    "CalibrationRecord",
-    "Check",
-    "Clock",
-    "CommandRecord",
-    "DensityRecord",
-    "FitnessRecord",
-    "FootprintRecord",
-    "GuestClock",
-    "JsonObject",
-    "Manifest",
-    "Marks",
-    "Metric",
-    "Plan",
-    "PlannedTrial",
-    "PlatformEntry",
-    "Point",
-    "Pressure",
-    "RunFolder",
-    "RunState",
-    "Sink",
-    "SinkCounts",
-    "SourceCounts",
-    "State",
-    "Status",
-    "TrialRecord",
-    "parse_record",
-]
+if TYPE_CHECKING:
+    from virtoll.guest_records import DensityRecord, FootprintRecord
+    from virtoll.points import CalibrationRecord
+    from virtoll.records import (
+        BootRecord,
+        CommandRecord,
+        FitnessRecord,
+        Manifest,
+        RunState,
+        State,
+        TrialRecord,
+    )
 
 FORMAT = 1
 
@@ -79,15 +44,15 @@ FINISHED: frozenset[str] = frozenset({"ok", "invalid", "failed", "skipped"})
 
 Record = TypeVar(
     "Record",
-    Manifest,
-    TrialRecord,
-    BootRecord,
-    CommandRecord,
-    FitnessRecord,
-    CalibrationRecord,
-    FootprintRecord,
-    DensityRecord,
-    State,
+    "Manifest",
+    "TrialRecord",
+    "BootRecord",
+    "CommandRecord",
+    "FitnessRecord",
+    "CalibrationRecord",
+    "FootprintRecord",
+    "DensityRecord",
+    "State",
 )
 _APPENDED = ("trials", "boots", "commands", "fitness", "calibration", "footprints", "density")
 
@@ -127,8 +92,10 @@ class RunFolder:
         self.manifest = manifest
 
     @classmethod
-    def create(cls, path: Path, manifest: JsonObject) -> "RunFolder":
+    def create(cls, path: Path, manifest: JsonObject) -> RunFolder:
         """Make a new folder with its manifest and the state `running`; refuses a folder that already holds a run."""
+        from virtoll.records import Manifest
+
         data = jsonlines.encode(manifest)
         _refuse_other_format(data, path)
         parsed = _parse(Manifest, data, "manifest")
@@ -146,8 +113,10 @@ class RunFolder:
         return folder
 
     @classmethod
-    def open(cls, path: Path) -> "RunFolder":
+    def open(cls, path: Path) -> RunFolder:
         """Open an existing run; RunFolderError when there is none, or its format is not this version's."""
+        from virtoll.records import Manifest
+
         try:
             data = (path / "manifest.json").read_bytes()
         except OSError as error:
@@ -159,30 +128,44 @@ class RunFolder:
 
     def append_trial(self, record: JsonObject) -> None:
         """Store one finished trial durably; raises RunFolderError (not the format) or StorageError (cannot write)."""
+        from virtoll.records import TrialRecord
+
         self._append("trials.jsonl", TrialRecord, record)
 
     def append_boot(self, record: JsonObject) -> None:
         """Store one guest start; errors as `append_trial`."""
+        from virtoll.records import BootRecord
+
         self._append("boots.jsonl", BootRecord, record)
 
     def append_command(self, record: JsonObject) -> None:
         """Store one executed command line; errors as `append_trial`."""
+        from virtoll.records import CommandRecord
+
         self._append("commands.jsonl", CommandRecord, record)
 
     def append_fitness(self, record: JsonObject) -> None:
         """Store one sample of the host's state; errors as `append_trial`."""
+        from virtoll.records import FitnessRecord
+
         self._append("fitness.jsonl", FitnessRecord, record)
 
     def append_calibration(self, record: JsonObject) -> None:
         """Store one measurement of generator and sink back to back; errors as `append_trial`."""
+        from virtoll.points import CalibrationRecord
+
         self._append("calibration.jsonl", CalibrationRecord, record)
 
     def append_footprint(self, record: JsonObject) -> None:
         """Store one reading of what a guest holds of the host's memory; errors as `append_trial`."""
+        from virtoll.guest_records import FootprintRecord
+
         self._append("footprints.jsonl", FootprintRecord, record)
 
     def append_density(self, record: JsonObject) -> None:
         """Store one step of a density series; errors as `append_trial`."""
+        from virtoll.guest_records import DensityRecord
+
         self._append("density.jsonl", DensityRecord, record)
 
     def set_state(self, state: RunState, reason: str | None) -> None:
@@ -191,6 +174,8 @@ class RunFolder:
 
     def state(self) -> State:
         """The run's state; a folder without one was killed before it began: `interrupted`."""
+        from virtoll.records import State
+
         try:
             data = (self.path / "state.json").read_bytes()
         except FileNotFoundError:
@@ -199,6 +184,8 @@ class RunFolder:
 
     def trials(self) -> tuple[TrialRecord, ...]:
         """Every trial record, in the order written; a trial that was repeated is there more than once."""
+        from virtoll.records import TrialRecord
+
         return self._read("trials.jsonl", TrialRecord)
 
     def latest_trials(self) -> tuple[TrialRecord, ...]:
@@ -208,26 +195,38 @@ class RunFolder:
 
     def boots(self) -> tuple[BootRecord, ...]:
         """Every guest start, in the order written."""
+        from virtoll.records import BootRecord
+
         return self._read("boots.jsonl", BootRecord)
 
     def commands(self) -> tuple[CommandRecord, ...]:
         """Every executed command line, in the order written."""
+        from virtoll.records import CommandRecord
+
         return self._read("commands.jsonl", CommandRecord)
 
     def fitness(self) -> tuple[FitnessRecord, ...]:
         """Every sample of the host's state, in the order written."""
+        from virtoll.records import FitnessRecord
+
         return self._read("fitness.jsonl", FitnessRecord)
 
     def calibrations(self) -> tuple[CalibrationRecord, ...]:
         """Every calibration, in the order written; none in a run without traffic or of an older Virtoll."""
+        from virtoll.points import CalibrationRecord
+
         return self._read("calibration.jsonl", CalibrationRecord)
 
     def footprints(self) -> tuple[FootprintRecord, ...]:
         """Every reading of a guest's memory, in the order written; none in a run of an older Virtoll."""
+        from virtoll.guest_records import FootprintRecord
+
         return self._read("footprints.jsonl", FootprintRecord)
 
     def density(self) -> tuple[DensityRecord, ...]:
         """Every step of the density series, in the order written; none in a run of another scenario."""
+        from virtoll.guest_records import DensityRecord
+
         return self._read("density.jsonl", DensityRecord)
 
     def finished_trials(self) -> frozenset[int]:

@@ -53,10 +53,12 @@ def chosen(
 def load(name: str, selection: Selection | None = None) -> Experiment:
     """An experiment by name or path, checked, and what of it was chosen; all of it without a selection."""
     from virtoll.experiment import find_experiment, load_experiment
+
+    file = find_experiment(name)  # before what takes long to import: a name is easily misspelt
     from virtoll.run import catalogue
     from virtoll.selection import EVERYTHING
 
-    return load_experiment(find_experiment(name), catalogue(), selection or EVERYTHING)
+    return load_experiment(file, catalogue(), selection or EVERYTHING)
 
 
 def plan(
@@ -69,13 +71,13 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
+    checked = load(experiment, chosen(size, platform, workload, only, skip))
     from virtoll.manifest import trial_entry
     from virtoll.needs import data_bytes, guests_at_once, possible, why_impossible
     from virtoll.plan import make_plan
     from virtoll.progress import describe
     from virtoll.run import estimate
 
-    checked = load(experiment, chosen(size, platform, workload, only, skip))
     planned = make_plan(checked)
     reasons = {trial.number: why_impossible(trial, checked) for trial in planned.trials}
     held = possible(planned, checked)

@@ -1,0 +1,62 @@
+"""What a start of the command line imports: each module that it does without, every start would pay for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, environment
+
+SLOW = frozenset({"numpy", "scipy", "matplotlib", "pyVmomi", "asyncio"})
+BY_ITSELF = SLOW | {"pydantic", "rich", "virtoll.experiment", "virtoll.run"}
+PROGRAM = """
+import sys
+from virtoll.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+sys.stderr.write("\\n".join(sys.modules))
+"""
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """The modules that are imported when ``virtoll ARGUMENTS`` has done its work, in an interpreter of its own."""
+    finished = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE_SECONDS,
+        env=environment(),
+        cwd=REPOSITORY,
+    )
+    assert finished.stdout
+    found = set(finished.stderr.splitlines())
+    assert "virtoll.cli" in found
+    return found
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_version_and_help_import_the_command_line_alone(option: str) -> None:
+    assert imported_by(option) & BY_ITSELF == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["plan", "quick"], {"virtoll.platforms", "virtoll.workloads"}),
+        (["plan", "quick", "--json"], {"virtoll.platforms", "virtoll.workloads"}),
+        (["list", "platforms"], {"virtoll.platforms"}),
+        (["list", "workloads"], {"virtoll.workloads"}),
+    ],
+)
+def test_what_measures_and_analyses_nothing_imports_no_slow_library(arguments: list[str], shown: set[str]) -> None:
+    found = imported_by(*arguments)
+    assert found >= shown
+    assert found & SLOW == set()
+
+
+def test_listing_runs_imports_no_platform() -> None:
+    assert imported_by("list", "runs") & {"virtoll.platforms", "virtoll.workloads", "virtoll.experiment"} == set()
