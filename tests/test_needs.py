@@ -10,7 +10,6 @@ from tests.support import experiments
 from tests.support.experiments import fake
 
 from virtoll import run
-from virtoll.experiment import Parameters
 from virtoll.needs import data_bytes, guests_at_once, unmet, why_impossible
 from virtoll.plan import Plan, make_plan
 from virtoll.platforms import PLATFORMS
@@ -30,8 +29,8 @@ class Demanding(ForkWait):
 
     name: ClassVar[str] = "forkwait"
 
-    def needs(self, parameters: Parameters) -> Needs:
-        wanted = parameters.model_dump()["processes"]
+    def needs(self) -> Needs:
+        wanted = self.parameters.processes
         if wanted == 1:
             return Needs(data_bytes=2 * GIB)
         return Needs(features=frozenset({"io-uring"})) if wanted == 2 else Needs()
@@ -51,7 +50,7 @@ def measured(into: Path, **changed: Any) -> RunFolder:
 
 @pytest.fixture
 def demanding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(WORKLOADS, "forkwait", Demanding())
+    monkeypatch.setitem(WORKLOADS, "forkwait", Demanding)
     monkeypatch.setitem(PLATFORMS, "lacking", Lacking)
 
 

@@ -77,7 +77,7 @@ def test_they_give_right_answers(ground: Ground, kind: str) -> None:
         for _ in range(1 if name in LONG else 2):  # the second trial finds what the first one left
             refused, measured = "", None
             try:
-                measured = workload.measure(live.emptied(), workload.parameter_model.model_validate(parameters))
+                measured = workload.with_parameters(parameters).measure(live.emptied())
             except GuestCannot as error:
                 refused = str(error)
             if measured is None:
@@ -112,19 +112,17 @@ def gvisor(ground: Ground) -> Iterator[Connected]:
     ids=["direct-io", "io-uring"],
 )
 def test_what_gvisor_ignores_or_has_not_is_found_by_trying(gvisor: Connected, given: dict[str, Any], told: str) -> None:
-    workload = WORKLOADS["fio"]
-    parameters = workload.parameter_model.model_validate({**SMALL["fio"], **given})
+    own = WORKLOADS["fio"].with_parameters({**SMALL["fio"], **given})
     with pytest.raises(GuestCannot, match=told) as refused:
-        workload.measure(gvisor.emptied(), parameters)
+        own.measure(gvisor.emptied())
     assert refused.value.kind == "unsupported"
-    lacking = workload.needs(parameters).features & set(lacks_of(PLATFORMS["runsc"]))
+    lacking = own.needs().features & set(lacks_of(PLATFORMS["runsc"]))
     assert lacking, "a run knows it before it starts a guest"
 
 
 def test_bonnies_per_character_tests_do_not_hold_gvisor_up(gvisor: Connected) -> None:
-    workload = WORKLOADS["bonnie"]
-    parameters = workload.parameter_model.model_validate({**SMALL["bonnie"], "small_files": 0})
-    measured = workload.measure(gvisor.emptied(), parameters)
+    workload = WORKLOADS["bonnie"].with_parameters({**SMALL["bonnie"], "small_files": 0})
+    measured = workload.measure(gvisor.emptied())
     assert measured.problem is None
     assert measured.result is not None
     values = measured.result["output"].strip().splitlines()[-1].split(",")
@@ -141,7 +139,7 @@ def test_so_do_those_that_are_not_free_software(kind: str) -> None:
             bench = dataclasses.replace(live.bench, programs=programs)
             for name, parameters in NON_FREE:
                 workload = WORKLOADS[name]
-                measured = workload.measure(bench, workload.parameter_model.model_validate(parameters))
+                measured = workload.with_parameters(parameters).measure(bench)
                 assert measured.problem is None, (name, parameters)
                 assert measured.check is not None
                 assert measured.check["ok"]
