@@ -136,7 +136,7 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
                 folder.append_fitness(sampler.sample(trial.number))
                 progress.trial_ends(trial, record)
                 if calibrator is not None:
-                    calibrator.note(record)
+                    calibrator.note(trial.workload, record)
     _calibrate(calibrator, "end" if todo else None, progress)
     folder.set_state("complete", None)
 
