@@ -145,10 +145,10 @@ P_co = TypeVar("P_co", bound=Parameters, covariant=True)
 
 
 class Workload(ABC, Generic[P_co]):
-    """One workload with its parameters; a subclass names their model twice, as type argument and to read a file by.
+    """One workload with its parameters. A subclass names their model as type argument and as ``parameter_model``.
 
     ``name``: in experiments and records; ``title``: in tables; ``resource``: what of a host it stresses, in a word.
-    ``image``: the smallest guest image that holds what it runs.
+    ``image``: the smallest guest image that holds what it runs. ``packages``: Debian packages of that image it uses.
     """
 
     name: ClassVar[str]
@@ -156,6 +156,7 @@ class Workload(ABC, Generic[P_co]):
     resource: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]]
     image: ClassVar[Image] = "tiny"
+    packages: ClassVar[tuple[str, ...]] = ()
     parameter_model: type[P_co]  # of the class, but a ClassVar cannot name a type variable
 
     def __init__(self, parameters: P_co) -> None:

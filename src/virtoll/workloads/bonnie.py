@@ -73,6 +73,7 @@ class Bonnie(DiskWorkload[BonnieParameters]):
     resource: ClassVar[str] = "disk"
     parameter_model = BonnieParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)
+    packages: ClassVar[tuple[str, ...]] = ("bonnie++",)
 
     def native_seconds(self) -> float:
         """The file at 300 MB/s, four times; 8192 seeks; six passes over the small files."""

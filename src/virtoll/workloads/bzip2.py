@@ -13,7 +13,7 @@ from pydantic import ByteSize, Field
 from virtoll.experiment import Parameters
 from virtoll.workloads.base import Bench, Needs
 from virtoll.workloads.on_disk import DiskWorkload
-from virtoll.workloads.packed import BLOCK_BYTES, make_packed, sha256
+from virtoll.workloads.packed import BLOCK_BYTES, KERNEL_SOURCE, make_packed, sha256
 from virtoll.workloads.programs import Said, run
 
 _NAME = "virtoll-bzip2"
@@ -38,6 +38,7 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
     title: ClassVar[str] = "bzip2 -9"
     resource: ClassVar[str] = "CPU"
     parameter_model = Bzip2Parameters
+    packages: ClassVar[tuple[str, ...]] = ("bzip2", KERNEL_SOURCE)
 
     def native_seconds(self) -> float:
         """About 8 MB/s."""

@@ -51,6 +51,7 @@ class Dbench(DiskWorkload[DbenchParameters]):
     resource: ClassVar[str] = "disk"
     parameter_model = DbenchParameters
     metrics: ClassVar[tuple[Metric, ...]] = (RATE,)
+    packages: ClassVar[tuple[str, ...]] = ("dbench",)
 
     def native_seconds(self) -> float:
         """As long as it is asked to, and its load file read and its files removed."""

@@ -14,7 +14,7 @@ from pydantic import ByteSize, Field, ValidationInfo, field_validator
 from virtoll.experiment import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
-from virtoll.workloads.packed import BLOCK_BYTES, make_packed, sha256
+from virtoll.workloads.packed import BLOCK_BYTES, KERNEL_SOURCE, make_packed, sha256
 from virtoll.workloads.programs import Said
 
 _RECORDS = re.compile(r"^(\d+)\+(\d+) records (in|out)$", re.MULTILINE)
@@ -53,6 +53,7 @@ class Dd(DiskWorkload[DdParameters]):
     resource: ClassVar[str] = "disk"
     parameter_model = DdParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE)
+    packages: ClassVar[tuple[str, ...]] = (KERNEL_SOURCE,)
 
     def native_seconds(self) -> float:
         """About 600 000 blocks a second."""

@@ -50,6 +50,7 @@ class IperfUdp(NetworkWorkload[IperfUdpParameters]):
         DURATION,
     )
     image: ClassVar[Image] = "full"
+    packages: ClassVar[tuple[str, ...]] = ("iperf",)
 
     def estimate_seconds(self, slowdown: float) -> float:
         """The rate says how long it takes; a slow guest starts its program late."""

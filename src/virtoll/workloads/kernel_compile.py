@@ -111,6 +111,19 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
     resource: ClassVar[str] = "application"
     parameter_model = KernelCompileParameters
     limit_bytes: ClassVar[int] = 2 * _MIB
+    packages: ClassVar[tuple[str, ...]] = (
+        "bc",
+        "bison",
+        "flex",
+        "gcc",
+        "libc6-dev",
+        "libelf-dev",
+        "libssl-dev",
+        "make",
+        "rsync",
+        "xz-utils",
+        KERNEL_SOURCE,
+    )
 
     def native_seconds(self) -> float:
         """On one core; how much more jobs help is what is measured."""

@@ -80,6 +80,7 @@ class Lmbench(ProgramWorkload[LmbenchParameters]):
     parameter_model = LmbenchParameters
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("operation_time", "ns", "lower", "figures"), DURATION)
     image: ClassVar[Image] = "full-non-free"
+    packages: ClassVar[tuple[str, ...]] = ("lmbench",)
 
     def native_seconds(self) -> float:
         """Each repetition's time, twice: how many operations fill it is found out first."""

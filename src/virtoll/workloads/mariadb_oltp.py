@@ -60,6 +60,7 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
         Metric("latency_average", "ns", "lower", "figures"),
         Metric("latency_p95", "ns", "lower", "figures"),
     )
+    packages: ClassVar[tuple[str, ...]] = ("mariadb-server", "sysbench")
 
     def native_seconds(self) -> float:
         """About 700 transactions a second; what more threads bring is not counted on."""

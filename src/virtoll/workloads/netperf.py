@@ -42,6 +42,7 @@ class _Netperf(NetworkWorkload[Way_co]):
     """What both share: netperf in the guest, netserver at the other end."""
 
     image: ClassVar[Image] = "full-non-free"
+    packages: ClassVar[tuple[str, ...]] = ("netperf",)
 
     @abstractmethod
     def native_seconds(self) -> float:

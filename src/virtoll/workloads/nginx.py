@@ -41,6 +41,7 @@ class Nginx(Workload[NginxParameters]):
         Metric("latency_p99", "ns", "lower", "figures"),
     )
     image: ClassVar[Image] = "full"
+    packages: ClassVar[tuple[str, ...]] = ("nginx-light",)
 
     def needs(self) -> Needs:
         """The server's memory, and the file."""

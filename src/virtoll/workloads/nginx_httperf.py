@@ -50,6 +50,7 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
         Metric("replies_per_second", "replies/s", "higher", "figures"),
         Metric("connection_time_average", "ns", "lower", "figures"),
     )
+    packages: ClassVar[tuple[str, ...]] = ("nginx-light", "httperf")
 
     def native_seconds(self) -> float:
         """As long as the schedule, on every platform that keeps to it."""

@@ -85,6 +85,7 @@ class PovRay(ProgramWorkload[PovRayParameters]):
     title: ClassVar[str] = "POV-Ray benchmark"
     resource: ClassVar[str] = "CPU"
     parameter_model = PovRayParameters
+    packages: ClassVar[tuple[str, ...]] = ("povray", "povray-examples", "povray-includes")
 
     def native_seconds(self) -> float:
         """About 5 ms a pixel, and photons before the first one."""

@@ -85,6 +85,7 @@ class _Rsync(NetworkWorkload[Rsync_co]):
 
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("throughput", "Mbit/s", "higher", "figures"))
     image: ClassVar[Image] = "full"
+    packages: ClassVar[tuple[str, ...]] = ("rsync", "xz-utils", KERNEL_SOURCE)
 
     @abstractmethod
     def sizes(self) -> tuple[int, int]:

@@ -40,6 +40,7 @@ class SysbenchCpu(ProgramWorkload[SysbenchCpuParameters]):
     title: ClassVar[str] = "sysbench cpu"
     resource: ClassVar[str] = "CPU"
     parameter_model = SysbenchCpuParameters
+    packages: ClassVar[tuple[str, ...]] = ("sysbench",)
 
     def native_seconds(self) -> float:
         """About 0.4 ms an event up to 10 000, growing with the power 3/2 of the limit."""
