@@ -13,8 +13,8 @@ from virtoll import run
 from virtoll.needs import data_bytes, guests_at_once, unmet, why_impossible
 from virtoll.plan import Plan, make_plan
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import lacks_of, most_vcpus_of
-from virtoll.platforms.fake import Fake
+from virtoll.platforms.base import GuestRequest, Site, lacks_of, most_vcpus_of
+from virtoll.platforms.fake import Fake, FakeGuest
 from virtoll.progress import SilentProgress
 from virtoll.samples import RunFolder
 from virtoll.workloads import WORKLOADS
@@ -41,6 +41,16 @@ class Lacking(Fake):
 
     name: ClassVar[str] = "lacking"
     lacks: ClassVar[dict[str, str]] = {"io-uring": "its model knows none"}
+
+
+class Watched(Fake):
+    """The model; keeps what it was asked to start."""
+
+    asked: ClassVar[list[GuestRequest]] = []
+
+    def start(self, request: GuestRequest, site: Site | None) -> FakeGuest:
+        self.asked.append(request)
+        return super().start(request, site)
 
 
 def measured(into: Path, **changed: Any) -> RunFolder:
@@ -111,6 +121,19 @@ def test_what_a_plan_takes_is_every_guests_largest_at_one_time() -> None:
     assert guests_at_once(plan("randomised")) == 2
     assert data_bytes(plan("paper")) == 2 * GIB
     assert guests_at_once(plan("paper")) == 1
+
+
+def test_all_guests_have_the_links_of_the_workload_that_needs_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PLATFORMS, "fake", Watched)
+    monkeypatch.setattr(Watched, "asked", [])
+    quick = {"first_rate_frames_per_second": 1e6, "point_milliseconds": 10}
+    forward = [{"sources": 1, "frame_size_bytes": 1518}, {"sources": 3}, {"sources": 1}]
+    workloads = [*({"workload": "forward", **quick, **one} for one in forward), {"workload": "superpi", "digits": 10}]
+    measured(tmp_path / "run", platforms=[fake("model"), fake("other")], workloads=workloads, blocks=1)
+    assert [len(one.network.sources) for one in Watched.asked] == [3, 3]
+    assert {link.mtu_bytes for one in Watched.asked for link in (*one.network.sources, one.network.sink)} == {1504}
 
 
 def test_two_cpus_are_too_many_for_user_mode_linux_alone() -> None:
