@@ -43,12 +43,13 @@ DURATION = Metric("duration", "ns", "lower", "marks")
 
 @dataclass(frozen=True)
 class Needs:
-    """What a guest must have for a workload: without it the trial is skipped, with the reason.
+    """What a guest must have for a workload. Where it cannot have it, the trial is skipped with the reason.
 
     ``memory_bytes``: of the guest's, all in all; ``data_bytes``: room in the data directory, on a disk; ``features``:
     names of ``FEATURES``; ``guests``: how many of the platform's guests stand side by side and are measured together.
-    ``sources``: links of each guest that traffic comes in by. ``mtu_bytes``: the least MTU of its links; 0: any will
-    do. All guests of an experiment are started with the most of these two that any of its workloads needs.
+
+    ``sources``: links that traffic enters each guest by; ``mtu_bytes``: the least MTU of all its links, 0 for any. All
+    guests of an experiment are started with the largest of each that one of its workloads needs.
     """
 
     memory_bytes: int = 0

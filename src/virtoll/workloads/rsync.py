@@ -123,15 +123,15 @@ class _Rsync(NetworkWorkload[Rsync_co]):
         folder = self.make(maker)
         with far_end(bench, wanted) as end, daemon(maker, folder):
             if end.far is None:
-                return self._between(bench, end, folder, seconds, pulls=wanted.pulls)
+                return self._between(bench, end, folder, seconds)
             if wanted.pulls:
                 pull(end.agent, end.far, _SENT, seconds)
             with daemon(end.agent, _SENT):
-                return self._between(bench, end, _SENT, seconds, pulls=wanted.pulls)
+                return self._between(bench, end, _SENT, seconds)
 
-    def _between(self, bench: Bench, end: FarEnd, folder: str, seconds: float, *, pulls: bool) -> Measurement:
+    def _between(self, bench: Bench, end: FarEnd, folder: str, seconds: float) -> Measurement:
         """One transfer; ``folder`` is what the other end sends from."""
-        other, guest = end.require_programs(), bench.guest
+        other, guest, pulls = end.require_programs(), bench.guest, self.parameters.pulls
         if pulls:
             run(guest, ["rm", "-rf", _RECEIVED], seconds)
             ends = (_module(end.address, "sent"), f"{_RECEIVED}/")
