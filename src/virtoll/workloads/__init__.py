@@ -1,6 +1,6 @@
 """Every workload that Virtoll knows: one line each, in the order of the tables.
 
-A new workload is one file here and one line below (``CONTRIBUTING.md`` has the check-list).
+A new workload is one file here, its import and one line below (``CONTRIBUTING.md`` has the check-list).
 """
 
 from collections.abc import Mapping
