@@ -126,7 +126,7 @@ def measure(
         programs=programs,
     )
     workload = WORKLOADS[name]
-    return workload.measure(bench, workload.parameter_model.model_validate(given))
+    return workload.with_parameters(given).measure(bench)
 
 
 def test_sysbenchs_transactions() -> None:

@@ -12,7 +12,6 @@ from tests.test_program_workloads import Guest, said
 
 from virtoll.agent import Answer, ChannelMark
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Parameters
 from virtoll.timekeeper import Timekeeper
 from virtoll.workloads import WORKLOADS, bonnie, dbench, dd, fio
 from virtoll.workloads.base import Bench, DataDirectory, Measurement
@@ -89,9 +88,8 @@ def test_another_line_than_bonnies_is_refused(text: str) -> None:
 
 
 def test_per_character_tests_are_never_asked_for() -> None:
-    model = WORKLOADS["bonnie"].parameter_model
     for parameters in ({}, {"small_files": 0}, {"file_bytes": "5GiB", "chunk_bytes": "32KiB"}):
-        argv = bonnie.Bonnie().command(bench(Guest({}, {})), model.model_validate(parameters))
+        argv = bonnie.Bonnie.with_parameters(parameters).command(bench(Guest({}, {})))
         assert "-f" in argv
         size, ram = argv[argv.index("-s") + 1].split(":")[0], argv[argv.index("-r") + 1]
         assert int(size) == 2 * int(ram), "it refuses a file below twice the memory"
@@ -161,8 +159,7 @@ def bench(guest: Guest, state: State | None = None) -> Bench:
 
 def measure(guest: Guest, name: str, state: State, **given: Any) -> Measurement:
     """One trial."""
-    parameters: Parameters = WORKLOADS[name].parameter_model.model_validate(given)
-    return WORKLOADS[name].measure(bench(guest, state), parameters)
+    return WORKLOADS[name].with_parameters(given).measure(bench(guest, state))
 
 
 @pytest.mark.parametrize(("left", "right"), [(0, True), (3, False)])
@@ -275,12 +272,11 @@ def test_an_image_larger_than_what_it_is_made_of_is_made_in_portions() -> None:
 
 
 def test_a_disc_of_the_papers_size_is_packed_from_disk_to_disk() -> None:
-    model = WORKLOADS["bzip2"].parameter_model
-    paper = model.model_validate({"size_bytes": "433MiB", "files": "disk"})
-    needs = WORKLOADS["bzip2"].needs(paper)
+    workload = WORKLOADS["bzip2"]
+    needs = workload.with_parameters({"size_bytes": "433MiB", "files": "disk"}).needs()
     assert needs.data_bytes > 2 * 433 * MIB
     assert needs.memory_bytes < 433 * MIB
-    assert WORKLOADS["bzip2"].needs(model.model_validate({"size_bytes": "433MiB"})).memory_bytes > 4 * 433 * MIB
+    assert workload.with_parameters({"size_bytes": "433MiB"}).needs().memory_bytes > 4 * 433 * MIB
     others: dict[str, Sequence[dict[str, Any]]] = {
         "rm": [{}] * 3,
         "stat": [{"stdout": "137961112\n"}],
@@ -296,10 +292,10 @@ def test_a_disc_of_the_papers_size_is_packed_from_disk_to_disk() -> None:
 
 
 def test_zeros_need_no_disk_and_are_counted() -> None:
-    workload, model = WORKLOADS["dd"], WORKLOADS["dd"].parameter_model
-    paper = model.model_validate({"source": "zeros", "size_bytes": 117187560 * 512})
-    assert workload.needs(paper).data_bytes == 0
-    assert workload.needs(model.model_validate({})).data_bytes == 64 * MIB
+    workload = WORKLOADS["dd"]
+    paper = {"source": "zeros", "size_bytes": 117187560 * 512}
+    assert workload.with_parameters(paper).needs().data_bytes == 0
+    assert workload.with_parameters({}).needs().data_bytes == 64 * MIB
     guest = Guest({"stderr": DD_COPY}, {})
     measured = measure(guest, "dd", State(), source="zeros", size_bytes="8MiB")
     assert measured.check == {"value": "8388608 bytes", "expected": "8388608 bytes", "ok": True}
@@ -367,11 +363,9 @@ def test_o_direct_that_is_refused_is_told() -> None:
 
 
 def test_what_fio_needs_is_declared() -> None:
-    needs = WORKLOADS["fio"].needs(
-        WORKLOADS["fio"].parameter_model.model_validate({"engine": "io_uring", "direct": True})
-    )
+    needs = WORKLOADS["fio"].with_parameters({"engine": "io_uring", "direct": True}).needs()
     assert needs.features == {"io-uring", "direct-io"}
-    assert WORKLOADS["fio"].needs(fio.FioParameters()).features == frozenset()
+    assert fio.Fio(fio.FioParameters()).needs().features == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -388,7 +382,7 @@ def test_what_fio_needs_is_declared() -> None:
 )
 def test_sizes_that_the_tools_cannot_do_are_refused(name: str, given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        WORKLOADS[name].parameter_model.model_validate(given)
+        WORKLOADS[name].with_parameters(given)
 
 
 class Agent(Guest):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.support import experiments
 
 from virtoll.errors import UsageError
+from virtoll.experiment import Parameters
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import TimedJobWorkload
 from virtoll.workloads.kernel import KINDS
@@ -21,14 +22,10 @@ from virtoll.workloads.kernel import KINDS
 NO_BENCH: Any = None
 
 
-def workload(name: str) -> TimedJobWorkload:
-    found = WORKLOADS[name]
+def workload(workload_name: str, /, **given: Any) -> TimedJobWorkload[Parameters]:
+    found = WORKLOADS[workload_name].with_parameters(given)
     assert isinstance(found, TimedJobWorkload)
     return found
-
-
-def parameters(workload_name: str, /, **given: Any) -> Any:
-    return WORKLOADS[workload_name].parameter_model.model_validate(given)
 
 
 def series(median: int) -> dict[str, Any]:
@@ -41,21 +38,20 @@ CLOCK = {"batch_readings": 50, "batches": series(1350)}
 
 @pytest.mark.parametrize("operation", KINDS)
 def test_every_operation_has_numbers_that_fit(operation: str) -> None:
-    own = workload("kernel-operations")
-    asked = own.job_parameters(NO_BENCH, parameters("kernel-operations", operation=operation))
+    own = workload("kernel-operations", operation=operation)
+    asked = own.job_parameters(NO_BENCH)
     assert asked["operation"] == operation
     operations, batch = (asked[key] for key in ("operations", "batch_operations"))
     assert isinstance(operations, int)
     assert isinstance(batch, int)
     assert operations % batch == 0
-    assert own.expected_check(parameters("kernel-operations", operation=operation)) == str(asked["operations"])
-    assert 0.001 < own.native_seconds(parameters("kernel-operations", operation=operation)) < 1
+    assert own.expected_check() == str(asked["operations"])
+    assert 0.001 < own.native_seconds() < 1
 
 
 def test_numbers_that_are_given_are_asked_for() -> None:
-    given = parameters("kernel-operations", operation="pipe", operations=46, batch_operations=23)
-    own = workload("kernel-operations")
-    assert own.job_parameters(NO_BENCH, given) == {"operation": "pipe", "operations": 46, "batch_operations": 23}
+    own = workload("kernel-operations", operation="pipe", operations=46, batch_operations=23)
+    assert own.job_parameters(NO_BENCH) == {"operation": "pipe", "operations": 46, "batch_operations": 23}
 
 
 @pytest.mark.parametrize(
@@ -100,12 +96,11 @@ def test_a_switch_is_a_hop_without_its_pipe() -> None:
 
 @given(st.integers(2, 96), st.integers(1, 100_000))
 def test_switches_are_whole_laps(processes: int, switches: int) -> None:
-    given = parameters("context-switch", processes=processes, switches=switches)
-    own = workload("context-switch")
-    laps = own.job_parameters(NO_BENCH, given)["laps"]
+    own = workload("context-switch", processes=processes, switches=switches)
+    laps = own.job_parameters(NO_BENCH)["laps"]
     assert isinstance(laps, int)
     assert switches <= laps * processes < switches + processes
-    assert own.expected_check(given) == str(laps * processes)
+    assert own.expected_check() == str(laps * processes)
 
 
 def test_streams_rates_are_of_the_best_round_but_the_first() -> None:
@@ -123,7 +118,7 @@ def test_streams_rates_are_of_the_best_round_but_the_first() -> None:
 
 @pytest.mark.parametrize("rounds", [2, 10, 200])
 def test_streams_arrays_grow_fifteenfold_a_round(rounds: int) -> None:
-    expected = workload("stream").expected_check(parameters("stream", rounds=rounds))
+    expected = workload("stream", rounds=rounds).expected_check()
     assert expected is not None
     a, b, c = (struct.unpack(">d", bytes.fromhex(word))[0] for word in expected.split())
     assert a == pytest.approx(2 * 15.0**rounds, rel=1e-13)
@@ -143,12 +138,12 @@ def test_streams_arrays_grow_fifteenfold_a_round(rounds: int) -> None:
 def test_the_papers_sizes_are_allowed_and_their_memory_is_asked_for(
     name: str, given: dict[str, Any], least: int
 ) -> None:
-    needs = WORKLOADS[name].needs(parameters(name, **given))
+    needs = workload(name, **given).needs()
     assert least < needs.memory_bytes < 2 * least + 512 * 2**20
     assert needs.vcpus == given.get("threads", 1)
 
 
 def test_the_papers_number_of_processes_is_allowed() -> None:
-    given = parameters("forkwait", processes=40_000)
-    assert workload("forkwait").job_parameters(NO_BENCH, given) == {"processes": 40_000}
-    assert workload("forkwait").expected_check(given) == "40000"
+    own = workload("forkwait", processes=40_000)
+    assert own.job_parameters(NO_BENCH) == {"processes": 40_000}
+    assert own.expected_check() == "40000"

@@ -10,11 +10,12 @@ from tests.support import experiments
 from tests.support.experiments import fake
 
 from virtoll import run
-from virtoll.experiment import Parameters
 from virtoll.needs import data_bytes, guests_at_once, unmet, why_impossible
 from virtoll.plan import Plan, make_plan
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.fake import Fake
+from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.fake import Fake, FakeGuest
+from virtoll.platforms.host import Site
 from virtoll.progress import SilentProgress
 from virtoll.samples import RunFolder
 from virtoll.workloads import WORKLOADS
@@ -29,8 +30,8 @@ class Demanding(ForkWait):
 
     name: ClassVar[str] = "forkwait"
 
-    def needs(self, parameters: Parameters) -> Needs:
-        wanted = parameters.model_dump()["processes"]
+    def needs(self) -> Needs:
+        wanted = self.parameters.processes
         if wanted == 1:
             return Needs(data_bytes=2 * GIB)
         return Needs(features=frozenset({"io-uring"})) if wanted == 2 else Needs()
@@ -43,6 +44,16 @@ class Lacking(Fake):
     lacks: ClassVar[dict[str, str]] = {"io-uring": "its model knows none"}
 
 
+class Watched(Fake):
+    """The model; keeps what it was asked to start."""
+
+    asked: ClassVar[list[GuestRequest]] = []
+
+    def start(self, request: GuestRequest, site: Site) -> FakeGuest:
+        self.asked.append(request)
+        return super().start(request, site)
+
+
 def measured(into: Path, **changed: Any) -> RunFolder:
     run.measure(experiments.parsed(**{"baseline": "model", **changed}), into, ["virtoll"], SilentProgress())
     return RunFolder.open(into)
@@ -50,7 +61,7 @@ def measured(into: Path, **changed: Any) -> RunFolder:
 
 @pytest.fixture
 def demanding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(WORKLOADS, "forkwait", Demanding())
+    monkeypatch.setitem(WORKLOADS, "forkwait", Demanding)
     monkeypatch.setitem(PLATFORMS, "lacking", Lacking)
 
 
@@ -111,6 +122,19 @@ def test_what_a_plan_takes_is_every_guests_largest_at_one_time() -> None:
     assert guests_at_once(plan("randomised")) == 2
     assert data_bytes(plan("paper")) == 2 * GIB
     assert guests_at_once(plan("paper")) == 1
+
+
+def test_all_guests_have_the_links_of_the_workload_that_needs_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PLATFORMS, "fake", Watched)
+    monkeypatch.setattr(Watched, "asked", [])
+    quick = {"first_rate_frames_per_second": 1e6, "point_milliseconds": 10}
+    forward = [{"sources": 1, "frame_size_bytes": 1518}, {"sources": 3}, {"sources": 1}]
+    workloads = [*({"workload": "forward", **quick, **one} for one in forward), {"workload": "superpi", "digits": 10}]
+    measured(tmp_path / "run", platforms=[fake("model"), fake("other")], workloads=workloads, blocks=1)
+    assert [len(one.network.sources) for one in Watched.asked] == [3, 3]
+    assert {link.mtu_bytes for one in Watched.asked for link in (*one.network.sources, one.network.sink)} == {1504}
 
 
 def test_two_cpus_are_too_many_for_user_mode_linux_alone() -> None:

@@ -191,7 +191,7 @@ def bench(guest: Agent, peer: Agent, programs: Agent | None = None, second: Agen
 
 def measure(on: Bench, name: str, **given: Any) -> Measurement:
     """One trial."""
-    return WORKLOADS[name].measure(on, WORKLOADS[name].parameter_model.model_validate(given))
+    return WORKLOADS[name].with_parameters(given).measure(on)
 
 
 def tcp_guest(check: str) -> Agent:
@@ -267,10 +267,10 @@ def test_between_guests_the_second_one_serves_and_the_peer_routes() -> None:
 
 @pytest.mark.parametrize("name", ["tcp-stream", "tcp-request-response", "iperf-udp", "rsync-tree", "rsync-file"])
 def test_without_a_second_guest_the_trial_is_skipped(name: str) -> None:
-    needs = WORKLOADS[name].needs(WORKLOADS[name].parameter_model.model_validate({"between": "guests"}))
+    needs = WORKLOADS[name].with_parameters({"between": "guests"}).needs()
     assert needs.guests == 2
     assert "reaches no link" in str(unmet(name, needs, None, "native", Native.lacks))
-    assert WORKLOADS[name].needs(WORKLOADS[name].parameter_model.model_validate({})).guests == 1
+    assert WORKLOADS[name].with_parameters({}).needs().guests == 1
     programs = Agent(exec=lambda fields: said("x") if fields["argv"][0] == "find" else said())
     with pytest.raises(AgentError, match="no second guest") as refused:
         measure(bench(Agent(), Agent(), programs), name, between="guests")

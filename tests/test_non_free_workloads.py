@@ -36,13 +36,15 @@ Netperf could not resolve 127.0.0.1 as a host name
 
 def test_netperfs_keys() -> None:
     found = netperf.parse(Said(0, STREAM, ""))
-    assert netperf.NetperfStream().figures(found) == {"throughput": 2727.17, "elapsed_seconds": 0.2}
+    stream = netperf.NetperfStream(netperf.NetperfStreamParameters())
+    assert stream.figures(found) == {"throughput": 2727.17, "elapsed_seconds": 0.2}
     assert netperf.number(found, "REMOTE_BYTES_RECVD") == 67108864
     found = netperf.parse(Said(0, REQUEST_RESPONSE, ""))
     expected = {"transaction_rate": 34705.11, "elapsed_seconds": 0.14, "latency_mean_us": 28.73, "latency_p99_us": 44}
-    assert netperf.NetperfRequestResponse().figures(found) == expected
+    request_response = netperf.NetperfRequestResponse(netperf.NetperfRequestResponseParameters())
+    assert request_response.figures(found) == expected
     with pytest.raises(ValueError, match="the throughput is in 'Trans/s'"):
-        netperf.NetperfStream().figures(found)
+        stream.figures(found)
     with pytest.raises(ValueError, match="no line THROUGHPUT="):
         netperf.parse(Said(255, "", UNRESOLVED))
 

@@ -61,7 +61,7 @@ def judged(path: Path) -> str:
 
 
 def test_the_scene_is_known(tmp_path: Path) -> None:
-    assert judged(file(scene(), tmp_path)) == povray.PovRay().expected_check(povray.PovRayParameters())
+    assert judged(file(scene(), tmp_path)) == povray.PovRay(povray.PovRayParameters()).expected_check()
 
 
 def mean(colours: Iterable[tuple[int, int, int]]) -> tuple[int, int, int]:

@@ -11,7 +11,6 @@ import pytest
 
 from virtoll.agent import Answer, ChannelMark
 from virtoll.errors import GuestError
-from virtoll.experiment import Parameters
 from virtoll.timekeeper import Timekeeper
 from virtoll.workloads import WORKLOADS, bzip2, sysbench_cpu
 from virtoll.workloads.base import Bench, Measurement
@@ -115,8 +114,7 @@ def measure(guest: Guest, name: str, **given: Any) -> Measurement:
     keeper = Timekeeper(guest, guest, None, "", 0)
     nothing: Any = None
     bench = Bench(guest, nothing, keeper, nothing, None, None, iter(()), nothing)
-    parameters: Parameters = WORKLOADS[name].parameter_model.model_validate(given)
-    return WORKLOADS[name].measure(bench, parameters)
+    return WORKLOADS[name].with_parameters(given).measure(bench)
 
 
 def compressing(unpacked: str = "abc", **timed: Any) -> Guest:

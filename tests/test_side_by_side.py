@@ -19,7 +19,7 @@ from virtoll.run import estimate, measure
 from virtoll.samples import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.workloads import WORKLOADS
-from virtoll.workloads.forward import ForwardParameters
+from virtoll.workloads.forward import Forward, ForwardParameters
 from virtoll.workloads.traffic import MOST_DESTINATIONS, Lane, Stream, Table
 
 LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")
@@ -59,11 +59,10 @@ def test_a_table_that_cannot_be_is_refused(wrong: dict[str, Any], says: str) -> 
 
 
 def test_a_table_needs_memory_and_routers_need_guests() -> None:
-    forward, routers = WORKLOADS["forward"], WORKLOADS["virtual-routers"]
-    assert forward.needs(ForwardParameters()).memory_bytes == 0
-    million = forward.needs(ForwardParameters(routes=1_000_000)).memory_bytes
-    assert million > 132 * 2**20 + forward.needs(ForwardParameters(routes=1)).memory_bytes
-    assert routers.needs(routers.parameter_model.model_validate({"routers": 5})).guests == 5
+    assert Forward(ForwardParameters()).needs().memory_bytes == 0
+    million = Forward(ForwardParameters(routes=1_000_000)).needs().memory_bytes
+    assert million > 132 * 2**20 + Forward(ForwardParameters(routes=1)).needs().memory_bytes
+    assert WORKLOADS["virtual-routers"].with_parameters({"routers": 5}).needs().guests == 5
 
 
 def test_the_estimate_knows_the_starts_of_all_guests() -> None:

@@ -54,16 +54,9 @@ class Calibrator:
     _used: dict[FrameParameters, None] = field(default_factory=dict)
     _done: set[FrameParameters] = field(default_factory=set)
 
-    def note(self, record: dict[str, Any]) -> None:
-        """Remember the back ends of a trial's points."""
-        asked = next(
-            (
-                one.parameters
-                for one in self.experiment.workloads
-                if one.workload == record["workload"] and one.parameters.model_dump(mode="json") == record["parameters"]
-            ),
-            None,
-        )
+    def note(self, workload: WorkloadChoice, record: dict[str, Any]) -> None:
+        """Remember the back ends of the points in the record of a trial of this workload."""
+        asked = workload.parameters
         if not isinstance(asked, FrameParameters):
             return
         for point in record["points"] or ():

@@ -34,7 +34,7 @@ from virtoll.platforms.last_words import with_last_words
 from virtoll.progress import Progress
 from virtoll.samples import RunFolder
 from virtoll.timekeeper import Timekeeper, await_path
-from virtoll.workloads import WORKLOADS
+from virtoll.workloads import workload_of
 from virtoll.workloads.base import Bench, DataDirectory, Needs, Shaper
 
 _STARTS_PER_BLOCK = 3
@@ -393,8 +393,7 @@ class Fleet:
 
     def _data_bytes(self) -> int:
         """Room in the data directory for the largest of the experiment's workloads; 0 where none needs one."""
-        needs = [WORKLOADS[one.workload].needs(one.parameters) for one in self.experiment.workloads]
-        return max([0, *(one.data_bytes for one in needs)])
+        return max((needs.data_bytes for needs in self._needs()), default=0)
 
     def _request(
         self, choice: PlatformChoice, boot: str, site: Site, room: DataRoom | None, place: int
@@ -404,8 +403,8 @@ class Fleet:
             live = itertools.chain(*self._beside.values())
             taken = {link.owner for other in live for link in other.network.links}
             index = next(n for n in itertools.count(len(self.experiment.platforms)) if n not in taken)
-        mtu = max([_STANDARD_MTU_BYTES, *self._frame_parameters("mtu_bytes")])
-        sources = max([1, *self._frame_parameters("sources")])
+        mtu = max([_STANDARD_MTU_BYTES, *(needs.mtu_bytes for needs in self._needs())])
+        sources = max((needs.sources for needs in self._needs()), default=1)
         network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
         network = attach(network, choice.parameters)
         if site.far:
@@ -424,10 +423,9 @@ class Fleet:
             data=room,
         )
 
-    def _frame_parameters(self, key: str) -> list[int]:
-        """What the experiment's workloads ask of the network: the values of one parameter, where they have it."""
-        values = [getattr(choice.parameters, key, None) for choice in self.experiment.workloads]
-        return [int(value) for value in values if value is not None]
+    def _needs(self) -> list[Needs]:
+        """What each of the experiment's workloads needs of a guest."""
+        return [workload_of(choice).needs() for choice in self.experiment.workloads]
 
     def _connect(self, guest: Guest, network: GuestNetwork, site: Site) -> tuple[Timekeeper, HopReader]:
         """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""

@@ -13,13 +13,13 @@ from virtoll import units
 from virtoll.experiment import Experiment
 from virtoll.plan import Plan, Trial
 from virtoll.platforms import PLATFORMS
-from virtoll.workloads import WORKLOADS
+from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs
 
 
 def needs_of(trial: Trial) -> Needs:
     """What a trial's workload needs with its parameters."""
-    return WORKLOADS[trial.workload.workload].needs(trial.workload.parameters)
+    return workload_of(trial.workload).needs()
 
 
 def why_impossible(trial: Trial, experiment: Experiment) -> str | None:

@@ -22,7 +22,7 @@ from virtoll.fleet import Fleet, LiveGuest, choose_pinning, running
 from virtoll.ground import Ground, bare_ground, open_ground
 from virtoll.host import FitnessSampler
 from virtoll.lab import interrupts
-from virtoll.needs import possible, why_impossible
+from virtoll.needs import needs_of, possible, why_impossible
 from virtoll.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import AnyPlatform, Probe
@@ -30,7 +30,7 @@ from virtoll.progress import Progress
 from virtoll.published import study_names
 from virtoll.samples import RunFolder
 from virtoll.selection import Selection
-from virtoll.workloads import WORKLOADS
+from virtoll.workloads import WORKLOADS, workload_of
 from virtoll.workloads.base import Measurement
 
 
@@ -57,15 +57,14 @@ def estimate(plan: Plan) -> float:
         platform = PLATFORMS[trial.platform.platform]
         if not platform.needs_lab:
             return 0.0  # a model's time is simulated
-        return WORKLOADS[trial.workload.workload].estimate_seconds(trial.workload.parameters, platform.slowdown)
+        return workload_of(trial.workload).estimate_seconds(platform.slowdown)
 
     real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
     trials = estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
     beside: dict[tuple[int, PlatformChoice], int] = {}
     for trial in plan.trials:
         key = trial.block, trial.platform
-        guests = WORKLOADS[trial.workload.workload].needs(trial.workload.parameters).guests
-        beside[key] = max(beside.get(key, 0), guests - 1)
+        beside[key] = max(beside.get(key, 0), needs_of(trial).guests - 1)
     trials += sum(count * PLATFORMS[choice.platform].boot_seconds for (_, choice), count in beside.items())
     return trials + calibration.estimate_seconds(real)
 
@@ -139,7 +138,7 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
                     folder.append_fitness(sampler.sample(trial.number))
                     progress.trial_ends(trial, record)
                     if calibrator is not None:
-                        calibrator.note(record)
+                        calibrator.note(trial.workload, record)
         _calibrate(calibrator, "end" if todo else None, progress)
     folder.set_state("complete", None)
 
@@ -158,9 +157,10 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
     outcome, status, reason, evidence = Measurement(), "ok", None, list[str]()
     live: LiveGuest | None = None
     host_cpu: dict[str, Any] | None = None
-    workload, parameters = WORKLOADS[trial.workload.workload], trial.workload.parameters
+    workload = workload_of(trial.workload)
+    needs = workload.needs()
     try:
-        guests = fleet.guests(trial.platform.label, workload.needs(parameters).guests)
+        guests = fleet.guests(trial.platform.label, needs.guests)
         live = guests[0] if guests else None
         if live is None:
             status, reason = "skipped", fleet.why_absent(trial.platform.label)
@@ -168,12 +168,12 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
         else:
             # What one of several used is no part of what was measured of all of them.
             used = live.host_cpu() if len(guests) == 1 else contextlib.nullcontext()
-            with running(guests), used as host_cpu, live.prepared(workload.needs(parameters)) as lacking:
+            with running(guests), used as host_cpu, live.prepared(needs) as lacking:
                 try:
                     if lacking is not None:
                         raise GuestCannot(lacking)
                     beside = tuple(other.bench(ground.pinning, ground.tags) for other in guests[1:])
-                    outcome = workload.measure(live.bench(ground.pinning, ground.tags, beside), parameters)
+                    outcome = workload.measure(live.bench(ground.pinning, ground.tags, beside))
                 except AgentError as error:
                     if error.kind != "unsupported":
                         raise

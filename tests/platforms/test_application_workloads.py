@@ -65,7 +65,7 @@ def measured(live: guests.Connected, name: str, **more: Any) -> Measurement:
     """One small trial in an empty data directory."""
     workload = WORKLOADS[name]
     bench = replace(live.emptied(), programs=live.site.programs)
-    return workload.measure(bench, workload.parameter_model.model_validate(WITH_COMPILER[name] | more))
+    return workload.with_parameters(WITH_COMPILER[name] | more).measure(bench)
 
 
 def left(live: guests.Connected) -> list[str]:

@@ -138,7 +138,7 @@ def interfaces() -> set[str]:
 def test_the_whole_path_runs_by_the_documented_commands(ground: Ground, products: Products, kind: str) -> None:
     live = guests.start(kind, ground)
     assert isinstance(live.held, ManagedMachine)
-    point = Forward()._point(live.bench, guests.few_frames(), guests.FEW_PER_SECOND)
+    point = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND)
     (arrived,) = point["sink"]["per_source"]
     assert arrived["forwarded_frames"] > 0
     assert arrived["lost_frames"] == 0

@@ -52,9 +52,8 @@ def write(live: Connected, name: str, kibibytes: int) -> None:
 
 def zfg(live: Connected) -> Measurement:
     """A small trial of ZFG."""
-    workload = WORKLOADS["zfg"]
-    parameters = workload.parameter_model.model_validate({"size_bytes": MIB, "rounds": 2, "dump_bytes": 100_000})
-    return workload.measure(live.emptied(), parameters)
+    workload = WORKLOADS["zfg"].with_parameters({"size_bytes": MIB, "rounds": 2, "dump_bytes": 100_000})
+    return workload.measure(live.emptied())
 
 
 def test_a_trial_finds_it_empty_cold_and_on_the_hosts_disk(live: Connected) -> None:

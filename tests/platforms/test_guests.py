@@ -150,7 +150,7 @@ def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
 def test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live: Connected) -> None:
     """Fewer frames than the smallest queue holds, so that none may be lost however slow this machine is."""
     for size in (64, 1500):
-        point = Forward()._point(live.bench, guests.few_frames(frame_size_bytes=size), guests.FEW_PER_SECOND)
+        point = Forward(guests.few_frames(frame_size_bytes=size)).point(live.bench, guests.FEW_PER_SECOND)
         source, sink = point["sources"][0], point["sink"]["per_source"][0]
         assert source["intended_frames"] == guests.FEW_FRAMES
         assert source["offered_frames"] + source["unsent_frames"] == source["intended_frames"]
@@ -208,7 +208,7 @@ def test_it_forwards_the_other_way_as_well(live: Connected) -> None:
 @on_every_attachment
 def test_every_frame_is_counted_at_every_hop(live: Connected) -> None:
     """Each interface on the way counts the trial's frames, and hardly any other; none is lost, being so few."""
-    point = Forward()._point(live.bench, guests.few_frames(frame_size_bytes=500), guests.FEW_PER_SECOND)
+    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND)
     if point["hops"] is None:
         pytest.skip("the agent was built before 'counters'")
     roles = [hop["role"] for hop in point["hops"]]
@@ -238,7 +238,7 @@ def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
     vlans = _host_has_vlans() if live.kind.vlans is None else live.kind.vlans
     if (wanted.vlan and not vlans) or (wanted.ip_version == 6 and not live.kind.ipv6):
         with pytest.raises(AgentError, match=r"its kernel (has|takes) no .*(vlan 0|ip_version 4)") as refused:
-            Forward().measure(live.bench, wanted)
+            Forward(wanted).measure(live.bench)
         assert refused.value.kind == "unsupported"
         assert live.held.agent.call("clocks")
         return
@@ -255,7 +255,7 @@ def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
 
 def _foreign_frames(live: Connected, wanted: ForwardParameters) -> int:
     """Of a point without loss. A kernel that has IPv6 on asks for routers and reports groups for its first seconds."""
-    point = Forward()._point(live.bench, wanted, guests.FEW_PER_SECOND)
+    point = Forward(wanted).point(live.bench, guests.FEW_PER_SECOND)
     assert point["sources"][0]["offered_frames"] > 0
     assert point["sink"]["per_source"][0]["lost_frames"] == 0
     return int(point["sink"]["foreign_frames"])
@@ -299,7 +299,7 @@ def _host_has_vlans() -> bool:
 @on_every_attachment
 def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Connected) -> None:
     """Flat out: whatever is lost is located, to the frame."""
-    point = Forward()._point(live.bench, ForwardParameters(point_milliseconds=200), None)
+    point = Forward(ForwardParameters(point_milliseconds=200)).point(live.bench, None)
     if point["hops"] is None:
         pytest.skip("the agent was built before 'counters'")
     read = TypeAdapter(Point).validate_python(point)
@@ -353,7 +353,7 @@ def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
         "kernel-operations": [{"operation": one, "operations": 23, "batch_operations": 1} for one in kernel.KINDS],
     }
     for given in sizes[name]:
-        measured = WORKLOADS[name].measure(live.bench, WORKLOADS[name].parameter_model.model_validate(given))
+        measured = WORKLOADS[name].with_parameters(given).measure(live.bench)
         assert measured.problem is None, given
         assert measured.check is not None
         assert measured.check["ok"], given
@@ -365,7 +365,7 @@ def test_without_a_shell_none_is_started(ground: Ground, monkeypatch: pytest.Mon
     live = guests.start("netns", ground)
     own = WORKLOADS["kernel-operations"]
     with pytest.raises(AgentError, match="/bin/sh, which is not in this guest: it is in the image full") as refused:
-        own.measure(live.bench, own.parameter_model.model_validate({"operation": "fork-sh"}))
+        own.with_parameters({"operation": "fork-sh"}).measure(live.bench)
     assert refused.value.kind == "unsupported"
     live.guest.stop()
 
@@ -418,7 +418,7 @@ def limited(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connecte
         second = guests.start(request.param, ground, guests.request(request.param, cpu_quota=QUOTA))
         both.callback(second.guest.stop)
         for one in (beside, second):
-            point = Forward()._point(one.bench, guests.few_frames(), guests.FEW_PER_SECOND)
+            point = Forward(guests.few_frames()).point(one.bench, guests.FEW_PER_SECOND)
             assert point["sink"]["per_source"][0]["lost_frames"] == 0
             assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
         beside.guest.stop()

@@ -54,7 +54,7 @@ def test_programs_of_the_image_run_there(ground: Ground, kind: str) -> None:
         live = guests.start(kind, ground)
         for name, parameters in SMALL.items():
             workload = WORKLOADS[name]
-            measured = workload.measure(live.bench, workload.parameter_model.model_validate(parameters))
+            measured = workload.with_parameters(parameters).measure(live.bench)
             assert measured.problem is None, name
             assert measured.check is not None
             assert measured.check["ok"], name

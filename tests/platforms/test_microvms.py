@@ -97,7 +97,7 @@ def test_the_whole_path_runs_by_the_document(ground: Ground, standin: dict[str, 
     facts = guests.facts(live)
     assert facts["root_filesystem"] == "erofs"
     assert facts["agent_sha256"] == live.site.image.agent_sha256
-    point = Forward()._point(live.bench, guests.few_frames(), guests.FEW_PER_SECOND)
+    point = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND)
     (arrived,) = point["sink"]["per_source"]
     assert arrived["forwarded_frames"] > 0
     assert arrived["lost_frames"] == 0

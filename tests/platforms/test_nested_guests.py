@@ -103,7 +103,7 @@ def test_it_is_branded(live: Connected) -> None:
 
 def test_frames_are_counted_on_its_host(live: Connected) -> None:
     """The host's NICs and the guest's ports, read by an agent over there, count what was forwarded."""
-    point = Forward()._point(live.bench, guests.few_frames(frame_size_bytes=500), guests.FEW_PER_SECOND)
+    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND)
     forwarded = point["sink"]["per_source"][0]["forwarded_frames"]
     assert forwarded == point["sources"][0]["offered_frames"] > 0
     there = [hop for hop in point["hops"] if hop["role"] in ("entry", "guest-in", "guest-out", "exit")]
@@ -133,7 +133,7 @@ def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, g
     contract.skip_variant(live)
     beside = guests.start(live.name, ground)
     for one in (live, beside):
-        point = Forward()._point(one.bench, guests.few_frames(), guests.FEW_PER_SECOND)
+        point = Forward(guests.few_frames()).point(one.bench, guests.FEW_PER_SECOND)
         assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
     guests.kill(beside)
     with pytest.raises(GuestDied):

@@ -86,7 +86,7 @@ def bench_of(ground: Ground, one: Connected, other: Connected | None = None) -> 
 def measure(bench: Bench, name: str, **given: Any) -> Measurement:
     """One trial."""
     workload = WORKLOADS[name]
-    return workload.measure(bench, workload.parameter_model.model_validate({**SMALL[name], **given}))
+    return workload.with_parameters({**SMALL[name], **given}).measure(bench)
 
 
 def addresses(ground: Ground) -> str:

@@ -84,7 +84,7 @@ def forwarded(done: Measurement, point: int = 0) -> list[tuple[int, int]]:
 def test_a_table_is_loaded_looked_up_in_and_taken_away(pair: tuple[Connected, Connected]) -> None:
     live, _ = pair
     before = routes(live)
-    done = Forward().measure(live.bench, ForwardParameters(routes=5000, destinations=4000, **SWEEP))
+    done = Forward(ForwardParameters(routes=5000, destinations=4000, **SWEEP)).measure(live.bench)
     assert done.problem is None
     assert done.check == {"value": "5000", "expected": "5000", "ok": True}
     # So few that none is lost: what was sent to destinations all over the table came through.
@@ -103,7 +103,7 @@ def test_a_table_over_another_way_out_is_refused_and_the_way_is_kept(pair: tuple
     live.bench.guest.call("network", guests.HANG_SECONDS, routes=wider)
     before = routes(live)
     with pytest.raises(AgentError, match=r"route of its own to 192\.0\.0\.0/2") as refused:
-        Forward().measure(live.bench, ForwardParameters(routes=10, **SWEEP))
+        Forward(ForwardParameters(routes=10, **SWEEP)).measure(live.bench)
     assert refused.value.kind == "unsupported"
     assert routes(live) == before
 
@@ -111,7 +111,7 @@ def test_a_table_over_another_way_out_is_refused_and_the_way_is_kept(pair: tuple
 def test_two_routers_forward_each_its_own_flow(pair: tuple[Connected, Connected]) -> None:
     first, second = pair
     bench = dataclasses.replace(first.bench, beside=(second.bench,))
-    done = VirtualRouters().measure(bench, VirtualRoutersParameters(routers=2, **SWEEP))
+    done = VirtualRouters(VirtualRoutersParameters(routers=2, **SWEEP)).measure(bench)
     assert done.problem is None
     for offered, came in forwarded(done):
         assert came == offered > 0
@@ -125,7 +125,7 @@ def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tu
     wanted = TransmittersParameters(
         transmitters=2, rate_frames_per_second=guests.FEW_PER_SECOND, duration_milliseconds=100
     )
-    done = Transmitters().measure(bench, wanted)
+    done = Transmitters(wanted).measure(bench)
     for offered, came in forwarded(done):
         assert came == offered > 0
     assert done.points is not None
@@ -141,7 +141,7 @@ def test_a_generator_that_is_stopped_goes_on_where_it_was(pair: tuple[Connected,
     wanted = ForwardParameters(point_milliseconds=1000, backend=backend)
     enough = live.frames_at_port() + guests.FEW_FRAMES // 2
     with ThreadPoolExecutor(max_workers=1) as beside:
-        measuring = beside.submit(Forward()._point, live.bench, wanted, float(guests.FEW_FRAMES))
+        measuring = beside.submit(Forward(wanted).point, live.bench, float(guests.FEW_FRAMES))
         # The first few are the generator's own, by which it asks whether frames pass.
         wait_until(lambda: live.frames_at_port() >= enough, guests.HANG_SECONDS, "frames of the point")
         with machine.frozen(generator.pid):
@@ -156,7 +156,7 @@ def test_a_kernel_without_a_queueing_discipline_sends_too(ground: Ground) -> Non
         wanted = TransmittersParameters(
             transmitters=1, rate_frames_per_second=guests.FEW_FRAMES * 10, duration_milliseconds=100
         )
-        done = Transmitters().measure(live.bench, wanted)
+        done = Transmitters(wanted).measure(live.bench)
     finally:
         live.guest.stop()
     assert done.problem is None

@@ -23,10 +23,10 @@ from virtoll.workloads.lmbench import TESTS
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
+# Smaller than the quick size, which is the default.
 SMALL: dict[str, dict[str, Any]] = {
     "bzip2": {"size_bytes": "512KiB"},
     "sysbench-cpu": {"events": 20},
-    "povray": {},
     "bonnie": {"file_bytes": "4MiB"},
     "dbench": {"seconds": 4},  # so that a slow guest, too, gets to each kind of operation that the load begins with
     "dd": {"size_bytes": "1MiB"},
@@ -41,6 +41,7 @@ NON_FREE: list[tuple[str, dict[str, Any]]] = [
 ROOM_BYTES = 64 * 2**20
 APPLICATIONS = {"kernel-compile", "mariadb-oltp", "nginx", "nginx-httperf"}  # test_application_workloads.py
 OVER_THE_NETWORK = {"iperf-udp", "rsync-tree", "rsync-file"}  # test_network_workloads.py
+ON_FULL = {name for name, kind in WORKLOADS.items() if kind.image == "full"}
 LONG = ("bonnie", "dbench", "dd", "fio", "povray")  # some seconds each: tried once
 # A race of its own, which it loses in any guest where somebody else is on the CPU: then it is skipped.
 DBENCH_DID_NOT_START = r"dbench did not start in \d attempts: it removes the semaphore that its processes wait at"
@@ -68,14 +69,14 @@ def on_image(name: str) -> Iterator[Ground]:
 @pytest.mark.parametrize("kind", ["runc", *(pytest.param(kind, marks=pytest.mark.extended) for kind in EXTENDED)])
 def test_they_give_right_answers(ground: Ground, kind: str) -> None:
     live = guests.start(kind, ground, data_bytes=ROOM_BYTES)
-    others = APPLICATIONS | OVER_THE_NETWORK
-    assert set(SMALL) | others == {name for name, workload in WORKLOADS.items() if workload.image == "full"}
-    for name, parameters in SMALL.items():
-        workload = WORKLOADS[name]
+    elsewhere = APPLICATIONS | OVER_THE_NETWORK
+    assert elsewhere | set(SMALL) <= ON_FULL
+    for name in sorted(ON_FULL - elsewhere):
+        workload = WORKLOADS[name].with_parameters(SMALL.get(name, {}))
         for _ in range(1 if name in LONG else 2):  # the second trial finds what the first one left
             refused, measured = "", None
             try:
-                measured = workload.measure(live.emptied(), workload.parameter_model.model_validate(parameters))
+                measured = workload.measure(live.emptied())
             except GuestCannot as error:
                 refused = str(error)
             if measured is None:
@@ -110,19 +111,17 @@ def gvisor(ground: Ground) -> Iterator[Connected]:
     ids=["direct-io", "io-uring"],
 )
 def test_what_gvisor_ignores_or_has_not_is_found_by_trying(gvisor: Connected, given: dict[str, Any], told: str) -> None:
-    workload = WORKLOADS["fio"]
-    parameters = workload.parameter_model.model_validate({**SMALL["fio"], **given})
+    own = WORKLOADS["fio"].with_parameters({**SMALL["fio"], **given})
     with pytest.raises(GuestCannot, match=told) as refused:
-        workload.measure(gvisor.emptied(), parameters)
+        own.measure(gvisor.emptied())
     assert refused.value.kind == "unsupported"
-    lacking = workload.needs(parameters).features & set(PLATFORMS["runsc"].lacks)
+    lacking = own.needs().features & set(PLATFORMS["runsc"].lacks)
     assert lacking, "a run knows it before it starts a guest"
 
 
 def test_bonnies_per_character_tests_do_not_hold_gvisor_up(gvisor: Connected) -> None:
-    workload = WORKLOADS["bonnie"]
-    parameters = workload.parameter_model.model_validate({**SMALL["bonnie"], "small_files": 0})
-    measured = workload.measure(gvisor.emptied(), parameters)
+    workload = WORKLOADS["bonnie"].with_parameters({**SMALL["bonnie"], "small_files": 0})
+    measured = workload.measure(gvisor.emptied())
     assert measured.problem is None
     assert measured.result is not None
     values = measured.result["output"].strip().splitlines()[-1].split(",")
@@ -139,7 +138,7 @@ def test_so_do_those_that_are_not_free_software(kind: str) -> None:
             bench = dataclasses.replace(live.bench, programs=programs)
             for name, parameters in NON_FREE:
                 workload = WORKLOADS[name]
-                measured = workload.measure(bench, workload.parameter_model.model_validate(parameters))
+                measured = workload.with_parameters(parameters).measure(bench)
                 assert measured.problem is None, (name, parameters)
                 assert measured.check is not None
                 assert measured.check["ok"]

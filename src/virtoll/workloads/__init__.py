@@ -1,8 +1,11 @@
 """Every workload that Virtoll knows: one line each, in the order of the tables.
 
-A new workload is one file here and one line below (``CONTRIBUTING.md`` has the check-list).
+A new workload is one file here, its import and one line below (``CONTRIBUTING.md`` has the check-list).
 """
 
+from collections.abc import Mapping
+
+from virtoll.experiment import Parameters, WorkloadChoice
 from virtoll.workloads.base import Workload
 from virtoll.workloads.bonnie import Bonnie
 from virtoll.workloads.bzip2 import Bzip2
@@ -31,35 +34,40 @@ from virtoll.workloads.transmitters import Transmitters
 from virtoll.workloads.virtual_routers import VirtualRouters
 from virtoll.workloads.zfg import Zfg
 
-_ALL: tuple[Workload, ...] = (
-    Forward(),
-    VirtualRouters(),
-    Transmitters(),
-    SuperPi(),
-    Bzip2(),
-    PovRay(),
-    SysbenchCpu(),
-    Masr(),
-    Stream(),
-    ForkWait(),
-    KernelOperations(),
-    ContextSwitch(),
-    Bonnie(),
-    Zfg(),
-    Dd(),
-    Dbench(),
-    Fio(),
-    TcpStream(),
-    TcpRequestResponse(),
-    IperfUdp(),
-    RsyncTree(),
-    RsyncFile(),
-    KernelCompile(),
-    MariadbOltp(),
-    Nginx(),
-    NginxHttperf(),
-    Lmbench(),
-    NetperfStream(),
-    NetperfRequestResponse(),
+_ALL: tuple[type[Workload[Parameters]], ...] = (
+    Forward,
+    VirtualRouters,
+    Transmitters,
+    SuperPi,
+    Bzip2,
+    PovRay,
+    SysbenchCpu,
+    Masr,
+    Stream,
+    ForkWait,
+    KernelOperations,
+    ContextSwitch,
+    Bonnie,
+    Zfg,
+    Dd,
+    Dbench,
+    Fio,
+    TcpStream,
+    TcpRequestResponse,
+    IperfUdp,
+    RsyncTree,
+    RsyncFile,
+    KernelCompile,
+    MariadbOltp,
+    Nginx,
+    NginxHttperf,
+    Lmbench,
+    NetperfStream,
+    NetperfRequestResponse,
 )
-WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}
+WORKLOADS: Mapping[str, type[Workload[Parameters]]] = {workload.name: workload for workload in _ALL}
+
+
+def workload_of(choice: WorkloadChoice) -> Workload[Parameters]:
+    """The workload of an experiment's entry, with its parameters."""
+    return WORKLOADS[choice.workload].with_parameters(choice.parameters)

@@ -1,6 +1,6 @@
 """What a workload is: something that is run in a guest, and how its result is read and checked.
 
-Main types: ``Workload`` (protocol), ``Bench`` (what a workload is given: guest, peer, timekeeper, links),
+Main types: ``Workload`` (the base class of all), ``Bench`` (what a workload is given: guest, peer, timekeeper, links),
 ``Measurement`` (the raw outcome, in the run folder's words), ``Metric`` and ``TimedJobWorkload`` (the shape that all
 built-in jobs share). A workload must not know on which platform it runs, and computes nothing that it does not also
 store.
@@ -9,9 +9,10 @@ store.
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from virtoll.agent import Caller, Ends
 from virtoll.errors import GuestCannot
@@ -42,10 +43,13 @@ DURATION = Metric("duration", "ns", "lower", "marks")
 
 @dataclass(frozen=True)
 class Needs:
-    """What a guest must have for a workload: without it the trial is skipped, with the reason.
+    """What a guest must have for a workload. Where it cannot have it, the trial is skipped with the reason.
 
     ``memory_bytes``: of the guest's, all in all; ``data_bytes``: room in the data directory, on a disk; ``features``:
     names of ``FEATURES``; ``guests``: how many of the platform's guests stand side by side and are measured together.
+
+    ``sources``: links that traffic enters each guest by; ``mtu_bytes``: the least MTU of all its links, 0 for any. All
+    guests of an experiment are started with the largest of each that one of its workloads needs.
     """
 
     memory_bytes: int = 0
@@ -53,6 +57,8 @@ class Needs:
     data_bytes: int = 0
     features: frozenset[str] = frozenset()
     guests: int = 1
+    sources: int = 1
+    mtu_bytes: int = 0
 
 
 # What some platforms lack and some workloads need, in words for the reason of a skipped trial.
@@ -136,68 +142,81 @@ class Measurement:
     problem: str | None = None
 
 
-class Workload(Protocol):
-    """One workload; its parameters are checked by ``parameter_model`` before it sees them."""
+P_co = TypeVar("P_co", bound=Parameters, covariant=True)
+
+
+class Workload(ABC, Generic[P_co]):
+    """One workload with its parameters. A subclass names their model as type argument and as ``parameter_model``.
+
+    ``name``: in experiments and records; ``title``: in tables; ``resource``: what of a host it stresses, in a word.
+    ``image``: the smallest guest image that holds what it runs. ``packages``: Debian packages of that image it uses.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
     resource: ClassVar[str]
-    parameter_model: ClassVar[type[Parameters]]
     metrics: ClassVar[tuple[Metric, ...]]
-    image: ClassVar[Image]
+    image: ClassVar[Image] = "tiny"
+    packages: ClassVar[tuple[str, ...]] = ()
+    parameter_model: type[P_co]  # of the class, but a ClassVar cannot name a type variable
 
-    def needs(self, parameters: Parameters) -> Needs:
-        """What a guest must have for it."""
-        ...
+    def __init__(self, parameters: P_co) -> None:
+        self.parameters: Final = parameters
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    @classmethod
+    def with_parameters(cls, given: object) -> Self:
+        """The workload with these parameters: as a file has them, or as its model.
+
+        Raises pydantic's ``ValidationError`` for values that are not allowed, and for another workload's model.
+        """
+        return cls(cls.parameter_model.model_validate(given))
+
+    def needs(self) -> Needs:
+        """What a guest must have for it; by default nothing but the image."""
+        return Needs()
+
+    @abstractmethod
+    def estimate_seconds(self, slowdown: float) -> float:
         """How long one trial takes, in seconds, where the CPU is ``slowdown`` times slower than a bare host."""
-        ...
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    @abstractmethod
+    def measure(self, bench: Bench) -> Measurement:
         """Run one trial; raises ``GuestError`` when guest or job did not end."""
-        ...
 
 
-class TimedJobWorkload:
+class TimedJobWorkload(Workload[P_co]):
     """A job of the agent between two marks; a subclass names the job, its expected check value and its native cost."""
 
     job: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)
-    image: ClassVar[Image] = "tiny"
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    @abstractmethod
+    def native_seconds(self) -> float:
         """About how long the job takes on a bare host, in seconds: for estimates and deadlines only."""
-        raise NotImplementedError
 
-    def needs(self, parameters: Parameters) -> Needs:
-        """Nothing but the agent."""
-        del parameters
-        return Needs()
-
-    def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
+    def job_parameters(self, bench: Bench) -> dict[str, object]:
         """The job's own parameters, as docs/protocol.md has them."""
         del bench
-        return dict(parameters.model_dump(mode="json"))
+        return dict(self.parameters.model_dump(mode="json"))
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    @abstractmethod
+    def expected_check(self) -> str | None:
         """The check value that a right answer has, or None where it is not known beforehand."""
-        raise NotImplementedError
 
     def figures(self, result: dict[str, Any]) -> dict[str, Any] | None:
         """What is read from the job's own result, by the guest's clock; None where the duration is all."""
         del result
         return None
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """Native cost times the platform's slowdown, and the path's delay measured twice."""
-        return 0.1 + self.native_seconds(parameters) * slowdown
+        return 0.1 + self.native_seconds() * slowdown
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """Run the job between two marks and compare its check value."""
-        deadline = 60.0 + 1000.0 * self.native_seconds(parameters)
-        timed = bench.timekeeper.time_job(self.job, self.job_parameters(bench, parameters), deadline)
-        expected = self.expected_check(parameters)
+        deadline = 60.0 + 1000.0 * self.native_seconds()
+        timed = bench.timekeeper.time_job(self.job, self.job_parameters(bench), deadline)
+        expected = self.expected_check()
         right = expected is None or timed.check == expected
         problem = timed.problem
         if not right:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.on_disk import DiskWorkload
 from virtoll.workloads.programs import Said
@@ -65,28 +65,29 @@ class BonnieParameters(Parameters):
     small_file_bytes: ByteSize = Field(default=ByteSize(0), ge=0, le=2**24)
 
 
-class Bonnie(DiskWorkload):
+class Bonnie(DiskWorkload[BonnieParameters]):
     """The check value: sizes and numbers as bonnie++ reports them, and that it has removed its files."""
 
     name: ClassVar[str] = "bonnie"
     title: ClassVar[str] = "bonnie++"
     resource: ClassVar[str] = "disk"
-    parameter_model: ClassVar[type[Parameters]] = BonnieParameters
+    parameter_model = BonnieParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)
+    packages: ClassVar[tuple[str, ...]] = ("bonnie++",)
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """The file at 300 MB/s, four times; 8192 seeks; six passes over the small files."""
-        wanted = narrowed(parameters, BonnieParameters)
+        wanted = self.parameters
         return 1.0 + 4 * wanted.file_bytes / 3e8 + wanted.small_files * (1e-4 + wanted.small_file_bytes / 3e8)
 
-    def data_bytes(self, parameters: Parameters) -> int:
+    def data_bytes(self) -> int:
         """The large file, removed before the small ones are made; a block for each of those at least."""
-        wanted = narrowed(parameters, BonnieParameters)
+        wanted = self.parameters
         return max(int(wanted.file_bytes), wanted.small_files * (int(wanted.small_file_bytes) + 8192))
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench) -> list[str]:
         """``-r``: half of the file's size, for it refuses a file below twice the memory; ``-z``: the same order."""
-        wanted = narrowed(parameters, BonnieParameters)
+        wanted = self.parameters
         mebibytes = int(wanted.file_bytes) // _MIB
         small = f"{wanted.small_files // _FILES_UNIT}:{int(wanted.small_file_bytes)}:{int(wanted.small_file_bytes)}"
         return [
@@ -109,25 +110,24 @@ class Bonnie(DiskWorkload):
             "1",
         ]
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench) -> str | None:
         """Nothing: it makes its files itself, and the data directory is empty."""
-        del bench, parameters
+        del bench
         return None
 
     def figures(self, said: Said) -> dict[str, Any]:
         """Its rates and latencies by the guest's clock; none of a step that took less than half a second."""
         return parse(said.output)
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """What it says that it did, and what it left."""
-        del parameters
         left = bench.data_state(False).get("files")
         return _done(figures["file_bytes"], figures["chunk_bytes"], figures["small_files"], left)
 
-    def expected(self, parameters: Parameters, prepared: str | None, figures: dict[str, Any]) -> str | None:
+    def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
         """What was asked for, as far as it is told, and nothing left. Version 2.00a obeys a chunk and tells none."""
         del prepared
-        wanted = narrowed(parameters, BonnieParameters)
+        wanted = self.parameters
         chunk_bytes = None if figures["chunk_bytes"] is None else int(wanted.chunk_bytes)
         return _done(int(wanted.file_bytes), chunk_bytes, wanted.small_files, 0)
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import Bench, Needs
 from virtoll.workloads.on_disk import DiskWorkload
-from virtoll.workloads.packed import BLOCK_BYTES, make_packed, sha256
+from virtoll.workloads.packed import BLOCK_BYTES, KERNEL_SOURCE, make_packed, sha256
 from virtoll.workloads.programs import Said, run
 
 _NAME = "virtoll-bzip2"
@@ -31,59 +31,59 @@ class Bzip2Parameters(Parameters):
     files: Literal["memory", "disk"] = "memory"
 
 
-class Bzip2(DiskWorkload):
+class Bzip2(DiskWorkload[Bzip2Parameters]):
     """Compression; the check value is the SHA-256 of what is unpacked again, which must be that of the file."""
 
     name: ClassVar[str] = "bzip2"
     title: ClassVar[str] = "bzip2 -9"
     resource: ClassVar[str] = "CPU"
-    parameter_model: ClassVar[type[Parameters]] = Bzip2Parameters
+    parameter_model = Bzip2Parameters
+    packages: ClassVar[tuple[str, ...]] = ("bzip2", KERNEL_SOURCE)
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 8 MB/s."""
-        return _wanted(parameters).size_bytes / _NATIVE_BYTES_PER_SECOND
+        return self.parameters.size_bytes / _NATIVE_BYTES_PER_SECOND
 
-    def data_bytes(self, parameters: Parameters) -> int:
+    def data_bytes(self) -> int:
         """The file and its compressed form, if they are on a disk; packed data become 0.5 % larger."""
-        wanted = _wanted(parameters)
+        wanted = self.parameters
         return int(2.02 * wanted.size_bytes) + 2**20 if wanted.files == "disk" else 0
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """In memory: the file and its compressed form, in /tmp, which in a machine is at most half of it."""
-        wanted = _wanted(parameters)
+        wanted = self.parameters
         if wanted.files == "disk":
-            return Needs(memory_bytes=64 * 2**20, data_bytes=self.data_bytes(parameters))
+            return Needs(memory_bytes=64 * 2**20, data_bytes=self.data_bytes())
         return Needs(memory_bytes=max(64 * 2**20, int(2 * 2.02 * wanted.size_bytes)))
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench) -> list[str]:
         """``--keep``: unlinking the file is not part of the work; it says on standard error how small it became."""
-        return ["bzip2", "-9", "--keep", "--verbose", _file(bench, parameters)]
+        return ["bzip2", "-9", "--keep", "--verbose", self._file(bench)]
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench) -> str | None:
         """A fresh file, read once for its hash: so it is warm in memory; what is on a disk is cold after ``settle``."""
-        guest, file, seconds = bench.guest, _file(bench, parameters), self.deadline_seconds(parameters)
+        guest, file, seconds = bench.guest, self._file(bench), self.deadline_seconds()
         run(guest, ["rm", "-f", file, f"{file}.bz2"])
-        make_packed(guest, file, int(_wanted(parameters).size_bytes), seconds)
+        make_packed(guest, file, int(self.parameters.size_bytes), seconds)
         return sha256(guest, file, seconds)
 
     def figures(self, said: Said) -> dict[str, Any]:
         """Bytes in and out."""
         return parse(said.complaints)
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """Unpack it and hash what comes out."""
         del figures
-        guest, file, seconds = bench.guest, _file(bench, parameters), self.deadline_seconds(parameters)
+        guest, file, seconds = bench.guest, self._file(bench), self.deadline_seconds()
         run(guest, ["rm", file])
         run(guest, ["bzip2", "--decompress", f"{file}.bz2"], seconds)
         value = sha256(guest, file, seconds)
         run(guest, ["rm", file])
         return value
 
-    def expected_check(self, parameters: Parameters) -> str | None:
-        """Known once the file is made."""
-        del parameters
-        return None
+    def _file(self, bench: Bench) -> str:
+        folder = bench.data.path if self.parameters.files == "disk" else "/tmp"  # noqa: S108 - in the guest
+        return f"{folder}/{_NAME}"
 
 
 def parse(complaints: str) -> dict[str, Any]:
@@ -95,12 +95,3 @@ def parse(complaints: str) -> dict[str, Any]:
     if words.count("in") != 1 or words[-1:] != ["out."]:
         raise ValueError(f"no line with bytes in and out: {complaints[:80]!r}")
     return {"bytes_in": int(words[words.index("in") - 1]), "bytes_out": int(words[-2])}
-
-
-def _file(bench: Bench, parameters: Parameters) -> str:
-    folder = bench.data.path if _wanted(parameters).files == "disk" else "/tmp"  # noqa: S108 - in the guest
-    return f"{folder}/{_NAME}"
-
-
-def _wanted(parameters: Parameters) -> Bzip2Parameters:
-    return narrowed(parameters, Bzip2Parameters)

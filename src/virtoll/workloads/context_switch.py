@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric, Needs, TimedJobWorkload
 from virtoll.workloads.kernel import clock_reading_ns
 
@@ -34,36 +34,36 @@ class ContextSwitchParameters(Parameters):
         return math.ceil(self.switches / self.processes)
 
 
-class ContextSwitch(TimedJobWorkload):
+class ContextSwitch(TimedJobWorkload[ContextSwitchParameters]):
     """The check value is the token, which every process adds 1 to when it has summed its working set to its end."""
 
     name: ClassVar[str] = "context-switch"
     job: ClassVar[str] = "context-switch"
     title: ClassVar[str] = "Context switch"
     resource: ClassVar[str] = "kernel"
-    parameter_model: ClassVar[type[Parameters]] = ContextSwitchParameters
+    parameter_model = ContextSwitchParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("switch_time", "ns", "lower", "figures"))
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 3 us a switch and 5 GB/s of the working sets; the pipes alone are passed as often."""
-        wanted = narrowed(parameters, ContextSwitchParameters)
+        wanted = self.parameters
         return 2 * wanted.laps * wanted.processes * (3e-6 + int(wanted.working_set_bytes) / 5e9)
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """Every process's own memory."""
-        wanted = narrowed(parameters, ContextSwitchParameters)
+        wanted = self.parameters
         return Needs(_SLACK_BYTES + wanted.processes * (int(wanted.working_set_bytes) + _PROCESS_BYTES))
 
-    def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
+    def job_parameters(self, bench: Bench) -> dict[str, object]:
         """In laps."""
         del bench
-        wanted = narrowed(parameters, ContextSwitchParameters)
+        wanted = self.parameters
         size = int(wanted.working_set_bytes)
         return {"processes": wanted.processes, "working_set_bytes": size, "laps": wanted.laps}
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """Every process, every lap."""
-        wanted = narrowed(parameters, ContextSwitchParameters)
+        wanted = self.parameters
         return str(wanted.laps * wanted.processes)
 
     def figures(self, result: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import Bench, Measurement, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
 from virtoll.workloads.programs import Said
@@ -43,32 +43,33 @@ class DbenchParameters(Parameters):
     synced: bool = False
 
 
-class Dbench(DiskWorkload):
+class Dbench(DiskWorkload[DbenchParameters]):
     """The check value: how many clients ran, and that what the load begins with was done."""
 
     name: ClassVar[str] = "dbench"
     title: ClassVar[str] = "dbench"
     resource: ClassVar[str] = "disk"
-    parameter_model: ClassVar[type[Parameters]] = DbenchParameters
+    parameter_model = DbenchParameters
     metrics: ClassVar[tuple[Metric, ...]] = (RATE,)
+    packages: ClassVar[tuple[str, ...]] = ("dbench",)
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """As long as it is asked to, and its load file read and its files removed."""
-        wanted = narrowed(parameters, DbenchParameters)
+        wanted = self.parameters
         return wanted.seconds + 0.5 + 0.05 * wanted.clients
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """Its own time does not grow with the platform's slowdown."""
-        wanted = narrowed(parameters, DbenchParameters)
+        wanted = self.parameters
         return wanted.seconds + (1.0 + 0.05 * wanted.clients) * slowdown
 
-    def data_bytes(self, parameters: Parameters) -> int:
+    def data_bytes(self) -> int:
         """A client's files take up to 32 MiB."""
-        return narrowed(parameters, DbenchParameters).clients * _CLIENT_BYTES
+        return self.parameters.clients * _CLIENT_BYTES
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench) -> list[str]:
         """The paper's command, with the load file that Debian ships."""
-        wanted = narrowed(parameters, DbenchParameters)
+        wanted = self.parameters
         flush = ["-F"] if wanted.synced else []
         return [
             "dbench",
@@ -82,15 +83,15 @@ class Dbench(DiskWorkload):
             str(wanted.clients),
         ]
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench) -> str | None:
         """Nothing: it makes its files itself, and the data directory is empty."""
-        del bench, parameters
+        del bench
         return None
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """As all; begun again where its processes did not get away from the start, before any work."""
         for start in range(1, _STARTS + 1):
-            measured = super().measure(bench, parameters)
+            measured = super().measure(bench)
             result = measured.result or {}
             if _LOST_AT_START not in result.get("output", ""):
                 return replace(measured, result={**result, "starts": start})
@@ -103,15 +104,15 @@ class Dbench(DiskWorkload):
         """Throughput, the number of each operation, latencies; all by the guest's clock."""
         return parse(said.output)
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """What it says that it did."""
-        del bench, parameters
+        del bench
         missing = [name for name in _FIRST_KINDS if name in figures["kinds_not_reached"]]
         return f"{figures['clients']} clients, without: {', '.join(missing) or 'nothing'}"
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """All clients, at work."""
-        return f"{narrowed(parameters, DbenchParameters).clients} clients, without: nothing"
+        return f"{self.parameters.clients} clients, without: nothing"
 
 
 def parse(output: str) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
-from virtoll.workloads.packed import BLOCK_BYTES, make_packed, sha256
+from virtoll.workloads.packed import BLOCK_BYTES, KERNEL_SOURCE, make_packed, sha256
 from virtoll.workloads.programs import Said
 
 _RECORDS = re.compile(r"^(\d+)\+(\d+) records (in|out)$", re.MULTILINE)
@@ -45,28 +45,29 @@ class DdParameters(Parameters):
         return value
 
 
-class Dd(DiskWorkload):
+class Dd(DiskWorkload[DdParameters]):
     """The check value: for an image the SHA-256 of the copy, which must be its source's; for zeros dd's count."""
 
     name: ClassVar[str] = "dd"
     title: ClassVar[str] = "dd"
     resource: ClassVar[str] = "disk"
-    parameter_model: ClassVar[type[Parameters]] = DdParameters
+    parameter_model = DdParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE)
+    packages: ClassVar[tuple[str, ...]] = (KERNEL_SOURCE,)
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 600 000 blocks a second."""
-        wanted = narrowed(parameters, DdParameters)
+        wanted = self.parameters
         return wanted.size_bytes / wanted.block_bytes / _NATIVE_BLOCKS_PER_SECOND
 
-    def data_bytes(self, parameters: Parameters) -> int:
+    def data_bytes(self) -> int:
         """The image and its copy; nothing for zeros."""
-        wanted = narrowed(parameters, DdParameters)
+        wanted = self.parameters
         return 2 * int(wanted.size_bytes) if wanted.source == "image" else 0
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench) -> list[str]:
         """``dd if=... of=...``, with the block size written out."""
-        wanted = narrowed(parameters, DdParameters)
+        wanted = self.parameters
         flush = ["conv=fsync"] if wanted.synced else []
         if wanted.source == "zeros":
             count = int(wanted.size_bytes) // int(wanted.block_bytes)
@@ -74,12 +75,12 @@ class Dd(DiskWorkload):
         image, copy = _files(bench)
         return ["dd", f"if={image}", f"of={copy}", f"bs={int(wanted.block_bytes)}", *flush]
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench) -> str | None:
         """Make the image: the kernel's source as Debian packs it, as often as is needed; returns its hash."""
-        wanted = narrowed(parameters, DdParameters)
+        wanted = self.parameters
         if wanted.source == "zeros":
             return f"{int(wanted.size_bytes)} bytes"
-        seconds, (image, _) = self.deadline_seconds(parameters), _files(bench)
+        seconds, (image, _) = self.deadline_seconds(), _files(bench)
         make_packed(bench.guest, image, int(wanted.size_bytes), seconds)
         return sha256(bench.guest, image, seconds)
 
@@ -87,16 +88,11 @@ class Dd(DiskWorkload):
         """Blocks and bytes; seconds and rate by the guest's clock."""
         return parse(said.complaints)
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """The copy's hash, or dd's own count."""
-        if narrowed(parameters, DdParameters).source == "zeros":
+        if self.parameters.source == "zeros":
             return f"{figures['bytes']} bytes"
-        return sha256(bench.guest, _files(bench)[1], self.deadline_seconds(parameters))
-
-    def expected_check(self, parameters: Parameters) -> str | None:
-        """Known once the image is made."""
-        del parameters
-        return None
+        return sha256(bench.guest, _files(bench)[1], self.deadline_seconds())
 
 
 def parse(complaints: str) -> dict[str, Any]:

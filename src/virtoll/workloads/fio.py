@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric, Needs
 from virtoll.workloads.on_disk import OPERATIONS, RATE, DiskWorkload, require_direct
 from virtoll.workloads.programs import Said, attempt, run
@@ -56,58 +56,59 @@ class FioParameters(Parameters):
         return value
 
 
-class Fio(DiskWorkload):
+class Fio(DiskWorkload[FioParameters]):
     """The check value is how many bytes fio read and wrote, and its error count."""
 
     name: ClassVar[str] = "fio"
     title: ClassVar[str] = "fio"
     resource: ClassVar[str] = "disk"
-    parameter_model: ClassVar[type[Parameters]] = FioParameters
+    parameter_model = FioParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE, OPERATIONS)
+    packages: ClassVar[tuple[str, ...]] = ("fio",)
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """The slower of 8 000 requests and 200 MB a second, and as much for laying the file out."""
-        wanted = narrowed(parameters, FioParameters)
+        wanted = self.parameters
         requests = wanted.size_bytes / wanted.block_bytes / _NATIVE_OPERATIONS_PER_SECOND
         return 0.3 + requests + 2 * wanted.size_bytes / _NATIVE_BYTES_PER_SECOND
 
-    def data_bytes(self, parameters: Parameters) -> int:
+    def data_bytes(self) -> int:
         """The file."""
-        return int(narrowed(parameters, FioParameters).size_bytes)
+        return int(self.parameters.size_bytes)
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """Room, the engine, and O_DIRECT that is heeded."""
-        wanted = narrowed(parameters, FioParameters)
+        wanted = self.parameters
         features = {"io-uring"} if wanted.engine == "io_uring" else set()
         features |= {"direct-io"} if wanted.direct else set()
-        return Needs(data_bytes=self.data_bytes(parameters), features=frozenset(features))
+        return Needs(data_bytes=self.data_bytes(), features=frozenset(features))
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench) -> list[str]:
         """All of the file once. The page cache was emptied before: fio's own way (``invalidate``) is switched off."""
-        return _command(bench, narrowed(parameters, FioParameters))
+        return _command(bench, self.parameters)
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench) -> str | None:
         """Try what the guest may lack, then lay the file out, whatever the pattern: its blocks are there already."""
-        wanted = narrowed(parameters, FioParameters)
+        wanted = self.parameters
         if wanted.direct:
             require_direct(bench)
         if wanted.engine in ("libaio", "io_uring"):
             _require_engine(bench, wanted)
-        run(bench.guest, [*_command(bench, wanted), "--create_only=1"], self.deadline_seconds(parameters))
+        run(bench.guest, [*_command(bench, wanted), "--create_only=1"], self.deadline_seconds())
         return None
 
     def figures(self, said: Said) -> dict[str, Any]:
         """Bytes, requests, rates and latencies by the guest's clock."""
         return parse(said.output)
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """What fio counted."""
-        del bench, parameters
+        del bench
         return f"{figures['read_bytes'] + figures['written_bytes']} bytes, error {figures['error']}"
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """All of the file."""
-        return f"{int(narrowed(parameters, FioParameters).size_bytes)} bytes, error 0"
+        return f"{int(self.parameters.size_bytes)} bytes, error 0"
 
 
 def parse(output: str) -> dict[str, Any]:

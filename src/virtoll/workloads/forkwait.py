@@ -16,25 +16,19 @@ class ForkWaitParameters(Parameters):
     processes: int = Field(default=500, ge=1, le=10_000_000)
 
 
-class ForkWait(TimedJobWorkload):
+class ForkWait(TimedJobWorkload[ForkWaitParameters]):
     """Process creation; the check value is the number of children that were reaped."""
 
     name: ClassVar[str] = "forkwait"
     job: ClassVar[str] = "forkwait"
     title: ClassVar[str] = "forkwait"
     resource: ClassVar[str] = "kernel"
-    parameter_model: ClassVar[type[Parameters]] = ForkWaitParameters
+    parameter_model = ForkWaitParameters
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 60 us a process."""
-        return 60e-6 * _processes(parameters)
+        return 60e-6 * self.parameters.processes
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """Every child, once."""
-        return str(_processes(parameters))
-
-
-def _processes(parameters: Parameters) -> int:
-    if not isinstance(parameters, ForkWaitParameters):
-        raise TypeError("ForkWaitParameters expected")
-    return parameters.processes
+        return str(self.parameters.processes)

@@ -12,10 +12,9 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.hops import surroundings
 from virtoll.lab.network import MAXIMUM_SOURCES, Link
-from virtoll.workloads.base import Bench, Measurement, Metric, Needs
+from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
 from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds
@@ -50,31 +49,31 @@ class ForwardParameters(SweepParameters):
         return self
 
 
-class Forward:
+class Forward(Workload[ForwardParameters]):
     """The router experiment."""
 
     name: ClassVar[str] = "forward"
     title: ClassVar[str] = "IP forwarding"
     resource: ClassVar[str] = "packet path"
-    parameter_model: ClassVar[type[Parameters]] = ForwardParameters
+    parameter_model = ForwardParameters
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("maximum_forwarded_rate", "frames/s", "higher", "points"),)
-    image: ClassVar[Image] = "tiny"
 
-    def needs(self, parameters: Parameters) -> Needs:
-        """Nothing but the agent, and room for the table."""
-        routes = narrowed(parameters, ForwardParameters).routes
-        return Needs(memory_bytes=table_memory_bytes(routes) if routes else 0)
+    def needs(self) -> Needs:
+        """The links of its sources, and room for the table."""
+        wanted = self.parameters
+        memory_bytes = table_memory_bytes(wanted.routes) if wanted.routes else 0
+        return Needs(memory_bytes, sources=wanted.sources, mtu_bytes=wanted.mtu_bytes)
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """The sweep, and loading the table."""
-        wanted = narrowed(parameters, ForwardParameters)
+        wanted = self.parameters
         return sweep_seconds(wanted, slowdown) + table_seconds(wanted.routes, slowdown)
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """The sweep; every point is kept as the agent answered it."""
-        wanted = narrowed(parameters, ForwardParameters)
+        wanted = self.parameters
         with routing(bench, wanted), routing_table(bench, _table(wanted), tagged=wanted.vlan > 0) as table:
-            points = sweep(wanted, lambda rate: self._point(bench, wanted, rate))
+            points = sweep(wanted, lambda rate: self.point(bench, rate))
         problem = unbalanced(points)
         if table is None:
             return Measurement(points=points, problem=problem)
@@ -82,8 +81,12 @@ class Forward:
             result={"routing_table": table.record}, check=table.check, points=points, problem=table.problem or problem
         )
 
-    def _point(self, bench: Bench, wanted: ForwardParameters, rate: float | None) -> dict[str, Any]:
-        """One point between two readings of its hops. An agent of before ``counters`` knows no histograms either."""
+    def point(self, bench: Bench, rate: float | None) -> dict[str, Any]:
+        """One point at a rate of each source, or flat out, between two readings of its hops.
+
+        An agent of before ``counters`` knows no histograms either.
+        """
+        wanted = self.parameters
         before = bench.hops.read()
         known = before.answers["peer"] is not None
         stream = _stream(bench, wanted)

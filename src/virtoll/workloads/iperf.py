@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from virtoll.experiment import Image, Parameters, narrowed
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
+from virtoll.experiment import Image
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
 from virtoll.workloads.programs import Port, Said, run, serving, time_program
-from virtoll.workloads.way import FarEnd, WayParameters, far_end
+from virtoll.workloads.way import FarEnd, NetworkWorkload, WayParameters, far_end
 
 _PORT = 5001
 _LOG = "/tmp/virtoll-iperf.log"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
@@ -38,31 +38,27 @@ class IperfUdpParameters(WayParameters):
     datagram_bytes: int = Field(default=_DATAGRAM_BYTES, ge=64, le=1472)
 
 
-class IperfUdp:
+class IperfUdp(NetworkWorkload[IperfUdpParameters]):
     """The iperf experiment."""
 
     name: ClassVar[str] = "iperf-udp"
     title: ClassVar[str] = "iperf UDP"
-    resource: ClassVar[str] = "network"
-    parameter_model: ClassVar[type[Parameters]] = IperfUdpParameters
+    parameter_model = IperfUdpParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("received_rate", "Mbit/s", "higher", "figures"),
         Metric("received_share", "", "higher", "figures"),
         DURATION,
     )
     image: ClassVar[Image] = "full"
+    packages: ClassVar[tuple[str, ...]] = ("iperf",)
 
-    def needs(self, parameters: Parameters) -> Needs:
-        """Nothing but the image, and where it is asked for a second guest."""
-        return narrowed(parameters, IperfUdpParameters).way_needs
-
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """The rate says how long it takes; a slow guest starts its program late."""
-        return _seconds(narrowed(parameters, IperfUdpParameters)) + _BESIDES_SECONDS + 0.05 * slowdown
+        return _seconds(self.parameters) + _BESIDES_SECONDS + 0.05 * slowdown
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """The server listens, the guest's client runs between its marks, and both say what they sent or received."""
-        wanted = narrowed(parameters, IperfUdpParameters)
+        wanted = self.parameters
         seconds = 60.0 + 20 * _seconds(wanted)
         with far_end(bench, wanted) as end:
             programs, server = end.require_programs(), server_command(wanted)

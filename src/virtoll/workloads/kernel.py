@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric, TimedJobWorkload
 
 Operation = Literal[
@@ -85,31 +85,31 @@ class KernelOperationsParameters(Parameters):
         return self.operations or kind.operations, self.batch_operations or kind.batch_operations
 
 
-class KernelOperations(TimedJobWorkload):
+class KernelOperations(TimedJobWorkload[KernelOperationsParameters]):
     """The check value is the number of operations that did what they should: bytes moved, children that ended well."""
 
     name: ClassVar[str] = "kernel-operations"
     job: ClassVar[str] = "kernel"
     title: ClassVar[str] = "Kernel operations"
     resource: ClassVar[str] = "kernel"
-    parameter_model: ClassVar[type[Parameters]] = KernelOperationsParameters
+    parameter_model = KernelOperationsParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("operation_time", "ns", "lower", "figures"))
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """By the kind of operation."""
-        wanted = narrowed(parameters, KernelOperationsParameters)
+        wanted = self.parameters
         return KINDS[wanted.operation].native_seconds * wanted.numbers[0]
 
-    def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
+    def job_parameters(self, bench: Bench) -> dict[str, object]:
         """With the numbers that suit the kind."""
         del bench
-        wanted = narrowed(parameters, KernelOperationsParameters)
+        wanted = self.parameters
         operations, batch = wanted.numbers
         return {"operation": wanted.operation, "operations": operations, "batch_operations": batch}
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """Every operation, once."""
-        return str(narrowed(parameters, KernelOperationsParameters).numbers[0])
+        return str(self.parameters.numbers[0])
 
     def figures(self, result: dict[str, Any]) -> dict[str, Any]:
         """``operation_time``: ns an operation, of the median batch; a signal's without that of sending (as lmbench)."""

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from virtoll.agent import Caller
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import Bench, Measurement, Needs
 from virtoll.workloads.packed import ARCHIVE, KERNEL_SOURCE
 from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, write
@@ -101,7 +101,7 @@ class KernelCompileParameters(Parameters):
     jobs: int = Field(default=1, ge=1, le=1024)
 
 
-class KernelCompile(ProgramWorkload):
+class KernelCompile(ProgramWorkload[KernelCompileParameters]):
     """The check value is how many of the objects that make said it compiles are there; quick: with their hash, which is
     that of the same objects built beside the peer; paper: and how many are left to do.
     """
@@ -109,37 +109,50 @@ class KernelCompile(ProgramWorkload):
     name: ClassVar[str] = "kernel-compile"
     title: ClassVar[str] = "compiling Linux"
     resource: ClassVar[str] = "application"
-    parameter_model: ClassVar[type[Parameters]] = KernelCompileParameters
+    parameter_model = KernelCompileParameters
     limit_bytes: ClassVar[int] = 2 * _MIB
+    packages: ClassVar[tuple[str, ...]] = (
+        "bc",
+        "bison",
+        "flex",
+        "gcc",
+        "libc6-dev",
+        "libelf-dev",
+        "libssl-dev",
+        "make",
+        "rsync",
+        "xz-utils",
+        KERNEL_SOURCE,
+    )
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """On one core; how much more jobs help is what is measured."""
-        return _size(parameters).native_seconds
+        return self._size().native_seconds
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """A compiler's memory for each job, and the unpacked source with its objects."""
-        size = _size(parameters)
+        size = self._size()
         return Needs(
-            size.memory_bytes + 32 * _MIB * narrowed(parameters, KernelCompileParameters).jobs,
+            size.memory_bytes + 32 * _MIB * self.parameters.jobs,
             data_bytes=size.data_bytes,
         )
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """Making the tree, and the build."""
-        size = _size(parameters)
+        size = self._size()
         return (size.prepare_seconds + size.native_seconds) * slowdown
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """The tree is gone afterwards, also when the trial fails."""
         with folder_of_its_own(bench.guest, _folder(bench), 900.0):
-            return super().measure(bench, parameters)
+            return super().measure(bench)
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench) -> str | None:
         """A fresh tree, configured; the hash of the right objects, where they were built beside the peer."""
-        size, folder, guest = _size(parameters), _folder(bench), bench.guest
+        size, folder, guest = self._size(), _folder(bench), bench.guest
         seconds = 60.0 + 200.0 * size.prepare_seconds
         if not size.beside:
-            self._make_tree(guest, folder, size, seconds, narrowed(parameters, KernelCompileParameters).jobs)
+            self._make_tree(guest, folder, size, seconds, self.parameters.jobs)
             return None
         maker = bench.programs
         if maker is None:
@@ -176,11 +189,9 @@ class KernelCompile(ProgramWorkload):
         run(maker, ["rm", "-rf", _MAKING])
         write(maker, _HASHES, hashes)
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench) -> list[str]:
         """The build."""
-        return make_command(
-            _folder(bench), _size(parameters).targets, narrowed(parameters, KernelCompileParameters).jobs
-        )
+        return make_command(_folder(bench), self._size().targets, self.parameters.jobs)
 
     def figures(self, said: Said) -> dict[str, Any]:
         """The objects that it compiled, by its own words: of the tree's own tools it says the whole path."""
@@ -189,21 +200,23 @@ class KernelCompile(ProgramWorkload):
             raise ValueError("no object was compiled")
         return {"objects": objects}
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """Look for the objects; then hash them, or have make say what is left to do."""
-        folder, size = _folder(bench), _size(parameters)
+        folder, size = _folder(bench), self._size()
         guest, tree = bench.guest, f"{folder}/{KERNEL_SOURCE}"
         listed = ["find", tree, "-name", "*.o", "-type", "f", "-size", "+0", "-printf", "%P\\n"]
         objects = set(run(guest, listed, 300.0, self.limit_bytes).splitlines())
         found = f"{len(objects.intersection(figures['objects']))} objects"
         if size.beside:
             return f"{found}, {_digest(run(guest, hash_command(folder, size.targets), 300.0))}"
-        again = run(guest, self.command(bench, parameters), self.deadline_seconds(parameters), self.limit_bytes)
+        again = run(guest, self.command(bench), self.deadline_seconds(), self.limit_bytes)
         return f"{found}, {len(_COMPILED.findall(again))} left to do"
 
-    def expected(self, parameters: Parameters, prepared: str | None, figures: dict[str, Any]) -> str | None:
+    def _size(self) -> _Size:
+        return _SIZES[self.parameters.size]
+
+    def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
         """All that it said: the same objects as beside the peer, or nothing left."""
-        del parameters
         return f"{len(figures['objects'])} objects, {prepared or '0 left to do'}"
 
 
@@ -235,7 +248,3 @@ def make_command(folder: str, targets: tuple[str, ...], jobs: int) -> list[str]:
 
 def _folder(bench: Bench) -> str:
     return f"{bench.data.path}/virtoll-kernel"
-
-
-def _size(parameters: Parameters) -> _Size:
-    return _SIZES[narrowed(parameters, KernelCompileParameters).size]

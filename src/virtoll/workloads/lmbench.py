@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from virtoll.experiment import Image, Parameters, narrowed
+from virtoll.experiment import Image, Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.programs import ProgramWorkload, Said, run
 
@@ -71,33 +71,34 @@ class LmbenchParameters(Parameters):
     repetition_microseconds: int = Field(default=20_000, ge=1000, le=60_000_000)
 
 
-class Lmbench(ProgramWorkload):
+class Lmbench(ProgramWorkload[LmbenchParameters]):
     """The check value is the name of the operation that the tool says it measured."""
 
     name: ClassVar[str] = "lmbench"
     title: ClassVar[str] = "lmbench latency"
     resource: ClassVar[str] = "kernel"
-    parameter_model: ClassVar[type[Parameters]] = LmbenchParameters
+    parameter_model = LmbenchParameters
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("operation_time", "ns", "lower", "figures"), DURATION)
     image: ClassVar[Image] = "full-non-free"
+    packages: ClassVar[tuple[str, ...]] = ("lmbench",)
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """Each repetition's time, twice: how many operations fill it is found out first."""
-        wanted = narrowed(parameters, LmbenchParameters)
+        wanted = self.parameters
         return 0.2 + 2e-6 * (wanted.repetitions + 2) * wanted.repetition_microseconds
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench) -> list[str]:
         """One process, no warm-up."""
         del bench
-        wanted = narrowed(parameters, LmbenchParameters)
+        wanted = self.parameters
         test = TESTS[wanted.operation]
         settings = [text.format(microseconds=wanted.repetition_microseconds) for text in _SETTINGS]
         path = f"{_FOLDER}/{test.program}"
         return ["env", *settings, path, "-P", "1", "-W", "0", "-N", str(wanted.repetitions), *test.words]
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench) -> str | None:
         """Have the program in the guest's page cache; what it starts itself (fork-exec) as well."""
-        test = TESTS[narrowed(parameters, LmbenchParameters).operation]
+        test = TESTS[self.parameters.operation]
         run(bench.guest, ["cat", f"{_FOLDER}/{test.program}", f"{_FOLDER}/hello"], 600.0, limit_bytes=0)
         return None
 
@@ -106,14 +107,14 @@ class Lmbench(ProgramWorkload):
         name, microseconds = parse(said.complaints)
         return {"operation_time": microseconds * 1e3, "measured": name}
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """What the tool says it measured."""
-        del bench, parameters
+        del bench
         return str(figures["measured"])
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """What was asked for."""
-        return TESTS[narrowed(parameters, LmbenchParameters).operation].line
+        return TESTS[self.parameters.operation].line
 
 
 def parse(complaints: str) -> tuple[str, float]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, serving
 
@@ -47,42 +47,43 @@ class MariadbOltpParameters(Parameters):
     rows: int = Field(default=1000, ge=100, le=10_000_000)
 
 
-class MariadbOltp(ProgramWorkload):
+class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
     """The check value is what sysbench counted and how many rows are left: each transaction puts back what it takes."""
 
     name: ClassVar[str] = "mariadb-oltp"
     title: ClassVar[str] = "MariaDB, sysbench OLTP"
     resource: ClassVar[str] = "application"
-    parameter_model: ClassVar[type[Parameters]] = MariadbOltpParameters
+    parameter_model = MariadbOltpParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         DURATION,
         Metric("transactions_per_second", "transactions/s", "higher", "figures"),
         Metric("latency_average", "ns", "lower", "figures"),
         Metric("latency_p95", "ns", "lower", "figures"),
     )
+    packages: ClassVar[tuple[str, ...]] = ("mariadb-server", "sysbench")
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 700 transactions a second; what more threads bring is not counted on."""
-        return 1.0 + narrowed(parameters, MariadbOltpParameters).transactions / _NATIVE_TRANSACTIONS_PER_SECOND
+        return 1.0 + self.parameters.transactions / _NATIVE_TRANSACTIONS_PER_SECOND
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """The server, its threads, and its files twice: where they lie in memory the guest's memory holds them too."""
-        wanted = narrowed(parameters, MariadbOltpParameters)
+        wanted = self.parameters
         data_bytes = _FILES_BYTES + 2 * _ROW_BYTES * wanted.rows
         return Needs(_SERVER_BYTES + wanted.threads * _THREAD_BYTES + data_bytes, data_bytes=data_bytes)
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """A server of its own for the trial; it and its files are gone afterwards, also when the trial fails."""
         guest, folder = bench.guest, _folder(bench)
         asked = client(folder, "mariadb-admin", "ping")
         with folder_of_its_own(guest, folder):
             run(guest, install_command(folder), _START_SECONDS)
             with serving(guest, server_command(folder), f"{folder}/log", asked, _START_SECONDS):
-                return super().measure(bench, parameters)
+                return super().measure(bench)
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench) -> list[str]:
         """A given number of transactions, without a limit of time."""
-        wanted = narrowed(parameters, MariadbOltpParameters)
+        wanted = self.parameters
         return [
             *_sysbench(_folder(bench), wanted),
             f"--threads={wanted.threads}",
@@ -91,27 +92,26 @@ class MariadbOltp(ProgramWorkload):
             "run",
         ]
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench) -> str | None:
         """The table, filled with the same numbers each time."""
-        wanted, folder = narrowed(parameters, MariadbOltpParameters), _folder(bench)
+        wanted, folder = self.parameters, _folder(bench)
         run(bench.guest, client(folder, "mariadb", "--execute=CREATE DATABASE sbtest"))
-        run(bench.guest, [*_sysbench(folder, wanted), "prepare"], self.deadline_seconds(parameters) + _START_SECONDS)
+        run(bench.guest, [*_sysbench(folder, wanted), "prepare"], self.deadline_seconds() + _START_SECONDS)
         return None
 
     def figures(self, said: Said) -> dict[str, Any]:
         """Rates and latencies by the guest's clock."""
         return parse(said.output)
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """What the tool counted, and the rows that the server counts."""
-        del parameters
         counting = ["--batch", "--skip-column-names", "--execute=SELECT COUNT(*) FROM sbtest.sbtest1"]
         rows = run(bench.guest, client(_folder(bench), "mariadb", *counting), 600.0).strip()
         return f"{figures['events']} events, {rows} rows"
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """What was asked for."""
-        wanted = narrowed(parameters, MariadbOltpParameters)
+        wanted = self.parameters
         return f"{wanted.transactions} events, {wanted.rows} rows"
 
 

@@ -20,29 +20,23 @@ class MasrParameters(Parameters):
     size_bytes: ByteSize = Field(default=ByteSize(64 * 2**20), ge=4096, multiple_of=4096)
 
 
-class Masr(TimedJobWorkload):
+class Masr(TimedJobWorkload[MasrParameters]):
     """Memory; the check value is the sum of what was read back."""
 
     name: ClassVar[str] = "masr"
     job: ClassVar[str] = "masr"
     title: ClassVar[str] = "MASR"
     resource: ClassVar[str] = "memory"
-    parameter_model: ClassVar[type[Parameters]] = MasrParameters
+    parameter_model = MasrParameters
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 1 GB/s over all three steps."""
-        return _size(parameters) * 1e-9
+        return int(self.parameters.size_bytes) * 1e-9
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """The memory that is set, and what the guest itself takes."""
-        return Needs(_size(parameters) + _SLACK_BYTES)
+        return Needs(int(self.parameters.size_bytes) + _SLACK_BYTES)
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """The pattern times the number of words, modulo 2^64."""
-        return str(_size(parameters) // 8 * PATTERN % 2**64)
-
-
-def _size(parameters: Parameters) -> int:
-    if not isinstance(parameters, MasrParameters):
-        raise TypeError("MasrParameters expected")
-    return int(parameters.size_bytes)
+        return str(int(self.parameters.size_bytes) // 8 * PATTERN % 2**64)

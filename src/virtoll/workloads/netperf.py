@@ -8,14 +8,15 @@ as much as a time allows: netperf takes a negative length for that. Its own rate
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Image, Parameters, narrowed
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
+from virtoll.experiment import Image
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
 from virtoll.workloads.programs import Port, Said, run, serving, time_program
-from virtoll.workloads.way import FarEnd, WayParameters, far_end
+from virtoll.workloads.way import FarEnd, NetworkWorkload, Way_co, WayParameters, far_end
 
 _PORT = 12865  # netperf's own
 _LOG = "/tmp/virtoll-netserver.log"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
@@ -37,40 +38,36 @@ class NetperfRequestResponseParameters(WayParameters):
     transactions: int = Field(default=5000, ge=1, le=10**9)
 
 
-class _Netperf:
+class _Netperf(NetworkWorkload[Way_co]):
     """What both share: netperf in the guest, netserver at the other end."""
 
-    resource: ClassVar[str] = "network"
     image: ClassVar[Image] = "full-non-free"
+    packages: ClassVar[tuple[str, ...]] = ("netperf",)
 
-    def needs(self, parameters: Parameters) -> Needs:
-        """Nothing but the image, and where it is asked for a second guest."""
-        return narrowed(parameters, WayParameters).way_needs
-
-    def native_seconds(self, parameters: Parameters) -> float:
+    @abstractmethod
+    def native_seconds(self) -> float:
         """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
-        raise NotImplementedError
 
-    def test(self, parameters: Parameters) -> tuple[str, int, tuple[str, ...]]:
+    @abstractmethod
+    def test(self) -> tuple[str, int, tuple[str, ...]]:
         """netperf's name of the test, how much of it, and the keys that the far end's count and the guest's are at."""
-        raise NotImplementedError
 
+    @abstractmethod
     def figures(self, found: dict[str, str]) -> dict[str, Any]:
         """Rates, by the guest's clock; ValueError where they are not there."""
-        raise NotImplementedError
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """Native cost times the platform's slowdown; a slow guest starts its program late."""
-        return _BESIDES_SECONDS + (self.native_seconds(parameters) + 0.05) * slowdown
+        return _BESIDES_SECONDS + (self.native_seconds() + 0.05) * slowdown
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """The server listens, the guest's program runs between its marks, and says what both ends counted."""
-        wanted = narrowed(parameters, WayParameters)
-        seconds = 60.0 + 1000.0 * self.native_seconds(parameters)
+        wanted = self.parameters
+        seconds = 60.0 + 1000.0 * self.native_seconds()
         with far_end(bench, wanted) as end:
             programs, server = end.require_programs(), server_command(end)
             with serving(programs, server, _LOG, Port("tcp", _PORT).listening(), _READY_SECONDS):
-                argv = self.command(parameters, end)
+                argv = self.command(end)
                 run(bench.guest, [argv[0], "-V"])  # into the page cache
                 timed, said, problem = time_program(bench, argv, seconds)
             shaped_by = end.shaped_by
@@ -85,7 +82,7 @@ class _Netperf:
         }
         if problem is not None:
             return Measurement(timed.clock, result, None, None, problem)
-        _, amount, keys = self.test(parameters)
+        _, amount, keys = self.test()
         try:
             found = parse(said)
             result["figures"] = self.figures(found)
@@ -97,9 +94,9 @@ class _Netperf:
         problem = timed.problem if right else f"the check value is wrong: {value!r} instead of {str(amount)!r}"
         return Measurement(timed.clock, result, {"value": value, "expected": str(amount), "ok": right}, None, problem)
 
-    def command(self, parameters: Parameters, end: FarEnd) -> list[str]:
+    def command(self, end: FarEnd) -> list[str]:
         """So much of a test against the far end; results as `KEY=value`."""
-        name, amount, keys = self.test(parameters)
+        name, amount, keys = self.test()
         return [
             "netperf",
             "-4",
@@ -117,22 +114,22 @@ class _Netperf:
         ]
 
 
-class NetperfStream(_Netperf):
+class NetperfStream(_Netperf[NetperfStreamParameters]):
     """TCP_STREAM from the guest, TCP_MAERTS to it; the check value is the number of bytes that both ends counted."""
 
     name: ClassVar[str] = "netperf-tcp-stream"
     title: ClassVar[str] = "netperf TCP_STREAM"
-    parameter_model: ClassVar[type[Parameters]] = NetperfStreamParameters
+    parameter_model = NetperfStreamParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("throughput", "Mbit/s", "higher", "figures"))
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 300 MB/s."""
-        wanted = narrowed(parameters, NetperfStreamParameters)
+        wanted = self.parameters
         return wanted.transfer_seconds(int(wanted.size), _NATIVE_BYTES_PER_SECOND)
 
-    def test(self, parameters: Parameters) -> tuple[str, int, tuple[str, ...]]:
+    def test(self) -> tuple[str, int, tuple[str, ...]]:
         """Which way the bytes go."""
-        wanted = narrowed(parameters, NetperfStreamParameters)
+        wanted = self.parameters
         if wanted.direction == "from-guest":
             return "TCP_STREAM", int(wanted.size), ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD")
         return "TCP_MAERTS", int(wanted.size), ("LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT")
@@ -142,24 +139,24 @@ class NetperfStream(_Netperf):
         return {"throughput": rate(found, "10^6bits/s"), "elapsed_seconds": number(found, "ELAPSED_TIME")}
 
 
-class NetperfRequestResponse(_Netperf):
+class NetperfRequestResponse(_Netperf[NetperfRequestResponseParameters]):
     """TCP_RR; the check value is the number of bytes, one each way a transaction."""
 
     name: ClassVar[str] = "netperf-tcp-rr"
     title: ClassVar[str] = "netperf TCP_RR"
-    parameter_model: ClassVar[type[Parameters]] = NetperfRequestResponseParameters
+    parameter_model = NetperfRequestResponseParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("transaction_rate", "1/s", "higher", "figures"))
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 20 000 a second, and twice the link's delay each."""
-        wanted = narrowed(parameters, NetperfRequestResponseParameters)
+        wanted = self.parameters
         return wanted.transactions * (1 / _NATIVE_TRANSACTIONS_PER_SECOND + 2e-3 * wanted.link_delay_ms)
 
-    def test(self, parameters: Parameters) -> tuple[str, int, tuple[str, ...]]:
+    def test(self) -> tuple[str, int, tuple[str, ...]]:
         """Requests from the guest."""
         return (
             "TCP_RR",
-            narrowed(parameters, NetperfRequestResponseParameters).transactions,
+            self.parameters.transactions,
             ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD"),
         )
 

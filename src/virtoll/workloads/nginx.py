@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from virtoll.agent import Answer, Caller
-from virtoll.experiment import Image, Parameters, narrowed
+from virtoll.experiment import Image
 from virtoll.lab.network import Link
-from virtoll.workloads.base import Bench, Measurement, Metric, Needs
+from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
 from virtoll.workloads.way import peer_with_addresses, peer_without_addresses
 
@@ -28,31 +28,32 @@ class NginxParameters(WebParameters):
     keep_alive: bool = False
 
 
-class Nginx:
+class Nginx(Workload[NginxParameters]):
     """An open loop; the check value is the books: every request is a reply, a timeout or a failure."""
 
     name: ClassVar[str] = "nginx"
     title: ClassVar[str] = "nginx, requests at a fixed rate from outside"
     resource: ClassVar[str] = "application"
-    parameter_model: ClassVar[type[Parameters]] = NginxParameters
+    parameter_model = NginxParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("replies_per_second", "replies/s", "higher", "figures"),
         Metric("latency_p50", "ns", "lower", "figures"),
         Metric("latency_p99", "ns", "lower", "figures"),
     )
     image: ClassVar[Image] = "full"
+    packages: ClassVar[tuple[str, ...]] = ("nginx-light",)
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """The server's memory, and the file."""
-        return Needs(MEMORY_BYTES + int(narrowed(parameters, NginxParameters).size_bytes))
+        return Needs(MEMORY_BYTES + int(self.parameters.size_bytes))
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """The schedule is the peer's; starting the server is the guest's."""
-        return narrowed(parameters, NginxParameters).schedule_seconds + _STARTING_SECONDS * slowdown
+        return self.parameters.schedule_seconds + _STARTING_SECONDS * slowdown
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """Start the server, have the generator's end of the link addressed, warm up, and load it once."""
-        wanted = narrowed(parameters, NginxParameters)
+        wanted = self.parameters
         link = bench.network.sources[0]
         folder = f"{bench.data.path}/virtoll-nginx"
         with (

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters, narrowed
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
 from virtoll.workloads.programs import ProgramWorkload, Said, run
@@ -39,41 +38,42 @@ class NginxHttperfParameters(WebParameters):
     timeout_milliseconds: int = Field(default=5000, ge=1, le=600_000)
 
 
-class NginxHttperf(ProgramWorkload):
+class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
     """The check value is that every connection became a good reply of the file's size, or an error that is counted."""
 
     name: ClassVar[str] = "nginx-httperf"
     title: ClassVar[str] = "nginx, httperf in the guest"
     resource: ClassVar[str] = "application"
-    parameter_model: ClassVar[type[Parameters]] = NginxHttperfParameters
+    parameter_model = NginxHttperfParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         DURATION,
         Metric("replies_per_second", "replies/s", "higher", "figures"),
         Metric("connection_time_average", "ns", "lower", "figures"),
     )
+    packages: ClassVar[tuple[str, ...]] = ("nginx-light", "httperf")
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """As long as the schedule, on every platform that keeps to it."""
-        return narrowed(parameters, WebParameters).schedule_seconds
+        return self.parameters.schedule_seconds
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """The schedule does not stretch; starting the server does."""
-        return narrowed(parameters, WebParameters).schedule_seconds + 0.5 * slowdown
+        return self.parameters.schedule_seconds + 0.5 * slowdown
 
-    def deadline_seconds(self, parameters: Parameters) -> float:
+    def deadline_seconds(self) -> float:
         """A schedule that is not kept ends when the last connection is given up."""
-        wanted = narrowed(parameters, WebParameters)
+        wanted = self.parameters
         return 120.0 + 20 * (wanted.schedule_seconds + wanted.timeout_milliseconds / 1000)
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """Server and client."""
-        return Needs(MEMORY_BYTES + int(narrowed(parameters, WebParameters).size_bytes))
+        return Needs(MEMORY_BYTES + int(self.parameters.size_bytes))
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """A server of its own for the trial."""
         folder = f"{bench.data.path}/virtoll-nginx"
-        with web_server(bench.guest, folder, _ADDRESS, narrowed(parameters, WebParameters)):
-            measured = super().measure(bench, parameters)
+        with web_server(bench.guest, folder, _ADDRESS, self.parameters):
+            measured = super().measure(bench)
         told = (measured.result or {}).get("figures")
         if told and not told["replies"]:
             return replace(
@@ -83,10 +83,10 @@ class NginxHttperf(ProgramWorkload):
             )
         return measured
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench) -> list[str]:
         """One request a connection. Without ``--hog``, by which the tool chooses its ports: in gVisor it never ends."""
         del bench
-        wanted = narrowed(parameters, WebParameters)
+        wanted = self.parameters
         return [
             "httperf",
             f"--server={_ADDRESS}",
@@ -98,9 +98,8 @@ class NginxHttperf(ProgramWorkload):
             f"--timeout={wanted.timeout_milliseconds / 1000:g}",
         ]
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench) -> str | None:
         """Server, client and file in the page cache."""
-        del parameters
         run(bench.guest, ["httperf", f"--server={_ADDRESS}", f"--port={PORT}", f"--uri={PATH}", "--num-conns=5"])
         return None
 
@@ -108,16 +107,16 @@ class NginxHttperf(ProgramWorkload):
         """Counts, and times in ns, by the guest's clock."""
         return parse(said.output)
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """What the tool counted."""
-        del bench, parameters
+        del bench
         counted = figures["replies"] + figures["errors"]
         return f"{counted} connections, {figures['good_replies']} good, {figures['content_bytes']} B each"
 
-    def expected(self, parameters: Parameters, prepared: str | None, figures: dict[str, Any]) -> str | None:
+    def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
         """Every connection, every reply good, each of the file's size."""
         del prepared
-        wanted = narrowed(parameters, WebParameters)
+        wanted = self.parameters
         return f"{wanted.requests} connections, {figures['replies']} good, {int(wanted.size_bytes)} B each"
 
 

@@ -7,11 +7,11 @@ stored as ``result.state``. Main type: ``DiskWorkload``.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Parameters
-from virtoll.workloads.base import Bench, Metric, Needs
+from virtoll.workloads.base import Bench, Metric, Needs, P_co
 from virtoll.workloads.programs import ProgramWorkload, attempt, run
 
 PROBE_BYTES = 2**20
@@ -19,20 +19,20 @@ RATE = Metric("bytes_per_second", "B/s", "higher", "figures")
 OPERATIONS = Metric("operations_per_second", "1/s", "higher", "figures")
 
 
-class DiskWorkload(ProgramWorkload):
+class DiskWorkload(ProgramWorkload[P_co]):
     """A program that works on files in the data directory."""
 
-    def data_bytes(self, parameters: Parameters) -> int:
+    @abstractmethod
+    def data_bytes(self) -> int:
         """How much it writes there at most, all in all; 0: it touches no disk."""
-        raise NotImplementedError
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """Room on a disk."""
-        return Needs(data_bytes=self.data_bytes(parameters))
+        return Needs(data_bytes=self.data_bytes())
 
-    def settle(self, bench: Bench, parameters: Parameters) -> dict[str, Any] | None:
+    def settle(self, bench: Bench) -> dict[str, Any] | None:
         """Everything on the disk, nothing of it in a page cache; None for what touches no disk."""
-        return bench.data_state(True) if self.data_bytes(parameters) else None
+        return bench.data_state(True) if self.data_bytes() else None
 
 
 def require_direct(bench: Bench) -> None:

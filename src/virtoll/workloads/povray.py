@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import Bench, Needs
 from virtoll.workloads.programs import ProgramWorkload, Said, attempt, run
 
@@ -78,31 +78,32 @@ class PovRayParameters(Parameters):
     threads: int = Field(default=1, ge=1, le=512)
 
 
-class PovRay(ProgramWorkload):
+class PovRay(ProgramWorkload[PovRayParameters]):
     """Ray tracing; the check is whether the picture shows the scene: its colours, field by field."""
 
     name: ClassVar[str] = "povray"
     title: ClassVar[str] = "POV-Ray benchmark"
     resource: ClassVar[str] = "CPU"
-    parameter_model: ClassVar[type[Parameters]] = PovRayParameters
+    parameter_model = PovRayParameters
+    packages: ClassVar[tuple[str, ...]] = ("povray", "povray-examples", "povray-includes")
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 5 ms a pixel, and photons before the first one."""
-        wanted = narrowed(parameters, PovRayParameters)
+        wanted = self.parameters
         return 1.5 + 5e-3 * wanted.pixels**2 / wanted.threads
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """A CPU for each thread, and the scene's memory."""
-        wanted = narrowed(parameters, PovRayParameters)
+        wanted = self.parameters
         return Needs(_MEMORY_BYTES + 3 * wanted.pixels**2, wanted.threads)
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench) -> list[str]:
         """The benchmark's own options, but for the size; no display, no pause; the picture as bytes (PPM).
 
         ``-V``: no line for each block of pixels, which of a large picture are more than is kept of what is printed.
         """
         del bench
-        wanted = narrowed(parameters, PovRayParameters)
+        wanted = self.parameters
         return [
             "povray",
             f"{_SCENE}.ini",
@@ -117,9 +118,8 @@ class PovRay(ProgramWorkload):
             f"+WT{wanted.threads}",
         ]
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench) -> str | None:
         """No picture; the program, its libraries and the scene in the guest's page cache."""
-        del parameters
         run(bench.guest, ["rm", "-f", _PICTURE])
         run(bench.guest, ["povray", "--version"], 600.0)
         run(bench.guest, ["sha256sum", f"{_SCENE}.ini", f"{_SCENE}.pov"])
@@ -129,14 +129,14 @@ class PovRay(ProgramWorkload):
         """The tool's own times by the guest's clock, and what it counted."""
         return parse(said.complaints)
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """Whether each field of the picture has the scene's colour, or which one is farthest from it.
 
         Exact sums are no check value: two threads do not make the picture of one to the last bit, and the C library's
         functions may round differently on another CPU. They are told all the same, ``colour_sums``; the file's hash
         would be another each second, which it holds as a comment.
         """
-        pixels, guest = narrowed(parameters, PovRayParameters).pixels, bench.guest
+        pixels, guest = self.parameters.pixels, bench.guest
         said = attempt(guest, ["perl", "-e", SUMS, _PICTURE, str(_FIELDS)], 600.0)
         run(guest, ["rm", "-f", _PICTURE])
         if said.status != 0:
@@ -145,9 +145,8 @@ class PovRay(ProgramWorkload):
         figures["colour_sums"] = sums
         return compare(width, height, sums) if (width, height) == (pixels, pixels) else f"{width} x {height} pixels"
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """The scene."""
-        del parameters
         return _RIGHT
 
 

@@ -13,15 +13,16 @@ from __future__ import annotations
 import base64
 import contextlib
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from virtoll.agent import Answer, Caller
 from virtoll.errors import GuestError
-from virtoll.experiment import Image, Parameters
+from virtoll.experiment import Image
 from virtoll.timekeeper import TimedJob
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, P_co, Workload
 
 _HOME = "/tmp"  # noqa: S108 - in the guest, where nobody else is
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": _HOME, "LC_ALL": "C"}
@@ -41,7 +42,7 @@ class Said:
     complaints: str
 
 
-class ProgramWorkload:
+class ProgramWorkload(Workload[P_co]):
     """One program, timed; a subclass says which one, what is made ready before it, and what shows that it worked."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)
@@ -49,55 +50,50 @@ class ProgramWorkload:
     limit_bytes: ClassVar[int] = _LIMIT_BYTES
     """The most that is kept of what the program writes."""
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    @abstractmethod
+    def native_seconds(self) -> float:
         """About how long the program takes on a bare host, in seconds: for estimates and deadlines only."""
-        raise NotImplementedError
 
-    def needs(self, parameters: Parameters) -> Needs:
-        """Nothing but the image."""
-        del parameters
-        return Needs()
-
-    def settle(self, bench: Bench, parameters: Parameters) -> dict[str, Any] | None:
+    def settle(self, bench: Bench) -> dict[str, Any] | None:
         """After ``prepare``, the state that the program finds, for the record (``result.state``); or None."""
-        del bench, parameters
+        del bench
         return None
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    @abstractmethod
+    def command(self, bench: Bench) -> list[str]:
         """The argument list that is timed."""
-        raise NotImplementedError
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    @abstractmethod
+    def prepare(self, bench: Bench) -> str | None:
         """Make the same state before each trial; returns the check value that is right, where it is known only here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def figures(self, said: Said) -> dict[str, Any]:
         """The tool's own figures, read from what it printed; ValueError where they are not there."""
-        raise NotImplementedError
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    @abstractmethod
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """What was done, found out after the end mark."""
-        raise NotImplementedError
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """The check value of a right answer; None where ``prepare`` knows it."""
-        raise NotImplementedError
+        return None
 
-    def expected(self, parameters: Parameters, prepared: str | None, figures: dict[str, Any]) -> str | None:
+    def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
         """The check value of a right answer, for programs that say themselves what they did; else as above."""
         del figures
-        return self.expected_check(parameters) or prepared
+        return self.expected_check() or prepared
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """Native cost times the platform's slowdown, and as much for what is made ready and checked."""
-        return 0.3 + 2 * self.native_seconds(parameters) * slowdown
+        return 0.3 + 2 * self.native_seconds() * slowdown
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """Make ready, time the program, read what it printed, check what it did."""
-        prepared = self.prepare(bench, parameters)
-        state = self.settle(bench, parameters)
-        argv = self.command(bench, parameters)
-        timed, said, problem = time_program(bench, argv, self.deadline_seconds(parameters), self.limit_bytes)
+        prepared = self.prepare(bench)
+        state = self.settle(bench)
+        argv = self.command(bench)
+        timed, said, problem = time_program(bench, argv, self.deadline_seconds(), self.limit_bytes)
         result: dict[str, Any] = {
             "argv": argv,
             "status": said.status,
@@ -113,17 +109,17 @@ class ProgramWorkload:
             result["figures"] = figures = self.figures(said)
         except ValueError as error:
             return Measurement(timed.clock, result, None, None, f"what {argv[0]} printed cannot be read: {error}")
-        value = self.check(bench, parameters, figures)
-        expected = self.expected(parameters, prepared, figures)
+        value = self.check(bench, figures)
+        expected = self.expected(prepared, figures)
         right = value == expected
         problem = timed.problem
         if not right:
             problem = f"the check value is wrong: {value[:40]!r} instead of {str(expected)[:40]!r}"
         return Measurement(timed.clock, result, {"value": value, "expected": expected, "ok": right}, None, problem)
 
-    def deadline_seconds(self, parameters: Parameters) -> float:
+    def deadline_seconds(self) -> float:
         """When a program is given up: far beyond what the slowest emulator takes."""
-        return 60.0 + 1000.0 * self.native_seconds(parameters)
+        return 60.0 + 1000.0 * self.native_seconds()
 
 
 def time_program(

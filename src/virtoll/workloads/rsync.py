@@ -9,19 +9,20 @@ peer, and each trial's sender is given fresh copies of them, untimed.
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import ByteSize, Field
 
 from virtoll.agent import Caller
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Image, Parameters, narrowed
+from virtoll.experiment import Image
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.packed import ARCHIVE, BLOCK_BYTES, KERNEL_SOURCE, make_packed
 from virtoll.workloads.programs import Port, run, serving, time_program, write
-from virtoll.workloads.way import FarEnd, WayParameters, far_end
+from virtoll.workloads.way import FarEnd, NetworkWorkload, WayParameters, far_end
 
 _HOME = "/tmp"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
 _MADE = f"{_HOME}/virtoll-rsync-source"
@@ -41,17 +42,26 @@ _TREES: dict[str, tuple[tuple[str, ...], int, int]] = {
 }
 
 
-class RsyncTreeParameters(WayParameters):
-    """``tree``: ``small``: the source's lib (536 files); ``paper``: its arch and include (22 704, as many as there)."""
+class RsyncParameters(WayParameters):
+    """``direction``: to the guest, its rsync pulls; from the guest, it pushes."""
 
     direction: Literal["to-guest", "from-guest"] = "to-guest"
+
+    @property
+    def pulls(self) -> bool:
+        """Whether the guest is the receiver."""
+        return self.direction == "to-guest"
+
+
+class RsyncTreeParameters(RsyncParameters):
+    """``tree``: ``small``: the source's lib (536 files); ``paper``: its arch and include (22 704, as many as there)."""
+
     tree: Literal["small", "paper", "whole"] = "small"
 
 
-class RsyncFileParameters(WayParameters):
+class RsyncFileParameters(RsyncParameters):
     """``size_bytes``: quick 32 MiB, a multiple of 64 KiB; the paper's file had 433 MB."""
 
-    direction: Literal["to-guest", "from-guest"] = "to-guest"
     size_bytes: ByteSize = Field(default=ByteSize(32 * 2**20), ge=BLOCK_BYTES, le=2**34, multiple_of=BLOCK_BYTES)
 
 
@@ -67,62 +77,61 @@ class Listing:
         return f"{self.files} files of {self.bytes} bytes"
 
 
-class _Rsync:
+Rsync_co = TypeVar("Rsync_co", bound=RsyncParameters, covariant=True)
+
+
+class _Rsync(NetworkWorkload[Rsync_co]):
     """What both share: the sender is made ready, the guest's rsync is timed, and the receiver is compared with it."""
 
-    resource: ClassVar[str] = "network"
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("throughput", "Mbit/s", "higher", "figures"))
     image: ClassVar[Image] = "full"
+    packages: ClassVar[tuple[str, ...]] = ("rsync", "xz-utils", KERNEL_SOURCE)
 
-    def sizes(self, parameters: Parameters) -> tuple[int, int]:
+    @abstractmethod
+    def sizes(self) -> tuple[int, int]:
         """About how many files and bytes: for estimates, deadlines and needs only."""
-        raise NotImplementedError
 
-    def make(self, maker: Caller, parameters: Parameters) -> str:
+    @abstractmethod
+    def make(self, maker: Caller) -> str:
         """Make the files beside the peer, if they are not there; their folder."""
-        raise NotImplementedError
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """Files in memory; a machine's /tmp is at most half of it."""
-        files, size = self.sizes(parameters)
+        files, size = self.sizes()
         memory = 2 * (size + files * 4096) + 96 * 2**20
-        return replace(narrowed(parameters, WayParameters).way_needs, memory_bytes=memory)
+        return replace(super().needs(), memory_bytes=memory)
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
-        files, size = self.sizes(parameters)
-        return (
-            0.1
-            + files / _NATIVE_FILES_PER_SECOND
-            + narrowed(parameters, WayParameters).transfer_seconds(size, _NATIVE_BYTES_PER_SECOND)
-        )
+        files, size = self.sizes()
+        return 0.1 + files / _NATIVE_FILES_PER_SECOND + self.parameters.transfer_seconds(size, _NATIVE_BYTES_PER_SECOND)
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """Timed once, and as much for what is made ready and compared."""
-        return 0.5 + 3 * self.native_seconds(parameters) * slowdown
+        return 0.5 + 3 * self.native_seconds() * slowdown
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """Make ready, time the guest's rsync, compare both ends."""
-        wanted = narrowed(parameters, WayParameters)
-        seconds = 60.0 + 300.0 * self.native_seconds(parameters)
+        wanted = self.parameters
+        seconds = 60.0 + 300.0 * self.native_seconds()
         maker = bench.programs
         if maker is None:
             raise GuestCannot(
                 "its files are made beside the peer, which is on another host, where the image is not; take this "
                 "workload out, or the 'testbed'",
             )
-        folder = self.make(maker, parameters)
+        folder = self.make(maker)
         with far_end(bench, wanted) as end, daemon(maker, folder):
             if end.far is None:
-                return self._between(bench, end, folder, seconds, pulls=_pulls(parameters))
-            if _pulls(parameters):
+                return self._between(bench, end, folder, seconds)
+            if wanted.pulls:
                 pull(end.agent, end.far, _SENT, seconds)
             with daemon(end.agent, _SENT):
-                return self._between(bench, end, _SENT, seconds, pulls=_pulls(parameters))
+                return self._between(bench, end, _SENT, seconds)
 
-    def _between(self, bench: Bench, end: FarEnd, folder: str, seconds: float, *, pulls: bool) -> Measurement:
+    def _between(self, bench: Bench, end: FarEnd, folder: str, seconds: float) -> Measurement:
         """One transfer; ``folder`` is what the other end sends from."""
-        other, guest = end.require_programs(), bench.guest
+        other, guest, pulls = end.require_programs(), bench.guest, self.parameters.pulls
         if pulls:
             run(guest, ["rm", "-rf", _RECEIVED], seconds)
             ends = (_module(end.address, "sent"), f"{_RECEIVED}/")
@@ -165,21 +174,21 @@ class _Rsync:
         return Measurement(timed.clock, result, check, None, problem)
 
 
-class RsyncTree(_Rsync):
+class RsyncTree(_Rsync[RsyncTreeParameters]):
     """Many small files; the check value is their number and size at the receiving end, and how many differ."""
 
     name: ClassVar[str] = "rsync-tree"
     title: ClassVar[str] = "rsync of a source tree"
-    parameter_model: ClassVar[type[Parameters]] = RsyncTreeParameters
+    parameter_model = RsyncTreeParameters
 
-    def sizes(self, parameters: Parameters) -> tuple[int, int]:
+    def sizes(self) -> tuple[int, int]:
         """As counted once."""
-        _, files, size = _TREES[narrowed(parameters, RsyncTreeParameters).tree]
+        _, files, size = _TREES[self.parameters.tree]
         return files, size
 
-    def make(self, maker: Caller, parameters: Parameters) -> str:
+    def make(self, maker: Caller) -> str:
         """Unpack the folders; once a run, since the archive is read from its beginning to its end."""
-        tree = narrowed(parameters, RsyncTreeParameters).tree
+        tree = self.parameters.tree
         folder = f"{_MADE}/tree-{tree}"
         folders, _, _ = _TREES[tree]
         if not there(maker, f"{folder}.made"):
@@ -191,20 +200,20 @@ class RsyncTree(_Rsync):
         return folder
 
 
-class RsyncFile(_Rsync):
+class RsyncFile(_Rsync[RsyncFileParameters]):
     """One large file of packed data."""
 
     name: ClassVar[str] = "rsync-file"
     title: ClassVar[str] = "rsync of a large file"
-    parameter_model: ClassVar[type[Parameters]] = RsyncFileParameters
+    parameter_model = RsyncFileParameters
 
-    def sizes(self, parameters: Parameters) -> tuple[int, int]:
+    def sizes(self) -> tuple[int, int]:
         """One file."""
-        return 1, int(narrowed(parameters, RsyncFileParameters).size_bytes)
+        return 1, int(self.parameters.size_bytes)
 
-    def make(self, maker: Caller, parameters: Parameters) -> str:
+    def make(self, maker: Caller) -> str:
         """Once a run."""
-        size = int(narrowed(parameters, RsyncFileParameters).size_bytes)
+        size = int(self.parameters.size_bytes)
         folder = f"{_MADE}/file-{size}"
         if not there(maker, f"{folder}.made"):
             run(maker, ["mkdir", "-p", folder])
@@ -212,10 +221,6 @@ class RsyncFile(_Rsync):
             make_packed(maker, f"{folder}/file", size, _UNPACK_SECONDS)
             run(maker, ["touch", f"{folder}.made"])
         return folder
-
-
-def _pulls(parameters: Parameters) -> bool:
-    return getattr(parameters, "direction", None) == "to-guest"
 
 
 def there(agent: Caller, path: str) -> bool:

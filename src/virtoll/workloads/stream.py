@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import DURATION, Metric, Needs, TimedJobWorkload
 
 KERNELS = ("copy", "scale", "add", "triad")
@@ -31,33 +31,33 @@ class StreamParameters(Parameters):
     threads: int = Field(default=1, ge=1, le=1024)
 
 
-class Stream(TimedJobWorkload):
+class Stream(TimedJobWorkload[StreamParameters]):
     """The check value is what all elements of a, b and c are at the end, as bits: one that differs shows."""
 
     name: ClassVar[str] = "stream"
     job: ClassVar[str] = "stream"
     title: ClassVar[str] = "STREAM"
     resource: ClassVar[str] = "memory"
-    parameter_model: ClassVar[type[Parameters]] = StreamParameters
+    parameter_model = StreamParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         DURATION,
         *(Metric(f"{kernel}_rate", "bytes/s", "higher", "figures") for kernel in KERNELS),
     )
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 5 GB/s."""
-        wanted = narrowed(parameters, StreamParameters)
+        wanted = self.parameters
         return wanted.elements * wanted.rounds * _COUNTED_BYTES / 5e9
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """The arrays, and a CPU for each thread."""
-        wanted = narrowed(parameters, StreamParameters)
+        wanted = self.parameters
         return Needs(_SLACK_BYTES + wanted.elements * _ARRAYS_BYTES, wanted.threads)
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """STREAM's own recurrence in the same arithmetic (IEEE 754 double), so that no tolerance is needed."""
         a, b, c = 2.0, 2.0, 0.0
-        for _ in range(narrowed(parameters, StreamParameters).rounds):
+        for _ in range(self.parameters.rounds):
             c = a
             b = _SCALAR * c
             c = a + b

@@ -26,31 +26,25 @@ class SuperPiParameters(Parameters):
     digits: int = Field(default=2**14, ge=10, le=2**24)
 
 
-class SuperPi(TimedJobWorkload):
+class SuperPi(TimedJobWorkload[SuperPiParameters]):
     """Digits of pi; the check value is the digits' SHA-256."""
 
     name: ClassVar[str] = "superpi"
     job: ClassVar[str] = "superpi"
     title: ClassVar[str] = "Super Pi"
     resource: ClassVar[str] = "CPU"
-    parameter_model: ClassVar[type[Parameters]] = SuperPiParameters
+    parameter_model = SuperPiParameters
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """Roughly n log^2 n: 0.03 s for 2^16 digits."""
-        digits = _digits(parameters)
+        digits = self.parameters.digits
         return 1.8e-9 * digits * math.log2(digits) ** 2
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """The numbers and what multiplies them."""
-        return Needs(_SLACK_BYTES + _BYTES_PER_DIGIT * _digits(parameters))
+        return Needs(_SLACK_BYTES + _BYTES_PER_DIGIT * self.parameters.digits)
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """Computed by another formula, or known; None for a size that is neither."""
-        digits = _digits(parameters)
+        digits = self.parameters.digits
         return pi_sha256(digits) if digits <= _COMPUTED_UP_TO else _KNOWN.get(digits)
-
-
-def _digits(parameters: Parameters) -> int:
-    if not isinstance(parameters, SuperPiParameters):
-        raise TypeError("SuperPiParameters expected")
-    return parameters.digits

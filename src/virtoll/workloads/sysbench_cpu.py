@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import Bench
 from virtoll.workloads.programs import ProgramWorkload, Said, run
 
@@ -33,23 +33,24 @@ class SysbenchCpuParameters(Parameters):
     threads: int = Field(default=1, ge=1, le=1024)
 
 
-class SysbenchCpu(ProgramWorkload):
+class SysbenchCpu(ProgramWorkload[SysbenchCpuParameters]):
     """The check value is the number of events that the tool counted."""
 
     name: ClassVar[str] = "sysbench-cpu"
     title: ClassVar[str] = "sysbench cpu"
     resource: ClassVar[str] = "CPU"
-    parameter_model: ClassVar[type[Parameters]] = SysbenchCpuParameters
+    parameter_model = SysbenchCpuParameters
+    packages: ClassVar[tuple[str, ...]] = ("sysbench",)
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 0.4 ms an event up to 10 000, growing with the power 3/2 of the limit."""
-        wanted = narrowed(parameters, SysbenchCpuParameters)
+        wanted = self.parameters
         return 0.1 + 0.4e-3 * wanted.events * math.pow(wanted.maximum_prime / 10_000, 1.5)
 
-    def command(self, bench: Bench, parameters: Parameters) -> list[str]:
+    def command(self, bench: Bench) -> list[str]:
         """A given number of events, without a limit of time."""
         del bench
-        wanted = narrowed(parameters, SysbenchCpuParameters)
+        wanted = self.parameters
         return [
             "sysbench",
             "cpu",
@@ -60,9 +61,8 @@ class SysbenchCpu(ProgramWorkload):
             "run",
         ]
 
-    def prepare(self, bench: Bench, parameters: Parameters) -> str | None:
+    def prepare(self, bench: Bench) -> str | None:
         """Have the program and its libraries in the guest's page cache: reading them from a disk is not the work."""
-        del parameters
         run(bench.guest, ["sysbench", "--version"], 600.0)
         return None
 
@@ -70,14 +70,14 @@ class SysbenchCpu(ProgramWorkload):
         """The tool's own rate, time and latencies, by the guest's clock."""
         return parse(said.output)
 
-    def check(self, bench: Bench, parameters: Parameters, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """What the tool counted."""
-        del bench, parameters
+        del bench
         return str(figures["events"])
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """What was asked for."""
-        return str(narrowed(parameters, SysbenchCpuParameters).events)
+        return str(self.parameters.events)
 
 
 def parse(output: str) -> dict[str, Any]:

@@ -9,15 +9,15 @@ it has every byte. A transaction's latency is by the clock of whoever asks, whic
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 from pydantic import ByteSize, Field
 
 from virtoll.errors import GuestError
-from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.timekeeper import TimedJob
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
-from virtoll.workloads.way import FarEnd, WayParameters, far_end
+from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
+from virtoll.workloads.way import FarEnd, NetworkWorkload, Way_co, WayParameters, far_end
 
 Direction = Literal["to-guest", "from-guest"]
 _STALL_NS = 60_000_000_000
@@ -46,56 +46,49 @@ class TcpRequestResponseParameters(WayParameters):
     response_bytes: int = Field(default=1, ge=1, le=2**24)
 
 
-class _Tcp:
+class _Tcp(NetworkWorkload[Way_co]):
     """What both share: one exchange of the guest's agent with another agent, between two marks."""
 
-    resource: ClassVar[str] = "network"
-    image: ClassVar[Image] = "tiny"
-
-    def needs(self, parameters: Parameters) -> Needs:
-        """Nothing but the agent, and where it is asked for a second guest."""
-        return narrowed(parameters, WayParameters).way_needs
-
-    def native_seconds(self, parameters: Parameters) -> float:
+    @abstractmethod
+    def native_seconds(self) -> float:
         """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
-        raise NotImplementedError
 
-    def exchange(self, parameters: Parameters) -> dict[str, Any]:
+    @abstractmethod
+    def exchange(self) -> dict[str, Any]:
         """What both ends are asked for."""
-        raise NotImplementedError
 
-    def amount(self, parameters: Parameters) -> int:
+    @abstractmethod
+    def amount(self) -> int:
         """Bytes or transactions: what the check value must be."""
-        raise NotImplementedError
 
-    def figures(self, parameters: Parameters, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    @abstractmethod
+    def figures(self, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         """Rates by the outside clock's ``seconds``, and what ``ends`` (guest, other) say."""
-        raise NotImplementedError
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """Native cost times the platform's slowdown."""
-        return _BESIDES_SECONDS + self.native_seconds(parameters) * slowdown
+        return _BESIDES_SECONDS + self.native_seconds() * slowdown
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """The other end serves, the guest's job runs between its marks, and both say what arrived."""
-        with far_end(bench, narrowed(parameters, WayParameters)) as end:
-            timed, served = self._exchange(bench, end, parameters)
+        with far_end(bench, self.parameters) as end:
+            timed, served = self._exchange(bench, end)
             shaped_by = end.shaped_by
-        expected = str(self.amount(parameters))
+        expected = str(self.amount())
         value = timed.check if timed.check != expected else str(served["check"])
         result: dict[str, Any] = {"guest": timed.result, "other": served, "shaped_by": shaped_by, "figures": None}
         marks = timed.clock["marks"]
         if marks is not None and marks["end_ns"] > marks["start_ns"]:
             seconds = (marks["end_ns"] - marks["start_ns"]) / 1e9
-            result["figures"] = self.figures(parameters, seconds, (timed.result, served["result"]))
+            result["figures"] = self.figures(seconds, (timed.result, served["result"]))
         right = value == expected
         problem = timed.problem if right else f"the check value is wrong: {value[:40]!r} instead of {expected!r}"
         check = {"value": value, "expected": expected, "ok": right}
         return Measurement(timed.clock, result, check, None, problem)
 
-    def _exchange(self, bench: Bench, end: FarEnd, parameters: Parameters) -> tuple[TimedJob, dict[str, Any]]:
-        exchange = self.exchange(parameters)
-        deadline = 120.0 + 1000.0 * self.native_seconds(parameters)
+    def _exchange(self, bench: Bench, end: FarEnd) -> tuple[TimedJob, dict[str, Any]]:
+        exchange = self.exchange()
+        deadline = 120.0 + 1000.0 * self.native_seconds()
         serving = end.agent.call("serve", address=end.address, cpu=end.cpu, exchange=exchange, timeout_ns=_STALL_NS)
         try:
             where = {"address": end.address, "port": serving["port"], "timeout_ns": _STALL_NS}
@@ -108,22 +101,22 @@ class _Tcp:
         return timed, served
 
 
-class TcpStream(_Tcp):
+class TcpStream(_Tcp[TcpStreamParameters]):
     """Bytes one way; the check value is the number that the receiving end has, each message with the right number."""
 
     name: ClassVar[str] = "tcp-stream"
     title: ClassVar[str] = "TCP stream"
-    parameter_model: ClassVar[type[Parameters]] = TcpStreamParameters
+    parameter_model = TcpStreamParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("throughput", "Mbit/s", "higher", "figures"))
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 1 GB/s."""
-        wanted = narrowed(parameters, TcpStreamParameters)
+        wanted = self.parameters
         return wanted.transfer_seconds(int(wanted.size), _NATIVE_BYTES_PER_SECOND)
 
-    def exchange(self, parameters: Parameters) -> dict[str, Any]:
+    def exchange(self) -> dict[str, Any]:
         """Who sends how much."""
-        wanted = narrowed(parameters, TcpStreamParameters)
+        wanted = self.parameters
         return {
             "kind": "stream",
             "active": _active(wanted.direction == "from-guest"),
@@ -131,22 +124,22 @@ class TcpStream(_Tcp):
             "message_bytes": wanted.message_bytes,
         }
 
-    def amount(self, parameters: Parameters) -> int:
+    def amount(self) -> int:
         """Bytes."""
-        return int(narrowed(parameters, TcpStreamParameters).size)
+        return int(self.parameters.size)
 
-    def figures(self, parameters: Parameters, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    def figures(self, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         """Payload from mark to mark, in 10^6 bit/s."""
         del ends
-        return {"throughput": 8e-6 * self.amount(parameters) / seconds}
+        return {"throughput": 8e-6 * self.amount() / seconds}
 
 
-class TcpRequestResponse(_Tcp):
+class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
     """Requests and answers; the check value is the number of answers that were those of their requests."""
 
     name: ClassVar[str] = "tcp-request-response"
     title: ClassVar[str] = "TCP request and response"
-    parameter_model: ClassVar[type[Parameters]] = TcpRequestResponseParameters
+    parameter_model = TcpRequestResponseParameters
     metrics: ClassVar[tuple[Metric, ...]] = (
         DURATION,
         Metric("transaction_rate", "transactions/s", "higher", "figures"),
@@ -154,18 +147,18 @@ class TcpRequestResponse(_Tcp):
         Metric("latency_p99_ns", "ns", "lower", "figures"),
     )
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 20 000 transactions a second, and twice the link's delay for each."""
-        wanted = narrowed(parameters, TcpRequestResponseParameters)
+        wanted = self.parameters
         each = 1 / _NATIVE_TRANSACTIONS_PER_SECOND + wanted.link_delay_ms / 500
         size = wanted.request_bytes + wanted.response_bytes
         return wanted.transactions * each + wanted.transfer_seconds(
             wanted.transactions * size, _NATIVE_BYTES_PER_SECOND
         )
 
-    def exchange(self, parameters: Parameters) -> dict[str, Any]:
+    def exchange(self) -> dict[str, Any]:
         """Who asks how often."""
-        wanted = narrowed(parameters, TcpRequestResponseParameters)
+        wanted = self.parameters
         return {
             "kind": "request-response",
             "active": _active(wanted.direction == "from-guest"),
@@ -174,16 +167,16 @@ class TcpRequestResponse(_Tcp):
             "response_bytes": wanted.response_bytes,
         }
 
-    def amount(self, parameters: Parameters) -> int:
+    def amount(self) -> int:
         """Transactions."""
-        return narrowed(parameters, TcpRequestResponseParameters).transactions
+        return self.parameters.transactions
 
-    def figures(self, parameters: Parameters, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    def figures(self, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         """The rate from mark to mark; latencies by the asker's clock, from one answer to the next."""
-        asker = ends[0 if narrowed(parameters, TcpRequestResponseParameters).direction == "from-guest" else 1]
+        asker = ends[0 if self.parameters.direction == "from-guest" else 1]
         latency = asker["transaction_ns"]
         return {
-            "transaction_rate": self.amount(parameters) / seconds,
+            "transaction_rate": self.amount() / seconds,
             "latency_p50_ns": latency["p50"],
             "latency_p99_ns": latency["p99"],
         }

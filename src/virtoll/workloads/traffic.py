@@ -90,8 +90,8 @@ class FrameParameters(Parameters):
 
     def shape(self) -> FrameParameters:
         """These fields alone: equal for all parameters that one calibration serves."""
-        own = {key: getattr(self, key) for key in FrameParameters.model_fields}
-        return FrameParameters(**{**own, "sources": self.sources * self.guests})
+        own = self.model_dump(include=set(FrameParameters.model_fields))
+        return FrameParameters.model_validate({**own, "sources": self.sources * self.guests})
 
 
 @dataclass(frozen=True)

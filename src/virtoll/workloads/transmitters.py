@@ -17,8 +17,8 @@ from pydantic import Field
 
 from virtoll.agent import Answer
 from virtoll.errors import GuestError
-from virtoll.experiment import Image, Parameters, narrowed
-from virtoll.workloads.base import Bench, Measurement, Metric, Needs
+from virtoll.experiment import Parameters
+from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.traffic import MOST_SOURCES, TOLD, Backend, FrameParameters, Lane, Stream, unbalanced
 from virtoll.workloads.virtual_routers import refuse_shared_links
 
@@ -47,39 +47,33 @@ class TransmittersParameters(Parameters):
         return FrameParameters(frame_size_bytes=self.frame_size_bytes, backend=self.backend)
 
     @property
-    def mtu_bytes(self) -> int:
-        """The least MTU of links that let its frames pass."""
-        return self.frames.mtu_bytes
-
-    @property
     def duration_ns(self) -> int:
         """How long each guest sends."""
         return self.duration_milliseconds * 1_000_000
 
 
-class Transmitters:
+class Transmitters(Workload[TransmittersParameters]):
     """Guests that send, side by side."""
 
     name: ClassVar[str] = "transmitters"
     title: ClassVar[str] = "Transmitting guests side by side"
     resource: ClassVar[str] = "packet path"
-    parameter_model: ClassVar[type[Parameters]] = TransmittersParameters
+    parameter_model = TransmittersParameters
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("transmitted_rate", "frames/s", "higher", "points"),)
-    image: ClassVar[Image] = "tiny"
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """As many guests as transmitters."""
-        return Needs(guests=narrowed(parameters, TransmittersParameters).transmitters)
+        return Needs(guests=self.parameters.transmitters, mtu_bytes=self.parameters.frames.mtu_bytes)
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """One point, whatever the platform; starts of the guests are not in it."""
         del slowdown
-        wanted = narrowed(parameters, TransmittersParameters)
+        wanted = self.parameters
         return _lead_seconds(wanted.transmitters) + wanted.duration_milliseconds / 1000 + _BESIDES_SECONDS
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """One point: the sink is opened, all guests send, the sink is told what they sent."""
-        wanted = narrowed(parameters, TransmittersParameters)
+        wanted = self.parameters
         benches = (bench, *bench.beside)
         refuse_shared_links(benches)
         request = _request(benches, wanted, bench.next_tag())

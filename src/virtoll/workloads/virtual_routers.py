@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Image, Parameters, narrowed
 from virtoll.hops import knows_counters
-from virtoll.workloads.base import Bench, Measurement, Metric, Needs
+from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
 from virtoll.workloads.router import routing
 from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds
@@ -35,27 +34,26 @@ class VirtualRoutersParameters(SweepParameters):
         return self.routers
 
 
-class VirtualRouters:
+class VirtualRouters(Workload[VirtualRoutersParameters]):
     """Routers side by side."""
 
     name: ClassVar[str] = "virtual-routers"
     title: ClassVar[str] = "Virtual routers side by side"
     resource: ClassVar[str] = "packet path"
-    parameter_model: ClassVar[type[Parameters]] = VirtualRoutersParameters
+    parameter_model = VirtualRoutersParameters
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("maximum_forwarded_rate", "frames/s", "higher", "points"),)
-    image: ClassVar[Image] = "tiny"
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """As many guests as routers."""
-        return Needs(guests=narrowed(parameters, VirtualRoutersParameters).routers)
+        return Needs(guests=self.parameters.routers, mtu_bytes=self.parameters.mtu_bytes)
 
-    def estimate_seconds(self, parameters: Parameters, slowdown: float) -> float:
+    def estimate_seconds(self, slowdown: float) -> float:
         """The sweep; that the guests share a CPU makes it shorter, their starts are not in it."""
-        return sweep_seconds(narrowed(parameters, VirtualRoutersParameters), slowdown)
+        return sweep_seconds(self.parameters, slowdown)
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """The sweep; every point is kept as the agent answered it."""
-        wanted = narrowed(parameters, VirtualRoutersParameters)
+        wanted = self.parameters
         benches = (bench, *bench.beside)
         refuse_shared_links(benches)
         histograms = knows_counters(bench.peer.generator)

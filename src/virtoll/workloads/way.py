@@ -1,9 +1,9 @@
 """Where a guest's traffic goes: to the peer or to another guest, over its first source link, shaped or as it is.
 
-Main types: ``WayParameters`` (what every network workload lets its user choose) and ``FarEnd`` (who is at the other end
-and at which address). The peer has no address but for the length of a trial: at all other times its kernel answers
-nothing and forwards nothing. Between two guests it routes from the first one's source link to the second one's.
-It knows no platform.
+Main types: ``WayParameters`` (what every network workload lets its user choose), ``NetworkWorkload`` (their base class)
+and ``FarEnd`` (who is at the other end and at which address). The peer has no address but for the length of a trial: at
+all other times its kernel answers nothing and forwards nothing. Between two guests it routes from the first one's
+source link to the second one's. It knows no platform.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
@@ -20,7 +20,7 @@ from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment import Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import Shape
-from virtoll.workloads.base import Bench, Needs
+from virtoll.workloads.base import Bench, Needs, Workload
 
 
 class WayParameters(Parameters):
@@ -39,17 +39,25 @@ class WayParameters(Parameters):
         """What the link is made."""
         return Shape(self.link_rate_bits_per_second, self.link_delay_ms, self.link_loss_percent)
 
-    @property
-    def way_needs(self) -> Needs:
-        """A second guest, where the traffic is between two."""
-        if self.between == "peer":
-            return Needs()
-        return Needs(guests=2, features=frozenset({"network-stack"}))
-
     def transfer_seconds(self, payload_bytes: float, free_bytes_per_second: float) -> float:
         """About how long so many bytes take, where a free link carries so many a second."""
         shaped = self.link_rate_bits_per_second / 8 or free_bytes_per_second
         return payload_bytes / min(shaped, free_bytes_per_second) + 0.02 * self.link_delay_ms
+
+
+Way_co = TypeVar("Way_co", bound=WayParameters, covariant=True)
+
+
+class NetworkWorkload(Workload[Way_co]):
+    """A workload whose traffic goes over the guest's first source link."""
+
+    resource: ClassVar[str] = "network"
+
+    def needs(self) -> Needs:
+        """A second guest, where the traffic is between two."""
+        if self.parameters.between == "peer":
+            return Needs()
+        return Needs(guests=2, features=frozenset({"network-stack"}))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters, narrowed
+from virtoll.experiment import Parameters
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs, TimedJobWorkload
 from virtoll.workloads.on_disk import RATE
 
@@ -32,39 +32,39 @@ class ZfgParameters(Parameters):
     synced: bool = True
 
 
-class Zfg(TimedJobWorkload):
+class Zfg(TimedJobWorkload[ZfgParameters]):
     """The check value is the number of rounds, and of zeros that are read back from the last one."""
 
     name: ClassVar[str] = "zfg"
     job: ClassVar[str] = "zfg"
     title: ClassVar[str] = "ZFG"
     resource: ClassVar[str] = "disk"
-    parameter_model: ClassVar[type[Parameters]] = ZfgParameters
+    parameter_model = ZfgParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE)
 
-    def native_seconds(self, parameters: Parameters) -> float:
+    def native_seconds(self) -> float:
         """About 200 MB/s, written and flushed."""
-        wanted = narrowed(parameters, ZfgParameters)
+        wanted = self.parameters
         return wanted.rounds * (wanted.size_bytes + wanted.dump_bytes) / _NATIVE_BYTES_PER_SECOND
 
-    def needs(self, parameters: Parameters) -> Needs:
+    def needs(self) -> Needs:
         """Room for one round and the dump."""
-        wanted = narrowed(parameters, ZfgParameters)
+        wanted = self.parameters
         return Needs(data_bytes=int(wanted.size_bytes) + int(wanted.dump_bytes))
 
-    def expected_check(self, parameters: Parameters) -> str | None:
+    def expected_check(self) -> str | None:
         """All rounds, and nothing but zeros in a file of that size."""
-        wanted = narrowed(parameters, ZfgParameters)
+        wanted = self.parameters
         return f"{wanted.rounds} rounds, {int(wanted.size_bytes)} zeros"
 
-    def job_parameters(self, bench: Bench, parameters: Parameters) -> dict[str, object]:
+    def job_parameters(self, bench: Bench) -> dict[str, object]:
         """Where to write, too."""
-        return {**super().job_parameters(bench, parameters), "path": bench.data.path}
+        return {**super().job_parameters(bench), "path": bench.data.path}
 
-    def measure(self, bench: Bench, parameters: Parameters) -> Measurement:
+    def measure(self, bench: Bench) -> Measurement:
         """The rounds between the marks; ``bytes_per_second`` is over their times alone, by the guest's clock."""
         state = bench.data_state(True)
-        measured = super().measure(bench, parameters)
+        measured = super().measure(bench)
         result = dict(measured.result or {})
         rounds = [write + sync for write, sync in zip(result["write_ns"], result["sync_ns"], strict=True)]
         taken = sum(rounds)
