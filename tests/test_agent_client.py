@@ -19,10 +19,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from virtoll.agent import MAXIMUM_LINE_BYTES, PROTOCOL, AgentClient
+from virtoll.agent.client import MAXIMUM_LINE_BYTES, PROTOCOL, AgentClient
 from virtoll.errors import AgentError, GuestDied, GuestError, GuestNotReady, ProtocolError
-from virtoll.paths import built_agent
-from virtoll.platforms.guest import connect_stdio, socket_session
+from virtoll.image.clone import built_agent
+from virtoll.platforms.process_guest import connect_stdio, socket_session
 from virtoll.workloads.superpi import SuperPi, SuperPiParameters
 
 READY_SECONDS = 120.0
@@ -137,7 +137,7 @@ def test_an_answer_that_is_on_its_way_at_the_deadline_is_awaited(monkeypatch: py
         theirs.sendall(rest.pop(0))
         return select.select(readers, writers, others, seconds)
 
-    monkeypatch.setattr("virtoll.agent.select", SimpleNamespace(select=wait))
+    monkeypatch.setattr("virtoll.agent.client.select", SimpleNamespace(select=wait))
     assert client.call("clocks", deadline_seconds=0.0) == {"letters": "x" * 12}
     assert patience[0] == 0.0
     assert patience[1] > 0.0, "it is waited for, whether or not it comes at once"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.test_program_workloads import said
 
-from virtoll.agent import Answer, ChannelMark, Ends
+from virtoll.agent.client import Answer, ChannelMark, Ends
+from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.lab.network import plan_links
-from virtoll.timekeeper import Timekeeper
 from virtoll.workloads import WORKLOADS, kernel_compile, mariadb_oltp, nginx_httperf
 from virtoll.workloads.base import Bench, DataDirectory, Measurement
 from virtoll.workloads.nginx_server import WebParameters, configuration

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from virtoll.errors import GuestError
+from virtoll.hosts.cabled_network import CabledNetwork
+from virtoll.hosts.remote_network import FarNic
 from virtoll.lab.network import Link, plan_links
-from virtoll.remote import CabledNetwork, FarNic
 
 NICS = {
     name: FarNic(f"vmnic{number}", f"eth{number}", f"02:00:00:00:00:0{number}")

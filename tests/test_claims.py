@@ -17,11 +17,11 @@ from virtoll.claims.forwarding import (
     small_frames_lose_more,
     sources_do_not_lift_the_limit,
 )
-from virtoll.published import claims
+from virtoll.experiment.topology import FUNCTIONAL_ONLY
+from virtoll.reference.published import claims
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.intervals import Interval
 from virtoll.stats.sweeps import Spread
-from virtoll.testbed import FUNCTIONAL_ONLY
 
 NATIVE: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
 BRANDED = {"xen": ("nested xen", FUNCTIONAL_ONLY)}

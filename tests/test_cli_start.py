@@ -9,7 +9,7 @@ import pytest
 from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, environment
 
 SLOW = frozenset({"numpy", "scipy", "matplotlib", "pyVmomi", "asyncio"})
-BY_ITSELF = SLOW | {"pydantic", "rich", "virtoll.experiment", "virtoll.run"}
+BY_ITSELF = SLOW | {"pydantic", "rich", "virtoll.experiment.parse", "virtoll.run.pipeline"}
 PROGRAM = """
 import sys
 from virtoll.cli import main
@@ -59,4 +59,4 @@ def test_what_measures_and_analyses_nothing_imports_no_slow_library(arguments: l
 
 
 def test_listing_runs_imports_no_platform() -> None:
-    assert imported_by("list", "runs") & {"virtoll.platforms", "virtoll.workloads", "virtoll.experiment"} == set()
+    assert imported_by("list", "runs") & {"virtoll.platforms", "virtoll.workloads", "virtoll.experiment.parse"} == set()

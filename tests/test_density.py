@@ -12,14 +12,14 @@ from tests.support.commands import virtoll
 from tests.support.experiments import fake
 from tests.test_fake_pipeline import interrupted_but_replaced
 
-from virtoll.density import Reading, Series
 from virtoll.errors import UsageError
 from virtoll.lab import interrupts
-from virtoll.platforms.fake import Fake
-from virtoll.progress import SilentProgress
+from virtoll.platforms.fake.driver import Fake
 from virtoll.report.build import load
-from virtoll.run import make_platform, measure, resume
-from virtoll.samples import RunFolder
+from virtoll.run.consolidation import Reading, Series
+from virtoll.run.pipeline import make_platform, measure, resume
+from virtoll.run.progress import SilentProgress
+from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.stats.density import densities
 
@@ -35,8 +35,8 @@ def density(**changed: Any) -> dict[str, Any]:
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host whose memory nobody else uses: what others start or end meanwhile would end a series."""
-    monkeypatch.setattr("virtoll.density.available_bytes", lambda: FULL.available)
-    monkeypatch.setattr("virtoll.density.swapped_out_pages", lambda: FULL.swapped_out_pages)
+    monkeypatch.setattr("virtoll.run.consolidation.available_bytes", lambda: FULL.available)
+    monkeypatch.setattr("virtoll.run.consolidation.swapped_out_pages", lambda: FULL.swapped_out_pages)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 from tests.test_program_workloads import Guest, said
 
-from virtoll.agent import Answer, ChannelMark
+from virtoll.agent.client import Answer, ChannelMark
+from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import GuestCannot
-from virtoll.timekeeper import Timekeeper
 from virtoll.workloads import WORKLOADS, bonnie, dbench, dd, fio
 from virtoll.workloads.base import Bench, DataDirectory, Measurement
 

@@ -6,10 +6,10 @@ import pytest
 from tests.support.synthetic_run import Truth, run_data
 
 from virtoll.errors import UsageError
+from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import evidence_table, read_tests
 from virtoll.stats.analysis import analyse
 from virtoll.stats.evidence import Evidence, evidence_of
-from virtoll.testbed import FUNCTIONAL_ONLY
 
 COSTS: dict[str, dict[str, float]] = {"native": {}, "netns": {}, "xen": {"packet path": 400.0}, "qemu-kvm": {}}
 TESTS = """<testsuites><testsuite>

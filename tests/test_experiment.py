@@ -10,11 +10,10 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import virtoll
 
-from virtoll import paths
 from virtoll.errors import UsageError
-from virtoll.experiment import find_experiment, load_experiment, parse_experiment
+from virtoll.experiment.parse import find_experiment, load_experiment, parse_experiment, presets
 from virtoll.platforms import PLATFORMS
-from virtoll.run import catalogue
+from virtoll.run.pipeline import catalogue
 from virtoll.workloads import WORKLOADS
 
 QEMU, FORWARD = {"platform": "qemu-tcg"}, {"workload": "forward"}
@@ -289,7 +288,7 @@ def test_an_unknown_experiment_names_those_that_there_are() -> None:
         find_experiment("no/such.yaml")
 
 
-@pytest.mark.parametrize("path", sorted(paths.experiments().glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(presets().glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_experiments_that_come_with_virtoll_are_right(path: Path) -> None:
     experiment = load_experiment(find_experiment(path.stem), catalogue())
     assert experiment.name == path.stem

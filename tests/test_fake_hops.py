@@ -6,15 +6,15 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
-from virtoll.agent import Answer
+from virtoll.agent.client import Answer
+from virtoll.agent.path_counters import HopReader, knows_counters
 from virtoll.errors import AgentError, GuestDied
-from virtoll.hops import HopReader, knows_counters
 from virtoll.lab.network import plan_links
-from virtoll.platforms.fake import FakeAgent
-from virtoll.progress import SilentProgress
+from virtoll.platforms.fake.driver import FakeAgent
 from virtoll.report import build_report
-from virtoll.run import measure
-from virtoll.samples import RunFolder
+from virtoll.run.pipeline import measure
+from virtoll.run.progress import SilentProgress
+from virtoll.runfolder.store import RunFolder
 from virtoll.stats.hops import Owner, locate
 
 PLACES = {

@@ -14,24 +14,24 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
-from virtoll import jsonlines
 from virtoll.errors import GuestError, StorageError, UsageError
-from virtoll.experiment import find_experiment, load_experiment
-from virtoll.fleet import Fleet, Pinning
+from virtoll.experiment.parse import find_experiment, load_experiment
+from virtoll.experiment.plan import Trial, make_plan
+from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.lab import interrupts
-from virtoll.plan import Trial, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Probe
-from virtoll.platforms.fake import Fake
-from virtoll.platforms.fake_site import model_site
-from virtoll.progress import SilentProgress
+from virtoll.platforms.fake.driver import Fake
+from virtoll.platforms.fake.site import model_site
 from virtoll.report.build import load
 from virtoll.report.headline import headline_rows
-from virtoll.run import catalogue, measure, resume
-from virtoll.samples import RunFolder
+from virtoll.run.fleet import Fleet, Pinning
+from virtoll.run.pipeline import catalogue, measure, resume
+from virtoll.run.progress import SilentProgress
+from virtoll.runfolder import jsonlines
+from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
-from virtoll.testbed import FUNCTIONAL_ONLY
 from virtoll.workloads.superpi import SuperPi
 
 JOBS = [{"workload": "superpi", "digits": 1000}, {"workload": "forkwait", "processes": 500}]

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from virtoll import fetched, paths
 from virtoll.errors import ImageError
-from virtoll.image import Cache
+from virtoll.image import Cache, clone, third_party
 
 GO = """#!/bin/sh
 echo "$@" >> {calls}
@@ -38,7 +37,7 @@ def go(folder: Path, monkeypatch: pytest.MonkeyPatch, download: str) -> Path:
     return calls
 
 
-def answer(folder: Path, content: str = fetched.MODULE_HASH) -> str:
+def answer(folder: Path, content: str = third_party.MODULE_HASH) -> str:
     """What ``go mod download -json`` says, as a command of a shell."""
     (folder / "module" / "runsc").mkdir(parents=True)
     said = folder / "said.json"
@@ -50,11 +49,11 @@ def test_it_is_built_once_and_then_found_without_go(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     calls = go(tmp_path, monkeypatch, answer(tmp_path))
-    assert fetched.find_runsc(cache) is None
-    found = fetched.prepare_runsc(cache)
+    assert third_party.find_runsc(cache) is None
+    found = third_party.prepare_runsc(cache)
     assert found.read_text(encoding="ascii") == "built\n"
     lines = calls.read_text(encoding="ascii").splitlines()
-    assert f"mod download -json -modcacherw {fetched.MODULE}@{fetched.VERSION}" in lines
+    assert f"mod download -json -modcacherw {third_party.MODULE}@{third_party.VERSION}" in lines
     written = {
         line.partition("=")[2] for line in lines if line.startswith(("HOME=", "GOPATH=", "GOMODCACHE=", "GOCACHE="))
     }
@@ -64,13 +63,13 @@ def test_it_is_built_once_and_then_found_without_go(
     said = capsys.readouterr().out
     assert "MiB" in said
     monkeypatch.setenv("PATH", "")
-    assert fetched.prepare_runsc(cache) == found == fetched.find_runsc(cache)
+    assert third_party.prepare_runsc(cache) == found == third_party.find_runsc(cache)
 
 
 def test_without_go_it_says_what_to_install(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ImageError, match=r"install Go 1\.21 or newer"):
-        fetched.prepare_runsc(cache)
+        third_party.prepare_runsc(cache)
     assert not cache.home.exists()
 
 
@@ -79,15 +78,15 @@ def test_another_content_than_the_pinned_one_is_refused(
 ) -> None:
     calls = go(tmp_path, monkeypatch, answer(tmp_path, "h1:other="))
     with pytest.raises(ImageError, match="came with another content"):
-        fetched.prepare_runsc(cache)
+        third_party.prepare_runsc(cache)
     assert not [line for line in calls.read_text(encoding="ascii").splitlines() if line.startswith("build ")]
-    assert fetched.find_runsc(cache) is None
+    assert third_party.find_runsc(cache) is None
 
 
 def test_without_a_network_it_says_what_go_said(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go(tmp_path, monkeypatch, "echo dial tcp: no route to host >&2; exit 1")
     with pytest.raises(ImageError, match=r"no route to host.*check the network and GOPROXY") as raised:
-        fetched.prepare_runsc(cache)
+        third_party.prepare_runsc(cache)
     assert "\n" not in str(raised.value)
     assert not list((cache.home / "building").iterdir())
 
@@ -96,31 +95,31 @@ def test_the_simulator_is_built_from_the_clone_and_found_without_go(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = go(tmp_path, monkeypatch, "exit 1")
-    assert fetched.find_vcsim(cache) is None
-    found = fetched.prepare_vcsim(cache)
+    assert third_party.find_vcsim(cache) is None
+    found = third_party.prepare_vcsim(cache)
     assert found.read_text(encoding="ascii") == "built\n"
     (built,) = [line for line in calls.read_text(encoding="ascii").splitlines() if line.startswith("build ")]
     assert "-trimpath" in built
     monkeypatch.setenv("PATH", "")
-    assert fetched.prepare_vcsim(cache) == found == fetched.find_vcsim(cache)
+    assert third_party.prepare_vcsim(cache) == found == third_party.find_vcsim(cache)
 
 
 def test_another_simulator_is_not_taken_for_this_one(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go(tmp_path, monkeypatch, "exit 1")
-    fetched.prepare_vcsim(cache)
+    third_party.prepare_vcsim(cache)
     source = tmp_path / "vcsim"
     source.mkdir()
     for name in ("go.mod", "go.sum", "main.go"):
         (source / name).write_text("changed\n", encoding="ascii")
-    monkeypatch.setattr(paths, "simulator_source", lambda: source)
-    assert fetched.find_vcsim(cache) is None
+    monkeypatch.setattr(clone, "simulator_source", lambda: source)
+    assert third_party.find_vcsim(cache) is None
     (source / "go.sum").unlink()
-    assert fetched.find_vcsim(cache) is None
+    assert third_party.find_vcsim(cache) is None
 
 
 def test_without_go_there_is_no_simulator(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ImageError, match=r"install Go 1\.23 or newer"):
-        fetched.prepare_vcsim(cache)
+        third_party.prepare_vcsim(cache)

@@ -12,20 +12,20 @@ from tests.support import experiments
 from tests.support.experiments import fake
 
 from virtoll.errors import GuestError, StorageError
-from virtoll.fleet import Fleet, Pinning, choose_pinning
-from virtoll.footprint import HostView
+from virtoll.experiment.plan import make_plan
+from virtoll.host.guest_usage import HostView
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.network import GuestNetwork
-from virtoll.likeness import Mismatch, compare
-from virtoll.plan import make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestRequest
-from virtoll.platforms.fake import FakeGuest
-from virtoll.platforms.fake_site import ModelNetwork, model_site
+from virtoll.platforms.fake.driver import FakeGuest
+from virtoll.platforms.fake.site import ModelNetwork, model_site
 from virtoll.platforms.host import Site
-from virtoll.progress import SilentProgress
-from virtoll.run import measure
-from virtoll.samples import RunFolder
+from virtoll.run.fleet import Fleet, Pinning, choose_pinning
+from virtoll.run.guest_check import Mismatch, compare
+from virtoll.run.pipeline import measure
+from virtoll.run.progress import SilentProgress
+from virtoll.runfolder.store import RunFolder
 
 MIB = 2**20
 

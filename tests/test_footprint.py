@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from virtoll import footprint
-from virtoll.footprint import GuestProcesses, cpu_around, read_cpu, read_footprint
+from virtoll.host import guest_usage
+from virtoll.host.guest_usage import GuestProcesses, cpu_around, read_cpu, read_footprint
 
 MIB = 2**20
 Rows = Sequence[tuple[int, int, str]]
@@ -59,7 +59,7 @@ def test_a_guests_processes_are_its_own_and_a_daemon_is_named_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guest: GuestProcesses, own: set[int], shared: set[int]
 ) -> None:
     made_proc(tmp_path, ENGINE)
-    monkeypatch.setattr(footprint, "PROC", tmp_path)
+    monkeypatch.setattr(guest_usage, "PROC", tmp_path)
     found = read_footprint(guest)
     assert {one.pid for one in found.processes} == own
     assert {one.pid for part in found.shared.values() for one in part} == shared
@@ -70,7 +70,7 @@ def test_a_guests_processes_are_its_own_and_a_daemon_is_named_by_itself(
 def test_what_cannot_be_read_is_missing_and_never_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_proc(tmp_path, ENGINE)
     (tmp_path / "31" / "smaps_rollup").unlink()
-    monkeypatch.setattr(footprint, "PROC", tmp_path)
+    monkeypatch.setattr(guest_usage, "PROC", tmp_path)
     found = read_footprint(GuestProcesses(30))
     by_pid = {one.pid: one for one in found.processes}
     assert (by_pid[31].pss_bytes, by_pid[31].page_tables_bytes) == (None, 4096)
@@ -158,16 +158,16 @@ def test_what_is_available_is_bounded_by_the_own_cgroup(tmp_path: Path, monkeypa
     (tmp_path / "self").mkdir()
     (tmp_path / "meminfo").write_text("MemTotal: 4096 kB\nMemAvailable: 2048 kB\n")
     (tmp_path / "self" / "cgroup").write_text("0::/box\n")
-    monkeypatch.setattr(footprint, "PROC", tmp_path)
+    monkeypatch.setattr(guest_usage, "PROC", tmp_path)
     group = tmp_path / "groups" / "box"
     group.mkdir(parents=True)
     (group.parent / "cgroup.controllers").write_text("memory cpu\n")
     monkeypatch.setattr("virtoll.lab.residue.CGROUP_ROOT", group.parent)
     (group / "memory.max").write_text("max\n")
     (group / "memory.current").write_text("1024\n")
-    assert footprint.available_bytes() == 2048 * 1024
+    assert guest_usage.available_bytes() == 2048 * 1024
     (group / "memory.max").write_text(f"{MIB}\n")
-    assert footprint.available_bytes() == MIB - 1024
+    assert guest_usage.available_bytes() == MIB - 1024
     (tmp_path / "meminfo").write_text("MemTotal: 4096 kB\n")
     (group / "memory.max").unlink()
-    assert footprint.available_bytes() is None
+    assert guest_usage.available_bytes() is None

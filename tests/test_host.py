@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from virtoll import records
-from virtoll.host import FitnessSample, FitnessSampler, describe_host
+from virtoll.host.fingerprint import describe_host
+from virtoll.host.fitness import FitnessSample, FitnessSampler
+from virtoll.runfolder import records
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 

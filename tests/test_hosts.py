@@ -14,16 +14,16 @@ import pytest
 from tests.support import experiments
 from tests.support.machine import END_SECONDS
 
-from virtoll.agent import AgentClient
+from virtoll.agent.client import AgentClient
 from virtoll.errors import UsageError
+from virtoll.experiment.topology import HostAddress
+from virtoll.experiment.topology import Testbed as Section
 from virtoll.hosts import open_host
 from virtoll.hosts.base import run
-from virtoll.hosts.local import NamespaceHost
+from virtoll.hosts.namespace import NamespaceHost
 from virtoll.hosts.session import VARIABLE, inherited, open_session
 from virtoll.hosts.ssh import SshHost
-from virtoll.paths import built_agent
-from virtoll.testbed import HostAddress
-from virtoll.testbed import Testbed as Section
+from virtoll.image.clone import built_agent
 
 # What follows '--' goes to a shell there, as with the real one.
 SSH = '#!/bin/sh\necho "ssh $*" >>"$LOG"\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec sh -c "$*"\n'

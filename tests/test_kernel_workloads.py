@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support import experiments
 
 from virtoll.errors import UsageError
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import TimedJobWorkload
 from virtoll.workloads.kernel import KINDS

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.support import experiments
 
+from virtoll.agent.client import Answer
 from virtoll.errors import UsageError
-from virtoll.host import describe_host
+from virtoll.host.fingerprint import describe_host
 from virtoll.image import GuestImage, GuestKernel
-from virtoll.manifest import refuse_other_ground
-from virtoll.platforms.fake_site import model_site
+from virtoll.platforms.fake.site import ModelPeer, model_site
+from virtoll.run.manifest import refuse_other_ground
+
+
+class AnyAgent(ModelPeer):
+    """A peer's agent, of which nothing but its build is asked."""
+
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
+        del op, deadline_seconds, fields
+        return {"version": "1", "protocol": 1, "build": "test"}
 
 
 class Stored:
     """As much of a stored manifest as is compared."""
 
     run = "example-1"
-    agent = None
+    agent: ClassVar[dict[str, str]] = {"sha256": ""}
 
     def __init__(self, digest: str) -> None:
         self.host = {"fingerprint": describe_host()["fingerprint"]}
@@ -30,7 +39,7 @@ class Stored:
 def test_a_run_is_not_resumed_on_other_packages() -> None:
     kernel: Any = GuestKernel.__new__(GuestKernel)
     image = GuestImage("full", "sha256:23", Path(), Path(), kernel, Path(), "", tools={"packages": {}})
-    site = replace(model_site(), image=image, is_model=False)
+    site = replace(model_site(), image=image, peer=AnyAgent(), is_model=False)
     same: Any = Stored("sha256:23")
     refuse_other_ground(same, experiments.parsed(), site)
     other: Any = Stored("sha256:42")

@@ -9,15 +9,15 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
-from virtoll import run
-from virtoll.needs import data_bytes, guests_at_once, unmet, why_impossible
-from virtoll.plan import Plan, make_plan
+from virtoll.experiment.plan import Plan, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestRequest
-from virtoll.platforms.fake import Fake, FakeGuest
+from virtoll.platforms.fake.driver import Fake, FakeGuest
 from virtoll.platforms.host import Site
-from virtoll.progress import SilentProgress
-from virtoll.samples import RunFolder
+from virtoll.run import pipeline
+from virtoll.run.progress import SilentProgress
+from virtoll.run.requirements import data_bytes, guests_at_once, unmet, why_impossible
+from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import FEATURES, Needs
 from virtoll.workloads.forkwait import ForkWait
@@ -55,7 +55,7 @@ class Watched(Fake):
 
 
 def measured(into: Path, **changed: Any) -> RunFolder:
-    run.measure(experiments.parsed(**{"baseline": "model", **changed}), into, ["virtoll"], SilentProgress())
+    pipeline.measure(experiments.parsed(**{"baseline": "model", **changed}), into, ["virtoll"], SilentProgress())
     return RunFolder.open(into)
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from virtoll.agent import Answer, ChannelMark, Ends
+from virtoll.agent.client import Answer, ChannelMark, Ends
+from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied
 from virtoll.lab.network import plan_links
 from virtoll.lab.shaping import Shape
-from virtoll.needs import unmet
-from virtoll.platforms.native import Native
-from virtoll.timekeeper import Timekeeper
+from virtoll.platforms.containers.native import Native
+from virtoll.run.requirements import unmet
 from virtoll.workloads import WORKLOADS, iperf, rsync
 from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.programs import Port

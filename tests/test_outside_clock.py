@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.support import experiments
 
-from virtoll.progress import SilentProgress
 from virtoll.report.build import load
-from virtoll.run import measure
+from virtoll.run.pipeline import measure
+from virtoll.run.progress import SilentProgress
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
 

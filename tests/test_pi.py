@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from virtoll.pi import pi_sha256, pi_text
+from virtoll.agent.pi import pi_sha256, pi_text
 
 MOST = 20_000
 with mpmath.workdps(MOST + 20):

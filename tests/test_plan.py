@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import experiments
 
-from virtoll.experiment import Experiment
-from virtoll.plan import Plan, estimate_seconds, make_plan
-from virtoll.run import estimate
+from virtoll.experiment.model import Experiment
+from virtoll.experiment.plan import Plan, estimate_seconds, make_plan
+from virtoll.run.pipeline import estimate
 
 PLATFORMS = ["native", "native-again", "netns", "runc", "qemu-tcg", "qemu-kvm"]
 SIZES = [64, 500, 1000, 1500]

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from virtoll import probes
-from virtoll.agent import AgentClient
+from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError
-from virtoll.experiment import PlatformChoice
+from virtoll.experiment.model import PlatformChoice
 from virtoll.image import GuestImage, GuestKernel
 from virtoll.lab.inside import Lab, wait_until
 from virtoll.platforms.base import Probe
-from virtoll.platforms.fake import Fake, FakeParameters
-from virtoll.platforms.fake_site import model_site
+from virtoll.platforms.fake.driver import Fake, FakeParameters
+from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
+from virtoll.run import probe_cache
 
 
 class Counting(Fake):
@@ -57,19 +57,19 @@ def site(digest: str = "sha256:23") -> Site:
 
 def ask(driver: Counting, *, label: str = "x", digest: str = "sha256:23", anew: bool = False, cost: float = 1) -> Probe:
     choice = PlatformChoice(label, "fake", FakeParameters(cost=cost))
-    return probes.probe(driver, choice, site(digest), anew=anew)
+    return probe_cache.probe(driver, choice, site(digest), anew=anew)
 
 
 def test_who_carries_an_image_as_a_whole_is_not_asked_for_one_with_tools() -> None:
     image = dataclasses.replace(site().image, name="full", tools={"packages": {}})
     driver, choice = Counting(None, GOOD), PlatformChoice("x", "fake", FakeParameters())
-    assert probes.probe(driver, choice, dataclasses.replace(site(), image=image)) == GOOD
+    assert probe_cache.probe(driver, choice, dataclasses.replace(site(), image=image)) == GOOD
     driver.small_images_only = True
-    said = probes.probe(driver, choice, dataclasses.replace(site(), image=image))
+    said = probe_cache.probe(driver, choice, dataclasses.replace(site(), image=image))
     assert not said.available
     assert said.reason is not None
     assert said.reason.startswith("fake carries an image as a whole, and full is too large for that; ")
-    assert probes.probe(driver, choice, site()) == GOOD
+    assert probe_cache.probe(driver, choice, site()) == GOOD
     assert driver.tried == 2
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from virtoll.agent import Answer, ChannelMark
+from virtoll.agent.client import Answer, ChannelMark
+from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import GuestError
-from virtoll.timekeeper import Timekeeper
 from virtoll.workloads import WORKLOADS, bzip2, sysbench_cpu
 from virtoll.workloads.base import Bench, Measurement
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support import experiments
 
 from virtoll.errors import UsageError
-from virtoll.published import claims, load_study, published_values, study_names
+from virtoll.reference.published import claims, load_study, published_values, study_names
 
 PROJECT = Path(__file__).resolve().parents[1]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from virtoll import jsonlines
 from virtoll.errors import RunFolderError, StorageError
-from virtoll.samples import RunFolder
+from virtoll.runfolder import jsonlines
+from virtoll.runfolder.store import RunFolder
 
 
 def manifest() -> dict[str, Any]:

@@ -11,12 +11,12 @@ from tests.support import experiments
 from tests.support.experiments import fake
 
 from virtoll.errors import UsageError
-from virtoll.plan import make_plan
+from virtoll.experiment.plan import make_plan
 from virtoll.platforms import PLATFORMS
-from virtoll.progress import SilentProgress
 from virtoll.report.build import build_report, load
-from virtoll.run import estimate, measure
-from virtoll.samples import RunFolder
+from virtoll.run.pipeline import estimate, measure
+from virtoll.run.progress import SilentProgress
+from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward, ForwardParameters

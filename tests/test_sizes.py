@@ -13,12 +13,13 @@ from tests.support.commands import virtoll
 from tests.support.experiments import FILE, fake
 
 from virtoll.errors import UsageError
-from virtoll.experiment import Experiment, parse_experiment
-from virtoll.plan import Plan, make_plan
-from virtoll.progress import SilentProgress
-from virtoll.run import catalogue, estimate, experiment_of, measure, resume
-from virtoll.samples import RunFolder
-from virtoll.selection import EVERYTHING, Selection
+from virtoll.experiment.model import Experiment
+from virtoll.experiment.parse import parse_experiment
+from virtoll.experiment.plan import Plan, make_plan
+from virtoll.experiment.selection import EVERYTHING, Selection
+from virtoll.run.pipeline import catalogue, estimate, experiment_of, measure, resume
+from virtoll.run.progress import SilentProgress
+from virtoll.runfolder.store import RunFolder
 
 SIZES: dict[str, Any] = {
     "quick": {"blocks": 2},

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from virtoll.agent import Answer, ChannelMark
+from virtoll.agent.client import Answer, ChannelMark
+from virtoll.agent.timekeeper import Timekeeper
 from virtoll.lab.network import plan_links
-from virtoll.timekeeper import Timekeeper
 
 IDENTIFIER = 23
 MARKS = plan_links(0).marks

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from tests.support import experiments
 
 from virtoll.errors import UsageError
+from virtoll.image.clone import built_agent
 from virtoll.lab.network import plan_links
-from virtoll.paths import built_agent
 from virtoll.workloads.router import router_request
 from virtoll.workloads.traffic import IMIX, FrameParameters, Lane, Stream
 

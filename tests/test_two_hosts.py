@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from virtoll.agent import Answer, ChannelMark, Ends
+from virtoll.agent.client import Answer, ChannelMark, Ends
 from virtoll.errors import AgentError, GuestDied, GuestError, LabError
-from virtoll.farpeer import Apart, FarPeer
-from virtoll.fleet import Pinning
-from virtoll.ground import CommandLog, Ground
-from virtoll.platforms.fake_site import model_site
+from virtoll.hosts.remote_peer import Apart, FarPeer
+from virtoll.platforms.fake.site import model_site
+from virtoll.run.fleet import Pinning
+from virtoll.run.ground import CommandLog, Ground
 from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
 
 LANE = Lane("eth1", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.1.0.1", "10.2.0.1")

@@ -7,7 +7,7 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from virtoll.experiment import Parameters, WorkloadChoice
+from virtoll.experiment.model import Parameters, WorkloadChoice
 from virtoll.image import FULL, RECIPES
 from virtoll.workloads import WORKLOADS, workload_of
 from virtoll.workloads.forward import Forward, ForwardParameters

@@ -268,7 +268,7 @@ def build_agent() -> None:
 
 def build_products(python: Path, *, dev: bool) -> None:
     """Fetches and builds what no Debian package brings (gVisor; for tests VMware's simulator) and the cache has not."""
-    run([python, "-m", "virtoll.fetched", *(["--dev"] if dev else [])])
+    run([python, "-m", "virtoll.image.third_party", *(["--dev"] if dev else [])])
 
 
 def build_images(python: Path, *, tools: bool, parts: bool = False) -> None:

@@ -16,8 +16,8 @@ import pytest
 from virtoll.errors import ImageError, UsageError
 from virtoll.image import Cache, GuestImage, prepare_image
 from virtoll.image.cache import file_digest
+from virtoll.image.clone import built_agent
 from virtoll.lab.priority import preferred
-from virtoll.paths import built_agent
 
 pytestmark = pytest.mark.network
 

@@ -17,9 +17,9 @@ from tests.image.test_initramfs import read_archive
 from virtoll.errors import ImageError
 from virtoll.image import FULL, Cache, GuestImage, Recipe, debian, default_cache, image_form, prepare_image
 from virtoll.image.cache import file_digest
+from virtoll.image.clone import built_agent
 from virtoll.image.licences import Installed, licence_names, refuse_other_components
 from virtoll.image.tools import prepare_tools
-from virtoll.paths import built_agent
 
 made_by_mmdebstrap = [
     pytest.mark.network,  # of the kernel's package alone

@@ -8,9 +8,9 @@ import pytest
 from tests.support import experiments
 from tests.support.playground import Playground
 
-from virtoll.points import Point
 from virtoll.report.build import load
-from virtoll.samples import RunFolder
+from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.analysis import analyse
 from virtoll.stats.hops import Owner, locate
 

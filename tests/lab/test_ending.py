@@ -16,7 +16,7 @@ from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, VIRTOLL, enviro
 from tests.support.playground import Playground, Running
 
 from virtoll.lab.inside import wait_until
-from virtoll.samples import RunFolder
+from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 

@@ -19,7 +19,7 @@ from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, VIRTOLL, enviro
 from virtoll.lab import residue
 from virtoll.lab.cgroups import detect
 from virtoll.lab.inside import wait_until
-from virtoll.samples import RunFolder
+from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 CGROUPS = "/sys/fs/cgroup"

@@ -13,7 +13,7 @@ from tests.support.commands import DEADLINE_SECONDS
 from tests.support.ssh_hosts import SshHosts, ssh_hosts
 
 from virtoll.lab.inside import wait_until
-from virtoll.samples import RunFolder
+from virtoll.runfolder.store import RunFolder
 from virtoll.stats.guests import forwarded_frames
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]

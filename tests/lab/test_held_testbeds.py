@@ -122,26 +122,26 @@ def test_bad_input_is_one_sentence(words: list[str], said: str, tmp_path: Path) 
 
 def test_of_two_at_once_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The launcher of the second says so; what the first holds is not touched."""
-    from virtoll import held
+    from virtoll.run import interactive_nested
 
     monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
-    with held.only_one("kvm"):
+    with interactive_nested.only_one("kvm"):
         finished = commands.virtoll("nested", "hold", "kvm", changed={"VIRTOLL_STATE": str(tmp_path / "state")})
         assert finished.returncode == 2
         assert "another 'virtoll nested up kvm' is at work" in finished.stderr
-    with held.only_one("kvm"):
+    with interactive_nested.only_one("kvm"):
         pass
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 def test_of_two_with_folders_of_their_own_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container's /run is another folder of the same path, and may be in the same network."""
-    from virtoll import held
+    from virtoll.run import interactive_nested
 
     monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
-    program = "from virtoll import held\nwith held.only_one('kvm'):\n    print('held')"
+    program = "from virtoll import held\nwith interactive_nested.only_one('kvm'):\n    print('held')"
     script = f'mount -t tmpfs tmpfs {tmp_path} && exec "$@"'
-    with held.only_one("kvm"):
+    with interactive_nested.only_one("kvm"):
         said = subprocess.run(
             [
                 "unshare",

@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 from tests.support import guests
 from tests.support.guests import Connected
 
-from virtoll.ground import Ground
-from virtoll.points import Point
+from virtoll.run.ground import Ground
+from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.hops import Loss, Owner, Place, locate
 from virtoll.workloads.forward import Forward, ForwardParameters
 

@@ -13,7 +13,7 @@ from tests.support import experiments, machine
 from tests.support.playground import Playground, Running, kill_all
 
 from virtoll.errors import VirtollError
-from virtoll.samples import RunFolder
+from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -18,9 +18,9 @@ import pytest
 from tests.support.machine import END_SECONDS
 
 from virtoll.errors import GuestError
+from virtoll.hosts.remote_host import Connection, RemoteHost, open_remote
+from virtoll.image.clone import built_agent
 from virtoll.lab.inside import Lab, end_process, wait_until
-from virtoll.paths import built_agent
-from virtoll.remote import Connection, RemoteHost, open_remote
 
 SHELL = Connection("a shell", ("bash", "-c"))
 
@@ -135,9 +135,9 @@ def test_what_was_promised_is_done_when_the_controller_dies_and_not_what_was_wit
 import sys
 from pathlib import Path
 from tests.lab.test_remote import SHELL
-from virtoll.paths import built_agent
+from virtoll.image.clone import built_agent
 from virtoll.lab.inside import Lab
-from virtoll.remote import open_remote
+from virtoll.hosts.remote_host import open_remote
 lab = Lab("virtoll-{os.urandom(6).hex()}", scratch=Path({str(tmp_path)!r}))
 with open_remote(SHELL, lab, built_agent()) as host:
     for name in ("kept", "first", "second"):

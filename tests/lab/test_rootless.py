@@ -12,7 +12,7 @@ from tests.support.commands import DEADLINE_SECONDS
 from tests.support.playground import Playground, playground
 
 from virtoll.platforms import PLATFORMS
-from virtoll.samples import RunFolder
+from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 

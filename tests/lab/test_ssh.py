@@ -17,7 +17,7 @@ from tests.support.commands import DEADLINE_SECONDS
 from tests.support.ssh_hosts import SshHosts, ssh_hosts
 
 from virtoll.lab.inside import wait_until
-from virtoll.samples import RunFolder
+from virtoll.runfolder.store import RunFolder
 from virtoll.stats.guests import forwarded_frames
 from virtoll.stats.hops import locate
 

@@ -18,13 +18,13 @@ from tests.support.machine import END_SECONDS
 from tests.support.ssh_hosts import SshHosts, ip, ssh_hosts
 
 from virtoll.errors import GuestError, LabError, UsageError
-from virtoll.experiment import load_experiment
+from virtoll.experiment.parse import load_experiment
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import plan_links
-from virtoll.platforms.ssh_guest import SshParameters, check_before
-from virtoll.platforms.ssh_nics import Run, find_nics
-from virtoll.run import catalogue
-from virtoll.samples import RunFolder
+from virtoll.platforms.ssh.driver import SshParameters, check_before
+from virtoll.platforms.ssh.nics import Run, find_nics
+from virtoll.run.pipeline import catalogue
+from virtoll.runfolder.store import RunFolder
 from virtoll.stats.guests import forwarded_frames
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1800)]

@@ -12,7 +12,7 @@ import pytest
 from tests.support import commands, experiments
 
 from virtoll.report.build import load
-from virtoll.samples import RunFolder
+from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.stats.guests import forwarded_frames
 from virtoll.stats.hops import locate

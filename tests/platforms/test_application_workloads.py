@@ -17,11 +17,11 @@ import pytest
 from tests.support import guests
 
 from virtoll.errors import GuestError, ImageError
-from virtoll.ground import Ground
 from virtoll.image import prepare_image
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import Network
-from virtoll.peer import peer_programs
+from virtoll.run.ground import Ground
+from virtoll.run.peer import peer_programs
 from virtoll.workloads import WORKLOADS, mariadb_oltp, nginx
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.nginx_server import PORT, WebParameters, configuration, web_server

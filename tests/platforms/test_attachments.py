@@ -12,13 +12,11 @@ from tests.support import experiments, machine
 from tests.support.commands import virtoll
 from tests.support.playground import kill_all, playground
 
-from virtoll.experiment import narrowed
+from virtoll.experiment.plan import make_plan
 from virtoll.lab.network import attached, plan_links, with_found_macs
-from virtoll.plan import make_plan
 from virtoll.report import build_report
-from virtoll.samples import RunFolder
+from virtoll.runfolder.store import RunFolder
 from virtoll.stats.hops import locate
-from virtoll.workloads.forkwait import ForkWaitParameters
 
 OF_NAMESPACES = ["bridge", "routed", "macvtap", "passthrough"]
 
@@ -90,7 +88,7 @@ def short_then_long() -> dict[str, Any]:
             "workloads": [{"workload": "forkwait", "processes": [10, 1_000_000]}],
         }
         trials = make_plan(experiments.parsed(**changed)).trials[:2]
-        if [narrowed(one.workload.parameters, ForkWaitParameters).processes for one in trials] == [10, 1_000_000]:
+        if [one.workload.parameters.model_dump()["processes"] for one in trials] == [10, 1_000_000]:
             return changed
     raise AssertionError
 

@@ -18,16 +18,16 @@ import pytest
 from tests.support import guests
 
 from virtoll.errors import GuestError
-from virtoll.ground import Ground
 from virtoll.lab import residue
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import AnyPlatform, GuestRequest
 from virtoll.platforms.host import Site
-from virtoll.platforms.libvirt_connection import Commands
-from virtoll.platforms.libvirt_daemon import lab_daemon
-from virtoll.platforms.libvirt_domain import SYSTEM
-from virtoll.platforms.xen import Xen, XenParameters
+from virtoll.platforms.libvirt.connection import Commands
+from virtoll.platforms.libvirt.daemon import lab_daemon
+from virtoll.platforms.libvirt.domain_xml import SYSTEM
+from virtoll.platforms.xen.driver import Xen, XenParameters
+from virtoll.run.ground import Ground
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]

@@ -19,13 +19,13 @@ from tests.support import container_standins, guests, machine
 from tests.support.guests import Kind
 
 from virtoll.errors import GuestDied, GuestError
-from virtoll.ground import Ground
 from virtoll.lab.inside import wait_until
 from virtoll.lab.residue import noted_commands
 from virtoll.platforms import openvz, vserver
-from virtoll.platforms.entered import EnteredMachine
+from virtoll.platforms.exec_guest import EnteredMachine
 from virtoll.platforms.host import Site
-from virtoll.platforms.managed import ManagedMachine
+from virtoll.platforms.managed_guest import ManagedMachine
+from virtoll.run.ground import Ground
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True

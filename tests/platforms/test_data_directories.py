@@ -9,12 +9,12 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected
 
-from virtoll.data_directory import find_room
 from virtoll.errors import AgentError, GuestError
-from virtoll.ground import Ground
 from virtoll.lab.data import DataRoom
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import DATA_PATH
+from virtoll.run.data_directory import find_room
+from virtoll.run.ground import Ground
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Measurement
 

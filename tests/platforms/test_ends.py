@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from virtoll.agent import AgentClient
+from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError
 from virtoll.platforms.base import GuestStartError
-from virtoll.platforms.fake_site import ModelHost, ModelPeer
-from virtoll.platforms.guest import AgentGuest, GuestRemains, StartedGuest
-from virtoll.platforms.managed import ManagedMachine
+from virtoll.platforms.fake.site import ModelHost, ModelPeer
+from virtoll.platforms.managed_guest import ManagedMachine
+from virtoll.platforms.process_guest import AgentGuest, GuestRemains, StartedGuest
 
 Steps = list[Callable[[], object]]
 

@@ -23,8 +23,8 @@ from tests.support.commands import virtoll
 from tests.support.esxi import DATASTORE, PASSWORD, PASSWORD_VARIABLE, EsxiHost, esxi_host, inventory, session_of
 from tests.support.guests import ADDED, SECOND_NS, Connected, Kind
 
+from virtoll.agent.timekeeper import echo_request
 from virtoll.errors import GuestDied, GuestError
-from virtoll.ground import Ground
 from virtoll.lab import residue
 from virtoll.lab.inside import Lab, wait_until
 from virtoll.lab.network import plan_links
@@ -37,7 +37,7 @@ from virtoll.platforms.esxi.serial import open_line, taken_ports
 from virtoll.platforms.esxi.session import Session, open_session
 from virtoll.platforms.esxi.specs import TAG, Line, _nic, machine_spec
 from virtoll.platforms.esxi.switches import network_of, port_groups
-from virtoll.timekeeper import echo_request
+from virtoll.run.ground import Ground
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]

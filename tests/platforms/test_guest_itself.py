@@ -10,9 +10,9 @@ import pytest
 from tests.support import accounting, guests
 from tests.support.guests import Connected
 
-from virtoll.footprint import Footprint, cpu_around, read_footprint, view_of_host
-from virtoll.ground import Ground
-from virtoll.likeness import compare
+from virtoll.host.guest_usage import Footprint, cpu_around, read_footprint, view_of_host
+from virtoll.run.ground import Ground
+from virtoll.run.guest_check import compare
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]

@@ -23,17 +23,17 @@ from pydantic import TypeAdapter
 from tests.support import accounting, guests, machine
 from tests.support.guests import ATTACHED, KINDS, SECOND_NS, Connected, known_kinds
 
+from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied, GuestError
-from virtoll.footprint import HostView
-from virtoll.ground import Ground
+from virtoll.host.guest_usage import HostView
 from virtoll.image import prepare_image
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
-from virtoll.likeness import compare
-from virtoll.platforms.qemu import QemuGuest
-from virtoll.points import Point
+from virtoll.platforms.qemu.driver import QemuGuest
+from virtoll.run.ground import Ground
+from virtoll.run.guest_check import compare
+from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.hops import CHATTER_FRAMES, Owner, locate
-from virtoll.timekeeper import Timekeeper
 from virtoll.workloads import WORKLOADS, kernel
 from virtoll.workloads.forward import Forward, ForwardParameters, _stream
 from virtoll.workloads.router import routing

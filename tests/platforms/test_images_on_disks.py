@@ -14,8 +14,8 @@ from tests.support.guests import NESTED
 
 from virtoll import nested
 from virtoll.errors import ImageError
-from virtoll.ground import Ground
 from virtoll.image import prepare_image
+from virtoll.run.ground import Ground
 from virtoll.workloads import WORKLOADS
 
 INSIDE_LAB = True

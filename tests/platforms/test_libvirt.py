@@ -20,11 +20,10 @@ from virtoll.errors import GuestError
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import plan_links
 from virtoll.platforms.base import GuestRequest
-from virtoll.platforms.fake_site import model_site
+from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import GuestHost
-from virtoll.platforms.libvirt import Libvirt, domains, refuse_taken, remove_ours
-from virtoll.platforms.libvirt_connection import DEBIAN, Commands, HeldShell, held_shell
-from virtoll.platforms.libvirt_domain import (
+from virtoll.platforms.libvirt.connection import DEBIAN, Commands, HeldShell, held_shell
+from virtoll.platforms.libvirt.domain_xml import (
     CONTAINERS,
     EMBEDDED,
     SYSTEM,
@@ -35,6 +34,7 @@ from virtoll.platforms.libvirt_domain import (
     Places,
     domain,
 )
+from virtoll.platforms.libvirt.driver import Libvirt, domains, refuse_taken, remove_ours
 
 needs_virsh = pytest.mark.skipif(shutil.which("virsh") is None, reason="virsh is not installed")
 PLACES = Places(Path("/a & b/agent"), Path("/a/console"), Path("/k<ernel"), Path("/initramfs"), Path("/root"))

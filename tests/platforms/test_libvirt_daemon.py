@@ -10,14 +10,14 @@ import pytest
 from tests.support import guests
 
 from virtoll.errors import GuestError
-from virtoll.ground import Ground
 from virtoll.lab import residue
 from virtoll.lab.inside import Lab, wait_until
 from virtoll.platforms.host import Site
-from virtoll.platforms.libvirt import Libvirt, domains, remove_leftovers
-from virtoll.platforms.libvirt_connection import DEBIAN, Commands
-from virtoll.platforms.libvirt_daemon import Daemon, lab_daemon
-from virtoll.platforms.libvirt_domain import CONTAINERS, SYSTEM, TAG, LibvirtParameters
+from virtoll.platforms.libvirt.connection import DEBIAN, Commands
+from virtoll.platforms.libvirt.daemon import Daemon, lab_daemon
+from virtoll.platforms.libvirt.domain_xml import CONTAINERS, SYSTEM, TAG, LibvirtParameters
+from virtoll.platforms.libvirt.driver import Libvirt, domains, remove_leftovers
+from virtoll.run.ground import Ground
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]

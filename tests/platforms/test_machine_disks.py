@@ -11,10 +11,10 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected, Kind
 
-from virtoll.ground import Ground
 from virtoll.image import image_form
 from virtoll.image.cache import file_digest
 from virtoll.lab.network import plan_links
+from virtoll.run.ground import Ground
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]

@@ -15,12 +15,12 @@ from tests.support import guests, machine
 from tests.support.guests import Connected, Kind
 
 from virtoll.errors import GuestDied
-from virtoll.ground import Ground
 from virtoll.lab.inside import wait_until
-from virtoll.platforms import microvm
 from virtoll.platforms.base import GuestStartError
-from virtoll.platforms.guest import AgentGuest
 from virtoll.platforms.host import Site
+from virtoll.platforms.microvm import driver
+from virtoll.platforms.process_guest import AgentGuest
+from virtoll.run.ground import Ground
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
@@ -141,7 +141,7 @@ def test_a_refused_boot_is_one_sentence(
     found = guests.driver(standin[product]).probe(site)
     assert not found.available
     assert found.reason is not None
-    if os.access(microvm.KVM_DEVICE, os.R_OK | os.W_OK):
+    if os.access(driver.KVM_DEVICE, os.R_OK | os.W_OK):
         assert "no guest boots with" in found.reason
         assert "Error creating KVM object" in found.reason
 
@@ -153,7 +153,7 @@ def test_without_binary_or_kvm_it_says_what_is_missing(
     found = guests.driver(product).probe(dataclasses.replace(site))
     if not found.available and found.version is None:
         assert found.reason == f"{product}: not found; install {_title(product)} and give its path as 'binary'"
-    monkeypatch.setattr(microvm, "KVM_DEVICE", tmp_path / "kvm")
+    monkeypatch.setattr(driver, "KVM_DEVICE", tmp_path / "kvm")
     found = guests.driver(standin[product]).probe(site)
     assert (found.available, found.version) == (False, f"{product} stand-in 1")
     assert found.reason is not None

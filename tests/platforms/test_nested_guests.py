@@ -14,11 +14,11 @@ from tests.support import guests
 from tests.support.guests import NESTED, NESTED_IN_CI, SECOND_NS, Connected
 
 from virtoll import nested
+from virtoll.agent.timekeeper import echo_request
 from virtoll.errors import GuestDied, GuestError
-from virtoll.ground import Ground
+from virtoll.experiment.topology import FUNCTIONAL_ONLY, HostAddress
 from virtoll.lab.inside import wait_until
-from virtoll.testbed import FUNCTIONAL_ONLY, HostAddress
-from virtoll.timekeeper import echo_request
+from virtoll.run.ground import Ground
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True

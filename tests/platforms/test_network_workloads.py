@@ -16,11 +16,11 @@ from tests.support import guests
 from tests.support.guests import Connected
 
 from virtoll.errors import AgentError, GuestError, ImageError
-from virtoll.ground import Ground
 from virtoll.image import prepare_image
 from virtoll.lab.network import Link, Network
 from virtoll.lab.shaping import Shape
-from virtoll.peer import peer_programs
+from virtoll.run.ground import Ground
+from virtoll.run.peer import peer_programs
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.programs import Port, succeeds

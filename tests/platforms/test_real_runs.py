@@ -11,8 +11,8 @@ from tests.support import experiments, machine
 from tests.support.commands import virtoll
 from tests.support.playground import kill_all, playground
 
-from virtoll.plan import Trial, make_plan
-from virtoll.samples import RunFolder
+from virtoll.experiment.plan import Trial, make_plan
+from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 

@@ -12,12 +12,12 @@ import pytest
 from tests.support import guests, machine
 
 from virtoll.errors import GuestError
-from virtoll.ground import Ground
 from virtoll.image import initramfs
-from virtoll.platforms import docker, oci, podman
 from virtoll.platforms.base import GuestStartError
-from virtoll.platforms.fake_site import model_site
+from virtoll.platforms.containers import docker, oci, podman
+from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
+from virtoll.run.ground import Ground
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab]
@@ -115,7 +115,7 @@ def test_what_starts_here_is_found_usable(site: Site, kind: str) -> None:
 def test_what_the_host_does_not_have_is_said_before_a_boot(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, parameters: dict[str, str], reason: str
 ) -> None:
-    monkeypatch.setattr("virtoll.platforms.qemu._VHOST_DEVICE", tmp_path / "nowhere")
+    monkeypatch.setattr("virtoll.platforms.qemu.driver._VHOST_DEVICE", tmp_path / "nowhere")
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setitem(guests.KINDS, "wanted", guests.Kind(kind, parameters))
     found = guests.driver("wanted").probe(site)

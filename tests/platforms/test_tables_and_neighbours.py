@@ -13,10 +13,10 @@ import pytest
 from tests.support import guests, machine
 from tests.support.guests import Connected
 
-from virtoll.agent import Answer
+from virtoll.agent.client import Answer
 from virtoll.errors import AgentError
-from virtoll.ground import Ground
 from virtoll.lab.inside import wait_until
+from virtoll.run.ground import Ground
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.forward import Forward, ForwardParameters

@@ -13,11 +13,11 @@ from tests.support import guests
 from tests.support.guests import Connected
 
 from virtoll.errors import GuestCannot, ImageError
-from virtoll.ground import Ground
 from virtoll.image import prepare_image
 from virtoll.lab.network import Network
-from virtoll.peer import peer_programs
 from virtoll.platforms import PLATFORMS
+from virtoll.run.ground import Ground
+from virtoll.run.peer import peer_programs
 from virtoll.workloads import WORKLOADS, bonnie
 from virtoll.workloads.lmbench import TESTS
 

@@ -10,9 +10,9 @@ from tests.image.test_tools import Mirror
 from tests.support import guests
 from tests.support.guests import Connected
 
-from virtoll.ground import Ground
 from virtoll.image import Cache, default_cache, prepare_image
 from virtoll.image.cache import tree_digest
+from virtoll.run.ground import Ground
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]

@@ -17,7 +17,7 @@ from virtoll.errors import GuestError
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import GuestRequest
-from virtoll.platforms.fake_site import model_site
+from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.virtualbox import VirtualBox, VirtualBoxParameters, remove_leftovers
 
 LAB = "virtoll-0123456789ab"

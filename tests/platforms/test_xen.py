@@ -17,9 +17,9 @@ from tests.support.dom0 import LAB, Dom0
 from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.lab.network import GuestNetwork, Link, attached, plan_links
 from virtoll.platforms.base import GuestRequest
-from virtoll.platforms.fake_site import model_site
+from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
-from virtoll.platforms.xen import Xen, XenParameters
+from virtoll.platforms.xen.driver import Xen, XenParameters
 
 MIB = 2**20
 INFO = """host                   : (none)
@@ -185,7 +185,7 @@ def test_an_emulated_nic_is_counted_at_the_device_models_tap(tmp_path: Path, mod
 def test_a_root_on_a_disk_is_a_loop_device_that_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], large: bool
 ) -> None:
-    monkeypatch.setattr("virtoll.platforms.xen.root_disk", lambda _: Path("/i/disk.erofs"))
+    monkeypatch.setattr("virtoll.platforms.xen.driver.root_disk", lambda _: Path("/i/disk.erofs"))
     image = SimpleNamespace(**{**vars(IMAGE), "needs_disk": large})
     found, host, _ = asked(tmp_path, image=image, **given)
     assert found["disk"] == ["format=raw, vdev=xvda, access=ro, target=/dev/loop3"]

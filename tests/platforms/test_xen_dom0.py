@@ -12,8 +12,8 @@ from tests.support.dom0 import LAB, Dom0
 
 from virtoll.errors import GuestError
 from virtoll.lab.network import plan_links
-from virtoll.platforms.guest import GuestRemains
-from virtoll.platforms.xen_dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
+from virtoll.platforms.process_guest import GuestRemains
+from virtoll.platforms.xen.dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
 
 OTHER = "virtoll-ba9876543210"
 OTHERS_OWN = (

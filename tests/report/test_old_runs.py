@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from virtoll.experiment import parse_experiment
+from virtoll.experiment.parse import parse_experiment
 from virtoll.report import build_report
-from virtoll.run import catalogue
-from virtoll.samples import RunFolder
+from virtoll.run.pipeline import catalogue
+from virtoll.runfolder.store import RunFolder
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "runs"
 LABELS = {

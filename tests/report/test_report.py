@@ -15,6 +15,7 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 
 from virtoll import units
 from virtoll.errors import StorageError
+from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import ReportResult, build_report, headline_table
 from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES
@@ -22,7 +23,6 @@ from virtoll.report.figures.style import KNOWN, SETTINGS, platform_styles
 from virtoll.report.headline import limit_words, platform_words
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Verdict
-from virtoll.testbed import FUNCTIONAL_ONLY
 
 KVM = {"qemu-kvm": "/dev/kvm does not exist on <this> host"}
 RUNS = {

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.records import TrialRecord
 from virtoll.report.headline import headline_tasks, platform_words
+from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import Verdict, judge

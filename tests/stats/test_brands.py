@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, records, run_data
 
-from virtoll.records import BootRecord, Manifest, TrialRecord
+from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report.wire import wire_context
-from virtoll.samples import parse_record
+from virtoll.runfolder.records import BootRecord, Manifest, TrialRecord
+from virtoll.runfolder.store import parse_record
 from virtoll.stats.analysis import RunData, analyse
 from virtoll.stats.brands import brands_of
 from virtoll.stats.compare import Verdict
-from virtoll.testbed import FUNCTIONAL_ONLY
 
 COSTS = REALISTIC | {"xen": {"packet path": 200.0, "cpu": 30.0, "memory": 0.5}}
 NESTED = {"xen": ("nested xen", FUNCTIONAL_ONLY)}

@@ -8,9 +8,9 @@ import pytest
 from tests.support.synthetic_guests import density_steps
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.guest_records import AgentClock, DensityRecord
-from virtoll.records import BootRecord
-from virtoll.samples import parse_record
+from virtoll.runfolder.guest_records import AgentClock, DensityRecord
+from virtoll.runfolder.records import BootRecord
+from virtoll.runfolder.store import parse_record
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.density import densities
 from virtoll.stats.guests import Readiness, readiness, used_ns

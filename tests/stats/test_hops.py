@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from virtoll.points import Point
-from virtoll.records import TrialRecord
-from virtoll.samples import parse_record
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.store import parse_record
+from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.hops import Loss, Owner, Place, locate
 
 BRIDGED = ("generator", "entry", "port-in", "guest-in", "guest-out", "port-out", "exit", "sink")

@@ -9,9 +9,9 @@ import pytest
 from pydantic import TypeAdapter
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll import jsonlines
-from virtoll.points import Reordering
 from virtoll.report.page import render_page
+from virtoll.runfolder import jsonlines
+from virtoll.runfolder.traffic_records import Reordering
 from virtoll.stats.analysis import RunData, analyse
 from virtoll.stats.order import order_rows
 from virtoll.stats.values import Task

@@ -7,7 +7,7 @@ import typing
 import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.experiment import ExperimentFile
+from virtoll.experiment.file import ExperimentFile
 from virtoll.stats.analysis import analyse
 from virtoll.stats.papers import PAPER_METHODS, PaperSummary
 

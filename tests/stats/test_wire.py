@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.points import CalibrationRecord
 from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES
 from virtoll.report.headline import bound_line, headline_rows
 from virtoll.report.page import render_page
 from virtoll.report.terminal import headline_table
-from virtoll.samples import parse_record
+from virtoll.runfolder.store import parse_record
+from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.analysis import Analysis, RunData, analyse
 from virtoll.stats.cautions import Caution, shared_cores
 from virtoll.stats.hops import Owner

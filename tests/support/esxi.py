@@ -21,10 +21,10 @@ from typing import Any
 
 from tests.support.machine import END_SECONDS
 
-from virtoll.fetched import find_vcsim
+from virtoll.image.third_party import find_vcsim
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.session import Session, open_session, surviving
-from virtoll.platforms.monitor import Monitor
+from virtoll.platforms.qemu.monitor import Monitor
 
 USER, PASSWORD, PASSWORD_VARIABLE = "root", "a secret of the test", "VIRTOLL_TEST_ESXI_PASSWORD"
 CABLES = {"vmnic1": "in0", "vmnic2": "out", "vmnic3": "marks"}

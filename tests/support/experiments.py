@@ -7,8 +7,9 @@ from typing import Any
 
 import yaml
 
-from virtoll.experiment import Catalogue, Experiment, parse_experiment
-from virtoll.run import catalogue
+from virtoll.experiment.model import Catalogue, Experiment
+from virtoll.experiment.parse import parse_experiment
+from virtoll.run.pipeline import catalogue
 
 FILE = Path("experiments/example.yaml")
 

@@ -13,27 +13,27 @@ from typing import Any, Literal
 import pytest
 from tests.support import accounting, inside, machine
 
-from virtoll.agent import Answer, Ends
-from virtoll.data_directory import DataKeeper, find_room
-from virtoll.experiment import PlatformChoice
-from virtoll.fleet import Pinning, choose_pinning
-from virtoll.ground import Ground, open_ground
-from virtoll.hops import HopReader
+from virtoll.agent.client import Answer, Ends
+from virtoll.agent.path_counters import HopReader
+from virtoll.agent.timekeeper import Timekeeper, await_path
+from virtoll.experiment.model import PlatformChoice
+from virtoll.experiment.topology import HostAddress
 from virtoll.lab import residue
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.attaching import attach
+from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import AnyPlatform, GuestRequest, network_request, peer_request
-from virtoll.platforms.guest import AgentGuest
 from virtoll.platforms.host import Site
-from virtoll.platforms.libvirt import LibvirtGuest
-from virtoll.platforms.managed import ManagedMachine
+from virtoll.platforms.libvirt.driver import LibvirtGuest
+from virtoll.platforms.managed_guest import ManagedMachine
+from virtoll.platforms.process_guest import AgentGuest
 from virtoll.platforms.virtualbox import machines
-from virtoll.platforms.xen_dom0 import domains
-from virtoll.progress import SilentProgress
-from virtoll.run import make_platform
-from virtoll.testbed import HostAddress
-from virtoll.timekeeper import Timekeeper, await_path
+from virtoll.platforms.xen.dom0 import domains
+from virtoll.run.data_directory import DataKeeper, find_room
+from virtoll.run.fleet import Pinning, choose_pinning
+from virtoll.run.ground import Ground, open_ground
+from virtoll.run.pipeline import make_platform
+from virtoll.run.progress import SilentProgress
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Bench
 from virtoll.workloads.forward import ForwardParameters

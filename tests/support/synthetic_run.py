@@ -15,11 +15,11 @@ from typing import Any
 from tests.support.synthetic_guests import add_start, density_steps, footprints, host_cpu
 from tests.support.synthetic_wire import add_wire, calibrated
 
-from virtoll.guest_records import DensityRecord, FootprintRecord
-from virtoll.points import CalibrationRecord
-from virtoll.published import load_study
-from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
-from virtoll.samples import RunFolder, parse_record
+from virtoll.reference.published import load_study
+from virtoll.runfolder.guest_records import DensityRecord, FootprintRecord
+from virtoll.runfolder.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
+from virtoll.runfolder.store import RunFolder, parse_record
+from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.analysis import RunData
 
 FAMILIES = {"native": "native", "native-again": "native", "netns": "os-level", "runc": "os-level"}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from virtoll import units
-from virtoll.published import Claim
+from virtoll.reference.published import Claim
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 

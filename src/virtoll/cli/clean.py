@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import GuestError, UsageError
-from virtoll.experiment import Experiment, PlatformChoice
+from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.hosts.base import Host
 from virtoll.hosts.base import run as run_there
 from virtoll.hosts.ssh import SshHost

@@ -57,19 +57,19 @@ def platform_checks(unprivileged: int | None = None) -> list[dict[str, Any]]:
     ``without_root``: ``yes``, ``no: REASON`` or ``not tried: REASON``. An ordinary user's is his own result; root's is
     what an ordinary user found out, read from the descriptor ``unprivileged``.
     """
-    from virtoll import probes
-    from virtoll.experiment import PlatformChoice
-    from virtoll.fleet import choose_pinning
-    from virtoll.ground import open_ground
+    from virtoll.experiment.model import PlatformChoice
     from virtoll.platforms import PLATFORMS
-    from virtoll.progress import SilentProgress
-    from virtoll.run import make_platform
+    from virtoll.run import probe_cache
+    from virtoll.run.fleet import choose_pinning
+    from virtoll.run.ground import open_ground
+    from virtoll.run.pipeline import make_platform
+    from virtoll.run.progress import SilentProgress
 
     rows: list[dict[str, Any]] = []
     with open_ground(choose_pinning(1), SilentProgress()) as ground:
         for name, kind in PLATFORMS.items():
             choice = PlatformChoice(name, name, kind.parameter_model())
-            probe = probes.probe(make_platform(choice), choice, ground.site, anew=True)
+            probe = probe_cache.probe(make_platform(choice), choice, ground.site, anew=True)
             rows.append(
                 {
                     "platform": name,

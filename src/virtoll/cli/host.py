@@ -107,7 +107,7 @@ def wire(context: typer.Context) -> None:
 
     All arguments go to the agent's own command line: see 'virtoll wire --help'.
     """
-    from virtoll.paths import built_agent
+    from virtoll.image.clone import built_agent
 
     agent = built_agent()
     if not agent.is_file():

@@ -17,7 +17,7 @@ app = typer.Typer(help="What there is: platforms, workloads, experiments, runs, 
 @app.command("platforms")
 def list_platforms(as_json: Json = False) -> None:
     """Every way to run a guest that Virtoll knows ('virtoll doctor' tries which of them work here)."""
-    from virtoll.experiment import describe_parameters
+    from virtoll.experiment.parse import describe_parameters
     from virtoll.platforms import PLATFORMS
     from virtoll.platforms.base import VALIDATION_WORDS
 
@@ -37,7 +37,7 @@ def list_platforms(as_json: Json = False) -> None:
 @app.command("workloads")
 def list_workloads(as_json: Json = False) -> None:
     """Every workload, with its parameters and metrics."""
-    from virtoll.experiment import describe_parameters
+    from virtoll.experiment.parse import describe_parameters
     from virtoll.workloads import WORKLOADS
 
     rows = [
@@ -55,12 +55,12 @@ def list_workloads(as_json: Json = False) -> None:
 @app.command("experiments")
 def list_experiments(as_json: Json = False) -> None:
     """The experiments that come with Virtoll."""
-    from virtoll import paths
-    from virtoll.plan import make_plan
-    from virtoll.run import estimate
+    from virtoll.experiment.parse import presets
+    from virtoll.experiment.plan import make_plan
+    from virtoll.run.pipeline import estimate
 
     rows = []
-    for path in sorted(paths.experiments().glob("*.yaml")):
+    for path in sorted(presets().glob("*.yaml")):
         experiment = load(str(path))
         planned = make_plan(experiment)
         rows.append(
@@ -77,7 +77,7 @@ def list_experiments(as_json: Json = False) -> None:
 @app.command("runs")
 def list_runs(as_json: Json = False) -> None:
     """The runs in the runs folder, oldest first."""
-    from virtoll.samples import RunFolder
+    from virtoll.runfolder.store import RunFolder
 
     rows: list[dict[str, Any]] = []
     for path in run_folders():

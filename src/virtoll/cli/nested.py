@@ -25,12 +25,12 @@ def build(kind: Kind) -> None:
 @app.command()
 def up(kind: Kind) -> None:
     """Boot a testbed that stays up until 'down'; runs boot their own."""
-    from virtoll import held
     from virtoll.image import prepare_image
+    from virtoll.run import interactive_nested
 
     _build(kind)
     prepare_image("tiny", progress=say)
-    one = held.start(kind)
+    one = interactive_nested.start(kind)
     say(f"testbed {kind} is up (lab {one.lab_id}, process {one.pid}); look into it: virtoll nested shell {kind}")
 
 
@@ -40,23 +40,23 @@ def down(
     everything: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,
 ) -> None:
     """End a testbed with all that is on it."""
-    from virtoll import held
+    from virtoll.run import interactive_nested
 
     if everything == (kind is not None):
         raise UsageError("name one kind of testbed, or give --all; 'virtoll nested list' shows what is up")
-    for one in held.held() if kind is None else [held.find(kind)]:
-        held.end(one)
+    for one in interactive_nested.held() if kind is None else [interactive_nested.find(kind)]:
+        interactive_nested.end(one)
         say(f"testbed {one.kind} is down")
 
 
 @app.command("list")
 def list_testbeds(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Every kind, whether its files are made, and what is up."""
-    from virtoll import held
     from virtoll.errors import ImageError
     from virtoll.nested import TESTBEDS, prepare_testbed
+    from virtoll.run import interactive_nested
 
-    running = {one.kind: one for one in held.held()}
+    running = {one.kind: one for one in interactive_nested.held()}
     rows = []
     for name, kind in TESTBEDS.items():
         try:
@@ -99,28 +99,28 @@ def shell(
     """A shell on a testbed that is up, or one program run there (after '--'), whose exit code is returned."""
     import subprocess
 
-    from virtoll import held
+    from virtoll.run import interactive_nested
 
-    one = held.find(kind)
-    words = held.command(one, argv or [], terminal=not argv and sys.stdin.isatty())
+    one = interactive_nested.find(kind)
+    words = interactive_nested.command(one, argv or [], terminal=not argv and sys.stdin.isatty())
     sys.exit(subprocess.run(words, check=False).returncode)
 
 
 @app.command(hidden=True)
 def hold(kind: Kind) -> None:
     """What 'up' leaves in the background: first outside a lab, then in it."""
-    from virtoll import held
     from virtoll.lab.launch import inside_lab, run_in_lab
+    from virtoll.run import interactive_nested
 
-    held.known_kind(kind)
+    interactive_nested.known_kind(kind)
     if inside_lab() is None:
-        with held.only_one(kind):
+        with interactive_nested.only_one(kind):
             sys.exit(run_in_lab(["nested", "hold", kind]))
-    held.hold(kind)
+    interactive_nested.hold(kind)
 
 
 def _build(kind: str) -> None:
-    from virtoll import held
     from virtoll.nested import TESTBEDS, prepare_testbed
+    from virtoll.run import interactive_nested
 
-    prepare_testbed(TESTBEDS[held.known_kind(kind)], progress=say)
+    prepare_testbed(TESTBEDS[interactive_nested.known_kind(kind)], progress=say)

@@ -11,9 +11,9 @@ from virtoll.cli.output import Json, print_json, say
 from virtoll.errors import ImageError
 
 if TYPE_CHECKING:
-    from virtoll.experiment import Experiment
-    from virtoll.plan import Plan
-    from virtoll.selection import Selection
+    from virtoll.experiment.model import Experiment
+    from virtoll.experiment.plan import Plan
+    from virtoll.experiment.selection import Selection
 
 ExperimentArgument = Annotated[str, typer.Argument(help="The name of an experiment, or the path of its YAML file.")]
 SizeOption = Annotated[
@@ -44,7 +44,7 @@ def chosen(
     skip: list[str] | None,
 ) -> Selection:
     """The options as one selection."""
-    from virtoll.selection import Selection
+    from virtoll.experiment.selection import Selection
 
     given = [tuple(values or ()) for values in (platform, workload, only, skip)]
     return Selection(size, *given)
@@ -52,11 +52,11 @@ def chosen(
 
 def load(name: str, selection: Selection | None = None) -> Experiment:
     """An experiment by name or path, checked, and what of it was chosen; all of it without a selection."""
-    from virtoll.experiment import find_experiment, load_experiment
+    from virtoll.experiment.parse import find_experiment, load_experiment
 
     file = find_experiment(name)  # before what takes long to import: a name is easily misspelt
-    from virtoll.run import catalogue
-    from virtoll.selection import EVERYTHING
+    from virtoll.experiment.selection import EVERYTHING
+    from virtoll.run.pipeline import catalogue
 
     return load_experiment(file, catalogue(), selection or EVERYTHING)
 
@@ -72,11 +72,11 @@ def plan(
 ) -> None:
     """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
     checked = load(experiment, chosen(size, platform, workload, only, skip))
-    from virtoll.manifest import trial_entry
-    from virtoll.needs import data_bytes, guests_at_once, possible, why_impossible
-    from virtoll.plan import make_plan
-    from virtoll.progress import describe
-    from virtoll.run import estimate
+    from virtoll.experiment.plan import make_plan
+    from virtoll.run.manifest import trial_entry
+    from virtoll.run.pipeline import estimate
+    from virtoll.run.progress import describe
+    from virtoll.run.requirements import data_bytes, guests_at_once, possible, why_impossible
 
     planned = make_plan(checked)
     reasons = {trial.number: why_impossible(trial, checked) for trial in planned.trials}

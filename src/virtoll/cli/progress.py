@@ -15,8 +15,8 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from virtoll.plan import Trial
-from virtoll.progress import describe, outcome
+from virtoll.experiment.plan import Trial
+from virtoll.run.progress import describe, outcome
 
 
 class PlainProgress:

@@ -27,7 +27,7 @@ from virtoll.cli.plan import (
 from virtoll.errors import ImageError, Interrupted, LabError, StorageError, UsageError, VirtollError
 
 if TYPE_CHECKING:
-    from virtoll.experiment import Experiment
+    from virtoll.experiment.model import Experiment
 
 RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")]
 
@@ -60,8 +60,8 @@ def density(
     import yaml
 
     from virtoll.cli.shell import given_platform
-    from virtoll.experiment import parse_experiment
-    from virtoll.run import catalogue
+    from virtoll.experiment.parse import parse_experiment
+    from virtoll.run.pipeline import catalogue
 
     document = {
         "name": "density",
@@ -79,8 +79,8 @@ def density(
 
 def resume(run: RunArgument = "latest") -> None:
     """Go on with a run that was interrupted or killed: finished trials are kept, the rest is measured."""
-    from virtoll.run import experiment_of, needs_lab
-    from virtoll.samples import RunFolder
+    from virtoll.run.pipeline import experiment_of, needs_lab
+    from virtoll.runfolder.store import RunFolder
 
     folder = find_run(run)
     experiment = experiment_of(RunFolder.open(folder))
@@ -125,7 +125,7 @@ def _text_of(path: Path) -> str:
 def in_lab_run(experiment: str, into: Path, selection: str) -> None:
     """``run``, in its lab; ``selection``: JSON of a ``Selection``."""
     require_lab()
-    from virtoll.selection import Selection
+    from virtoll.experiment.selection import Selection
 
     _measure_here(load(experiment, Selection.of_record(json.loads(selection))), into)
 
@@ -133,8 +133,8 @@ def in_lab_run(experiment: str, into: Path, selection: str) -> None:
 def in_lab_density(text: str, into: Path) -> None:
     """``density``, in its lab; ``text``: the experiment's YAML."""
     require_lab()
-    from virtoll.experiment import parse_experiment
-    from virtoll.run import catalogue
+    from virtoll.experiment.parse import parse_experiment
+    from virtoll.run.pipeline import catalogue
 
     _measure_here(parse_experiment(text, Path("virtoll density"), catalogue()), into)
 
@@ -147,7 +147,7 @@ def in_lab_resume(into: Path) -> None:
 
 def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
     """Measure here where all platforms are models, else in a lab by the command ``inside``; then report."""
-    from virtoll.run import needs_lab
+    from virtoll.run.pipeline import needs_lab
 
     if not needs_lab(experiment):
         _measure_here(experiment, folder)
@@ -159,9 +159,9 @@ def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
 
 
 def _measure_here(experiment: Experiment, folder: Path) -> None:
-    from virtoll.needs import possible
-    from virtoll.plan import make_plan
-    from virtoll.run import estimate, measure
+    from virtoll.experiment.plan import make_plan
+    from virtoll.run.pipeline import estimate, measure
+    from virtoll.run.requirements import possible
 
     size = f", size {experiment.size}" if experiment.size else ""
     console().print(f"{experiment.name}{size}: {experiment.question}", highlight=False, markup=False)
@@ -176,7 +176,7 @@ def _measure_here(experiment: Experiment, folder: Path) -> None:
 
 
 def _resume_here(folder: Path) -> None:
-    from virtoll.run import resume as resume_run
+    from virtoll.run.pipeline import resume as resume_run
 
     _with_progress(lambda progress: resume_run(folder, progress), folder)
 
@@ -185,7 +185,7 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
     """Do the work with a display; an interrupt leaves a whole run folder that says how to go on."""
     from virtoll.cli.progress import LiveProgress, PlainProgress
     from virtoll.lab.interrupts import interruptible
-    from virtoll.samples import RunFolder
+    from virtoll.runfolder.store import RunFolder
 
     try:
         with interruptible():
@@ -211,9 +211,9 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
 def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
     """Enter the lab; the agents of a testbed's hosts are started before, because the way to them is outside."""
     from virtoll.hosts.session import open_session
+    from virtoll.image.clone import built_agent
     from virtoll.lab.launch import run_in_lab
-    from virtoll.paths import built_agent
-    from virtoll.platforms.ssh_guest import check_before
+    from virtoll.platforms.ssh.driver import check_before
 
     check_before([choice.parameters for choice in experiment.platforms], experiment.testbed)
     _prepare_testbeds(experiment)

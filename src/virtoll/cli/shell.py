@@ -14,16 +14,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from virtoll.agent import AgentClient
+from virtoll.agent.client import AgentClient
 from virtoll.errors import AgentError, UsageError
-from virtoll.experiment import PlatformChoice, parse_experiment
-from virtoll.fleet import choose_pinning
-from virtoll.ground import open_ground
+from virtoll.experiment.model import PlatformChoice
+from virtoll.experiment.parse import parse_experiment
 from virtoll.lab.network import plan_links
-from virtoll.platforms.attaching import attach
+from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import GuestRequest, network_request
-from virtoll.progress import SilentProgress
-from virtoll.run import catalogue, make_platform
+from virtoll.run.fleet import choose_pinning
+from virtoll.run.ground import open_ground
+from virtoll.run.pipeline import catalogue, make_platform
+from virtoll.run.progress import SilentProgress
 
 _MEMORY_BYTES = 256 * 2**20
 _END_OF_TRANSMISSION = b"\x04"

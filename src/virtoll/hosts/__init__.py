@@ -5,10 +5,10 @@ network is; what goes into the lab are the byte streams of the agents (``session
 """
 
 from virtoll.errors import UsageError
+from virtoll.experiment.topology import HostAddress
 from virtoll.hosts.base import Host
-from virtoll.hosts.local import NamespaceHost
+from virtoll.hosts.namespace import NamespaceHost
 from virtoll.hosts.ssh import SshHost
-from virtoll.testbed import HostAddress
 
 __all__ = ["Host", "open_host"]
 

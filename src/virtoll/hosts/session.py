@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from virtoll.errors import UsageError
+from virtoll.experiment.topology import Testbed
 from virtoll.hosts import open_host
 from virtoll.hosts.base import Host, run, start
-from virtoll.testbed import Testbed
 
 VARIABLE = "VIRTOLL_TESTBED"
 

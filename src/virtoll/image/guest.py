@@ -17,9 +17,9 @@ from typing import Any
 from virtoll.errors import ImageError, UsageError
 from virtoll.image import debian, initramfs
 from virtoll.image.cache import Cache, Progress, default_cache, file_digest, tree_digest
+from virtoll.image.clone import built_agent
 from virtoll.image.kernel import GuestKernel, prepare_kernel
 from virtoll.image.tools import RECIPES, Recipe, ToolTree, prepare_tools
-from virtoll.paths import built_agent
 
 IMAGES: Mapping[str, str] = {
     "tiny": "the agent alone",

@@ -22,7 +22,7 @@ from virtoll.lab.network import GuestNetwork, Network, plan_links
 from virtoll.lab.priority import preferred
 from virtoll.nested.build import TestbedImage
 from virtoll.nested.kinds import DISK_DRIVER
-from virtoll.platforms.monitor import Monitor
+from virtoll.platforms.qemu.monitor import Monitor
 
 FIRST_OWNER = 180  # of the links that lead to testbeds: guests have the numbers below
 SOURCES = 3

@@ -4,27 +4,27 @@ A new platform is one file here and one line below (``CONTRIBUTING.md`` has the 
 """
 
 from virtoll.platforms.base import AnyPlatform
-from virtoll.platforms.cloud_hypervisor import CloudHypervisor
-from virtoll.platforms.docker import Docker
+from virtoll.platforms.containers.docker import Docker
+from virtoll.platforms.containers.gvisor import GVisor
+from virtoll.platforms.containers.lxc import Lxc
+from virtoll.platforms.containers.native import Native, NativeAgain
+from virtoll.platforms.containers.netns import NetworkNamespace
+from virtoll.platforms.containers.nspawn import SystemdNspawn
+from virtoll.platforms.containers.oci import AnyRuntime, Crun, Runc
+from virtoll.platforms.containers.podman import Podman
 from virtoll.platforms.esxi import Esxi
-from virtoll.platforms.fake import Fake
-from virtoll.platforms.firecracker import Firecracker
-from virtoll.platforms.gvisor import GVisor
+from virtoll.platforms.fake.driver import Fake
 from virtoll.platforms.kqemu import Kqemu
-from virtoll.platforms.libvirt import Libvirt
-from virtoll.platforms.lxc import Lxc
-from virtoll.platforms.native import Native, NativeAgain
-from virtoll.platforms.netns import NetworkNamespace
-from virtoll.platforms.nspawn import SystemdNspawn
-from virtoll.platforms.oci import AnyRuntime, Crun, Runc
+from virtoll.platforms.libvirt.driver import Libvirt
+from virtoll.platforms.microvm.cloud_hypervisor import CloudHypervisor
+from virtoll.platforms.microvm.firecracker import Firecracker
 from virtoll.platforms.openvz import OpenVz
-from virtoll.platforms.podman import Podman
-from virtoll.platforms.qemu import QemuKvm, QemuTcg
-from virtoll.platforms.ssh_guest import SshGuestPlatform
+from virtoll.platforms.qemu.driver import QemuKvm, QemuTcg
+from virtoll.platforms.ssh.driver import SshGuestPlatform
 from virtoll.platforms.uml import UserModeLinux
 from virtoll.platforms.virtualbox import VirtualBox
 from virtoll.platforms.vserver import Vserver
-from virtoll.platforms.xen import Xen
+from virtoll.platforms.xen.driver import Xen
 
 PLATFORMS: dict[str, type[AnyPlatform]] = {
     "native": Native,

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from virtoll.agent import Caller
+from virtoll.agent.client import Caller
 from virtoll.errors import GuestError
-from virtoll.experiment import Parameters
-from virtoll.footprint import GuestProcesses
+from virtoll.experiment.model import Parameters
+from virtoll.host.guest_usage import GuestProcesses
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.data import DataRoom
 from virtoll.lab.network import GuestNetwork

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from virtoll.agent import Caller
-from virtoll.farpeer import FarPeer
+from virtoll.agent.client import Caller
+from virtoll.hosts.remote_peer import FarPeer
 from virtoll.image import GuestImage
 from virtoll.lab.attachments import Port, Way
 from virtoll.lab.cgroups import Group, Limits
@@ -37,7 +37,7 @@ class CommandRunner(Protocol):
 
 class GuestHost(CommandRunner, Protocol):
     """The one seam between a driver and the machine its guests run on: ``virtoll.lab.inside.Lab`` is this machine,
-    ``virtoll.remote.RemoteHost`` another one or a nested testbed.
+    ``virtoll.hosts.RemoteHost`` another one or a nested testbed.
 
     Links are attached by ``Site.network``; a console is reached by ``connect``, or is a file, or a pipe of ``spawn``.
     Paths are there, not here. A driver that needs a process's number or a descriptor refuses a host that is ``remote``.
@@ -132,7 +132,7 @@ class Sleeper(Protocol):
 
 
 class HostNetwork(Protocol):
-    """How a guest's links are made on its host: ``virtoll.lab.network.Network`` here, ``virtoll.remote`` elsewhere.
+    """How a guest's links are made on its host: ``virtoll.lab.network.Network`` here, ``virtoll.hosts`` elsewhere.
 
     Every ``GuestError`` names the link.
     """
@@ -182,7 +182,7 @@ class Site:
     ``cpus``: those of a host that is not this machine, on which guests are pinned; None: as the run pins them here.
     ``sleeper``: a host that is stopped while nothing is done on it. ``programs``: an agent in the peer's network
     namespace on the root of the image, that starts the image's programs there; None where the image has none.
-    ``is_model``: nothing of it is real (``virtoll.platforms.fake``): no image, no agent and nothing to calibrate.
+    ``is_model``: nothing of it is real (``platforms.fake.site``): no image, no agent and nothing to calibrate.
     """
 
     host: GuestHost

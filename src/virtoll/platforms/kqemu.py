@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar, NoReturn
 
 from virtoll.errors import GuestError
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 

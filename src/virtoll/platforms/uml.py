@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.lab.inside import wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
-from virtoll.platforms.guest import AgentGuest, root_disk, socket_session
 from virtoll.platforms.host import Site
+from virtoll.platforms.process_guest import AgentGuest, root_disk, socket_session
 
 _MIB = 2**20
 _BINARY = "linux.uml"

@@ -16,16 +16,16 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from virtoll.agent import AgentClient
+from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ImageError
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.image.bootdisk import boot_disk
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.residue import lab_named_in
-from virtoll.platforms.attaching import Attached
+from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import CommandRunner, GuestHost, HostNetwork, Site
-from virtoll.platforms.managed import ManagedMachine
+from virtoll.platforms.managed_guest import ManagedMachine
 
 _MIB = 2**20
 _STEP_SECONDS = 120.0

@@ -13,12 +13,12 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StringConstraints
 
 from virtoll.errors import GuestError
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.residue import lab_named_in
-from virtoll.platforms.attaching import Attached
+from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
-from virtoll.platforms.entered import EnteredMachine, bridged, enter, image_archive, name_of, now, quietly
+from virtoll.platforms.exec_guest import EnteredMachine, bridged, enter, image_archive, name_of, now, quietly
 from virtoll.platforms.host import CommandRunner, GuestHost, Site
 
 KERNEL = "/proc/virtual"

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import StorageError
-from virtoll.published import Study, load_study, study_names
+from virtoll.reference.published import Study, load_study, study_names
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
 from virtoll.report.figures import FIGURES
 from virtoll.report.headline import HeadlineRow, headline_rows
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
-from virtoll.samples import RunFolder
+from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import Analysis, RunData, analyse
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from virtoll.guest_records import FootprintRecord
 from virtoll.report.csv_table import CsvTable, Row
+from virtoll.runfolder.guest_records import FootprintRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests import forwarded_frames, held_bytes, readiness, used_ns
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from virtoll import units
 from virtoll.claims import Finding, Outcome, judge_claims
-from virtoll.published import PublishedShare, PublishedValue
+from virtoll.reference.published import PublishedShare, PublishedValue
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.analysis import Analysis

@@ -12,17 +12,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.ceilings import Ceiling
 from virtoll.stats.hops import Owner
 from virtoll.stats.order import OrderRow, order_rows
-from virtoll.stats.wire import (
-    BackendUse,
-    CpuRow,
-    DelayRow,
-    FairRow,
-    LossRow,
-    PaceRow,
-    cpu_rows,
-    delay_rows,
-    fair_rows,
-)
+from virtoll.stats.wire import BackendUse, CpuRow, DelayRow, FairRow, LossRow, PaceRow, cpu_rows, delay_rows, fair_rows
 
 Row = TypeVar("Row", LossRow, DelayRow, FairRow, CpuRow, OrderRow)
 _UNKNOWN = Shown("–", kind="missing")

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from virtoll.guest_records import DensityRecord, FootprintRecord
-from virtoll.points import CalibrationRecord
-from virtoll.published import Study
-from virtoll.records import BootRecord, CommandRecord, FitnessRecord, Manifest, Metric, State, TrialRecord
+from virtoll.reference.published import Study
+from virtoll.runfolder.guest_records import DensityRecord, FootprintRecord
+from virtoll.runfolder.records import BootRecord, CommandRecord, FitnessRecord, Manifest, Metric, State, TrialRecord
+from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.brands import brands_of, hosts_of, why_other_host
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms

@@ -6,7 +6,7 @@ of its boots or trials is; one branded record is enough, because nobody can take
 
 from collections.abc import Iterable, Mapping
 
-from virtoll.records import BootRecord, Manifest, TrialRecord
+from virtoll.runfolder.records import BootRecord, Manifest, TrialRecord
 
 
 def brands_of(manifest: Manifest, boots: Iterable[BootRecord], trials: Iterable[TrialRecord]) -> dict[str, str]:

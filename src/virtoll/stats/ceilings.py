@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.points import CalibrationRecord, Point
-from virtoll.records import TrialRecord
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, canonical, forwarded_rate
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from virtoll.records import TrialRecord
+from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.values import duration_ns
 
 

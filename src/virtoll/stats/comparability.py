@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from virtoll.records import BootRecord
+from virtoll.runfolder.records import BootRecord
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from virtoll.records import Metric
+from virtoll.runfolder.records import Metric
 from virtoll.stats.intervals import CONFIDENCE, EXACT_TEST_FROM, Interval, holm, log_ratio_estimate
 from virtoll.stats.moderation import Prior, estimate_prior, moderated_p
 from virtoll.stats.summaries import CellSummary, block_values

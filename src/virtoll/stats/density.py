@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from virtoll.guest_records import DensityRecord
+from virtoll.runfolder.guest_records import DensityRecord
 from virtoll.stats.intervals import Estimate, student
 
 GIB = 2**30

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll import units
-from virtoll.records import BootRecord
+from virtoll.runfolder.records import BootRecord
 
 _PLAIN = (
     ("agent", "agent_sha256"),

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from virtoll.records import BootRecord, TrialRecord
+from virtoll.runfolder.records import BootRecord, TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests import Quantity, quantity, readiness
 from virtoll.stats.sweeps import PointValue

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from virtoll import units
-from virtoll.records import FitnessRecord
+from virtoll.runfolder.records import FitnessRecord
 
 
 class Brand(StrEnum):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from virtoll.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
-from virtoll.records import BootRecord, TrialRecord
+from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
+from virtoll.runfolder.records import BootRecord, TrialRecord
 from virtoll.stats.intervals import Interval, log_ratio_estimate, median_interval
 from virtoll.stats.values import Task
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from virtoll.points import Hop, Point
+from virtoll.runfolder.traffic_records import Hop, Point
 
 CHATTER_FRAMES = 16  # neighbour discovery, multicast reports, a generator's probe: frames of nobody's trial in a point
 _DROP_WORDS = ("drop", "error", "missed", "fifo", "no_buffer")

@@ -6,8 +6,8 @@ Counts of a cell are added up over its points, trials and sources before anythin
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from virtoll.points import Density, Reordering, SinkCounts
-from virtoll.records import TrialRecord
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.traffic_records import Density, Reordering, SinkCounts
 from virtoll.stats.values import Task
 from virtoll.stats.wire import Cell, points_of
 

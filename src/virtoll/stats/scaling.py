@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.records import TrialRecord
+from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.values import Observation, Task, canonical
 from virtoll.stats.wire import fair_rows
 

@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from virtoll.published import PublishedShare, Study, StudyPlatform
-from virtoll.records import Manifest, PlatformEntry
+from virtoll.reference.published import PublishedShare, Study, StudyPlatform
+from virtoll.runfolder.records import Manifest, PlatformEntry
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
 

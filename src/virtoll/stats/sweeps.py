@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from virtoll.points import Point
-from virtoll.records import TrialRecord
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.values import canonical, forwarded_rate, offered_rate
 
 LOSSLESS_SHARE = 0.005  # loss at flat out up to which the generator, not the guest, may be what set the rate

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll import units
-from virtoll.points import Point
-from virtoll.records import Clock, Manifest, Metric, TrialRecord
+from virtoll.runfolder.records import Clock, Manifest, Metric, TrialRecord
+from virtoll.runfolder.traffic_records import Point
 
 Parameters = Mapping[str, Any]
 

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from virtoll.points import Cpu, Distribution, Point, SourceCounts
-from virtoll.records import TrialRecord
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.traffic_records import Cpu, Distribution, Point, SourceCounts
 from virtoll.stats.hops import Owner, locate
 from virtoll.stats.sweeps import LOSSLESS_SHARE
 from virtoll.stats.values import Task

@@ -5,7 +5,7 @@ A new workload is one file here, its import and one line below (``CONTRIBUTING.m
 
 from collections.abc import Mapping
 
-from virtoll.experiment import Parameters, WorkloadChoice
+from virtoll.experiment.model import Parameters, WorkloadChoice
 from virtoll.workloads.base import Workload
 from virtoll.workloads.bonnie import Bonnie
 from virtoll.workloads.bzip2 import Bzip2

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
-from virtoll.agent import Caller, Ends
+from virtoll.agent.client import Caller, Ends
+from virtoll.agent.path_counters import HopReader
+from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Image, Parameters
-from virtoll.hops import HopReader
+from virtoll.experiment.model import Image, Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import Shape
-from virtoll.timekeeper import Timekeeper
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.on_disk import DiskWorkload
 from virtoll.workloads.programs import Said

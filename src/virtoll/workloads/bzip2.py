@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench, Needs
 from virtoll.workloads.on_disk import DiskWorkload
 from virtoll.workloads.packed import BLOCK_BYTES, KERNEL_SOURCE, make_packed, sha256

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric, Needs, TimedJobWorkload
 from virtoll.workloads.kernel import clock_reading_ns
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench, Measurement, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
 from virtoll.workloads.programs import Said

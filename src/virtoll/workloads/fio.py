@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric, Needs
 from virtoll.workloads.on_disk import OPERATIONS, RATE, DiskWorkload, require_direct
 from virtoll.workloads.programs import Said, attempt, run

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import TimedJobWorkload
 
 

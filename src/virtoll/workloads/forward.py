@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.hops import surroundings
+from virtoll.agent.path_counters import surroundings
 from virtoll.lab.network import MAXIMUM_SOURCES, Link
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.router import routing

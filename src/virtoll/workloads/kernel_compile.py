@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from virtoll.agent import Caller
+from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench, Measurement, Needs
 from virtoll.workloads.packed import ARCHIVE, KERNEL_SOURCE
 from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, write

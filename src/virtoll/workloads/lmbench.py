@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from virtoll.experiment import Image, Parameters
+from virtoll.experiment.model import Image, Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.programs import ProgramWorkload, Said, run
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Needs, TimedJobWorkload
 
 # Every 64-bit word is set to this; the sum of all words, modulo 2^64, is the check value (docs/protocol.md).

@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from virtoll.agent import Answer, Caller
-from virtoll.experiment import Image
+from virtoll.agent.client import Answer, Caller
+from virtoll.experiment.model import Image
 from virtoll.lab.network import Link
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from pydantic import ByteSize, Field
 
-from virtoll.agent import Caller
-from virtoll.experiment import Parameters
+from virtoll.agent.client import Caller
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.programs import folder_of_its_own, run, serving, write
 
 PORT = 8080

@@ -6,7 +6,7 @@ looks back less than the 130 MB of that archive can make smaller.
 
 from __future__ import annotations
 
-from virtoll.agent import Caller
+from virtoll.agent.client import Caller
 from virtoll.workloads.programs import run
 
 BLOCK_BYTES = 65_536

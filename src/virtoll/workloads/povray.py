@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench, Needs
 from virtoll.workloads.programs import ProgramWorkload, Said, attempt, run
 

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from virtoll.agent import Answer, Caller
+from virtoll.agent.client import Answer, Caller
+from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
-from virtoll.experiment import Image
-from virtoll.timekeeper import TimedJob
+from virtoll.experiment.model import Image
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, P_co, Workload
 
 _HOME = "/tmp"  # noqa: S108 - in the guest, where nobody else is

@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from virtoll.agent.timekeeper import await_path
 from virtoll.errors import GuestCannot
 from virtoll.lab.network import GuestNetwork
-from virtoll.timekeeper import await_path
 from virtoll.workloads.base import Bench
 from virtoll.workloads.traffic import FrameParameters
 

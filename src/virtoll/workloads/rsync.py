@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import ByteSize, Field
 
-from virtoll.agent import Caller
+from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
-from virtoll.experiment import Image
+from virtoll.experiment.model import Image
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.packed import ARCHIVE, BLOCK_BYTES, KERNEL_SOURCE, make_packed
 from virtoll.workloads.programs import Port, run, serving, time_program, write

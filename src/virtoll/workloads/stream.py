@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import DURATION, Metric, Needs, TimedJobWorkload
 
 KERNELS = ("copy", "scale", "add", "triad")

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from virtoll.experiment import Parameters
-from virtoll.pi import pi_sha256
+from virtoll.agent.pi import pi_sha256
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Needs, TimedJobWorkload
 
 # Made with mpmath 1.3 and GMP, for sizes where our own second way would take long.

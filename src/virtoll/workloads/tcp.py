@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ByteSize, Field
 
+from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
-from virtoll.timekeeper import TimedJob
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
 from virtoll.workloads.way import FarEnd, NetworkWorkload, Way_co, WayParameters, far_end
 

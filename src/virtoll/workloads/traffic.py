@@ -13,9 +13,9 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from virtoll.agent import Answer, Ends
+from virtoll.agent.client import Answer, Ends
 from virtoll.errors import GuestError
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 
 Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
 BACKENDS: tuple[str, ...] = get_args(Backend)[1:]

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from virtoll.agent import Answer
+from virtoll.agent.client import Answer
 from virtoll.errors import GuestError
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.traffic import MOST_SOURCES, TOLD, Backend, FrameParameters, Lane, Stream, unbalanced
 from virtoll.workloads.virtual_routers import refuse_shared_links

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestCannot
-from virtoll.hops import knows_counters
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
 from virtoll.workloads.router import routing

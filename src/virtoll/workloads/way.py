@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
-from virtoll.agent import Caller
+from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot, GuestError
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import Shape
 from virtoll.workloads.base import Bench, Needs, Workload

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs, TimedJobWorkload
 from virtoll.workloads.on_disk import RATE
 

@@ -15,15 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from virtoll.agent import AgentClient
+from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ImageError
-from virtoll.experiment import Parameters
+from virtoll.experiment.model import Parameters
 from virtoll.image import boot_disk
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.host import Site
-from virtoll.platforms.managed import ManagedMachine
+from virtoll.platforms.managed_guest import ManagedMachine
 
 if TYPE_CHECKING:
     from virtoll.platforms.esxi.serial import SerialLine

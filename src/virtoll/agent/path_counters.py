@@ -1,0 +1,204 @@
+"""Counters of every interface on a frame's way, read around each traffic point, so that a loss can be located.
+
+Main types: ``HopReader`` (reads them all at one moment, through the agents that stand where the interfaces are) and
+``Reading`` (what it read). The way: the peer's interface, the lab's end of it, the port that faces the guest, the
+guest's NICs, and back to the sink; what an attachment has not is absent. Nothing is subtracted or interpreted here:
+that is ``stats/hops.py``.
+
+An agent that does not know the operation, or a guest that cannot tell, leaves None, not zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtoll.agent.client import Answer, Caller
+from virtoll.errors import AgentError
+from virtoll.lab.attachments import Router, Way
+from virtoll.lab.network import GuestNetwork, Link
+
+Counters = dict[str, int]
+_Counts = Caller | Router  # what knows the operation ``counters``
+
+
+@dataclass(frozen=True)
+class Place:
+    """One interface on the way: its role (``docs/run-folder.md``), whose agent reads it, and its name there.
+
+    ``reader``: the link whose router reads it, where the lab's own agent does not.
+    """
+
+    role: str
+    where: str
+    interface: str
+    direction: str
+    source: int | None
+    reader: str | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One answer of ``counters`` from each of ``peer``, ``sink``, ``lab``, ``guest``, routers; None where none came."""
+
+    answers: Mapping[str, Answer | None]
+
+    def counters(self, place: Place) -> Counters | None:
+        """The interface's counters with its driver's own and its queues' drops, or None."""
+        answer = self.answers.get(_router(place.reader) if place.reader else place.where)
+        if answer is None:
+            return None
+        found = next((one for one in answer["interfaces"] if one["name"] == place.interface), None)
+        if found is None:
+            return None
+        queues: dict[str, int] = {}
+        for queue in found.get("queue_disciplines") or []:
+            for name in ("dropped", "overlimits", "backlog"):
+                key = f"qdisc_{queue['kind']}_{name}"
+                queues[key] = queues.get(key, 0) + queue[name]
+            if queue.get("root"):
+                queues["queue_dropped"] = queues.get("queue_dropped", 0) + queue["dropped"]
+        driver = {f"driver_{name}": count for name, count in (found.get("driver_statistics") or {}).items()}
+        return {**found["statistics"], **driver, **queues}
+
+
+@dataclass
+class HopReader:
+    """Reads the hops of one guest.
+
+    ``guest_names`` maps the guest's MAC addresses to its interface names; ``ways`` a link's name to the lab's
+    interfaces on it, which ``lab`` or the link's router reads: empty where the guest's links end in the guest itself.
+    ``sink_host`` is who counts where that is not the ``peer`` who generates.
+    """
+
+    peer: Caller
+    guest: Caller
+    lab: Caller | None
+    network: GuestNetwork
+    guest_names: Mapping[str, str]
+    ways: Mapping[str, Way] = field(default_factory=dict)
+    sink_host: Caller | None = None
+    _unable: set[str] = field(default_factory=set)
+
+    def read(self) -> Reading:
+        """Everything, at about one moment; whoever once could not answer is not asked again."""
+        links = [*self.network.sources, self.network.sink]
+        asked: dict[str, tuple[_Counts, list[str]]] = {
+            "peer": (self.peer, [link.peer_interface for link in links if self._where(link) == "peer"]),
+            "guest": (self.guest, [name for link in links if (name := self.guest_names.get(link.guest_mac))]),
+        }
+        if self.sink_host is not None:
+            asked["sink"] = (self.sink_host, [self.network.sink.peer_interface])
+        own: list[str] = []
+        for link in links:
+            way = self._way_of(link)
+            names = [name for name in (way.entry, way.port) if name is not None]
+            if way.router is not None:
+                asked[_router(link.name)] = (way.router, names)
+            else:
+                own += names
+        if self.lab is not None and own:
+            asked["lab"] = (self.lab, own)
+        return Reading({where: self._ask(where, *who) for where, who in asked.items()})
+
+    def hops(self, before: Reading, after: Reading, sources: int) -> list[dict[str, Any]] | None:
+        """The way's interfaces in order, with both readings; None where nobody could read anything."""
+        if not any(before.answers.values()) or not any(after.answers.values()):
+            return None
+        found = []
+        for place in self._way(sources):
+            first, then = _both(before.counters(place), after.counters(place))
+            found.append(
+                {
+                    "role": place.role,
+                    "where": place.where,
+                    "interface": place.interface,
+                    "direction": place.direction,
+                    "source": place.source,
+                    "before": first,
+                    "after": then,
+                }
+            )
+        return found
+
+    def _way(self, sources: int) -> list[Place]:
+        found: list[Place] = []
+        for number, link in enumerate(self.network.sources[:sources]):
+            way, reader = self._way_of(link), self._reader(link)
+            found.append(Place("generator", "peer", link.peer_interface, "out", number))
+            if way.entry is not None:
+                found.append(Place("entry", "lab", way.entry, "in", number, reader))
+            if way.port is not None:
+                found.append(Place("port-in", "lab", way.port, "in" if way.guests_own else "out", number, reader))
+            found.append(Place("guest-in", "guest", self._name(link), "in", number))
+        sink = self.network.sink
+        way, reader = self._way_of(sink), self._reader(sink)
+        if way.entry is None:
+            found.append(Place("exit", "guest", self._name(sink), "out", None))
+        else:
+            found.append(Place("guest-out", "guest", self._name(sink), "out", None))
+            if way.port is not None:
+                found.append(Place("port-out", "lab", way.port, "out" if way.guests_own else "in", None, reader))
+            found.append(Place("exit", "lab", way.entry, "out", None, reader))
+        return [*found, Place("sink", self._where(sink), sink.peer_interface, "in", None)]
+
+    def _where(self, link: Link) -> str:
+        """Who reads the far end of a link."""
+        return "sink" if self.sink_host is not None and link.role == "sink" else "peer"
+
+    def _way_of(self, link: Link) -> Way:
+        return self.ways.get(link.name, Way())
+
+    def _reader(self, link: Link) -> str | None:
+        return link.name if self._way_of(link).router is not None else None
+
+    def _name(self, link: Link) -> str:
+        return self.guest_names.get(link.guest_mac, "")
+
+    def _ask(self, where: str, who: _Counts, interfaces: list[str]) -> Answer | None:
+        if where in self._unable:
+            return None
+        try:
+            return who.call("counters", interfaces=interfaces)
+        except AgentError:
+            self._unable.add(where)
+            return None
+
+
+def _router(link_name: str) -> str:
+    return f"router of {link_name}"
+
+
+def knows_counters(agent: Caller) -> bool:
+    """True where an agent knows the operation ``counters``, and so what came to the protocol together with it."""
+    try:
+        agent.call("counters", interfaces=["lo"])
+    except AgentError:
+        return False
+    return True
+
+
+def surroundings(before: Reading, after: Reading) -> dict[str, Any] | None:
+    """What belongs to no interface, of the host (softnet is the whole machine's) and of the guest, both readings."""
+    told: dict[str, Any] = {}
+    guest_keys = ("softnet", "snmp", "snmp6", "processors")
+    for name, where, keys in (("host", "peer", ("softnet",)), ("guest", "guest", guest_keys)):
+        first, then = before.answers.get(where), after.answers.get(where)
+        told[name] = (
+            None
+            if first is None or then is None
+            else {"before": {key: first.get(key) for key in keys}, "after": {key: then.get(key) for key in keys}}
+        )
+    return told if any(told.values()) else None
+
+
+def _both(before: Counters | None, after: Counters | None) -> tuple[Counters | None, Counters | None]:
+    """Both readings without the counters that are 0 in both."""
+    if before is None or after is None:
+        return before, after
+    names = [name for name in {**before, **after} if before.get(name) or after.get(name)]
+    return (
+        {name: before[name] for name in names if name in before},
+        {name: after[name] for name in names if name in after},
+    )

@@ -1,0 +1,63 @@
+"""The keys of an experiment's YAML file, as models.
+
+Main types: ``ExperimentFile`` and ``DensityFile`` (a file with ``scenario: density``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ByteSize, Field
+
+from virtoll.experiment.model import DensityBudget, Image, Label, Order, Parameters
+from virtoll.experiment.topology import Testbed
+
+
+class GuestSize(Parameters):
+    """What every guest is given: virtual CPUs, memory (bytes, or text such as ``256MiB``), and how its marks travel.
+
+    ``cpu_quota``: CPU time per wall time, in CPUs (0.2: a fifth of one); without it a guest may use its CPUs wholly.
+    ``icmp``: on a link of their own, stamped by the kernel; ``channel``: on the agent's channel, stamped when read.
+    ``image``: what is in its file system; without it, the smallest one that holds what the workloads need.
+    """
+
+    vcpus: int = Field(default=1, ge=1, le=1024)
+    memory: ByteSize = Field(default=ByteSize(256 * 2**20), ge=64 * 2**20)
+    marks: Literal["icmp", "channel"] = "icmp"
+    cpu_quota: float | None = Field(default=None, ge=0.01, le=1024)
+    image: Image | None = None
+
+
+class ExperimentFile(Parameters):
+    """The YAML file's own keys; entries of ``platforms`` and ``workloads`` are checked against the catalogue.
+
+    ``order``: blocks in random order, or as papers ran: platform after platform, all repetitions of a workload in a
+    row, in one guest. ``summary``: a paper's way to sum up, told beside the project's own (``stats/papers.py``).
+    ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
+    """
+
+    name: Label
+    question: str = Field(min_length=1)
+    platforms: list[str | dict[str, Any]] = Field(min_length=1)
+    workloads: list[str | dict[str, Any]] = Field(min_length=1)
+    baseline: str = "native"
+    control: str | None = None
+    scenario: Literal["dedicated"] = "dedicated"
+    guest: GuestSize = Field(default_factory=GuestSize)
+    blocks: int = Field(default=3, ge=1, le=1000)
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    testbed: Testbed | None = None
+    study: str | None = None
+    order: Order = "randomised"
+    summary: Literal["mean-t95", "mean-sd", "median-drop-first"] | None = None
+
+
+class DensityFile(Parameters):
+    """The keys of a file with ``scenario: density``: idle guests are counted, and no workload is run."""
+
+    name: Label
+    question: str = Field(min_length=1)
+    scenario: Literal["density"]
+    platforms: list[str | dict[str, Any]] = Field(min_length=1)
+    guest: GuestSize = Field(default_factory=GuestSize)
+    density: DensityBudget = Field(default_factory=DensityBudget)

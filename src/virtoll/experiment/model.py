@@ -1,0 +1,135 @@
+"""What an experiment is once it is checked: the types that the rest of Virtoll is given.
+
+Main types: ``Parameters`` (base of all parameter models), ``PlatformChoice`` and ``WorkloadChoice`` (one entry of the
+file, with its factors expanded), ``Catalogue`` (the names and parameter models that a file may use) and ``Experiment``
+(everything the plan needs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints
+
+from virtoll.experiment.selection import EVERYTHING, Cell, Selection
+from virtoll.experiment.topology import HostAddress, Testbed
+
+LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN)]
+Order = Literal["randomised", "paper"]
+# Guest images that an experiment may ask for, each with all that the one before it holds.
+Image = Literal["tiny", "full", "full-non-free"]
+
+
+class Parameters(BaseModel):
+    """Base of all parameter models: immutable, and a misspelt key is refused.
+
+    A model's validator is built at its first use: of all that a catalogue names, an experiment uses a few.
+    ``unlabelled``: keys that say where something is and not what it is; they are in no label.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    unlabelled: ClassVar[frozenset[str]] = frozenset()
+    found: ClassVar[bool] = False
+    """Whether the guest is one that its user made and Virtoll only finds: its size cannot be asked for."""
+
+    @property
+    def elsewhere(self) -> str | None:
+        """Where the guest is, in words, if the parameters themselves say so."""
+        return None
+
+    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+        """A key that does not go with the rest of the experiment, and what to do, in one sentence; None: all does."""
+        del testbed
+        return None
+
+
+class DensityBudget(Parameters):
+    """When a density series ends: so much of the host's memory gone, or so many guests."""
+
+    memory: ByteSize = Field(default=ByteSize(2**30), ge=2**20)
+    guests: int = Field(default=1000, ge=1, le=100_000)
+
+
+@dataclass(frozen=True)
+class PlatformChoice:
+    """One platform of an experiment: ``label`` is its name in every table, ``parameters`` its checked model.
+
+    ``host``: where its guests are, where that is not this machine. ``stands_for``: in a study's repetition, what of the
+    paper's it is in the place of, in words.
+    """
+
+    label: str
+    platform: str
+    parameters: Parameters
+    host: HostAddress | None = None
+    stands_for: str | None = None
+
+    @property
+    def whereabouts(self) -> dict[str, str | None]:
+        """``host`` in words and ``brand``, as all records of this platform have them."""
+        if self.parameters.elsewhere is not None:
+            return {"host": self.parameters.elsewhere, "brand": None}
+        if self.host is None:
+            return {"host": "this machine", "brand": None}
+        return {"host": self.host.words, "brand": self.host.brand}
+
+
+@dataclass(frozen=True)
+class WorkloadChoice:
+    """One workload with one combination of its factors."""
+
+    workload: str
+    parameters: Parameters
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The names that a file may use, each with the model of its parameters; ``controls`` maps A/A entry -> baseline.
+
+    ``studies``: those whose published numbers an experiment may be set beside. ``images``: workload -> the image that
+    holds what it runs, where that is not ``tiny``.
+    """
+
+    platforms: Mapping[str, type[Parameters]]
+    workloads: Mapping[str, type[Parameters]]
+    controls: Mapping[str, str]
+    studies: tuple[str, ...] = ()
+    images: Mapping[str, Image] = dataclass_field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A checked experiment; ``text`` is the YAML as read, so that a run folder can say exactly what was asked.
+
+    ``size`` and ``selection`` say which part of it; ``cells`` are the pairs of label and workload that are run.
+    """
+
+    name: str
+    question: str
+    file: Path
+    text: str
+    platforms: tuple[PlatformChoice, ...]
+    workloads: tuple[WorkloadChoice, ...]
+    baseline: str | None
+    control: str | None
+    scenario: str
+    vcpus: int
+    memory_bytes: int
+    marks: str
+    blocks: int
+    seed: int
+    testbed: Testbed | None = None
+    cpu_quota: float | None = None
+    density: DensityBudget | None = None
+    study: str | None = None
+    image: str = "tiny"
+    order: Order = "randomised"
+    summary: str | None = None
+    size: str | None = None
+    selection: Selection = EVERYTHING
+    cells: frozenset[Cell] = frozenset()

@@ -1,0 +1,376 @@
+"""From an experiment's YAML file to a checked ``Experiment``.
+
+The names that a file may use are handed in as a ``Catalogue``, so that this module knows no platform and no workload.
+Every complaint names file, key and allowed values and is a ``UsageError``. Nothing is started, probed or measured.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import typing
+from collections.abc import Collection, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from virtoll.errors import UsageError
+from virtoll.experiment.file import DensityFile, ExperimentFile
+from virtoll.experiment.model import (
+    LABEL_PATTERN,
+    Catalogue,
+    Experiment,
+    Image,
+    Parameters,
+    PlatformChoice,
+    WorkloadChoice,
+)
+from virtoll.experiment.selection import EVERYTHING, Selection, kept_cells
+from virtoll.experiment.sizes import at_size
+from virtoll.experiment.topology import HostAddress
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def presets() -> Path:
+    """The folder of the experiments that the package carries."""
+    return Path(str(files("virtoll.experiment"))) / "presets"
+
+
+def find_experiment(name: str) -> Path:
+    """The file of an experiment: a path that exists, or the name of one in the package."""
+    as_path = Path(name)
+    if as_path.suffix in {".yaml", ".yml"} or as_path.is_file():
+        if not as_path.is_file():
+            raise UsageError(f"{name}: no such file; give the path of an experiment's YAML file")
+        return as_path
+    candidate = presets() / f"{name}.yaml"
+    if candidate.is_file():
+        return candidate
+    known = ", ".join(sorted(path.stem for path in presets().glob("*.yaml")))
+    raise UsageError(f"experiment {name!r} is not known; choose one of: {known}; or give the path of a YAML file")
+
+
+def load_experiment(path: Path, catalogue: Catalogue, selection: Selection = EVERYTHING) -> Experiment:
+    """Read and check one experiment file; raises ``UsageError`` that names file, key and allowed values."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read ({error}); give a readable UTF-8 YAML file") from error
+    return parse_experiment(text, path, catalogue, selection)
+
+
+def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Selection = EVERYTHING) -> Experiment:
+    """As ``load_experiment``, from text; ``path`` is only named in complaints."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not valid YAML ({' '.join(str(error).split())}); correct it") from error
+    if not isinstance(document, dict):
+        raise UsageError(f"{path}: the file must be a mapping with the keys {_keys_of(ExperimentFile)}, sizes")
+    file = path
+    document, size = at_size(document, selection.size, path)
+    path = path if size is None else Path(f"{path}, size {size}")  # as complaints name it
+    if document.get("scenario") == "density":
+        if selection.filters:
+            raise UsageError(f"{path}: a density series has no trials to choose from; leave out the filters")
+        return _parse_density(_validate(DensityFile, document, path, ""), text, path, catalogue)
+    parsed = _validate(ExperimentFile, document, path, "")
+    platforms = _platform_choices(parsed, path, catalogue)
+    labels = [choice.label for choice in platforms]
+    for key, label in (("baseline", parsed.baseline), ("control", parsed.control)):
+        if label is not None and label not in labels:
+            raise UsageError(
+                f"{path}: key '{key}': {label!r} is not among the platforms; "
+                f"allowed: {', '.join(labels)}; add it to 'platforms' or name another"
+            )
+    if parsed.study is not None and parsed.study not in catalogue.studies:
+        allowed = ", ".join(catalogue.studies)
+        raise UsageError(f"{path}: key 'study': {parsed.study!r} is not known; allowed: {allowed}; or leave it out")
+    if parsed.control == parsed.baseline:
+        others = ", ".join(label for label in labels if label != parsed.baseline) or "none"
+        raise UsageError(f"{path}: key 'control': is the baseline itself; name a second entry of it, allowed: {others}")
+    control = parsed.control or next(
+        (c.label for c in platforms if catalogue.controls.get(c.platform) == parsed.baseline), None
+    )
+    workloads = _workload_choices(parsed, path, catalogue)
+    cells = kept_cells(
+        {one.label: one.platform for one in platforms},
+        [one.workload for one in workloads],
+        (parsed.baseline, control),
+        selection,
+    )
+    left, run = {label for label, _ in cells}, {workload for _, workload in cells}
+    baseline = parsed.baseline if parsed.baseline in left else None
+    return Experiment(
+        name=parsed.name,
+        question=parsed.question.strip(),
+        file=file,
+        text=text,
+        platforms=tuple(one for one in platforms if one.label in left),
+        workloads=tuple(one for one in workloads if one.workload in run),
+        baseline=baseline,
+        control=control if baseline is not None and control in left else None,
+        scenario=parsed.scenario,
+        vcpus=parsed.guest.vcpus,
+        memory_bytes=int(parsed.guest.memory),
+        marks=parsed.guest.marks,
+        blocks=parsed.blocks,
+        seed=parsed.seed,
+        testbed=_marked(parsed, path).testbed,
+        cpu_quota=parsed.guest.cpu_quota,
+        study=parsed.study,
+        image=_image(parsed, run, path, catalogue),
+        order=parsed.order,
+        summary=parsed.summary,
+        size=size,
+        selection=selection,
+        cells=cells,
+    )
+
+
+def _image(parsed: ExperimentFile, workloads: Collection[str], path: Path, catalogue: Catalogue) -> Image:
+    """What was asked for, if the programs of the workloads that are run are in it; else what they need.
+
+    Programs that are no free software are in no image that was not asked for.
+    """
+    known: tuple[Image, ...] = typing.get_args(Image)
+    asked, needed = parsed.guest.image, known[0]
+    for name, image in catalogue.images.items():
+        if name not in workloads:
+            continue
+        if asked is not None and known.index(image) > known.index(asked):
+            allowed = known[known.index(image) :]
+            advice = "" if image == known[-1] else "; or leave the key out"
+            holds = "holds the agent alone, and" if asked == known[0] else "holds free software alone, and"
+            raise UsageError(
+                f"{path}: key 'guest.image': {asked!r} {holds} the workload {name} runs a program that is in the image "
+                f"{image}; allowed: {', '.join(allowed)}{advice}"
+            )
+        if asked is None and image == known[-1]:
+            raise UsageError(
+                f"{path}: key 'workloads': {name} runs a program that Debian does not call free software; if you may "
+                f"use it, ask for the image that has it: guest: {{image: {image}}}"
+            )
+        needed = max(needed, image, key=known.index)
+    return asked or needed
+
+
+def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:
+    """Marks by ICMP travel on a NIC of their own, and must have one."""
+    testbed = parsed.testbed
+    elsewhere = testbed is not None and not testbed.hypervisor.host.local
+    if elsewhere and testbed is not None and testbed.timekeeper is None and parsed.guest.marks == "icmp":
+        raise UsageError(
+            f"{path}: key 'testbed.timekeeper': is missing: marks by ICMP travel on a NIC of their own; add it, or set "
+            "'guest.marks: channel'"
+        )
+    return parsed
+
+
+def _parse_density(parsed: DensityFile, text: str, path: Path, catalogue: Catalogue) -> Experiment:
+    """An experiment without trials: its run folder holds a series of guests for each platform."""
+    return Experiment(
+        name=parsed.name,
+        question=parsed.question.strip(),
+        file=path,
+        text=text,
+        platforms=_platform_choices(parsed, path, catalogue),
+        workloads=(),
+        baseline=None,
+        control=None,
+        scenario=parsed.scenario,
+        vcpus=parsed.guest.vcpus,
+        memory_bytes=int(parsed.guest.memory),
+        marks=parsed.guest.marks,
+        blocks=1,
+        seed=0,
+        cpu_quota=parsed.guest.cpu_quota,
+        density=parsed.density,
+        image=parsed.guest.image or "tiny",
+    )
+
+
+def _platform_choices(
+    parsed: ExperimentFile | DensityFile, path: Path, catalogue: Catalogue
+) -> tuple[PlatformChoice, ...]:
+    choices: list[PlatformChoice] = []
+    for position, entry in enumerate(parsed.platforms):
+        where = f"platforms[{position}]"
+        name, given = _entry(entry, "platform", where, path, catalogue.platforms)
+        label = _label(given.pop("label", None), where, path)
+        host = _host(given.pop("host", None), where, path, parsed)
+        stands_for = _words(given.pop("stands_for", None), f"{where}.stands_for", path)
+        _refuse_misplaced(catalogue.platforms[name], host, where, path, parsed)
+        for combination in _combinations(given, catalogue.platforms[name], where, path):
+            parameters = _validate(catalogue.platforms[name], combination, path, where)
+            if (unfit := parameters.unfit(testbed=getattr(parsed, "testbed", None) is not None)) is not None:
+                raise UsageError(f"{path}: key '{where}.{unfit[0]}': {unfit[1]}")
+            nested = ["nested"] if host is not None and host.nested is not None else []
+            keys = [key for key in combination if key not in parameters.unlabelled]
+            named = label or "-".join([name, *nested, *(_in_words(parameters, key) for key in keys)])
+            if any(named == choice.label for choice in choices):
+                raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
+            choices.append(PlatformChoice(named, name, parameters, host, stands_for))
+    return tuple(choices)
+
+
+def _host(given: object, where: str, path: Path, parsed: ExperimentFile | DensityFile) -> HostAddress | None:
+    """Where a platform's guests are: its own ``host``, or the testbed's hypervisor; None: this machine."""
+    testbed = getattr(parsed, "testbed", None)
+    if given is None or given == "local":
+        return None if testbed is None or testbed.hypervisor.host.local else testbed.hypervisor.host
+    address = _validate(HostAddress, given, path, f"{where}.host")
+    if address.nested is None or testbed is not None or isinstance(parsed, DensityFile):
+        raise UsageError(
+            f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, xen-hvm, kvm, virtualbox) in an "
+            "experiment with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'"
+        )
+    return address
+
+
+def _refuse_misplaced(
+    model: type[Parameters], host: HostAddress | None, where: str, path: Path, parsed: ExperimentFile | DensityFile
+) -> None:
+    """A guest that is found has no host to choose, no size and no share of a CPU; all others have."""
+    if not model.found:
+        if host is not None and host.guests:
+            raise UsageError(
+                f"{path}: key '{where}': in a 'testbed' without 'hypervisor' every guest must be one that is there "
+                "already (ssh); take this one out, or add 'testbed.hypervisor'"
+            )
+        return
+    if host is not None and not host.guests:
+        raise UsageError(
+            f"{path}: key '{where}': its guest is there already, on no host of Virtoll's; leave out 'host' and "
+            "'testbed.hypervisor'"
+        )
+    if isinstance(parsed, DensityFile) or (host is None and getattr(parsed, "testbed", None) is not None):
+        raise UsageError(
+            f"{path}: key '{where}': its guest is there already: it is in no density series, and in no 'testbed' that "
+            "has guests on this machine; take it out"
+        )
+    if parsed.guest.cpu_quota is not None:
+        raise UsageError(f"{path}: key 'guest.cpu_quota': no quota is set on a guest that is found; leave it out")
+
+
+def _in_words(parameters: Parameters, key: str) -> str:
+    """A parameter's checked value: what was written may say the same in another way (``on`` and ``true``)."""
+    value = getattr(parameters, key)
+    return "+".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _workload_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) -> tuple[WorkloadChoice, ...]:
+    choices: list[WorkloadChoice] = []
+    for position, entry in enumerate(parsed.workloads):
+        where = f"workloads[{position}]"
+        name, given = _entry(entry, "workload", where, path, catalogue.workloads)
+        for combination in _combinations(given, catalogue.workloads[name], where, path):
+            choice = WorkloadChoice(name, _validate(catalogue.workloads[name], combination, path, where))
+            if choice in choices:
+                raise UsageError(f"{path}: key '{where}': the same workload with the same parameters is there twice")
+            choices.append(choice)
+    return tuple(choices)
+
+
+def _entry(
+    entry: str | dict[str, Any], key: str, where: str, path: Path, known: Mapping[str, type[Parameters]]
+) -> tuple[str, dict[str, Any]]:
+    """Split an entry (``runc`` or ``{platform: runc, ...}``) into its checked name and its parameters."""
+    given: dict[str, Any] = {key: entry} if isinstance(entry, str) else dict(entry)
+    name = given.pop(key, None)
+    if not isinstance(name, str) or name not in known:
+        said = f"{name!r} is not known" if name is not None else f"the key '{key}' is missing"
+        raise UsageError(f"{path}: key '{where}.{key}': {said}; allowed: {', '.join(known)}")
+    return name, given
+
+
+def _label(given: object, where: str, path: Path) -> str | None:
+    """An entry's own label: it becomes a name in tables and of folders, so it is checked as the experiment's is."""
+    if given is None or (isinstance(given, str) and re.fullmatch(LABEL_PATTERN, given)):
+        return given
+    raise UsageError(
+        f"{path}: key '{where}.label': {given!r} is not a label; "
+        "allowed: small letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
+    )
+
+
+def _words(given: object, where: str, path: Path) -> str | None:
+    if given is None or (isinstance(given, str) and given.strip()):
+        return given
+    raise UsageError(f"{path}: key '{where}': {given!r} is no text; say in words what of the paper's it stands for")
+
+
+def _combinations(given: dict[str, Any], model: type[Parameters], where: str, path: Path) -> list[dict[str, Any]]:
+    """All combinations of the parameters that are given as lists although the model wants one value: the factors."""
+    for key, values in given.items():
+        if values == []:
+            raise UsageError(f"{path}: key '{where}.{key}': the list is empty; give at least one value")
+    factors = [
+        [(key, value) for value in values]
+        if isinstance(values, list) and not _wants_list(model, key)
+        else [(key, values)]
+        for key, values in given.items()
+    ]
+    return [dict(combination) for combination in itertools.product(*factors)]
+
+
+def _wants_list(model: type[Parameters], key: str) -> bool:
+    field = model.model_fields.get(key)
+    return field is not None and typing.get_origin(field.annotation) in (list, tuple)
+
+
+def _validate(model: type[Model], document: object, path: Path, where: str) -> Model:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise UsageError(f"{path}: {_complaint(error, model, where)}") from error
+
+
+def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> str:
+    """One sentence for the first of pydantic's errors: key, what is wrong, what is allowed."""
+    first = error.errors(include_url=False)[0]
+    location = first["loc"]
+    if not where and len(location) == 3 and location[0] in ("platforms", "workloads"):
+        return f"key '{location[0]}[{location[1]}]': a name or a mapping is allowed, got {first['input']!r}"
+    key = ".".join(str(part) for part in ([where] if where else []) + list(location))
+    if first["type"] == "extra_forbidden":
+        inner = _model_at(model, location[:-1])
+        return f"key '{key}': not known; allowed keys: {_keys_of(inner)}"
+    if key == "scenario" and not where:
+        return f"key 'scenario': {first['input']!r} is not known; allowed: 'dedicated' or 'density'"
+    if first["type"] == "missing":
+        return f"key '{key}': is missing; add it"
+    if first["type"] == "value_error":
+        return f"key '{key}': {first['ctx']['error']}"
+    return f"key '{key}': {first['msg'][:1].lower()}{first['msg'][1:]}, got {first['input']!r}"
+
+
+def _model_at(model: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:
+    for part in location:
+        annotation = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return model
+        model = annotation
+    return model
+
+
+def _keys_of(model: type[BaseModel]) -> str:
+    return ", ".join(model.model_fields)
+
+
+def describe_parameters(model: type[Parameters]) -> dict[str, str]:
+    """Each parameter's allowed values and default, in words, for ``virtoll list``."""
+    described = {}
+    for key, field in model.model_fields.items():
+        annotation = field.annotation
+        if typing.get_origin(annotation) is Literal:
+            allowed = " | ".join(str(value) for value in typing.get_args(annotation))
+        else:
+            allowed = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+        default = "required" if field.is_required() else f"default {field.default}"
+        described[key] = f"{allowed} ({default})" + (f": {field.description}" if field.description else "")
+    return described

@@ -1,0 +1,134 @@
+"""This host as a run's manifest has it: what tells two hosts apart.
+
+Everything is read from /proc, /sys and a few files of /etc and /var (below `root`, so that tests can give a tree of
+their own). What the host does not offer is None, never zero. Meanings: Linux, Documentation/filesystems/proc.rst,
+Documentation/ABI/testing.
+
+Main type: `HostBlock` (the JSON of docs/run-folder.md). Starts no program and changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TypedDict
+
+from virtoll.host.readings import memory_bytes, read_text
+
+# Packages whose versions tell two runs apart.
+PACKAGES = (
+    "crun",
+    "docker.io",
+    "ipxe-qemu",
+    "libc6",
+    "lxc",
+    "podman",
+    "qemu-system-arm",
+    "qemu-system-x86",
+    "runc",
+    "runsc",
+    "seabios",
+    "systemd-container",
+    "user-mode-linux",
+)
+
+_CPU = Path("sys/devices/system/cpu")
+_CLOCK_SOURCES = Path("sys/devices/system/clocksource/clocksource0")
+_HYPERVISOR_CLOCKS = {
+    "kvm-clock": "kvm",
+    "xen": "xen",
+    "hyperv_clocksource_tsc_page": "hyperv",
+    "hyperv_clocksource_msr": "hyperv",
+}
+
+
+class HostBlock(TypedDict):
+    """The "host" of manifest.json."""
+
+    fingerprint: str  # sha256 (hex) over what identifies host, kernel and CPU
+    hostname_hash: str
+    kernel: str
+    cpu_model: str | None
+    cpus: int
+    memory_bytes: int | None
+    hypervisor: str | None
+    clock_source: str | None
+    root: bool
+    os: str | None
+    mitigations: dict[str, str]
+    packages: dict[str, str]
+
+
+def describe_host(root: Path = Path("/")) -> HostBlock:
+    """The host's block for the manifest; about 10 ms, most of it the list of installed packages."""
+    kernel = os.uname()
+    cpus = os.sysconf("SC_NPROCESSORS_ONLN")
+    machine_id = read_text(root / "etc/machine-id") or ""
+    block = HostBlock(
+        fingerprint="",
+        hostname_hash=_hash([machine_id, kernel.nodename])[:16],
+        kernel=f"{kernel.release} {kernel.version} {kernel.machine}",
+        cpu_model=_cpu_field(root, "model name"),
+        cpus=cpus,
+        memory_bytes=memory_bytes(root, "MemTotal"),
+        hypervisor=_hypervisor(root),
+        clock_source=read_text(root / _CLOCK_SOURCES / "current_clocksource"),
+        root=os.geteuid() == 0,
+        os=_os_name(root),
+        mitigations=_mitigations(root),
+        packages=_package_versions(root),
+    )
+    identity = (block["kernel"], block["cpu_model"], cpus, block["hypervisor"], block["mitigations"])
+    block["fingerprint"] = _hash([machine_id, kernel.nodename, *identity])
+    return block
+
+
+def _hash(values: list[object]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _cpu_field(root: Path, field: str) -> str | None:
+    """A field of the first processor in /proc/cpuinfo."""
+    for line in (read_text(root / "proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == field:
+            return value.strip()
+    return None
+
+
+def _hypervisor(root: Path) -> str | None:
+    """What this host itself runs under, from the most to the least telling source; None on bare metal."""
+    named = read_text(root / "sys/hypervisor/type")
+    if named:
+        return named
+    if "hypervisor" not in (_cpu_field(root, "flags") or "").split():
+        return None
+    for clock in (read_text(root / _CLOCK_SOURCES / "available_clocksource") or "").split():
+        if clock in _HYPERVISOR_CLOCKS:
+            return _HYPERVISOR_CLOCKS[clock]
+    return read_text(root / "sys/class/dmi/id/sys_vendor") or "unknown"
+
+
+def _os_name(root: Path) -> str | None:
+    for line in (read_text(root / "etc/os-release") or "").splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.partition("=")[2].strip('"')
+    return None
+
+
+def _mitigations(root: Path) -> dict[str, str]:
+    """The kernel's answer to each known CPU vulnerability."""
+    files = sorted((root / _CPU / "vulnerabilities").glob("*"))
+    return {file.name: text for file in files if (text := read_text(file)) is not None}
+
+
+def _package_versions(root: Path) -> dict[str, str]:
+    """Versions of the installed packages among `PACKAGES`, from dpkg's own file."""
+    versions = {}
+    for stanza in (read_text(root / "var/lib/dpkg/status") or "").split("\n\n"):
+        name = stanza.partition("\n")[0].removeprefix("Package: ")
+        if name in PACKAGES and "\nStatus: install ok installed\n" in stanza:
+            versions[name] = stanza.partition("\nVersion: ")[2].partition("\n")[0]
+    return dict(sorted(versions.items()))

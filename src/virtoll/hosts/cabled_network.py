@@ -1,0 +1,73 @@
+"""Links of guests on a host that is reached by its product's own API: cables, and what the product makes behind them.
+
+Main type: ``CabledNetwork``. This machine's NICs, which are the network peer's, face NICs there; nothing is made by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from virtoll.errors import GuestError
+from virtoll.hosts.remote_network import FarNic
+from virtoll.lab.attachments import Port, Way
+from virtoll.lab.network import GuestNetwork, Link
+
+
+class CabledNetwork:
+    """The ``HostNetwork`` of such a host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
+
+    def __init__(self, name: str, nics: dict[str, FarNic]) -> None:
+        """``name``: the host's, as messages have it."""
+        self._name = name
+        self._nics = nics
+
+    def reach(self, network: GuestNetwork) -> GuestNetwork:
+        """The links by way of the cables; one that has none is refused."""
+        missing = [link.name for link in network.links if link.name not in self._nics]
+        if missing:
+            raise GuestError(f"{self._name} has no NIC for {', '.join(missing)}; it has: {', '.join(self._nics)}")
+        return GuestNetwork(tuple(self._through(link, self._nics[link.name]) for link in network.links))
+
+    def _through(self, link: Link, nic: FarNic) -> Link:
+        return replace(link, peer_mac=nic.peer_mac, peer_interface=nic.peer_interface, trunk=nic.name)
+
+    def bridge_port(self, link: Link, port: str | None = None) -> str:
+        """The NIC there: the product attaches the guest to it."""
+        del port
+        if link.trunk is None:
+            raise GuestError(f"its link {link.name} does not lead to {self._name}")
+        return link.trunk
+
+    def host_port(self, link: Link) -> None:
+        """Refused."""
+        raise self._refusal(link)
+
+    def tap_port(self, link: Link, device: str | None = None) -> Port:
+        """Refused."""
+        del device
+        raise self._refusal(link)
+
+    def raw_port(self, link: Link) -> str:
+        """Refused."""
+        raise self._refusal(link)
+
+    def namespace_port(self, link: Link, pid: int) -> None:
+        """Refused."""
+        del pid
+        raise self._refusal(link)
+
+    def _refusal(self, link: Link) -> GuestError:
+        return GuestError(f"its link {link.name} ends on {self._name}, which holds the guests of its own product alone")
+
+    def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
+        """Refused: the pair is made on this machine."""
+        del macs, mtu_bytes
+        raise GuestError(f"{'-'.join(names)}: the pair is made on this machine")
+
+    def ways(self, network: GuestNetwork) -> dict[str, Way]:
+        """None of its interfaces is seen from here."""
+        del network
+        return {}
+
+    def remove(self, network: GuestNetwork) -> None:
+        """Nothing was made."""

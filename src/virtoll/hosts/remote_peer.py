@@ -1,0 +1,135 @@
+"""The generator and sink of a testbed, on other hosts: their agents and NICs, and how guests are reached over them.
+
+Main types: ``FarPeer``, ``Apart`` (the agent of a host once more, with no NIC in reach). The timekeeper stays in the
+lab's own peer: marks never cross a NIC that carries traffic.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtoll.agent.client import AgentClient, Answer, Caller, ChannelMark, Ends
+from virtoll.errors import AgentError, GuestError, LabError
+from virtoll.experiment.topology import Testbed
+from virtoll.hosts.session import inherited
+from virtoll.lab.network import GuestNetwork, Network, over_trunks
+
+_READY_SECONDS = 20.0
+_ANSWER_LIMIT_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class FarPeer:
+    """``ends`` are the sessions; ``near`` this machine's NICs, ``far`` those they face by name and MAC; sink's last.
+
+    ``where`` names the hosts.
+    """
+
+    ends: Ends
+    where: tuple[str, ...]
+    near: tuple[str, ...]
+    far: tuple[tuple[str, str], ...]
+
+    def reach(self, network: GuestNetwork) -> GuestNetwork:
+        """A guest's links by way of the NICs."""
+        return over_trunks(network, self.near, self.far)
+
+    @property
+    def ended(self) -> str | None:
+        """Which host's agent is gone, or None."""
+        return next((name for name, one in zip(self.where, self.ends.agents, strict=True) if one.ended), None)
+
+
+@contextlib.contextmanager
+def far_peer(testbed: Testbed | None, network: Network) -> Iterator[FarPeer | None]:
+    """Connect to the agent that the launcher started, and take this machine's NICs; None without a testbed."""
+    given = inherited()
+    if testbed is None:
+        yield None
+        return
+    if given is None:
+        raise LabError("testbed: its agents were not started; start the run through the 'virtoll' command line")
+    if not testbed.far:  # generator and sink are this machine's peer, and the guests are elsewhere
+        network.adopt(testbed.near, given.outside, peer=True)
+        yield None
+        return
+    hosts = [(host.words, names) for host, names in testbed.far]
+    agents = [
+        AgentClient(*stream, f"the agent on {words}") for stream, (words, _) in zip(given.agents, hosts, strict=True)
+    ]
+    try:
+        far: list[tuple[str, str]] = []
+        for agent, (words, names) in zip(agents, hosts, strict=True):
+            agent.wait_ready(_READY_SECONDS)
+            far += _addresses(agent, names, words)
+        network.adopt(testbed.hypervisor.interfaces, given.outside)
+        near, where = tuple(testbed.hypervisor.interfaces), tuple(words for words, _ in hosts)
+        yield FarPeer(Ends(agents[0], agents[-1]), where, near, tuple(far))
+    finally:
+        for agent in agents:
+            agent.close()
+
+
+def _addresses(agent: AgentClient, names: Sequence[str], where: str) -> tuple[tuple[str, str], ...]:
+    """Name and MAC address of each interface, from the agent's facts."""
+    known = {one["name"]: one["mac"] for one in agent.call("facts")["interfaces"]}
+    missing = [name for name in names if not known.get(name)]
+    if missing:
+        raise LabError(f"testbed: {where} has no interface {', '.join(missing)}; it has: {', '.join(known)}")
+    return tuple((name, known[name]) for name in names)
+
+
+@dataclass
+class Apart:
+    """An agent once more on its host, for one request at a time, in a network namespace of its own with veth pairs.
+
+    What is sent into ``pair<n>out`` arrives at ``pair<n>in`` and nowhere else. It calls its own executable, which need
+    have no file any more.
+    """
+
+    agent: Caller
+    pairs: int
+    channel_marks: deque[ChannelMark] = field(default_factory=deque)
+
+    @property
+    def ended(self) -> bool:
+        """When the agent that calls it is gone."""
+        return self.agent.ended
+
+    def close(self) -> None:
+        """Nothing is left of a request that was answered."""
+
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
+        """One request in a namespace that is made for it; raises a ``GuestError`` as any agent."""
+        request = json.dumps({"id": 1, "op": op, **fields}).encode() + b"\n"
+        argv = ["/proc/self/exe", "--seat", "peer", "--channel", "stdio", "--pairs", str(self.pairs)]
+        ended = self.agent.call(
+            "exec",
+            deadline_seconds + 5,
+            argv=argv,
+            stdin=base64.b64encode(request).decode(),
+            timeout_ns=int(deadline_seconds * 1e9),
+            limit_bytes=_ANSWER_LIMIT_BYTES,
+        )
+        lines = [json.loads(line) for line in base64.b64decode(ended["stdout"]).splitlines()]
+        answer = next((line for line in lines if line.get("id") == 1), None)
+        if answer is None:
+            said = base64.b64decode(ended["stderr"]).decode(errors="replace").strip() or "no message"
+            raise GuestError(f"the agent gave no answer from a namespace of its own: {said.splitlines()[-1]}")
+        if "ok" not in answer:
+            raise AgentError(answer["error"]["kind"], f"'{op}' was refused: {answer['error']['message']}")
+        found: Answer = answer["ok"]
+        return found
+
+    def stream_ends(self, number: int) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Name and MAC address of both ends of a pair: where frames go in, where they come out."""
+        return (
+            (f"pair{number}out", f"02:76:74:03:00:{number:02x}"),
+            (f"pair{number}in", f"02:76:74:03:01:{number:02x}"),
+        )

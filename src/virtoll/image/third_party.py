@@ -1,0 +1,168 @@
+"""`python -m virtoll.image.third_party [--dev]`: products built into the cache, as no Debian package of them works.
+
+gVisor's runsc is a Go module, taken at a pinned version whose content is checked against a pinned hash, and built by
+the host's Go; what its build downloads is held to the module's own go.sum. Everything of the build is in the cache's
+temporary folder: nothing is left in the user's home, and once it is there nothing needs the network again.
+For the tests (``--dev``) VMware's simulator of its API is built as well, from this clone's ``tools/vcsim``.
+
+Main functions: ``find_runsc`` (no locks, no network) and ``prepare_runsc``; ``find_vcsim`` and ``prepare_vcsim``. It
+must not know platforms.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from virtoll.errors import ImageError, VirtollError
+from virtoll.image import Cache, clone, default_cache
+
+MODULE = "gvisor.dev/gvisor"
+VERSION = "v0.0.0-20260905035102-160fafc42237"
+MODULE_HASH = "h1:AU5+CtCvnBnxdZRNcZt1NfSLqgkXZVT3N/u6u1aXg44="  # of the module's files, as go.sum writes it
+_REFERENCE = f"runsc-{VERSION}"
+_VERSION_VARIABLE = f"{MODULE}/runsc/version.version"
+_BUILD_SECONDS = 1800.0
+_SIMULATOR_FILES = ("go.mod", "go.sum", "main.go")
+
+
+def find_runsc(cache: Cache | None = None) -> Path | None:
+    """The runsc that was built into the cache, or None."""
+    found = (cache or default_cache()).find(_REFERENCE)
+    return found / "runsc" if found is not None else None
+
+
+def prepare_runsc(cache: Cache | None = None) -> Path:
+    """The runsc of the cache; where it is not there it is fetched and built. ``ImageError`` says what is missing."""
+    cache = cache or default_cache()
+    found = find_runsc(cache)
+    if found is None:
+        if shutil.which("go") is None:
+            raise ImageError(
+                f"gVisor is built from its Go module {MODULE}, and Go is missing: install Go 1.21 or newer."
+            )
+        found = cache.build(_REFERENCE, _fill, _say) / "runsc"
+    return found
+
+
+def find_vcsim(cache: Cache | None = None) -> Path | None:
+    """The simulator of an ESXi host that was built into the cache from the clone as it stands, or None."""
+    if not all((clone.simulator_source() / name).is_file() for name in _SIMULATOR_FILES):
+        return None
+    found = (cache or default_cache()).find(_simulator_reference())
+    return found / "vcsim" if found is not None else None
+
+
+def prepare_vcsim(cache: Cache | None = None) -> Path:
+    """The same, built where it is not there. ``ImageError`` says what is missing."""
+    cache = cache or default_cache()
+    found = find_vcsim(cache)
+    if found is None:
+        if shutil.which("go") is None:
+            raise ImageError(
+                "VMware's simulator is built from its Go module, and Go is missing: install Go 1.23 or newer."
+            )
+        found = cache.build(_simulator_reference(), _fill_simulator, _say) / "vcsim"
+    return found
+
+
+def _simulator_reference() -> str:
+    content = b"\0".join((clone.simulator_source() / name).read_bytes() for name in _SIMULATOR_FILES)
+    return f"vcsim-{hashlib.sha256(content).hexdigest()[:16]}"
+
+
+def _fill_simulator(folder: Path) -> None:
+    """Fills an object with vcsim; what is downloaded is held to go.sum."""
+    private = folder.parent / "go"
+    source = private / "source"
+    source.mkdir(parents=True)
+    for name in _SIMULATOR_FILES:
+        shutil.copyfile(clone.simulator_source() / name, source / name)
+    _say("building VMware's simulator of an ESXi host, which takes about a minute")
+    flags = ["-trimpath", "-buildvcs=false", "-modcacherw", "-ldflags=-s -w"]
+    _go(["build", *flags, "-o", str(folder / "vcsim"), "."], source, _environment(private), "VMware's simulator")
+
+
+def _fill(folder: Path) -> None:
+    """Fills an object with runsc and runsc.json."""
+    started = time.monotonic()
+    private = folder.parent / "go"  # beside the object: goes away with the builder's temporary folder
+    private.mkdir()
+    environment = _environment(private)
+    _say(f"downloading gVisor ({MODULE} {VERSION})")
+    downloaded: dict[str, Any] = json.loads(
+        _go(["mod", "download", "-json", "-modcacherw", f"{MODULE}@{VERSION}"], private, environment)
+    )
+    if downloaded["Sum"] != MODULE_HASH:
+        raise ImageError(f"{MODULE} {VERSION} came with another content than the pinned one: check GOPROXY.")
+    _say("building gVisor's runsc, which takes a minute or two")
+    source = private / "source"
+    shutil.copytree(downloaded["Dir"], source)
+    linker = f"-s -w -X {_VERSION_VARIABLE}={VERSION}"
+    flags = ["-trimpath", "-buildvcs=false", "-modcacherw", f"-ldflags={linker}"]
+    _go(["build", *flags, "-o", str(folder / "runsc"), "./runsc"], source, environment)
+    facts = {"module": MODULE, "version": VERSION, "hash": MODULE_HASH, "go": _go(["version"], source, environment)}
+    (folder / "runsc.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    size = (folder / "runsc").stat().st_size
+    _say(f"gVisor's runsc: {time.monotonic() - started:.0f} s, {size / 2**20:.0f} MiB")
+
+
+def _environment(private: Path) -> dict[str, str]:
+    """The user's own settings of Go (proxy, toolchain), and none of the user's folders to write to."""
+    home = Path.home()
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "go" / "env"
+    own = {"HOME": private, "XDG_CONFIG_HOME": private, "GOPATH": private / "path", "GOCACHE": private / "cache"}
+    modules = {"GOMODCACHE": private / "modules", "GOTMPDIR": private, "GOENV": os.environ.get("GOENV", settings)}
+    folders = {name: str(path) for name, path in (own | modules).items()}
+    inherited = {name: text for name, text in os.environ.items() if name not in ("GOBIN", "GOWORK", "GOFLAGS")}
+    return inherited | folders | {"CGO_ENABLED": "0", "GOFLAGS": ""}
+
+
+def _go(arguments: Sequence[str], folder: Path, environment: dict[str, str], what: str = "gVisor's runsc") -> str:
+    try:
+        answer = subprocess.run(
+            ["go", *arguments],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_BUILD_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ImageError(f"'go {arguments[0]}' did not end within {_BUILD_SECONDS:.0f} s: check the network.") from None
+    if answer.returncode != 0:
+        words = [line for line in (answer.stderr or answer.stdout).splitlines() if line.strip()]
+        said = words[-1].strip() if words else "no message"
+        raise ImageError(f"{what} could not be built ('go {arguments[0]}': {said}): check the network and GOPROXY.")
+    return answer.stdout.strip()
+
+
+def _say(sentence: str) -> None:
+    print(f"setup: {sentence} ...", flush=True)
+
+
+def main() -> int:
+    """Builds what is not in the cache yet; returns the exit code."""
+    os.umask(0o022)
+    try:
+        prepare_runsc()
+        if "--dev" in sys.argv[1:]:
+            prepare_vcsim()
+    except VirtollError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Platforms on the host's own kernel, and gVisor: processes of this machine in namespaces."""

@@ -1,0 +1,109 @@
+"""What container engines (Podman, Docker) share: the options that make their guests equal to a bare OCI runtime's.
+
+The command lines of both take the same options. What an engine would add by itself (networks, a smaller set of
+capabilities, masked paths, a limit on processes, ulimits) is switched off, because it belongs to a deployment and not
+to the platform; its seccomp profile is a parameter, because it costs time. Must not: know one engine's own options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from virtoll.errors import GuestDied
+from virtoll.lab.inside import wait_until
+from virtoll.platforms.attachment import Attached
+from virtoll.platforms.base import DATA_PATH, GuestRequest
+from virtoll.platforms.containers.guest import NamespacedGuest, move_links_in, start_namespaced
+from virtoll.platforms.containers.oci import oci_configuration
+from virtoll.platforms.host import Site
+
+_PERIOD_MICROSECONDS = 100_000
+_PID_SECONDS = 60.0
+
+
+class EngineParameters(Attached):
+    """``runtime``: the OCI runtime below the engine. ``seccomp``: ``default`` is the engine's own profile."""
+
+    runtime: Literal["runc", "crun"] = "runc"
+    seccomp: Literal["unconfined", "default"] = "unconfined"
+
+
+def container_options(site: Site, request: GuestRequest | None, parameters: EngineParameters) -> list[str]:
+    """The options of ``run`` that both engines understand; limits only where the lab may make cgroups."""
+    capabilities = oci_configuration(site, [], None)["process"]["capabilities"]["bounding"]
+    options = [
+        "--network",
+        "none",
+        "--hostname",
+        "guest",
+        "--pids-limit",
+        "-1",
+        "--log-driver",
+        "none",
+        "--read-only",
+        "--tmpfs",
+        "/run:rw,nosuid,nodev,mode=755",
+        "--tmpfs",
+        "/tmp:rw,nosuid,nodev",  # noqa: S108
+        "--security-opt",
+        "label=disable",
+        "--cap-drop",
+        "ALL",
+    ]
+    for name in capabilities:
+        options += ["--cap-add", name]
+    if parameters.seccomp == "unconfined":
+        options += ["--security-opt", "seccomp=unconfined"]
+    if site.host.cgroup is not None:
+        options += ["--cgroup-parent", f"/{site.host.cgroup}", *(_limits(request) if request else [])]
+    if request is not None and request.data_folder is not None:
+        options += ["--volume", f"{request.data_folder}:{DATA_PATH}"]
+    return options
+
+
+def _limits(request: GuestRequest) -> list[str]:
+    """Memory, CPU set and quota; swap is not limited apart, as with a bare runtime."""
+    options = ["--memory", str(request.memory_bytes), "--memory-swap", "-1"]
+    if request.cpus:
+        options += ["--cpuset-cpus", ",".join(map(str, request.cpus))]
+    if request.cpu_quota is not None:
+        quota = round(request.cpu_quota * _PERIOD_MICROSECONDS)
+        options += ["--cpu-period", str(_PERIOD_MICROSECONDS), "--cpu-quota", str(quota)]
+    return options
+
+
+def container_name(request: GuestRequest) -> str:
+    """A name that no other guest of the lab has."""
+    return f"virtoll-{request.file_name}"
+
+
+def start_container(
+    request: GuestRequest,
+    site: Site,
+    command: Sequence[str],
+    find_pid: Callable[[], int | None],
+    remove: Callable[[], object],
+) -> NamespacedGuest:
+    """Start a container whose agent is on the command's standard input and output, and move its links in.
+
+    ``find_pid`` gives the number of the container's first process once it is known, ``remove`` removes the container.
+    """
+    network = site.network
+    cleanup = [lambda: network.remove(request.network), remove]
+    guest = start_namespaced(request, site, command, request.network.attachment, cleanup)
+    first: int | None = None
+
+    def known() -> bool:
+        nonlocal first
+        first = find_pid()
+        return first is not None or guest.process.poll() is not None
+
+    awaited = f"the first process of container {request.name}"
+    with guest.ending_on_error():
+        wait_until(known, _PID_SECONDS, awaited)
+        if first is None:
+            raise GuestDied(f"{awaited} was never known: the container has ended")
+    guest.inner_group = first
+    move_links_in(guest, request, site, first)
+    return guest

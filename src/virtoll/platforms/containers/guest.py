@@ -1,0 +1,214 @@
+"""What guests made of namespaces share: the agent on standard input and output, its links moved in once it is ready."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from virtoll.errors import GuestError
+from virtoll.experiment.model import Parameters
+from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.inside import end_process, signal_tree, with_descendants
+from virtoll.platforms.attachment import Attached
+from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.host import Site
+from virtoll.platforms.process_guest import AgentGuest, connect_stdio
+
+AGENT = ("/init", "--seat", "guest", "--channel", "stdio")
+
+
+@dataclass(kw_only=True)
+class NamespacedGuest(AgentGuest):
+    """A guest whose processes are all below the one that was started, in whatever sessions they are.
+
+    ``paused``: how a runtime that must not be stopped by signals is asked to pause (True) and to resume (False).
+    """
+
+    paused: Callable[[bool], object] | None = None
+    _is_paused: bool = field(default=False, init=False)
+
+    def park(self) -> None:
+        """Stop every process of the guest, or have its runtime do it."""
+        if self.paused is None:
+            super().park()
+        elif not self._is_paused:
+            self.paused(True)
+            self._is_paused = True
+
+    def resume(self) -> None:
+        """Continue it; harmless when it was not parked."""
+        if self.paused is None:
+            super().resume()
+        elif self._is_paused:
+            self._is_paused = False
+            self.paused(False)
+
+    def _signal(self, number: int) -> None:
+        if self.process.poll() is None:
+            signal_tree([pid for pid in (self.process.pid, self.inner_group) if pid is not None], number)
+
+
+def move_links_in(guest: AgentGuest, request: GuestRequest, site: Site, pid: int) -> None:
+    """Attach the guest's links to the network namespace of process ``pid``; a guest that cannot have them is ended."""
+    network = site.network
+    with guest.ending_on_error():
+        for link in request.network.links:
+            network.namespace_port(link, pid)
+
+
+def start_namespaced(
+    request: GuestRequest,
+    site: Site,
+    command: Sequence[str],
+    attachment: str,
+    cleanup: Sequence[Callable[[], object]] = (),
+    group: Group | None = None,
+) -> NamespacedGuest:
+    """Start ``command``, whose standard input and output become the agent's channel, and wait until it is ready.
+
+    ``group`` is removed after everything else.
+    """
+    folder = site.host.guest_folder(request.name)
+    console = folder / "console.txt"
+    spawned = time.monotonic_ns()
+    with console.open("wb") as stderr:
+        process = site.host.spawn(
+            command,
+            f"guest {request.name}",
+            cpus=request.cpus,
+            group=group,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr.fileno(),
+        )
+    guest = NamespacedGuest(
+        agent=connect_stdio(process, request.name),
+        peer=site.peer,
+        process=process,
+        attachment=attachment,
+        console_file=console,
+        spawned_monotonic_ns=spawned,
+        cleanup=[*([group.remove] if group is not None else []), *cleanup],
+    )
+    try:
+        guest.wait_ready(request.deadline_seconds)
+    except GuestStartError as error:
+        raise GuestStartError(f"{error}{_last_words(error.evidence)}", error.evidence) from error
+    return guest
+
+
+def _last_words(evidence: dict[str, bytes]) -> str:
+    """What the engine complained of last: that is why its guest did not start."""
+    lines = [line for line in evidence["console.txt"].decode(errors="replace").splitlines() if line.strip()]
+    return f" (it said: {lines[-1].strip()[-300:]})" if lines else ""
+
+
+class ManagedContainer(Platform[Attached]):
+    """The driver of a container manager that is started in a cgroup of the guest's and makes its own below that.
+
+    A manager is a subclass that says its program, its Debian package and its command line.
+    """
+
+    program: ClassVar[str]
+    package: ClassVar[str]
+    family: ClassVar[str] = "os-level"
+    validation: ClassVar[Validation] = "real"
+    boot_seconds: ClassVar[float] = 0.5
+    slowdown: ClassVar[float] = 1.0
+    data_by: ClassVar[DataBy] = "folder"
+    parameter_model: ClassVar[type[Parameters]] = Attached
+
+    def probe(self, site: Site) -> Probe:
+        """Ask for the version and run the image's agent once in a container."""
+        try:
+            version = self.version(site.host.run([self.program, "--version"], "probe"))
+        except GuestError as error:
+            return Probe(False, None, f"{error}: apt-get install {self.package}")
+        try:
+            with contextlib.ExitStack() as undo:
+                group = self._group(site, "probe", Limits())
+                undo.callback(group.remove)
+                folder = site.host.guest_folder("probe")
+                command = self.command(site, folder, "probe", ["/init", "--version"], None, undo)
+                site.host.run([*group.join_command(), *command], "probe")
+        except GuestError as error:
+            return Probe(False, version, f"{version} does not start a container here: {error}")
+        return Probe(True, version, None)
+
+    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
+        """Start the agent as PID 1 of a container and move its links in."""
+        network = site.network
+        with contextlib.ExitStack() as undo:
+            undo.callback(network.remove, request.network)
+            group = self._group(site, request.name, request.limits(memory=True))
+            undo.callback(group.remove)
+            folder = site.host.guest_folder(request.name)
+            command = self.command(site, folder, _plain(request.name), AGENT, request, undo)
+            guest = start_namespaced(request, site, command, request.network.attachment, [undo.pop_all().close], group)
+        below = [pid for pid in with_descendants([guest.process.pid]) if pid != guest.process.pid]
+        with guest.ending_on_error():
+            if not below:
+                raise GuestError(f"{request.name}: {self.program} has no process of a container below it")
+        move_links_in(guest, request, site, below[0])
+        return guest
+
+    def version(self, said: str) -> str:
+        """The product's name and version, from what the program says of itself."""
+        raise NotImplementedError
+
+    def command(
+        self,
+        site: Site,
+        folder: Path,
+        name: str,
+        argv: Sequence[str],
+        request: GuestRequest | None,
+        undo: contextlib.ExitStack,
+    ) -> list[str]:
+        """The command line that runs ``argv`` in a container; what it needs is made in ``folder``, and undone."""
+        raise NotImplementedError
+
+    def private_root(self, site: Site, folder: Path, name: str, undo: contextlib.ExitStack) -> Path:
+        """The image's root by a read-only mount: managers put locks beside a root, and folders and files into it."""
+        root = folder / "root"
+        root.mkdir()
+        site.host.run(["mount", "--bind", str(site.image.root), str(root)], f"guest {name}")
+        undo.callback(site.host.run, ["umount", str(root)], f"guest {name}")
+        site.host.run(["mount", "-o", "remount,bind,ro", str(root)], f"guest {name}")
+        return root
+
+    def _group(self, site: Site, name: str, limits: Limits) -> Group:
+        group = site.host.group(name, limits)
+        if group is None:
+            raise GuestError(f"{self.program} needs root and cgroups; run as root")
+        return group
+
+
+def _plain(name: str) -> str:
+    """A guest's name as a machine may have it: letters, digits and hyphens."""
+    return "".join(one if one.isalnum() else "-" for one in name)
+
+
+@contextlib.contextmanager
+def held_namespace(site: Site, role: str) -> Iterator[int]:
+    """A network namespace before there is a guest for it: the process that holds it, ended after the context."""
+    process = site.host.spawn(["unshare", "--net", "--", "cat"], role, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        if process.stdin is None or process.stdout is None:
+            raise GuestError(f"{role}: the namespace's holder was started without pipes")
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(b"!")
+            process.stdin.flush()
+        if process.stdout.read(1) != b"!":  # echoed once the namespace is there
+            raise GuestError(f"{role}: no network namespace could be made; run as root or allow user namespaces")
+        yield process.pid
+    finally:
+        end_process(process)
+        for pipe in filter(None, (process.stdin, process.stdout)):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()

@@ -1,0 +1,71 @@
+"""LXC: a container by ``lxc-start`` from a configuration file of our own, and nothing of the host's LXC settings.
+
+LXC makes its groups relative to the one it is started in, which is a cgroup of the lab's; the limits stand there, and
+again on the container's own group, which is what the guest can see. Source: lxc.container.conf(5) of version 5.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from virtoll.lab import cgroups
+from virtoll.platforms.base import DATA_PATH, GuestRequest
+from virtoll.platforms.containers.guest import ManagedContainer
+from virtoll.platforms.host import Site
+
+_CONFIGURATION = """\
+lxc.uts.name = guest
+lxc.rootfs.path = dir:{root}
+lxc.rootfs.options = ro
+lxc.net.0.type = empty
+lxc.apparmor.profile = unconfined
+lxc.mount.auto = proc:rw sys:rw cgroup:ro:force
+lxc.mount.entry = tmpfs run tmpfs mode=0755 0 0
+lxc.mount.entry = tmpfs tmp tmpfs mode=1777 0 0
+lxc.autodev = 1
+lxc.tty.max = 0
+lxc.pty.max = 64
+lxc.console.path = none
+lxc.cgroup.relative = 1
+lxc.environment = PATH=/bin:/sbin:/usr/bin:/usr/sbin
+lxc.init.cmd = {command}
+"""
+
+
+class Lxc(ManagedContainer):
+    """LXC."""
+
+    name: ClassVar[str] = "lxc"
+    title: ClassVar[str] = "container by LXC"
+    program: ClassVar[str] = "lxc-start"
+    package: ClassVar[str] = "lxc"
+
+    def version(self, said: str) -> str:
+        """The program says its number alone."""
+        return f"LXC {said.strip()}"
+
+    def command(
+        self,
+        site: Site,
+        folder: Path,
+        name: str,
+        argv: Sequence[str],
+        request: GuestRequest | None,
+        undo: contextlib.ExitStack,
+    ) -> list[str]:
+        """In the foreground, because then the container's standard input and output are the program's own."""
+        root = self.private_root(site, folder, name, undo)
+        text = _CONFIGURATION.format(root=root, command=" ".join(argv))
+        if request is not None:
+            v2 = cgroups.detect().version == "v2"
+            key = "lxc.cgroup2.memory.max" if v2 else "lxc.cgroup.memory.limit_in_bytes"
+            text += f"{key} = {request.memory_bytes}\n"
+            if request.data_folder is not None:
+                text += f"lxc.mount.entry = {request.data_folder} {DATA_PATH[1:]} none bind 0 0\n"
+        file = folder / "config"
+        file.write_text(text, encoding="utf-8")
+        log = ["--logfile", str(folder / "log"), "--logpriority", "ERROR"]
+        return [self.program, "--foreground", "--lxcpath", str(folder), "--name", name, "--rcfile", str(file), *log]

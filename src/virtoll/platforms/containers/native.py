@@ -1,0 +1,79 @@
+"""The host itself: the agent as a process of the lab, on the image's root file system by ``chroot``.
+
+``native`` is the baseline; ``native-again`` is the same thing under another name, the A/A control: what differs
+between the two is what the campaign cannot see. Its traffic is routed by the host's kernel in the lab's own network
+namespace.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import ClassVar
+
+from virtoll.experiment.model import Parameters
+from virtoll.image import GuestImage
+from virtoll.lab.cgroups import Limits
+from virtoll.platforms.base import DATA_PATH, DataBy, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.containers.guest import NamespacedGuest, start_namespaced
+from virtoll.platforms.host import GuestHost, Site
+
+
+class NativeParameters(Parameters):
+    """The host has no parameters."""
+
+
+class Native(Platform[NativeParameters]):
+    """The bare host."""
+
+    name: ClassVar[str] = "native"
+    family: ClassVar[str] = "native"
+    validation: ClassVar[Validation] = "real"
+    title: ClassVar[str] = "the host itself"
+    parameter_model: ClassVar[type[Parameters]] = NativeParameters
+    boot_seconds: ClassVar[float] = 0.3
+    slowdown: ClassVar[float] = 1.0
+    data_by: ClassVar[DataBy] = "folder"
+    lacks: ClassVar[Mapping[str, str]] = {
+        "network-stack": "two guests of it are one host, whose traffic with itself reaches no link",
+    }
+
+    def probe(self, site: Site) -> Probe:
+        """Always there; the version is the kernel's."""
+        return Probe(True, kernel_version(site.host), None)
+
+    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
+        """Start the agent in a mount namespace of its own, changed to the image's root."""
+        network = site.network
+        for link in request.network.links:
+            network.host_port(link)
+        attachment = "bridge" if any(link.trunk for link in request.network.links) else "veth"
+        command = ["unshare", "--mount", "--propagation", "private", "--"]
+        cleanup = [lambda: network.remove(request.network)]
+        # Only a quota makes a group: without one the host is left as it is.
+        limits = Limits(cpu_quota=request.cpu_quota)
+        group = site.host.group(request.name, limits) if request.cpu_quota is not None else None
+        return start_namespaced(
+            request, site, [*command, *confined(site.image, "host", request)], attachment, cleanup, group
+        )
+
+
+class NativeAgain(Native):
+    """The A/A control: the host under a second name."""
+
+    name: ClassVar[str] = "native-again"
+    title: ClassVar[str] = "the host itself, entered a second time (A/A control)"
+    control_of: ClassVar[str | None] = "native"
+
+
+def confined(image: GuestImage, seat: str, request: GuestRequest | None = None) -> list[str]:
+    """The agent of the image behind ``confine``: same files as in every other guest; without a request no guest's."""
+    agent = ["/init", "--seat", seat, "--channel", "stdio"]
+    folder = request.data_folder if request is not None else None
+    data = [f"--mount={folder}={DATA_PATH}"] if folder is not None else []
+    return [sys.executable, "-m", "virtoll.lab.confine", *data, str(image.root), *agent]
+
+
+def kernel_version(lab: GuestHost) -> str:
+    """The host's kernel release, as ``uname`` says."""
+    return f"Linux {lab.run(['uname', '--kernel-release'], 'probe').strip()}"

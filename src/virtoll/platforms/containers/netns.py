@@ -1,0 +1,65 @@
+"""Bare namespaces.
+
+What every container is made of, with nothing of a container engine (network, mount, PID, IPC, UTS).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from virtoll.errors import GuestError
+from virtoll.experiment.model import Parameters
+from virtoll.platforms.attachment import Attached
+from virtoll.platforms.base import DataBy, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.containers.guest import NamespacedGuest, move_links_in, start_namespaced
+from virtoll.platforms.containers.native import confined, kernel_version
+from virtoll.platforms.host import Site
+
+_NAMESPACES = ["--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child=KILL", "--propagation", "private"]
+
+
+class NetworkNamespaceParameters(Attached):
+    """``limits``: ``cgroup`` holds the guest to its memory by a cgroup; a CPU quota is set either way."""
+
+    limits: Literal["none", "cgroup"] = "none"
+
+
+class NetworkNamespace(Platform[NetworkNamespaceParameters]):
+    """Bare Linux namespaces."""
+
+    name: ClassVar[str] = "netns"
+    family: ClassVar[str] = "os-level"
+    validation: ClassVar[Validation] = "real"
+    title: ClassVar[str] = "bare Linux namespaces"
+    parameter_model: ClassVar[type[Parameters]] = NetworkNamespaceParameters
+    boot_seconds: ClassVar[float] = 0.4
+    slowdown: ClassVar[float] = 1.0
+    data_by: ClassVar[DataBy] = "folder"
+
+    def probe(self, site: Site) -> Probe:
+        """Make the namespaces once."""
+        lab = site.host
+        try:
+            lab.run(["unshare", *_NAMESPACES, "--", "true"], "probe")
+        except GuestError as error:
+            return Probe(False, None, f"{error}; allow namespaces for this user or run as root")
+        return Probe(True, kernel_version(lab), None)
+
+    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
+        """Start the agent as PID 1 of namespaces of its own and move its links in."""
+        network = site.network
+        command = ["unshare", *_NAMESPACES, "--", *confined(site.image, "guest", request)]
+        limited = self.parameters.limits == "cgroup"
+        group = None
+        if limited or request.cpu_quota is not None:
+            group = site.host.group(request.name, request.limits(memory=limited))
+            if group is None and limited:
+                raise GuestError("limits: cgroup needs root; run as root or leave it out")
+        cleanup = [lambda: network.remove(request.network)]
+        guest = start_namespaced(request, site, command, request.network.attachment, cleanup, group)
+        move_links_in(guest, request, site, guest.process.pid)
+        # No engine does it here, and servers in the guest are reached over it.
+        enter = ["nsenter", f"--net=/proc/{guest.process.pid}/ns/net", "--"]
+        with guest.ending_on_error():
+            site.host.run([*enter, "ip", "link", "set", "dev", "lo", "up"], "loopback interface")
+        return guest

@@ -1,0 +1,60 @@
+"""systemd-nspawn: systemd's container program, on a host with or without systemd.
+
+Registration with systemd-machined and a unit of its own are switched off: the container is in a cgroup of the lab's,
+and nspawn makes its two groups (``supervisor``, ``payload``) below that. Source: systemd-nspawn(1) of version 252.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from virtoll.platforms.base import DATA_PATH, GuestRequest
+from virtoll.platforms.containers.guest import ManagedContainer
+from virtoll.platforms.host import Site
+
+# By default /proc/sys is read-only; the guest is a router and switches its forwarding on by itself.
+_ENVIRONMENT = ["env", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network"]
+_OPTIONS = [
+    "--quiet",
+    "--register=no",
+    "--keep-unit",
+    "--console=pipe",
+    "--read-only",
+    "--private-network",
+    "--capability=CAP_NET_ADMIN",
+    "--resolv-conf=off",
+    "--timezone=off",
+    "--link-journal=no",
+    "--hostname=guest",
+]
+
+
+class SystemdNspawn(ManagedContainer):
+    """systemd-nspawn."""
+
+    name: ClassVar[str] = "nspawn"
+    title: ClassVar[str] = "container by systemd-nspawn"
+    program: ClassVar[str] = "systemd-nspawn"
+    package: ClassVar[str] = "systemd-container"
+
+    def version(self, said: str) -> str:
+        """From ``systemd 252 (252.39-1~deb12u1)``."""
+        return f"systemd-nspawn {said.split()[1]}"
+
+    def command(
+        self,
+        site: Site,
+        folder: Path,
+        name: str,
+        argv: Sequence[str],
+        request: GuestRequest | None,
+        undo: contextlib.ExitStack,
+    ) -> list[str]:
+        """It runs as it does under systemd, but for what needs systemd."""
+        folder_of_data = request.data_folder if request is not None else None
+        data = [f"--bind={folder_of_data}:{DATA_PATH}"] if folder_of_data is not None else []
+        root = self.private_root(site, folder, name, undo)
+        return [*_ENVIRONMENT, self.program, *_OPTIONS, *data, f"--directory={root}", f"--machine={name}", "--", *argv]

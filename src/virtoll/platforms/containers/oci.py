@@ -1,0 +1,269 @@
+"""Containers by an OCI runtime: one driver for every runtime that takes a bundle, given by its binary's name.
+
+The bundle is written here, so that nothing of an engine's defaults (networks, limits, profiles) comes between: the
+image's root read-only, namespaces for PID, network, mount, IPC and UTS, all capabilities, and memory and CPU limits
+by cgroup where the lab may set them. Source: OCI runtime specification 1.0.2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import StringConstraints
+
+from virtoll.errors import GuestDied, GuestError
+from virtoll.experiment.model import Parameters
+from virtoll.lab import cgroups
+from virtoll.lab.inside import wait_until
+from virtoll.platforms.attachment import Attached
+from virtoll.platforms.base import DATA_PATH, DataBy, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.containers.guest import AGENT, NamespacedGuest, move_links_in, start_namespaced
+from virtoll.platforms.host import Site
+
+_CAPABILITIES = [
+    "CAP_NET_ADMIN",
+    "CAP_NET_RAW",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_CHROOT",
+    "CAP_SYS_PTRACE",
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_SETGID",
+    "CAP_SETUID",
+    "CAP_SETPCAP",
+    "CAP_IPC_LOCK",
+    "CAP_SYS_NICE",
+    "CAP_MKNOD",
+]
+
+_PERIOD_MICROSECONDS = 100_000
+_PID_SECONDS = 60.0
+_COVERED = Path(cgroups.__file__).with_name("covered.py")
+
+
+AttachedP = TypeVar("AttachedP", bound=Attached)
+
+
+class OciPlatform(Platform[AttachedP]):
+    """The driver; a runtime is a subclass that names its binary and its arguments."""
+
+    runtime: str
+    family: ClassVar[str] = "os-level"
+    validation: ClassVar[Validation] = "real"
+    parameter_model: ClassVar[type[Parameters]] = Attached
+    boot_seconds: ClassVar[float] = 0.5
+    slowdown: ClassVar[float] = 1.0
+    data_by: ClassVar[DataBy] = "folder"
+
+    def probe(self, site: Site) -> Probe:
+        """Ask for the version and run the image's agent once in a container."""
+        try:
+            version = site.host.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
+        except GuestError as error:
+            return Probe(False, None, f"{error}: {self._remedy()}")
+        folder = site.host.guest_folder("probe")
+        write_bundle(folder, oci_configuration(site, ["/init", "--version"], None))
+        try:
+            site.host.run([*self._command(site), "run", "--bundle", str(folder), folder.name], "probe")
+        except GuestError as error:
+            return Probe(False, version, f"{version} does not start a container here: {error}")
+        return Probe(True, version, None)
+
+    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
+        """Start the agent as PID 1 of a container and move its links in."""
+        guest, first = self._run(request, site, oci_configuration(site, AGENT, request), [])
+        move_links_in(guest, request, site, first)
+        return guest
+
+    def _run(
+        self, request: GuestRequest, site: Site, configuration: dict[str, Any], cleanup: Sequence[Callable[[], object]]
+    ) -> tuple[NamespacedGuest, int]:
+        """Run a bundle until its agent is ready; the guest and its first process. ``cleanup`` is undone last."""
+        network, lab = site.network, site.host
+        bundle = lab.guest_folder(request.name)
+        write_bundle(bundle, configuration)
+        runtime, pid_file, container = self._command(site), bundle / "pid", request.file_name
+        command = [*runtime, "run", "--bundle", str(bundle), "--pid-file", str(pid_file), container]
+        undo = [
+            *cleanup,
+            lambda: network.remove(request.network),
+            lambda: lab.run([*runtime, "delete", "--force", container], f"guest {request.name}"),
+        ]
+        guest = start_namespaced(request, site, command, request.network.attachment, undo)
+        with guest.ending_on_error():
+            first = self._first_process(guest, pid_file)
+        guest.inner_group = first  # a runtime gives its container a session of its own
+        return guest, first
+
+    def _first_process(self, guest: NamespacedGuest, pid_file: Path) -> int:
+        """The number of the container's first process; some runtimes make the file first and write to it then."""
+        told, awaited = "", f"{self.runtime}'s pid file"
+
+        def decided() -> bool:
+            nonlocal told
+            with contextlib.suppress(FileNotFoundError):
+                told = pid_file.read_text(encoding="ascii")
+            return bool(told) or guest.process.poll() is not None
+
+        wait_until(decided, _PID_SECONDS, awaited)
+        if not told:
+            raise GuestDied(f"{awaited} was never written: the container has ended")
+        return int(told)
+
+    def _binary(self) -> str:
+        return self.runtime
+
+    def _remedy(self) -> str:
+        return f"apt-get install {self.runtime}"
+
+    def _command(self, site: Site) -> list[str]:
+        rootless = [] if site.host.is_root else ["--rootless", "true"]
+        return [self._binary(), "--root", str(site.host.scratch / self.runtime), *rootless]
+
+
+class Runc(OciPlatform[Attached]):
+    """runc, the reference runtime."""
+
+    name: ClassVar[str] = "runc"
+    title: ClassVar[str] = "container by runc"
+    runtime = "runc"
+
+
+class Crun(OciPlatform[Attached]):
+    """crun, a runtime in C."""
+
+    name: ClassVar[str] = "crun"
+    title: ClassVar[str] = "container by crun"
+    runtime = "crun"
+
+    def _command(self, site: Site) -> list[str]:
+        """crun refuses a host with cgroup v1 where v2 is mounted too and holds a controller: it is not to see that."""
+        return [*beside_cgroup_v2(self.runtime), self._binary(), "--root", str(site.host.scratch / self.runtime)]
+
+
+class AnyRuntimeParameters(Attached):
+    """``runtime``: the name of the runtime's binary, found by PATH, that takes runc's arguments."""
+
+    runtime: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")] = "runc"
+
+
+class AnyRuntime(OciPlatform[AnyRuntimeParameters]):
+    """Any further runtime with runc's command line, such as youki or kata-runtime."""
+
+    name: ClassVar[str] = "oci"
+    title: ClassVar[str] = "container by the OCI runtime that 'runtime' names"
+    parameter_model: ClassVar[type[Parameters]] = AnyRuntimeParameters
+
+    def __init__(self, parameters: AnyRuntimeParameters) -> None:
+        """The runtime is what the parameters name."""
+        super().__init__(parameters)
+        self.runtime = parameters.runtime
+
+    def _remedy(self) -> str:
+        return "put an OCI runtime of that name where PATH finds it"
+
+    def _command(self, site: Site) -> list[str]:
+        return [self._binary(), "--root", str(site.host.scratch / self.runtime)]
+
+
+def beside_cgroup_v2(runtime: str) -> list[str]:
+    """What is put before a command on a host with v1 and v2 side by side: crun takes only one of them.
+
+    The command gets a mount namespace of its own in which the v2 hierarchy, which limits nothing there, is covered.
+    """
+    layout = cgroups.detect()
+    if runtime != "crun" or layout.version != "hybrid" or layout.unified is None:
+        return []
+    own = ["unshare", "--mount", "--propagation", "private", "--"]
+    return [*own, sys.executable, "-I", "-S", str(_COVERED), str(layout.unified), "--"]
+
+
+def write_bundle(folder: Path, configuration: dict[str, Any]) -> None:
+    """A bundle is a folder with ``config.json``; its root is elsewhere."""
+    (folder / "config.json").write_text(json.dumps(configuration, indent=1), encoding="utf-8")
+
+
+def oci_configuration(
+    site: Site, argv: Sequence[str], request: GuestRequest | None, namespace: str | None = None
+) -> dict[str, Any]:
+    """A bundle's ``config.json`` for ``argv`` in the image; limits only where the lab may make cgroups.
+
+    ``namespace``: the path of a network namespace that is there already; None: a fresh one.
+    """
+    network = {"type": "network", **({"path": namespace} if namespace else {})}
+    linux: dict[str, Any] = {
+        "namespaces": [network, *({"type": kind} for kind in ("pid", "ipc", "uts", "mount"))],
+        "maskedPaths": [],
+        "readonlyPaths": [],
+    }
+    if site.host.cgroup is not None:
+        linux["cgroupsPath"] = f"/{site.host.cgroup}/{request.file_name if request else 'probe'}"
+        linux["resources"] = _limits(request) if request else {}
+    return {
+        "ociVersion": "1.0.2",
+        "hostname": "guest",
+        "root": {"path": str(site.image.root), "readonly": True},
+        "process": {
+            "terminal": False,
+            "user": {"uid": 0, "gid": 0},
+            "cwd": "/",
+            "env": ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"],
+            "args": list(argv),
+            "noNewPrivileges": False,
+            "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), _CAPABILITIES),
+        },
+        "mounts": _MOUNTS + ([_CGROUP_MOUNT] if site.host.cgroup is not None else []) + _data_mounts(request),
+        "linux": linux,
+    }
+
+
+def _data_mounts(request: GuestRequest | None) -> list[dict[str, Any]]:
+    if request is None or request.data_folder is None:
+        return []
+    source, options = str(request.data_folder), ["bind", "rw", "nosuid", "nodev"]
+    return [{"destination": DATA_PATH, "type": "bind", "source": source, "options": options}]
+
+
+def _limits(request: GuestRequest) -> dict[str, Any]:
+    """Memory, CPU set and quota of a guest as OCI ``linux.resources``."""
+    cpu: dict[str, Any] = {"cpus": ",".join(map(str, request.cpus))}
+    if request.cpu_quota is not None:
+        cpu |= {"period": _PERIOD_MICROSECONDS, "quota": round(request.cpu_quota * _PERIOD_MICROSECONDS)}
+    return {"memory": {"limit": request.memory_bytes}, "cpu": cpu}
+
+
+_MOUNTS: list[dict[str, Any]] = [
+    {"destination": "/proc", "type": "proc", "source": "proc"},
+    {
+        "destination": "/dev",
+        "type": "tmpfs",
+        "source": "tmpfs",
+        "options": ["nosuid", "strictatime", "mode=755", "size=65536k"],
+    },
+    {
+        "destination": "/dev/pts",
+        "type": "devpts",
+        "source": "devpts",
+        "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666"],
+    },
+    {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev"]},
+    {"destination": "/run", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=755"]},
+    {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev"]},  # noqa: S108
+]
+
+# Read-only, so that the guest can see its limits and not change them.
+_CGROUP_MOUNT = {
+    "destination": "/sys/fs/cgroup",
+    "type": "cgroup",
+    "source": "cgroup",
+    "options": ["nosuid", "noexec", "nodev", "relatime", "ro"],
+}

@@ -1,0 +1,1 @@
+"""libvirt, by `virsh` alone: `driver`, the connection, the lab's own daemon, the domain's XML."""

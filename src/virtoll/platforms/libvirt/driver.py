@@ -1,0 +1,290 @@
+"""libvirt by ``virsh``: machines and containers here, without a daemon or by one of the lab's own; elsewhere by theirs.
+
+A domain is transient (``virsh create``): nothing is defined, so that nothing stays defined. Without a daemon
+(``qemu:///embed``) each guest has a ``virsh`` of its own that holds its domain and ends with the lab, as a daemon of
+the lab's own does (``daemon``). On another host the domain is guarded, and ``remove_leftovers`` finds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from virtoll.agent.client import AgentClient
+from virtoll.errors import GuestError, ProgramMissing
+from virtoll.experiment.model import Parameters
+from virtoll.host.guest_usage import GuestProcesses
+from virtoll.lab.inside import signal_tree
+from virtoll.lab.network import GuestNetwork, taps_allowed
+from virtoll.lab.priority import preferred
+from virtoll.lab.residue import lab_named_in
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.host import CommandRunner, GuestHost, Site
+from virtoll.platforms.libvirt.connection import DEBIAN, Commands, HeldShell, Virsh, embedded_shell
+from virtoll.platforms.libvirt.daemon import Daemon, lab_daemon
+from virtoll.platforms.libvirt.domain_xml import EMBEDDED, SYSTEM, TAG, TEST, XEN, LibvirtParameters, Places, domain
+from virtoll.platforms.managed_guest import ManagedMachine
+from virtoll.platforms.process_guest import root_disk
+
+_MIB = 2**20
+_PROBE_SECONDS = 120.0
+_CREATE_SECONDS = 180.0
+
+
+@dataclass(kw_only=True)
+class LibvirtGuest(ManagedMachine):
+    """A domain; ``processes`` where it is this machine's."""
+
+    processes: GuestProcesses | None = None
+
+    def host_processes(self) -> GuestProcesses | None:
+        """The domain's own, the ``virsh`` that holds it, and the lab's daemon."""
+        return self.processes
+
+
+class Libvirt(Platform[LibvirtParameters]):
+    """The driver, through ``GuestHost`` and ``virsh`` alone."""
+
+    name: ClassVar[str] = "libvirt"
+    remote_hosts: ClassVar[bool] = True
+    validation: ClassVar[Validation] = "real"
+    family: ClassVar[str] = "emulated"
+    title: ClassVar[str] = "machine or container by libvirt (QEMU, KVM, LXC, Xen)"
+    parameter_model: ClassVar[type[Parameters]] = LibvirtParameters
+    boot_seconds: ClassVar[float] = 9.0
+    slowdown: ClassVar[float] = 20.0
+
+    @property
+    def small_images_only(self) -> bool:
+        """A machine has a larger one as a disk; a container's root is a copy, and Xen's domain has no disk here."""
+        return not self.parameters.emulated
+
+    def depends_on(self) -> None:
+        """Always tried: what a daemon has loaded cannot be seen from its files."""
+        return
+
+    @classmethod
+    def remove_leftovers(cls, host: CommandRunner, alive: frozenset[str]) -> list[str]:
+        """By the product's own commands."""
+        return remove_leftovers(host, alive)
+
+    def probe(self, site: Site) -> Probe:
+        """Ask for the versions, then start a guest without network and wait for its agent."""
+        if (refusal := self._refusal(site.host)) is not None:
+            return Probe(False, None, refusal)
+        version = None
+        try:
+            version = self._version(site)
+            request = GuestRequest("probe", 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
+            self._start(request, site).stop()
+        except GuestError as error:
+            return Probe(False, version, f"no domain of type {self.parameters.kind} starts by {self._uri}: {error}")
+        return Probe(True, version, None)
+
+    @property
+    def _uri(self) -> str:
+        return self.parameters.uri
+
+    def _version(self, site: Site) -> str:
+        """libvirt's version, as virsh says it."""
+        try:
+            return f"libvirt {site.host.run(['virsh', '--version'], 'probe').strip()}"
+        except ProgramMissing as error:
+            raise GuestError(f"{error}: {DEBIAN}") from error
+
+    def _refusal(self, host: GuestHost) -> str | None:
+        """Why these parameters cannot work on this host, whatever is installed."""
+        wanted = self.parameters
+        if wanted.uri == TEST:
+            return f"{TEST} is libvirt's driver for tests: a host of it carries no real guests; use {EMBEDDED}"
+        if (wanted.embedded or wanted.container) and host.remote:
+            return f"{self._uri} is for this machine; use {SYSTEM} on {host.name}"
+        if wanted.uri == XEN and not host.remote:
+            return f"{XEN} is driven on a dom0 that is named as the platform's 'host'; on this machine use platform xen"
+        if wanted.container and host.cgroup is None:
+            return f"{self._uri}: libvirt makes no container without root and cgroups; run as root"
+        if wanted.uri == SYSTEM and not host.remote and not host.is_root:
+            return f"{SYSTEM}: the lab's own daemon needs root; run as root, or use {EMBEDDED}"
+        if not host.remote and not wanted.container and not taps_allowed():
+            return "its NICs need taps, and this user may not open /dev/net/tun; chmod 0666 it, or run as root"
+        return None
+
+    def start(self, request: GuestRequest, site: Site) -> LibvirtGuest:
+        """Create the domain with one interface a link, hold its channel, let it run, wait for its agent."""
+        return self._start(request, site)
+
+    def _start(self, request: GuestRequest, site: Site) -> LibvirtGuest:
+        host, wanted = site.host, self.parameters
+        if (refusal := self._refusal(host)) is not None:
+            raise GuestError(refusal)
+        if wanted.uri == XEN and request.cpu_quota is not None:
+            raise GuestError(f"{request.name}: libvirt's driver for Xen takes no CPU quota; use the platform xen")
+        name = f"{host.lab_id}-{request.file_name}"
+        # A short one: the driver's sockets are below it, and a socket's path has 107 characters at most.
+        folder = host.guest_folder("lv")
+        with contextlib.ExitStack() as undo:
+            network = site.network if request.network.links else None
+            if network is not None:
+                undo.callback(network.remove, request.network)
+            daemon = self._daemon(site, name, undo)
+            virsh = self._virsh(request, host, folder, daemon, undo)
+            places = self._places(site, folder, daemon)
+            bridges = {
+                link.name: network.bridge_port(link, link.port_interface)
+                for link in request.network.links
+                if network is not None
+            }
+            host.write(folder / "domain.xml", domain(name, request, wanted, places, bridges).encode())
+            if isinstance(virsh, Commands):
+                refuse_taken(virsh, host, name)
+                if daemon is None:
+                    undo.callback(host.guard(virsh.argv("destroy", name)))
+            undo.callback(_destroy, virsh, name)
+            spawned = time.monotonic_ns()
+            paused = () if wanted.container else ("--paused",)
+            virsh.run("create", *paused, str(folder / "domain.xml"), deadline_seconds=_CREATE_SECONDS)
+            processes = self._processes(virsh, daemon, name, folder, undo)
+            # A container and a domain of Xen speak by their consoles, which are terminals of the host's.
+            place = places.agent if wanted.emulated else Path(virsh.run("ttyconsole", name).strip())
+            channel = host.connect(place, request.name).detach()
+            agent = AgentClient(channel, channel, request.name)
+            kept = undo.pop_all()
+        pause, unpause = self._parking(virsh, name, processes)
+        logs = {"libvirt.txt": daemon.domain_log(self._driver, name)} if daemon is not None else {}
+        guest = LibvirtGuest(
+            agent=agent,
+            peer=site.peer,
+            host=host,
+            attachment=request.network.attachment,
+            spawned_monotonic_ns=spawned,
+            pause=pause,
+            unpause=unpause,
+            destroy=lambda: None,
+            consoles={**({"console.txt": places.console} if wanted.emulated else {}), **logs},
+            cleanup=[kept.close],
+            processes=processes,
+        )
+        machine = processes if wanted.emulated else None
+        with preferred([] if machine is None else [machine.started, *filter(None, [machine.inner])]):
+            if paused:
+                with guest.ending_on_error():
+                    virsh.run("resume", name)
+            guest.wait_ready(request.deadline_seconds)
+        return guest
+
+    @property
+    def _driver(self) -> str:
+        """What libvirt calls the driver in its folders' names."""
+        return "lxc" if self.parameters.container else "qemu"
+
+    def _daemon(self, site: Site, name: str, undo: contextlib.ExitStack) -> Daemon | None:
+        """The lab's own, where a driver on this machine needs one."""
+        if site.host.remote or self.parameters.embedded:
+            return None
+        daemon = lab_daemon(site, name)
+        undo.callback(daemon.release, name)
+        return daemon
+
+    def _virsh(
+        self, request: GuestRequest, host: GuestHost, folder: Path, daemon: Daemon | None, undo: contextlib.ExitStack
+    ) -> Virsh:
+        """The way to the driver; one of the guest's own is in its cgroup, as the machine that it starts then is."""
+        if daemon is not None:
+            return Commands(host, daemon.uri(self._uri))
+        if not self.parameters.embedded:
+            return Commands(host, self._uri)
+        group = host.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
+        if group is not None:
+            undo.callback(group.remove)
+        shell = embedded_shell(host, request.name, folder, group)
+        undo.callback(shell.close)
+        return shell
+
+    def _places(self, site: Site, folder: Path, daemon: Daemon | None) -> Places:
+        """The guest's files as the driver finds them."""
+        agent, console, host, image = folder / "agent", folder / "console.txt", site.host, site.image
+        if daemon is not None:
+            disk = daemon.disk if image.needs_disk else None
+            return Places(agent, console, daemon.kernel, daemon.initramfs, daemon.root, disk)
+        if self.parameters.uri == XEN:  # its initramfs has modules, of which the guest loads one
+            return Places(agent, console, host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs))
+        kernel = host.put(image.kernel.vmlinux or image.kernel.vmlinuz)
+        disk = host.put(root_disk(image)) if image.needs_disk else None
+        return Places(agent, console, kernel, host.put(image.machine_initramfs), disk=disk)
+
+    def _processes(
+        self, virsh: Virsh, daemon: Daemon | None, name: str, folder: Path, undo: contextlib.ExitStack
+    ) -> GuestProcesses | None:
+        """None on another host. A machine is nobody's child, and must not outlive what holds it."""
+        if isinstance(virsh, HeldShell):
+            machine = int((virsh.folder / f"run/qemu/{name}.pid").read_text(encoding="ascii"))
+            _killed_at_the_end(machine, undo)
+            return GuestProcesses(virsh.process.pid, machine, folder=virsh.folder)
+        if daemon is None:
+            return None
+        first = daemon.domain_pid(self._driver, name)
+        if not self.parameters.container:
+            _killed_at_the_end(first, undo)
+        return GuestProcesses(first, shared=daemon.processes(), folder=folder)
+
+    def _parking(
+        self, virsh: Virsh, name: str, processes: GuestProcesses | None
+    ) -> tuple[Callable[[], object], Callable[[], object]]:
+        """By libvirt; a container's processes by signals.
+
+        libvirt would freeze them, and what cgroup v1 holds frozen cannot be killed: it would outlive the lab.
+        """
+        if self.parameters.container and processes is not None:
+            first = [processes.started]
+            return lambda: signal_tree(first, signal.SIGSTOP), lambda: signal_tree(first, signal.SIGCONT)
+        return lambda: virsh.run("suspend", name), lambda: virsh.run("resume", name)
+
+
+def _killed_at_the_end(machine: int, undo: contextlib.ExitStack) -> None:
+    descriptor = os.pidfd_open(machine)
+
+    def kill() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.close(descriptor)
+
+    undo.callback(kill)
+
+
+def _destroy(virsh: Virsh, name: str) -> None:
+    """Gone already where the guest has switched itself off."""
+    with contextlib.suppress(GuestError):
+        virsh.run("destroy", name)
+
+
+def domains(virsh: Virsh) -> list[str]:
+    """Names of all domains that the driver knows, running or not."""
+    return [line.strip() for line in virsh.run("list", "--all", "--name").splitlines() if line.strip()]
+
+
+def refuse_taken(virsh: Virsh, host: GuestHost, name: str) -> None:
+    """A ``GuestError`` where the driver has a domain of that name."""
+    if name in domains(virsh):
+        raise GuestError(f"{host.name} has a domain {name} already, which this run did not make: virsh destroy it")
+
+
+def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset(), uri: str = SYSTEM) -> list[str]:
+    """Destroy domains that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
+    return remove_ours(Commands(host, uri), alive)
+
+
+def remove_ours(virsh: Virsh, alive: frozenset[str]) -> list[str]:
+    """The same by any ``virsh``: by a domain's name and its description together."""
+    removed = []
+    for name in domains(virsh):
+        lab = lab_named_in(name)
+        if lab is not None and lab not in alive and virsh.run("desc", name).startswith(TAG):
+            virsh.run("destroy", name)
+            removed.append(f"libvirt domain {name}")
+    return removed

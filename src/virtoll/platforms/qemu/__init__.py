@@ -1,0 +1,1 @@
+"""QEMU with TCG and with KVM: `driver`, its command line, its monitor."""

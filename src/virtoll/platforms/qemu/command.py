@@ -1,0 +1,224 @@
+"""QEMU's parameters, which of them go together, and the argument list that follows from them.
+
+Main types: ``QemuParameters``, ``Ends`` (the descriptors that QEMU is given). It must not start anything.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+from pydantic import BeforeValidator, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
+from virtoll.lab.attachments import Port
+from virtoll.lab.network import Link
+from virtoll.platforms.attachment import AttachedMachine, qemu_backend
+from virtoll.platforms.base import GuestRequest
+
+_MIB = 2**20
+# Which node a disk becomes depends on the order in which they are found: with two of them they go by these.
+_DATA_SERIAL = "virtoll-data"
+_ROOT_SERIAL = "virtoll-root"
+_NIC_MODELS = {"virtio-net": "virtio-net", "e1000": "e1000", "rtl8139": "rtl8139", "vmxnet3": "vmxnet3"}
+_CONSOLES = {"x86_64": "ttyS", "aarch64": "ttyAMA"}
+MACHINES = {"x86_64": ("q35", "pc", "microvm"), "aarch64": ("virt",)}
+"""Machine types by the host's architecture, the default first."""
+
+Machine = Literal["q35", "pc", "microvm", "virt"]
+_DEFAULT_MACHINE: Machine = "virt" if platform.machine() == "aarch64" else "q35"
+
+
+def _switch(value: Any) -> Any:
+    """``on`` and ``off`` without quotes are truth values in YAML."""
+    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+
+
+class QemuParameters(AttachedMachine):
+    """Machine type, NIC of every link, disk, and ``channel``: the way to the agent.
+
+    ``vhost``: the host's kernel moves the frames. ``disk``: how the image's disk form is attached; ``root``: whether
+    the guest's root is the initramfs (the disk is then at /mnt) or that disk. ``cache``: QEMU's mode for the
+    host's page cache and for flushes.
+    """
+
+    machine: Machine = _DEFAULT_MACHINE
+    nic: Literal["virtio-net", "e1000", "rtl8139", "vmxnet3"] = "virtio-net"
+    vhost: Annotated[Literal["off", "on"], BeforeValidator(_switch)] = "off"
+    disk: Literal["none", "virtio-blk", "ide", "nvme"] = "none"
+    cache: Literal["none", "writeback", "writethrough", "directsync", "unsafe"] = "writeback"
+    root: Literal["initramfs", "disk"] = "initramfs"
+    filesystem: Literal["ext4", "erofs"] = "ext4"
+    channel: Literal["virtio-serial", "serial"] = "virtio-serial"
+
+    @field_validator("nic", "disk", "channel")
+    @classmethod
+    def _has_a_bus(cls, value: str, information: ValidationInfo) -> str:
+        machine = information.data.get("machine")
+        if machine == "microvm" and value not in ("virtio-net", "none", "virtio-blk", "virtio-serial"):
+            why = "has one serial port" if value == "serial" else "has no PCI bus"
+            _refuse(f"machine microvm {why}; allowed there: virtio-net, virtio-blk, virtio-serial")
+        if machine == "virt" and value == "ide":
+            _refuse("machine virt has no IDE controller; allowed there: none, virtio-blk, nvme")
+        return value
+
+    @field_validator("vhost")
+    @classmethod
+    def _is_virtio(cls, value: str, information: ValidationInfo) -> str:
+        if value == "on" and information.data.get("nic", "virtio-net") != "virtio-net":
+            _refuse("vhost is for nic: virtio-net alone; leave it out")
+        return value
+
+    @field_validator("cache", "root", "filesystem")
+    @classmethod
+    def _has_a_disk(cls, value: str, information: ValidationInfo) -> str:
+        name = str(information.field_name)
+        if information.data.get("disk", "") == "none" and value != cls.model_fields[name].default:
+            _refuse(f"there is no disk; add 'disk: virtio-blk', or leave '{name}' out")
+        return value
+
+
+def with_disk(parameters: QemuParameters) -> QemuParameters:
+    """The same with the root on a disk, for an image that is no initramfs; a disk that was asked for stays as it was.
+
+    One that nobody asked for is only read, by all guests alike: erofs, whose reading writes nothing.
+    """
+    if parameters.disk != "none":
+        return parameters.model_copy(update={"root": "disk"})
+    return parameters.model_copy(update={"disk": "virtio-blk", "root": "disk", "filesystem": "erofs"})
+
+
+def _refuse(sentence: str) -> NoReturn:
+    kind = "combination"
+    raise PydanticCustomError(kind, "{sentence}", {"sentence": sentence})
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What the machine is started with: agent's channel, monitor, and the disk's file where it has one.
+
+    Descriptors that it inherits; on another host paths: of sockets that it waits at to be connected, and of the file.
+    ``shared``: the disk's file is the cache's own, and is only read. ``data``: the file of the data directory's disk.
+    """
+
+    agent: int | Path
+    monitor: int | Path
+    disk: int | Path | None = None
+    shared: bool = False
+    data: int | None = None
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Those that must be inherited."""
+        return tuple(end for end in (self.agent, self.monitor, self.disk, self.data) if isinstance(end, int))
+
+
+@dataclass(frozen=True)
+class Boot:
+    """Kernel and initramfs as the host's QEMU finds them."""
+
+    kernel: Path
+    initramfs: Path
+
+
+def _socket(name: str, end: int | Path) -> str:
+    place = f"fd={end}" if isinstance(end, int) else f"path={end},server=on,wait=on"
+    return f"socket,id={name},{place}"
+
+
+def machine_command(
+    parameters: QemuParameters, request: GuestRequest, boot: Boot, console: Path, ends: Ends
+) -> list[str]:
+    """Everything that follows accelerator and CPU model, without NICs (``nic_arguments``)."""
+    return [
+        "-machine",
+        parameters.machine,
+        "-smp",
+        str(request.vcpus),
+        "-m",
+        f"{request.memory_bytes // _MIB}M",
+        "-kernel",
+        str(boot.kernel),
+        "-initrd",
+        str(boot.initramfs),
+        "-append",
+        kernel_arguments(parameters, data=ends.data is not None),
+        "-chardev",
+        f"file,id=console,path={console}",
+        "-serial",
+        "chardev:console",
+        "-chardev",
+        _socket("agent", ends.agent),
+        *_channel_arguments(parameters),
+        "-chardev",
+        _socket("monitor", ends.monitor),
+        "-mon",
+        "chardev=monitor,mode=control",
+        *([] if ends.disk is None else _disk_arguments(parameters, ends)),
+        *([] if ends.data is None else _data_arguments(parameters, ends.data)),
+    ]
+
+
+def kernel_arguments(parameters: QemuParameters, *, data: bool = False) -> str:
+    """The kernel's command line; ``crates/agent/src/init.rs`` says what its ``virtoll`` words mean."""
+    serial = _CONSOLES.get(platform.machine(), "ttyS")
+    channel = "virtio-serial" if parameters.channel == "virtio-serial" else f"/dev/{serial}1"
+    words = [f"console={serial}0", "quiet", "panic=-1", "reboot=t", "net.ifnames=0", "cryptomgr.notests"]
+    # Its own check of the timer compares clocks that go on while the emulator waits for a CPU, and panics.
+    words.append("no_timer_check")
+    words.append(f"virtoll.channel={channel}")
+    modules = ["ext4"] if data else []
+    if parameters.disk != "none":
+        controller = "ata_piix" if parameters.machine == "pc" else "ahci"
+        driver = {"ide": [controller], "nvme": ["nvme"]}.get(parameters.disk, [])
+        device = {"virtio-blk": "/dev/vda", "ide": "/dev/sda", "nvme": "/dev/nvme0n1"}[parameters.disk]
+        modules = list(dict.fromkeys([*driver, parameters.filesystem, *modules]))
+        device = f"serial:{_ROOT_SERIAL}" if data and parameters.disk == "virtio-blk" else device
+        words.append(f"virtoll.{'root' if parameters.root == 'disk' else 'disk'}={device}")
+        words.append(f"virtoll.disktype={parameters.filesystem}")
+    if modules:
+        words.append(f"virtoll.modules={','.join(modules)}")
+    if data:
+        words.append(f"virtoll.data=serial:{_DATA_SERIAL}")
+    return " ".join(words)
+
+
+def nic_arguments(parameters: QemuParameters, link: Link, port: Port) -> list[str]:
+    """One NIC on the link's tap or macvtap, or the host's own device."""
+    if port.pci_address is not None:
+        return ["-device", f"vfio-pci,host={port.pci_address}"]
+    backend = qemu_backend(link, port)
+    if parameters.vhost == "on":
+        backend += ",vhost=on"
+    model = _NIC_MODELS[parameters.nic]
+    device = _device(parameters, model) if parameters.nic == "virtio-net" else model
+    rom = "" if parameters.machine == "microvm" else ",romfile="
+    return ["-netdev", backend, "-device", f"{device},netdev={link.name},mac={link.guest_mac}{rom}"]
+
+
+def _channel_arguments(parameters: QemuParameters) -> list[str]:
+    if parameters.channel == "serial":
+        return ["-serial", "chardev:agent"]
+    return ["-device", _device(parameters, "virtio-serial"), "-device", "virtserialport,chardev=agent,name=virtoll"]
+
+
+def _disk_arguments(parameters: QemuParameters, ends: Ends) -> list[str]:
+    """A disk without a name: QEMU opens the descriptor that it was started with anew, with its own flags."""
+    file = f"/proc/self/fd/{ends.disk}" if isinstance(ends.disk, int) else ends.disk
+    drive = f"if=none,id=disk,format=raw,file={file},cache={parameters.cache}{',readonly=on' if ends.shared else ''}"
+    device = {"virtio-blk": _device(parameters, "virtio-blk"), "ide": "ide-hd", "nvme": "nvme"}[parameters.disk]
+    serial = {"virtio-blk": f",serial={_ROOT_SERIAL}", "nvme": ",serial=virtoll"}.get(parameters.disk, "")
+    return ["-drive", drive, "-device", f"{device},drive=disk{serial}"]
+
+
+def _data_arguments(parameters: QemuParameters, data: int) -> list[str]:
+    """The data directory's disk, always virtio; what the guest says is free is given back, so that trials are alike."""
+    drive = f"if=none,id=data,format=raw,file=/proc/self/fd/{data},cache={parameters.cache},discard=unmap"
+    device = f"{_device(parameters, 'virtio-blk')},drive=data,serial={_DATA_SERIAL}"
+    return ["-drive", drive, "-device", device]
+
+
+def _device(parameters: QemuParameters, model: str) -> str:
+    return f"{model}-device" if parameters.machine == "microvm" else f"{model}-pci"

@@ -1,0 +1,314 @@
+"""QEMU: one driver for its accelerators (TCG, KVM), machine types, NIC models and disks; direct kernel boot.
+
+The agent's channel is a virtio-serial port or the second serial console; the first one is the guest's console and is
+kept as evidence. QMP stops and continues the virtual CPUs (park, resume). KVM is never assumed from /dev/kvm: it is
+probed by booting a guest, because a device file may be there and boot nothing (nested hosts).
+
+Memory is the machine's own, so the guest sees a little less than was asked (the kernel's own reservations).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from virtoll.agent.client import AgentClient
+from virtoll.errors import GuestError, ProgramMissing
+from virtoll.experiment.model import Parameters
+from virtoll.lab.attachments import Port
+from virtoll.lab.interfaces import TUN_DEVICE
+from virtoll.lab.network import GuestNetwork, taps_allowed
+from virtoll.lab.priority import preferred
+from virtoll.platforms.attachment import descriptors, machine_ports
+from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
+from virtoll.platforms.host import GuestHost, Site
+from virtoll.platforms.process_guest import AgentGuest, root_disk, socket_session
+from virtoll.platforms.qemu.command import (
+    MACHINES,
+    Boot,
+    Ends,
+    QemuParameters,
+    machine_command,
+    nic_arguments,
+    with_disk,
+)
+from virtoll.platforms.qemu.monitor import Monitor
+
+_MIB = 2**20
+_NO_PORTS: Mapping[str, Port] = {}
+_VHOST_DEVICE = Path("/dev/vhost-net")
+
+
+@dataclass(kw_only=True)
+class QemuGuest(AgentGuest):
+    """A machine under QEMU: parked by stopping its virtual CPUs."""
+
+    monitor: Monitor | None = None
+    output_file: Path | None = None
+
+    def evidence(self) -> dict[str, bytes]:
+        """The console, and what QEMU itself said."""
+        said = self.output_file.read_bytes() if self.output_file is not None else b""
+        return {**super().evidence(), "qemu.txt": said}
+
+    def park(self) -> None:
+        """QMP ``stop``."""
+        self._monitor().execute("stop")
+
+    def resume(self) -> None:
+        """QMP ``cont``."""
+        if self.process.poll() is None:
+            self._monitor().execute("cont")
+
+    def stop(self) -> None:
+        """Let the guest power off, then end QEMU."""
+        try:
+            super().stop()
+        finally:
+            self._monitor().close()
+
+    def _monitor(self) -> Monitor:
+        if self.monitor is None:
+            raise GuestError("this guest has no monitor")
+        return self.monitor
+
+
+class Qemu(Platform[QemuParameters]):
+    """The driver; an accelerator is a subclass."""
+
+    name: ClassVar[str]
+    accelerator: ClassVar[str]
+    cpu_model: ClassVar[str]
+    probe_deadline_seconds: ClassVar[float]
+    remote_hosts: ClassVar[bool] = True
+    parameter_model: ClassVar[type[Parameters]] = QemuParameters
+    data_by: ClassVar[DataBy] = "disk"
+
+    @property
+    def binary(self) -> str:
+        """The system emulator for this host's own architecture."""
+        return f"qemu-system-{platform.machine()}"
+
+    def depends_on(self) -> str | None:
+        """The emulator's binary and the accelerator's device: what decides whether a guest boots."""
+        found = []
+        for path in (shutil.which(self.binary), "/dev/kvm", TUN_DEVICE, str(_VHOST_DEVICE)):
+            if path is not None and Path(path).exists():
+                status = Path(path).stat()
+                found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
+        return "; ".join([*found, *map(str, os.getgroups()), self.parameters.refusal() or "attachable"])
+
+    def probe(self, site: Site) -> Probe:
+        """Boot a guest without network and wait for its agent."""
+        try:
+            version = site.host.run([self.binary, "--version"], "probe").splitlines()[0]
+            accelerators = site.host.run([self.binary, "-accel", "help"], "probe").split()
+        except ProgramMissing as error:
+            return Probe(False, None, f"{error}: apt-get install qemu-system-x86 (or qemu-system-arm)")
+        except GuestError as error:
+            return Probe(False, None, str(error))
+        version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
+        if self.accelerator not in accelerators:
+            return Probe(False, version, f"{version} was built without {self.accelerator}; install one that has it")
+        refusal = self._refusal(site.host) or (None if site.host.remote else self.parameters.refusal())
+        if refusal is not None:
+            return Probe(False, version, refusal)
+        if site.host.remote and not site.host.is_root:
+            return Probe(False, version, f"its NICs need taps, and those root on {site.host.name}; log in as root")
+        if not site.host.remote and not taps_allowed():
+            remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root"
+            return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
+        request = GuestRequest(f"probe-{self.name}", 1, 128 * _MIB, (), GuestNetwork(()), self.probe_deadline_seconds)
+        try:
+            self._start(request, site).stop()
+        except GuestError as error:
+            return Probe(False, version, f"no guest boots with {self.accelerator} here: {_cause(error)}")
+        return Probe(True, version, None)
+
+    def _refusal(self, host: GuestHost) -> str | None:
+        """What these parameters need of the host and it does not have; None where all is there."""
+        machines = MACHINES.get(platform.machine(), ())
+        if machines and self.parameters.machine not in machines:
+            return f"machine {self.parameters.machine} is not for {platform.machine()}; use {' or '.join(machines)}"
+        if self.parameters.machine == "microvm" and self.accelerator == "tcg":
+            return (
+                "machine microvm gives Debian's kernel no clock to calibrate by under emulation; use q35 or pc, or KVM"
+            )
+        if self.parameters.vhost == "on" and not _may_open(_VHOST_DEVICE, host):
+            return f"vhost: on needs {_VHOST_DEVICE}, which cannot be opened here: modprobe vhost_net, or run as root"
+        return None
+
+    def start(self, request: GuestRequest, site: Site) -> QemuGuest:
+        """Boot the image with one NIC a link, each on a tap or macvtap, or a device of its own."""
+        network = site.network
+        with machine_ports(network, request.network, self.parameters.devices(request.network)) as ports:
+            guest = self._start(request, site, ports)
+        guest.cleanup.append(lambda: network.remove(request.network))
+        return guest
+
+    def _start(self, request: GuestRequest, site: Site, ports: Mapping[str, Port] = _NO_PORTS) -> QemuGuest:
+        host = site.host
+        folder = host.guest_folder(request.file_name)
+        console = folder / "console.txt"
+        # What QEMU says comes back over its process here, wherever it runs.
+        output = (Path(tempfile.mkdtemp(prefix="qemu-")) if host.remote else folder) / "qemu.txt"
+        parameters = with_disk(self.parameters) if site.image.needs_disk else self.parameters
+        shared = parameters.disk != self.parameters.disk
+        disk = None if parameters.disk == "none" else self._disk(site, folder, parameters, shared=shared)
+        with contextlib.ExitStack() as inherited:
+            ends, connect = self._ends(request, host, folder, disk, inherited)
+            ends = replace(ends, shared=shared, data=request.data_disk)
+            # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
+            limits = request.limits(memory=False)
+            group = host.group(request.name, limits) if request.cpu_quota is not None else None
+            command = self._command(request, site, console, ends, ports, parameters)
+            spawned = time.monotonic_ns()
+            with output.open("wb") as stream:
+                process = host.spawn(
+                    command,
+                    f"guest {request.name}",
+                    cpus=request.cpus,
+                    group=group,
+                    stdout=stream.fileno(),
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(*ends.descriptors, *descriptors(ports)),
+                )
+            agent, monitor = connect()
+        guest = QemuGuest(
+            agent=agent,
+            peer=site.peer,
+            process=process,
+            attachment=request.network.attachment,
+            console_file=console,
+            spawned_monotonic_ns=spawned,
+            monitor=Monitor(monitor, request.name),
+            output_file=output,
+            cleanup=[group.remove] if group is not None else [],
+            host=host,
+            flushes=parameters.cache != "unsafe",
+        )
+        try:
+            with preferred([] if host.remote else [process.pid]):
+                guest.wait_ready(request.deadline_seconds)
+        except GuestStartError as error:
+            said = _last_line(error.evidence)
+            raise GuestStartError(f"{error} (QEMU said: {said})" if said else str(error), error.evidence) from error
+        return guest
+
+    def _ends(
+        self,
+        request: GuestRequest,
+        host: GuestHost,
+        folder: Path,
+        disk: int | Path | None,
+        inherited: contextlib.ExitStack,
+    ) -> tuple[Ends, Callable[[], tuple[AgentClient, socket.socket]]]:
+        """What QEMU is given, and how our ends are had once it is started: made before, or on another host after."""
+        if isinstance(disk, int):
+            inherited.callback(os.close, disk)
+        if host.remote:
+            ends = Ends(folder / "agent", folder / "monitor", disk)
+
+            def connected() -> tuple[AgentClient, socket.socket]:
+                ours = [host.connect(folder / name, request.name, 60.0) for name in ("agent", "monitor")]
+                descriptor = ours[0].detach()
+                return AgentClient(descriptor, descriptor, request.name), ours[1]
+
+            return ends, connected
+        agent, agent_end = socket_session(request.name)
+        monitor, monitor_end = socket.socketpair()
+        for end in (agent_end, monitor_end):
+            inherited.callback(end.close)
+        return Ends(agent_end.fileno(), monitor_end.fileno(), disk), lambda: (agent, monitor)
+
+    def _disk(self, site: Site, folder: Path, parameters: QemuParameters, *, shared: bool) -> int | Path:
+        """A copy of the image's disk form that is gone with the machine: its descriptor, or a file on another host.
+
+        ``shared``: the form itself, which is then only read.
+        """
+        file = root_disk(site.image, parameters.filesystem)
+        if shared:
+            return site.host.put(file)
+        if not site.host.remote:
+            return site.host.nameless_copy(file)
+        site.host.run(["cp", "--", str(site.host.put(file)), str(folder / "disk")], "disk", 120.0)
+        return folder / "disk"
+
+    def _command(
+        self,
+        request: GuestRequest,
+        site: Site,
+        console: Path,
+        ends: Ends,
+        ports: Mapping[str, Port],
+        parameters: QemuParameters,
+    ) -> list[str]:
+        image = site.image
+        initramfs = image.initramfs if ends.disk is None and ends.data is None else image.disk_initramfs
+        boot = Boot(site.host.put(image.kernel.vmlinux or image.kernel.vmlinuz), site.host.put(initramfs))
+        own = [self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+        own += ["-accel", self.accelerator, "-cpu", self.cpu_model]
+        argv = own + machine_command(parameters, request, boot, console, ends)
+        for link in request.network.links:
+            argv += nic_arguments(parameters, link, ports[link.name])
+        return argv
+
+
+class QemuTcg(Qemu):
+    """Full emulation: every instruction of the guest is translated."""
+
+    name: ClassVar[str] = "qemu-tcg"
+    family: ClassVar[str] = "emulated"
+    validation: ClassVar[Validation] = "real"
+    title: ClassVar[str] = "QEMU, emulated CPU (TCG)"
+    accelerator: ClassVar[str] = "tcg"
+    cpu_model: ClassVar[str] = "max"
+    probe_deadline_seconds: ClassVar[float] = 90.0
+    boot_seconds: ClassVar[float] = 4.5
+    slowdown: ClassVar[float] = 40.0
+
+
+class QemuKvm(Qemu):
+    """Hardware-assisted virtualisation by KVM."""
+
+    name: ClassVar[str] = "qemu-kvm"
+    family: ClassVar[str] = "hardware-assisted"
+    validation: ClassVar[Validation] = "nested: functional only"
+    title: ClassVar[str] = "QEMU with KVM"
+    accelerator: ClassVar[str] = "kvm"
+    cpu_model: ClassVar[str] = "host"
+    # Emulation boots the same guest in a few seconds: what takes longer than this is not assisted by any hardware.
+    probe_deadline_seconds: ClassVar[float] = 20.0
+    boot_seconds: ClassVar[float] = 2.0
+    slowdown: ClassVar[float] = 1.2
+
+
+def _may_open(device: Path, host: GuestHost) -> bool:
+    if not host.remote:
+        return os.access(device, os.R_OK | os.W_OK)
+    try:
+        host.run(["test", "-r", str(device), "-a", "-w", str(device)], "probe")
+    except GuestError:
+        return False
+    return True
+
+
+def _last_line(evidence: Mapping[str, bytes]) -> str:
+    """What QEMU itself said last; empty where it said nothing."""
+    lines = evidence.get("qemu.txt", b"").decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def _cause(error: GuestError) -> str:
+    """QEMU's own words where it said why; else the error's sentence."""
+    return (_last_line(error.evidence) if isinstance(error, GuestStartError) else "") or str(error)

@@ -1,0 +1,1 @@
+"""A guest that its user made, over SSH: `driver`, and how its NICs are found."""

@@ -1,0 +1,1 @@
+"""Xen by `xl` in dom0: `driver`, and what it does in dom0."""

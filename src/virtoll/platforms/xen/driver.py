@@ -1,0 +1,258 @@
+"""Xen by ``xl``: guests of type PV, PVH and HVM on a host that runs as dom0, whichever host that is.
+
+The agent's channel is the guest's PV console hvc0, which HVM guests have as well. A guest is made paused, so that its
+console is held before its first word. Its NICs are ports of the network's bridges or, routed, interfaces between which
+dom0's kernel routes (``dom0``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from virtoll.agent.client import AgentClient
+from virtoll.errors import CommandFailed, GuestError, ProgramMissing
+from virtoll.experiment.model import Parameters
+from virtoll.lab.network import GuestNetwork, Link
+from virtoll.platforms.attachment import Attached
+from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.host import CommandRunner, GuestHost, HostNetwork, Site
+from virtoll.platforms.managed_guest import ManagedMachine
+from virtoll.platforms.process_guest import root_disk
+from virtoll.platforms.xen.dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
+
+__all__ = ["Xen", "XenParameters", "remove_leftovers"]
+
+_MIB = 2**20
+_CREATE_SECONDS = 600.0
+_PROBE_SECONDS = 600.0
+_NEEDS = {"pvh": "hvm", "hvm": "hvm", "pv": "pv"}
+_LOGS = Path("/var/log/xen")
+_EMULATED = "-emu"
+_DISK = "xvda"
+
+
+class XenParameters(Attached):
+    """``type`` of the guest; ``attachment``: ``bridge``, or ``routed`` (dom0 routes), as in Mattos's two modes.
+
+    ``nic``: the PV one (``netfront``), or for HVM one that its device model emulates. ``root``: in memory, or the
+    image's disk form, by the PV block device and read-only (an image with tools always is).
+    ``weight`` and ``cap`` are the credit scheduler's (cap in percent of a CPU, 0: none; a CPU quota sets it too);
+    ``dom0_cpus``: the CPUs that dom0 is pinned to while the guest runs; then it is put back where it was.
+    """
+
+    type: Literal["pv", "pvh", "hvm"] = "pv"
+    nic: Literal["netfront", "e1000", "rtl8139"] = "netfront"
+    root: Literal["initramfs", "disk"] = "initramfs"
+    weight: int = Field(default=256, ge=1, le=65535)
+    cap: int = Field(default=0, ge=0, le=100_000)
+    dom0_cpus: tuple[int, ...] = ()
+
+    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+        """Xen's own two ways, and the NIC that goes with the type."""
+        if self.nic != "netfront" and self.type != "hvm":
+            return "nic", f"{self.nic} is emulated, which only 'type: hvm' has; allowed here: netfront"
+        if self.nic != "netfront" and self.root == "disk":
+            return "root", f"with nic: {self.nic} there is no PV block device; allowed: initramfs"
+        if self.attachment not in ("bridge", "routed"):
+            return "attachment", f"{self.attachment} is not a way of Xen's vifs; allowed: bridge, routed"
+        return None if self.attachment == "routed" else super().unfit(testbed=testbed)
+
+
+class Xen(Platform[XenParameters]):
+    """The driver, through ``GuestHost`` alone."""
+
+    name: ClassVar[str] = "xen"
+    family: ClassVar[str] = "paravirtualised"
+    remote_hosts: ClassVar[bool] = True
+    validation: ClassVar[Validation] = "nested: functional only"
+    title: ClassVar[str] = "Xen (xl): PV, PVH, HVM"
+    parameter_model: ClassVar[type[Parameters]] = XenParameters
+    boot_seconds: ClassVar[float] = 12.0
+    slowdown: ClassVar[float] = 1.2
+
+    def depends_on(self) -> None:
+        """Always tried: dom0's state is not this kernel's."""
+        return
+
+    @classmethod
+    def remove_leftovers(cls, host: CommandRunner, alive: frozenset[str]) -> list[str]:
+        """By the product's own commands."""
+        return remove_leftovers(host, alive)
+
+    def probe(self, site: Site) -> Probe:
+        """Ask the hypervisor what it can do, then boot a guest without network and wait for its agent."""
+        try:
+            said = site.host.run(["xl", "info"], "probe")
+        except GuestError as error:
+            return Probe(False, None, _why_no_dom0(error, site.host))
+        facts = dict(line.partition(":")[::2] for line in said.splitlines())
+        known = {key.strip(): value.strip() for key, value in facts.items()}
+        version = f"Xen {known.get('xen_version', '?')}, scheduler {known.get('xen_scheduler', '?')}"
+        needed = _NEEDS[self.parameters.type]
+        if needed not in known.get("virt_caps", "").split():
+            switch = "switch VT-x or AMD-V on in the firmware" if needed == "hvm" else "boot a hypervisor built with PV"
+            return Probe(
+                False, version, f"guests of type {self.parameters.type} need {needed}, which it has not: {switch}"
+            )
+        request = GuestRequest("probe-xen", 1, 128 * _MIB, (), GuestNetwork(()), _PROBE_SECONDS)
+        try:
+            self._start(request, site).stop()
+        except GuestError as error:
+            hint = "; its device model is qemu-system-xen" if self.parameters.type == "hvm" else ""
+            return Probe(False, version, f"no guest of type {self.parameters.type} boots: {error}{hint}")
+        return Probe(True, version, None)
+
+    def start(self, request: GuestRequest, site: Site) -> ManagedMachine:
+        """Make a guest with one vif a link, hold its console, let it run, wait for its agent."""
+        return self._start(request, site)
+
+    def _start(self, request: GuestRequest, site: Site) -> ManagedMachine:
+        host, name = site.host, f"{site.host.lab_id}-{request.file_name}"
+        _refuse_taken(host, name)
+        folder = host.guest_folder(request.file_name)
+        network = site.network if request.network.links else None
+        pin = Dom0Pin(host, self.parameters.dom0_cpus)
+        logs = {"device-model.txt": _LOGS / f"qemu-dm-{name}.log", "xl.txt": _LOGS / f"xl-{name}.log"}
+        with contextlib.ExitStack() as undo:
+            if network is not None:
+                undo.callback(network.remove, request.network)
+            disk = self._disk(site, undo)
+            host.write(folder / "domain.cfg", self._configuration(name, request, site, network, disk).encode())
+            remove_logs = ["rm", "-f", *map(str, logs.values())]
+            undo.callback(_promised(host, remove_logs, lambda: host.run(remove_logs, "logs")))
+            ports = [self._port(link) for link in request.network.links]
+            undo.callback(wait_for_removal, host, [*ports, *(port.removesuffix(_EMULATED) for port in ports)])
+            undo.callback(_promised(host, ["xl", "destroy", name], lambda: destroy(host, name)))
+            spawned = time.monotonic_ns()
+            host.run(["xl", "create", "-p", str(folder / "domain.cfg")], f"guest {request.name}", _CREATE_SECONDS)
+            for link in request.network.links:
+                if link.attachment == "routed":
+                    undo.enter_context(routed_link(host, link, self._port(link)))
+            number = host.run(["xl", "domid", name], "domain").strip()
+            console = host.run(["xenstore-read", f"/local/domain/{number}/console/tty"], "console").strip()
+            channel = host.connect(Path(console), request.name).detach()
+            agent = AgentClient(channel, channel, request.name)
+            kept = undo.pop_all()
+
+        def pause() -> None:
+            host.run(["xl", "pause", name], "park")
+            pin.give_back()
+
+        def unpause() -> None:
+            pin.take()
+            host.run(["xl", "unpause", name], "resume")
+
+        guest = ManagedMachine(
+            agent=agent,
+            peer=site.peer,
+            host=host,
+            attachment=request.network.attachment,
+            spawned_monotonic_ns=spawned,
+            pause=pause,
+            unpause=unpause,
+            destroy=lambda: None,
+            consoles=logs,
+            cleanup=[kept.close, pin.give_back],
+        )
+        with guest.ending_on_error():
+            unpause()
+        guest.wait_ready(request.deadline_seconds)
+        return guest
+
+    def _disk(self, site: Site, undo: contextlib.ExitStack) -> str | None:
+        """The block device in dom0 with the image's disk form; None where the root is in memory.
+
+        A file becomes a loop device: xl would start a QEMU for it.
+        """
+        if self.parameters.root == "initramfs" and not site.image.needs_disk:
+            return None
+        if self.parameters.nic != "netfront":
+            raise GuestError(f"the image {site.image.name} is on a PV disk, which goes with nic: netfront alone")
+        host = site.host
+        file = str(host.put(root_disk(site.image)))
+        if host.run(["stat", "-L", "-c", "%F", file], "disk").strip() == "block special file":
+            return file
+        device = host.run(["losetup", "--find", "--show", "--read-only", file], "disk").strip()
+        detach = ["losetup", "--detach", device]
+        undo.callback(_promised(host, detach, lambda: host.run(detach, "disk")))
+        return device
+
+    def _configuration(
+        self, name: str, request: GuestRequest, site: Site, network: HostNetwork | None, disk: str | None
+    ) -> str:
+        """The domain's configuration, in xl.cfg(5)'s syntax, whose strings and lists are JSON's."""
+        wanted, image = self.parameters, site.image
+        paravirtual = wanted.nic == "netfront"
+        kernel = image.kernel.vmlinuz if wanted.type == "hvm" else image.kernel.vmlinux or image.kernel.vmlinuz
+        # The driver of the PV NIC is in the larger image only; an emulated one must not be unplugged for it.
+        modules = ["xen_netfront"] if disk is None else ["xen_netfront", "xen_blkfront", "erofs"]
+        drivers = f"virtoll.modules={','.join(modules)}" if paravirtual else "xen_emul_unplug=never"
+        if disk is not None:
+            drivers += f" virtoll.root=/dev/{_DISK} virtoll.disktype=erofs"
+        words = "console=hvc0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests virtoll.channel=/dev/hvc0"
+        # A cap of 0 is none, so that the smallest share is 1 %.
+        cap = wanted.cap if request.cpu_quota is None else max(1, round(100 * request.cpu_quota))
+        settings: dict[str, object] = {
+            "name": name,
+            "type": wanted.type,
+            "kernel": str(site.host.put(kernel)),
+            "ramdisk": str(site.host.put(image.disk_initramfs if paravirtual else image.initramfs)),
+            "extra": f"{words} {drivers}",
+            "memory": request.memory_bytes // _MIB,
+            "vcpus": request.vcpus,
+            "cpu_weight": wanted.weight,
+            "cap": cap,
+            "vif": [self._vif(link, network) for link in request.network.links if network is not None],
+            **dict.fromkeys(("on_poweroff", "on_reboot", "on_crash", "on_watchdog"), "destroy"),
+        }
+        if disk is not None:
+            settings["disk"] = [f"format=raw, vdev={_DISK}, access=ro, target={disk}"]
+        if request.cpus:
+            settings["cpus"] = ",".join(map(str, request.cpus))
+        if wanted.type == "hvm":
+            settings |= {"vnc": 0, "vga": "none"}
+        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+
+    def _vif(self, link: Link, network: HostNetwork) -> str:
+        """A NIC in the link's bridge; a routed one is taken out of it again, because it has to be in one to be made."""
+        port = self._port(link)
+        bridge = network.bridge_port(replace(link, attachment="bridge"), port)
+        kind = "type=vif" if self.parameters.nic == "netfront" else f"type=ioemu,model={self.parameters.nic}"
+        return f"mac={link.guest_mac},bridge={bridge},vifname={port.removesuffix(_EMULATED)},{kind}"
+
+    def _port(self, link: Link) -> str:
+        """The guest's interface in dom0; an emulated one's is named by xl after the vif, in at most 15 characters."""
+        return link.port_interface if self.parameters.nic == "netfront" else f"vte{link.owner}{link.name}{_EMULATED}"
+
+
+def _promised(host: GuestHost, argv: list[str], end: Callable[[], object]) -> Callable[[], None]:
+    """``end``, or ``argv`` should the controller die before it has ended; also if it fails."""
+    withdraw = host.guard(argv)
+
+    def do() -> None:
+        end()
+        withdraw()
+
+    return do
+
+
+def _refuse_taken(host: GuestHost, name: str) -> None:
+    if name in domains(host):
+        raise GuestError(f"{host.name} has a domain {name} already, which this run did not make: 'xl destroy {name}'")
+
+
+def _why_no_dom0(error: GuestError, host: GuestHost) -> str:
+    """What ``xl info`` said, as what is to be done."""
+    if isinstance(error, ProgramMissing):
+        return f"{error}: apt-get install xen-utils and xen-hypervisor, then boot into Xen"
+    if isinstance(error, CommandFailed) and "ermission" in error.complaint:
+        return f"{host.name}: xl needs root in dom0; log in as root"
+    return f"{host.name} does not run under Xen ({error}): boot the hypervisor, then start xenstored and xenconsoled"

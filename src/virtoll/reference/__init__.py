@@ -1,0 +1,1 @@
+"""What the studies published, as data that the package carries; `published` reads it."""

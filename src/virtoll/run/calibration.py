@@ -1,0 +1,137 @@
+"""The instrument against itself: generator and sink with nothing between, before the first block and at the end.
+
+Main type: ``Calibrator``. For each shape of frames that the experiment asks for it stores one point flat out (the
+ceiling: a router that comes near it is not what set the rate) and one paced (the floor of the latency), over veth pairs
+inside the peer's own namespace, or in one of a testbed's host, with the same back end, sink and CPUs. It interprets
+nothing: ``stats/ceilings.py``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtoll.agent.client import Caller, Ends
+from virtoll.agent.path_counters import knows_counters
+from virtoll.errors import GuestError
+from virtoll.experiment.model import Experiment, WorkloadChoice
+from virtoll.hosts.remote_peer import Apart
+from virtoll.platforms.host import Site
+from virtoll.run.fleet import Pinning
+from virtoll.runfolder.store import RunFolder
+from virtoll.workloads.traffic import BACKENDS, RESIDUAL_NS, FrameParameters, Lane, Stream, send, unbalanced
+
+POINT_NS = 200_000_000
+FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
+_STANDARD_MTU_BYTES = 1500
+# RFC 2544, C.2.2, and RFC 5180, 8: addresses of source and sink for benchmarks of network devices.
+_ADDRESSES = {4: ("198.18.0.1", "198.18.0.2"), 6: ("2001:2::1", "2001:2::2")}
+
+
+def shapes(workloads: Iterable[WorkloadChoice]) -> tuple[FrameParameters, ...]:
+    """The shapes of frames that workloads send, each once, in order."""
+    parameters = (choice.parameters for choice in workloads)
+    return tuple(dict.fromkeys(one.shape() for one in parameters if isinstance(one, FrameParameters)))
+
+
+def estimate_seconds(workloads: Iterable[WorkloadChoice]) -> float:
+    """How long both calibrations take, in seconds; flat out some frames are lost, and the sink waits for them."""
+    return 2 * len(shapes(workloads)) * (2 * (POINT_NS / 1e9 + 0.1) + RESIDUAL_NS / 1e9)
+
+
+@dataclass
+class Calibrator:
+    """Calibrates one run. ``note`` remembers what trials really used, so that the end calibrates that too."""
+
+    experiment: Experiment
+    site: Site
+    folder: RunFolder
+    pinning: Pinning
+    tags: Iterator[int]
+    _pairs: int = 0
+    _used: dict[FrameParameters, None] = field(default_factory=dict)
+    _done: set[FrameParameters] = field(default_factory=set)
+
+    def note(self, workload: WorkloadChoice, record: dict[str, Any]) -> None:
+        """Remember the back ends of the points in the record of a trial of this workload."""
+        asked = workload.parameters
+        if not isinstance(asked, FrameParameters):
+            return
+        for point in record["points"] or ():
+            if point["backend"] in BACKENDS:
+                self._used[asked.shape().model_copy(update={"backend": point["backend"]})] = None
+
+    def run(self, when: str) -> None:
+        """Measure every shape and store a line for each; a failure is stored with its reason and costs nothing else."""
+        wanted = list(shapes(self.experiment.workloads))
+        wanted += [shape for shape in self._used if when == "end" and shape not in self._done]
+        for shape in wanted:
+            points: list[dict[str, Any]] = []
+            reason: str | None = None
+            try:
+                points = self._measure(shape)
+                reason = unbalanced(points)
+                self._done.update(shape.model_copy(update={"backend": point["backend"]}) for point in points)
+            except GuestError as error:
+                reason = str(error)
+            self.folder.append_calibration(
+                {
+                    "when": when,
+                    "realtime_ns": time.time_ns(),
+                    "parameters": shape.model_dump(mode="json"),
+                    "status": "failed" if reason else "ok",
+                    "reason": reason,
+                    "points": points,
+                    "way": "testbed" if self.site.far else "lab",
+                }
+            )
+
+    def _measure(self, shape: FrameParameters) -> list[dict[str, Any]]:
+        peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
+        histograms = knows_counters(peer)
+        ends = Ends.of_one(peer)
+        return [
+            send(ends, stream, shape, next(self.tags) % 2**16, POINT_NS, rate, histograms=histograms)
+            for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
+        ]
+
+    def _apart(self, shape: FrameParameters) -> tuple[Caller, Stream]:
+        """The testbed's host, as many pairs in a namespace of its own: what it reaches without any NIC."""
+        far = self.site.far
+        if far is None or len(far.ends.agents) > 1:
+            raise GuestError(
+                "generator and sink are on two hosts, and every way between them leads through this machine; measure "
+                "each of the two with 'virtoll wire calibrate' there"
+            )
+        host = Apart(far.ends.generator, shape.sources)
+        pairs = [host.stream_ends(number) for number in range(shape.sources)]
+        return host, self._stream([(one[0], other[0], one[1], other[1]) for one, other in pairs], shape.ip_version)
+
+    def _stream(self, pairs: Sequence[tuple[str, str, str, str]], ip_version: int) -> Stream:
+        """From names and MAC addresses of both ends of each pair."""
+        lanes = tuple(Lane(name, mac, other_mac, *_ADDRESSES[ip_version]) for name, _, mac, other_mac in pairs)
+        return Stream(lanes, tuple(pair[1] for pair in pairs), self.pinning.generator_cpu, self.pinning.sink_cpu)
+
+    def _inside(self, shape: FrameParameters) -> tuple[Caller, Stream]:
+        """As many pairs as there are sources, made at first use and kept: they end with the peer's namespace."""
+        mtu = max([_STANDARD_MTU_BYTES, *(shape.mtu_bytes for shape in shapes(self.experiment.workloads))])
+        for number in range(self._pairs, shape.sources):
+            names, macs = _names(number), _macs(number)
+            self.site.network.back_to_back(names, macs, mtu)
+            ends: list[dict[str, Any]] = [
+                {"mac": mac, "name": None, "mtu": mtu, "address": None, "neighbours": []} for mac in macs
+            ]
+            self.site.peer.call("network", interfaces=ends, routes=[], ip_forward=None)
+            self._pairs = number + 1
+        pairs = [(*_names(number), *_macs(number)) for number in range(shape.sources)]
+        return self.site.peer, self._stream(pairs, shape.ip_version)
+
+
+def _names(number: int) -> tuple[str, str]:
+    return f"cal{number}out", f"cal{number}in"
+
+
+def _macs(number: int) -> tuple[str, str]:
+    return f"02:76:74:03:00:{2 * number:02x}", f"02:76:74:03:00:{2 * number + 1:02x}"

@@ -1,0 +1,468 @@
+"""The guests of one block: all started before its first trial, parked between trials, ended after its last.
+
+Main types: ``Fleet`` (starts, hands out, replaces, ends guests and writes their boot records), ``LiveGuest`` (one of
+them with its network and timekeeper) and ``Pinning`` (which CPU does what). A block is one boot of each platform, so
+that the variation from boot to boot is inside the interval and not hidden below it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Self
+
+from virtoll.agent.client import PROTOCOL, Answer, Ends
+from virtoll.agent.path_counters import HopReader
+from virtoll.agent.timekeeper import Timekeeper, await_path
+from virtoll.errors import GuestDied, GuestError, LabError, StorageError
+from virtoll.experiment.model import Experiment, PlatformChoice
+from virtoll.experiment.plan import Trial
+from virtoll.host.guest_usage import cpu_around, read_footprint, view_of_host
+from virtoll.lab import interrupts
+from virtoll.lab.data import DataRoom
+from virtoll.lab.network import GuestNetwork, Network, plan_links, with_found_macs
+from virtoll.platforms.attachment import attach
+from virtoll.platforms.base import AnyPlatform, Guest, GuestRequest, GuestStartError, network_request, peer_request
+from virtoll.platforms.host import Site
+from virtoll.platforms.last_words import with_last_words
+from virtoll.run.data_directory import DataKeeper, find_room
+from virtoll.run.guest_check import as_found, compare
+from virtoll.run.progress import Progress
+from virtoll.runfolder.store import RunFolder
+from virtoll.workloads import workload_of
+from virtoll.workloads.base import Bench, DataDirectory, Needs, Shaper
+
+_STARTS_PER_BLOCK = 3
+_STANDARD_MTU_BYTES = 1500
+_FACTS_DEADLINE_SECONDS = 60.0  # an emulated guest reads and hashes all its files
+
+
+@dataclass(frozen=True)
+class Pinning:
+    """Host CPUs: the guest's, the generator's and the sink's; empty or None where there are too few to pin."""
+
+    guest_cpus: tuple[int, ...]
+    generator_cpu: int | None
+    sink_cpu: int | None
+
+
+def choose_pinning(vcpus: int, allowed: tuple[int, ...] | None = None) -> Pinning:
+    """Guests on the first CPUs, the generator on the last, the sink on the last but one where that is not a guest's.
+
+    On two CPUs generator and sink share one: the guest's is never shared with its load.
+    """
+    cpus = allowed if allowed is not None else tuple(sorted(os.sched_getaffinity(0)))
+    if len(cpus) < vcpus + 1:
+        return Pinning((), None, None)
+    return Pinning(cpus[:vcpus], cpus[-1], cpus[-2] if len(cpus) >= vcpus + 2 else cpus[-1])
+
+
+@dataclass
+class LiveGuest:
+    """A guest that is up, with what is needed to measure it; ``boot`` is its record's id.
+
+    ``unlike`` says in what it is not the guest that was asked for: then its trials are invalid. ``no_data`` says why it
+    has no data directory although a workload needs one.
+    """
+
+    boot: str
+    guest: Guest
+    network: GuestNetwork
+    timekeeper: Timekeeper
+    hops: HopReader
+    wire: Ends
+    site: Site
+    unlike: tuple[str, ...] = ()
+    data: DataKeeper | None = None
+    no_data: str | None = None
+    _directory: DataDirectory = field(default_factory=DataDirectory)
+
+    @contextlib.contextmanager
+    def prepared(self, needs: Needs) -> Iterator[str | None]:
+        """The same state at each trial's start, and nothing left to be written back while others are measured.
+
+        Gives why the trial must be skipped instead, or None.
+        """
+        if needs.data_bytes == 0:
+            yield None
+        elif self.data is None:
+            yield self.no_data or "its guest has no data directory"
+        else:
+            self._directory = self.data.empty()
+            yield None
+            self.data.empty()
+
+    def host_cpu(self) -> contextlib.AbstractContextManager[dict[str, Any] | None]:
+        """What its processes use of the host's CPUs in the context; None where it has none here."""
+        return cpu_around(self.guest.host_processes())
+
+    def bench(self, pinning: Pinning, tags: Iterator[int], beside: tuple[Bench, ...] = ()) -> Bench:
+        """What a workload is given; ``beside``: the same of the guests that are measured together with it."""
+        bench = Bench(
+            self.guest.agent,
+            self.wire,
+            self.timekeeper,
+            self.network,
+            pinning.generator_cpu,
+            pinning.sink_cpu,
+            tags,
+            self.hops,
+            self._directory,
+            beside=beside,
+            programs=self.site.programs,
+            shaper=self._shaper(),
+        )
+        return bench if self.data is None else replace(bench, data_state=self.data.state)
+
+    def _shaper(self) -> Shaper | None:
+        """Who shapes its links: this machine's network, where they are its own."""
+        return self.site.network if isinstance(self.site.network, Network) else None
+
+
+@contextlib.contextmanager
+def running(guests: Sequence[LiveGuest]) -> Iterator[None]:
+    """Let guests of one host run for the length of the context; parked again after an orderly end only.
+
+    They must answer at both ends: frames that a dead guest did not forward are not frames that were lost.
+    """
+    with guests[0].site.awake():
+        for live in guests:
+            live.guest.resume()
+            live.guest.agent.call("clocks")
+        yield
+        for live in guests:
+            live.guest.agent.call("clocks")
+        for live in guests:
+            live.guest.park()
+
+
+@dataclass
+class Fleet:
+    """The guests of one block; a context manager. A guest that dies is started anew, at most three times a block.
+
+    ``boots`` counts the starts of each platform in each block, over all sessions of the run. ``site_of`` gives the
+    host of a platform's guests, or raises a ``GuestError``.
+    """
+
+    experiment: Experiment
+    block: tuple[Trial, ...]
+    folder: RunFolder
+    site_of: Callable[[PlatformChoice], Site]
+    pinning: Pinning
+    platforms: Mapping[str, type[AnyPlatform]]
+    progress: Progress
+    boots: Counter[tuple[str, int]]
+    _live: dict[str, LiveGuest] = field(default_factory=dict)
+    _beside: dict[str, list[LiveGuest]] = field(default_factory=dict)
+    _starts: dict[str, int] = field(default_factory=dict)
+    _absent: dict[str, str] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        """Start one guest of each platform that has a trial in this block, in the plan's order, and park it.
+
+        What ends the run meanwhile ends the guests that are up already.
+        """
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._end_all)
+            for choice in dict.fromkeys(trial.platform for trial in self.block):
+                self._start(choice)
+            undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End every guest; what it holds of the host's memory is read once more before."""
+        try:
+            for label, live in self._live.items() if kind is None else ():
+                self._append_footprint(live.guest, live.boot, label, "after-work", live.site)
+        finally:
+            self._end_all()
+
+    def guest(self, label: str) -> LiveGuest | None:
+        """The platform's guest, started anew when the last one was lost.
+
+        None when it cannot be had (``why_absent``).
+        """
+        if label not in self._live and self._starts.get(label, 0) < _STARTS_PER_BLOCK:
+            self._start(next(trial.platform for trial in self.block if trial.platform.label == label))
+        return self._live.get(label)
+
+    def guests(self, label: str, count: int) -> tuple[LiveGuest, ...]:
+        """The platform's guest and ``count`` - 1 more beside it, started when they are first needed and kept parked.
+
+        Empty when not all of them can be had (``why_absent``).
+        """
+        first = self.guest(label)
+        if first is None:
+            return ()
+        beside = self._beside.setdefault(label, [])
+        while len(beside) < count - 1:
+            choice = next(trial.platform for trial in self.block if trial.platform.label == label)
+            if choice.parameters.found:
+                self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
+                return ()
+            live = self._start_one(choice, len(beside) + 1)
+            if live is None:
+                return ()
+            beside.append(live)
+        return first, *beside[: count - 1]
+
+    def why_absent(self, label: str) -> str:
+        """Why ``guest`` gave None, in one sentence."""
+        return self._absent.get(label, "its guest could not be started")
+
+    def lose(self, label: str, error: GuestError, folder_name: str) -> tuple[str, list[str]]:
+        """A guest failed in a trial: keep its evidence and end it.
+
+        Gives the reason, for a guest that died with what its console said last, and the evidence's paths in the run
+        folder.
+        """
+        live = self._live.pop(label, None)
+        reason = str(error)
+        self._absent[label] = f"its guest was lost and not started again: {reason}"
+        if live is None:
+            return reason, []
+        with live.site.awake():
+            found = live.guest.evidence()
+            if isinstance(error, GuestDied):
+                reason = with_last_words(reason, found)
+                self._absent[label] = f"its guest was lost and not started again: {reason}"
+            paths = self._keep(folder_name, found)
+            for number, other in enumerate(self._beside.pop(label, []), start=1):
+                paths += self._keep(f"{folder_name}-beside-{number}", other.guest.evidence())
+                self._end(other.guest, other.site, other.data)
+            self._end(live.guest, live.site, live.data)
+        return reason, paths
+
+    def _end_all(self) -> None:
+        for live in self._everyone():
+            self._end(live.guest, live.site, live.data)
+        self._live.clear()
+        self._beside.clear()
+
+    def _end(self, guest: Guest, site: Site, data: DataKeeper | None) -> None:
+        """What cannot be removed costs no trial, and is reported."""
+        try:
+            with site.awake():
+                guest.stop()
+        except (GuestError, OSError) as error:
+            self.progress.message(f"the end of a guest: {error}")
+        if data is not None:
+            data.room.remove()
+
+    def _start(self, choice: PlatformChoice) -> None:
+        """Start the platform's guest."""
+        live = self._start_one(choice)
+        if live is not None:
+            self._live[choice.label] = live
+
+    def _start_one(self, choice: PlatformChoice, place: int = 0) -> LiveGuest | None:
+        """Start one guest on its host; a host that cannot be had is the guest's failure."""
+        try:
+            site = self.site_of(choice)
+        except GuestError as error:
+            self._absent[choice.label] = f"its host cannot be had: {error}"
+            return None
+        with site.awake():
+            return self._start_at(choice, site, place)
+
+    def _start_at(self, choice: PlatformChoice, site: Site, place: int) -> LiveGuest | None:
+        """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised.
+
+        ``place``: 0 for the platform's guest, from 1 for those beside it.
+        """
+        number = self.block[0].block
+        self.boots[choice.label, number] += 1
+        attempt = self.boots[choice.label, number]
+        if place == 0:
+            self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
+        boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
+        self.progress.message(f"starting {boot}")
+        record: dict[str, Any] = {
+            "boot": boot,
+            "platform": choice.label,
+            "block": number,
+            "attempt": attempt,
+            "status": "ok",
+            "reason": None,
+            "spawn_monotonic_ns": None,
+            "ready_monotonic_ns": None,
+            "facts": None,
+            "mismatches": [],
+            "attachment": None,
+            "agent_clock": None,
+            "host_boot_id": None,
+            "limits_seen": None,
+            "grave": [],
+            "requested": None,
+            "evidence": [],
+            "place": place,
+            **choice.whereabouts,
+        }
+        live: LiveGuest | None = None
+        try:
+            live = self._boot(choice, site, record, place)
+        except (GuestError, LabError) as error:
+            found = error.evidence if isinstance(error, GuestStartError) else {}
+            record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
+            which = "its guest" if place == 0 else f"guest {place + 1} of those side by side"
+            self._absent[choice.label] = f"{which} could not be started: {error}"
+            interrupts.check()  # before it is stored: the start may have failed of it
+        self.folder.append_boot(record)
+        return live
+
+    def _boot(self, choice: PlatformChoice, site: Site, record: dict[str, Any], place: int) -> LiveGuest:
+        """Start one guest; ``record`` gets what was asked for and what was found, as far as it comes.
+
+        Whatever ends the start early ends the guest and gives its room back; a ``GuestError`` carries the evidence.
+        """
+        boot, kind = str(record["boot"]), self.platforms[choice.platform]
+        with contextlib.ExitStack() as undo:
+            promised = sum(live.data.room.size_bytes for live in self._everyone() if live.data is not None)
+            room, no_data = find_room(kind, site, self._data_bytes(), promised)
+            if room is not None:
+                undo.callback(room.remove)
+            request = self._request(choice, boot, site, room, place)
+            record["requested"] = asked = {
+                "vcpus": request.vcpus,
+                "memory_bytes": request.memory_bytes,
+                "cpus": list(request.cpus),
+                "cpu_quota": request.cpu_quota,
+                "interface_macs": [link.guest_mac for link in request.network.links],
+            }
+            guest = kind(choice.parameters).start(request, site)
+            undo.callback(self._end, guest, site, None)
+            record.update(
+                attachment=guest.attachment,
+                spawn_monotonic_ns=guest.spawned_monotonic_ns,
+                ready_monotonic_ns=guest.ready_monotonic_ns,
+            )
+            try:
+                network = guest.network or request.network
+                if network.attachment == "passthrough":
+                    inside = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)["interfaces"]
+                    network = with_found_macs(network, [one["mac"] for one in inside])
+                asked["interface_macs"] = [link.guest_mac for link in network.links]
+                timekeeper, hops = self._connect(guest, network, site)
+                unlike = self._examine(guest, request, record, found=choice.parameters.found)
+                if place == 0:
+                    self._append_footprint(guest, boot, choice.label, "idle", site)
+                guest.park()
+            except GuestError as error:
+                raise GuestStartError(str(error), guest.evidence()) from error
+            undo.pop_all()
+        data = DataKeeper(guest.agent, room, guest.flushes) if room is not None else None
+        return LiveGuest(boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike, data, no_data)
+
+    def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any], *, found: bool) -> tuple[str, ...]:
+        """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
+        hello = guest.agent.call("hello", protocol=PROTOCOL)
+        keys = ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")
+        facts = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)
+        host = view_of_host(guest.host_processes())
+        unlike = as_found(request, facts) if found else compare(request, facts, host)
+        grave = tuple(one.text for one in unlike if one.grave)
+        record.update(
+            facts=facts,
+            mismatches=[one.text for one in unlike],
+            grave=list(grave),
+            agent_clock={key: hello[key] for key in keys} if all(key in hello for key in keys) else None,
+            host_boot_id=host.boot_id,
+            limits_seen={"memory_bytes": host.limits.memory_bytes, "cpu_quota": host.limits.cpu_quota},
+        )
+        return grave
+
+    def _append_footprint(self, guest: Guest, boot: str, label: str, when: str, site: Site) -> None:
+        """Store what a guest holds of the host's memory; nothing for a model."""
+        processes = guest.host_processes()
+        if processes is not None:
+            found = read_footprint(processes, site.host.cgroup).as_record()
+            self.folder.append_footprint(
+                {"boot": boot, "platform": label, "block": self.block[0].block, "when": when, **found}
+            )
+
+    def _everyone(self) -> Iterator[LiveGuest]:
+        """All guests that are up: those beside others first."""
+        return itertools.chain(*self._beside.values(), self._live.values())
+
+    def _data_bytes(self) -> int:
+        """Room in the data directory for the largest of the experiment's workloads; 0 where none needs one."""
+        return max((needs.data_bytes for needs in self._needs()), default=0)
+
+    def _request(
+        self, choice: PlatformChoice, boot: str, site: Site, room: DataRoom | None, place: int
+    ) -> GuestRequest:
+        index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
+        if place > 0:
+            live = itertools.chain(*self._beside.values())
+            taken = {link.owner for other in live for link in other.network.links}
+            index = next(n for n in itertools.count(len(self.experiment.platforms)) if n not in taken)
+        mtu = max([_STANDARD_MTU_BYTES, *(needs.mtu_bytes for needs in self._needs())])
+        sources = max((needs.sources for needs in self._needs()), default=1)
+        network = plan_links(index, sources, mtu, marks=self.experiment.marks == "icmp")
+        network = attach(network, choice.parameters)
+        if site.far:
+            network = site.far.reach(network)
+        network = site.network.reach(network)
+        cpus = () if choice.parameters.found else self.pinning.guest_cpus
+        # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
+        name = boot if place == 0 else f"beside-{boot}"
+        return GuestRequest(
+            name,
+            self.experiment.vcpus,
+            self.experiment.memory_bytes,
+            site.pinned(self.experiment.vcpus, cpus),
+            network,
+            cpu_quota=self.experiment.cpu_quota,
+            data=room,
+        )
+
+    def _needs(self) -> list[Needs]:
+        """What each of the experiment's workloads needs of a guest."""
+        return [workload_of(choice).needs() for choice in self.experiment.workloads]
+
+    def _connect(self, guest: Guest, network: GuestNetwork, site: Site) -> tuple[Timekeeper, HopReader]:
+        """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""
+        near = tuple(one for one in network.links if one.trunk is None or one.role == "marks")
+        guest.peer.call("network", **peer_request(GuestNetwork(near)))
+        wire = self._wire(guest, site)
+        trunked = [one for one in network.links if one not in near]
+        for agent in wire.agents if trunked else ():
+            own = tuple(one for one in trunked if wire.at(one.role) is agent)
+            agent.call("network", **peer_request(GuestNetwork(own)))
+        answer: Answer = guest.agent.call("network", **network_request(network))
+        names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
+        link = network.marks
+        for each in network.links:
+            await_path(guest.peer if each in near else wire.at(each.role), each)
+        identifier = (os.getpid() + self.boots.total()) % 2**16
+        timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
+        ways = site.network.ways(network)
+        sink_host = wire.sink if len(wire.agents) > 1 else None
+        return timekeeper, HopReader(wire.generator, guest.agent, site.counters, network, names, ways, sink_host)
+
+    def _wire(self, guest: Guest, site: Site) -> Ends:
+        """Who generates and counts for a guest: its peer, or the testbed's other hosts."""
+        return site.far.ends if site.far else Ends.of_one(guest.peer)
+
+    def _keep(self, name: str, found: Mapping[str, bytes]) -> list[str]:
+        """Store evidence files; returns their paths relative to the run folder."""
+        folder = self.folder.path / "evidence" / name
+        paths = []
+        for file, content in found.items():
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / file).write_bytes(content)
+            except OSError as error:
+                raise StorageError(
+                    f"cannot write {folder / file}: {error.strerror or error}. What was stored before is whole; "
+                    "make room or fix the permission, then `virtoll resume` this run."
+                ) from error
+            paths.append(f"evidence/{name}/{file}")
+        return paths

@@ -1,0 +1,206 @@
+"""Testbeds that are kept up for somebody to try things on by hand: each in a lab of its own, which its launcher holds.
+
+Main types: ``HeldTestbed``. A held testbed is told by a file in its lab's record, so it is gone when the lab is. No run
+uses one: what a run measures is booted for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from virtoll.errors import GuestError, LabError, UsageError
+from virtoll.experiment.topology import HostAddress
+from virtoll.hosts.remote_host import RemoteHost
+from virtoll.lab import residue
+from virtoll.nested import TESTBEDS
+from virtoll.run.fleet import choose_pinning
+from virtoll.run.ground import open_ground
+from virtoll.run.progress import SilentProgress
+
+_FILE = "testbed.json"
+_UP_SECONDS = 400.0
+_DOWN_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class HeldTestbed:
+    """One that is up: its kind, lab, the lab's first process, since when (Unix time, s), and how it is reached."""
+
+    kind: str
+    lab_id: str
+    pid: int
+    since: float
+    prefix: tuple[str, ...]
+
+    def as_row(self) -> dict[str, object]:
+        """As a table's row."""
+        address = next((word for word in self.prefix if word.startswith("root@")), "")
+        return {"kind": self.kind, "lab": self.lab_id, "pid": self.pid, "since": self.since, "address": address}
+
+
+def known_kind(name: str) -> str:
+    """The name of a kind of testbed; ``UsageError`` for another."""
+    if name not in TESTBEDS:
+        raise UsageError(f"there is no testbed {name!r}; allowed: {', '.join(TESTBEDS)}")
+    return name
+
+
+def held() -> list[HeldTestbed]:
+    """All that are up, of this user."""
+    found = []
+    first = _first_processes()
+    for file in sorted((residue.state_directory() / "labs").glob(f"virtoll-*/{_FILE}")):
+        try:
+            said = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        lab_id = file.parent.name
+        if lab_id in first:
+            found.append(HeldTestbed(said["kind"], lab_id, first[lab_id], said["since"], tuple(said["prefix"])))
+    return found
+
+
+def find(kind: str) -> HeldTestbed:
+    """The one of a kind; ``UsageError`` where it is not up."""
+    known_kind(kind)
+    for one in held():
+        if one.kind == kind:
+            return one
+    up = ", ".join(one.kind for one in held()) or "none"
+    raise UsageError(f"no testbed {kind} is up (up: {up}); start it with 'virtoll nested up {kind}'")
+
+
+def start(kind: str) -> HeldTestbed:
+    """Start one, whose launcher goes on in the background, and wait until it answers."""
+    known_kind(kind)
+    if any(one.kind == kind for one in held()):
+        raise UsageError(f"a testbed {kind} is up already; use it, or end it with 'virtoll nested down {kind}'")
+    with tempfile.TemporaryFile() as log:
+        launcher = subprocess.Popen(
+            [sys.executable, "-m", "virtoll", "nested", "hold", kind],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            found = _await(kind, launcher)
+        except BaseException:  # Ctrl-C as well: what nobody waits for any more is not left behind
+            launcher.terminate()
+            launcher.wait(_DOWN_SECONDS)
+            raise
+        if found is not None:
+            return found
+        log.seek(0)
+        said = log.read().decode(errors="replace").strip().splitlines()
+    last = said[-1].removeprefix("virtoll: ") if said else "it said nothing"
+    raise LabError(f"the testbed {kind} did not come up: {last}")
+
+
+def _await(kind: str, launcher: subprocess.Popen[bytes]) -> HeldTestbed | None:
+    """The testbed once it answers; None where its launcher ended before. ``LabError`` when it takes too long."""
+    deadline = time.monotonic() + _UP_SECONDS
+    while launcher.poll() is None:
+        for one in held():
+            if one.kind == kind:
+                return one
+        if time.monotonic() > deadline:
+            raise LabError(f"the testbed {kind} did not come up within {_UP_SECONDS:g} s")
+        time.sleep(0.1)
+    return None
+
+
+@contextlib.contextmanager
+def only_one(kind: str) -> Iterator[None]:
+    """Of a kind, one launcher of this user at a time: ``UsageError`` in all others. Ends with the process, as it ends.
+
+    An abstract socket's name is the lock: the kernel frees it, and there is no file that could be left. It holds the
+    folder that the state stands in by its number: who has another /run has other testbeds.
+    """
+    state = residue.state_directory()
+    state.parent.mkdir(parents=True, exist_ok=True)
+    above = state.parent.stat()
+    place = f"{os.geteuid()} {above.st_dev} {above.st_ino} {state.name}"
+    owner = hashlib.sha256(place.encode()).hexdigest()[:16]
+    with socket.socket(socket.AF_UNIX) as lock:
+        try:
+            lock.bind(f"\0virtoll-testbed-{owner}-{kind}")
+        except OSError as error:
+            raise UsageError(f"another 'virtoll nested up {kind}' is at work; wait for it") from error
+        yield
+
+
+def hold(kind: str) -> None:
+    """Inside a lab: boot one, tell it in the lab's record, and stay until the lab ends."""
+    folder = os.environ.get(residue.RECORD_VARIABLE)
+    with open_ground(choose_pinning(1), SilentProgress()) as ground:
+        if ground.sites is None or folder is None:
+            raise LabError("a testbed is held in a lab; start it with 'virtoll nested up'")
+        try:
+            site = ground.sites.at(HostAddress.model_validate({"nested": kind}))
+        except GuestError as error:
+            raise LabError(str(error)) from error
+        with site.awake():
+            assert isinstance(site.host, RemoteHost)
+            told = {"kind": kind, "since": time.time(), "prefix": site.host.connection.prefix}
+            descriptor = os.open(f"{_FILE}.new", os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=int(folder))
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(told, file)
+            os.rename(f"{_FILE}.new", _FILE, src_dir_fd=int(folder), dst_dir_fd=int(folder))
+            signal.pause()
+
+
+def command(one: HeldTestbed, argv: list[str], *, terminal: bool) -> list[str]:
+    """The argument list that runs a program there from outside the lab, or a shell without one."""
+    enter = ["nsenter", f"--target={one.pid}", "--mount", "--net", "--pid"]
+    if os.geteuid() != 0:
+        enter += ["--user", "--preserve-credentials"]
+    prefix = ["-tt" if terminal and word == "-T" else word for word in one.prefix]
+    return [*enter, "--", *prefix, *([shlex.join(argv)] if argv else [])]
+
+
+def end(one: HeldTestbed) -> None:
+    """End it with its lab, and wait until nothing of it is left."""
+    os.kill(one.pid, signal.SIGKILL)
+    folder = residue.state_directory() / "labs" / one.lab_id
+    deadline = time.monotonic() + _DOWN_SECONDS
+    while folder.exists():
+        if time.monotonic() > deadline:
+            raise LabError(f"{folder} is still there after {_DOWN_SECONDS:g} s; run 'virtoll clean'")
+        time.sleep(0.05)
+
+
+def _first_processes() -> dict[str, int]:
+    """By lab's id, the process that is its first, by its number out here."""
+    found: dict[str, int] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"virtoll.lab.init" not in words or not _is_first(entry):
+                continue
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        for variable in variables:
+            if variable.startswith(b"VIRTOLL_LAB="):
+                found[variable.split(b"=", 1)[1].decode()] = int(entry.name)
+    return found
+
+
+def _is_first(entry: Path) -> bool:
+    """Whether a process has the number 1 in its own namespace."""
+    lines = (entry / "status").read_text(encoding="utf-8", errors="replace").splitlines()
+    return any(line.startswith("NSpid:") and line.split()[-1] == "1" for line in lines)

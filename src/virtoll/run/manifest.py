@@ -1,0 +1,173 @@
+"""The manifest of a run: what was asked, planned, found and used, as ``docs/run-folder.md`` lays it out.
+
+Built once, before the first guest starts. It must not measure anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from virtoll import __version__
+from virtoll.agent.client import PROTOCOL
+from virtoll.errors import UsageError
+from virtoll.experiment.model import Experiment, PlatformChoice
+from virtoll.experiment.plan import Plan, Trial
+from virtoll.host.fingerprint import describe_host
+from virtoll.image import made_forms
+from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import VALIDATION_WORDS, Probe
+from virtoll.platforms.host import Site
+from virtoll.run.fleet import Pinning
+from virtoll.runfolder.store import FORMAT
+from virtoll.workloads import WORKLOADS
+from virtoll.workloads.base import Metric
+
+if TYPE_CHECKING:
+    from virtoll.runfolder.records import Manifest
+
+
+def build(
+    run: str,
+    command: list[str],
+    experiment: Experiment,
+    plan: Plan,
+    estimated_seconds: float,
+    probes: Mapping[str, Probe],
+    site: Site,
+    pinning: Pinning,
+) -> dict[str, Any]:
+    """The manifest as a JSON object."""
+    return {
+        "format": FORMAT,
+        "run": run,
+        "created_realtime_ns": time.time_ns(),
+        "virtoll": __version__,
+        "experiment": {
+            "name": experiment.name,
+            "question": experiment.question,
+            "file": str(experiment.file),
+            "text": experiment.text,
+            "scenario": experiment.scenario,
+            "blocks": experiment.blocks,
+            "seed": experiment.seed,
+            "study": experiment.study,
+            "size": experiment.size,
+            "selection": experiment.selection.as_record(),
+            "order": experiment.order,
+            "summary": experiment.summary,
+            "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes, "marks": experiment.marks},
+        },
+        "command": command,
+        "baseline": experiment.baseline,
+        "control": experiment.control,
+        "platforms": [_platform(experiment, number, probes) for number in range(len(experiment.platforms))],
+        "metrics": _metrics(experiment),
+        "plan": {
+            "seed": plan.seed,
+            "estimated_seconds": estimated_seconds,
+            "trials": [trial_entry(t) for t in plan.trials],
+        },
+        "host": describe_host(),
+        "image": _image(site),
+        "agent": _agent(site),
+        "pinning": asdict(pinning),
+        "testbed": experiment.testbed.model_dump(mode="json") if experiment.testbed else None,
+    }
+
+
+def trial_entry(trial: Trial) -> dict[str, Any]:
+    """One planned trial as the manifest, ``virtoll plan`` and the trial's record name it."""
+    return {
+        "trial": trial.number,
+        "block": trial.block,
+        "platform": trial.platform.label,
+        "workload": trial.workload.workload,
+        "parameters": trial.workload.parameters.model_dump(mode="json"),
+    }
+
+
+def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site) -> None:
+    """Samples of one run come from one host and one agent: refuse to mix in another's."""
+    here = describe_host()
+    if manifest.host["fingerprint"] != here["fingerprint"]:
+        raise UsageError(
+            f"run {manifest.run} was begun on another host or kernel (fingerprint {manifest.host['fingerprint'][:12]}, "
+            f"here {here['fingerprint'][:12]}); resume it there, or start a new run of {experiment.name}"
+        )
+    agent = _agent(site)
+    if (manifest.agent or {}).get("sha256") != (agent or {}).get("sha256"):
+        raise UsageError(
+            f"run {manifest.run} was begun with another build of the agent; start a new run of {experiment.name}"
+        )
+    if not site.is_model and (manifest.image or {}).get("digest") != site.image.digest:
+        raise UsageError(
+            f"run {manifest.run} was begun with another image {site.image.name} (its kernel or packages differ); "
+            f"start a new run of {experiment.name}"
+        )
+
+
+def _brand(choice: PlatformChoice) -> str | None:
+    """What everything measured of it is marked with: its host's brand, or that its driver never met the product."""
+    return choice.whereabouts["brand"] or VALIDATION_WORDS.get(PLATFORMS[choice.platform].validation)
+
+
+def _platform(experiment: Experiment, number: int, probes: Mapping[str, Probe]) -> dict[str, Any]:
+    choice = experiment.platforms[number]
+    probe = probes[choice.label]
+    return {
+        "label": choice.label,
+        "platform": choice.platform,
+        "family": PLATFORMS[choice.platform].family,
+        "parameters": choice.parameters.model_dump(mode="json"),
+        **choice.whereabouts,
+        "brand": _brand(choice),
+        "stands_for": choice.stands_for,
+        "available": probe.available,
+        "reason": probe.reason,
+        "version": probe.version,
+    }
+
+
+def _metrics(experiment: Experiment) -> list[dict[str, Any]]:
+    names = dict.fromkeys(choice.workload for choice in experiment.workloads)
+    return [
+        {"workload": name, **asdict(metric), "title": _title(name, metric), "resource": WORKLOADS[name].resource}
+        for name in names
+        for metric in WORKLOADS[name].metrics
+    ]
+
+
+def _title(name: str, metric: Metric) -> str:
+    """The workload's, and of which of its metrics, where it has several: else two rows of a table had one name."""
+    workload = WORKLOADS[name]
+    return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {metric.name.replace('_', ' ')}"
+
+
+def _image(site: Site) -> dict[str, Any] | None:
+    if site.is_model:
+        return None
+    kernel = site.image.kernel
+    return {
+        "name": site.image.name,
+        "digest": site.image.digest,
+        "forms": {**site.image.digests, **{form.name: form.digest for form in made_forms(site.image)}},
+        "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
+        **({} if site.image.tools is None else {"tools": dict(site.image.tools)}),
+    }
+
+
+def _agent(site: Site) -> dict[str, Any] | None:
+    if site.is_model:
+        return None
+    hello = site.peer.call("hello", protocol=PROTOCOL)
+    return {
+        "version": hello["version"],
+        "protocol": hello["protocol"],
+        "build": hello["build"],
+        "sha256": site.image.agent_sha256,
+        "bytes": Path(site.image.agent).stat().st_size,
+    }

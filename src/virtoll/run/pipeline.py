@@ -1,0 +1,262 @@
+"""The pipeline: experiment -> plan -> platforms -> workloads -> timekeeper -> run folder.
+
+``measure`` is the whole of it in one short function. It knows neither statistics nor report: what it leaves behind is
+a run folder (``docs/run-folder.md``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from virtoll.errors import AgentError, GuestCannot, GuestError, UsageError
+from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice
+from virtoll.experiment.parse import parse_experiment
+from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
+from virtoll.experiment.selection import Selection
+from virtoll.host.fitness import FitnessSampler
+from virtoll.lab import interrupts
+from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import AnyPlatform, Probe
+from virtoll.reference.published import study_names
+from virtoll.run import calibration, consolidation, manifest, probe_cache
+from virtoll.run.calibration import Calibrator
+from virtoll.run.fleet import Fleet, LiveGuest, choose_pinning, running
+from virtoll.run.ground import Ground, bare_ground, open_ground
+from virtoll.run.progress import Progress
+from virtoll.run.requirements import needs_of, possible, why_impossible
+from virtoll.runfolder.store import RunFolder
+from virtoll.workloads import WORKLOADS, workload_of
+from virtoll.workloads.base import Measurement
+
+
+def catalogue() -> Catalogue:
+    """What an experiment may name: the platforms and workloads of this Virtoll."""
+    return Catalogue(
+        platforms={name: platform.parameter_model for name, platform in PLATFORMS.items()},
+        workloads={name: workload.parameter_model for name, workload in WORKLOADS.items()},
+        controls={name: platform.control_of for name, platform in PLATFORMS.items() if platform.control_of},
+        studies=study_names(),
+        images={name: workload.image for name, workload in WORKLOADS.items() if workload.image != "tiny"},
+    )
+
+
+def needs_lab(experiment: Experiment) -> bool:
+    """True when any of its platforms runs for real."""
+    return any(PLATFORMS[choice.platform].needs_lab for choice in experiment.platforms)
+
+
+def estimate(plan: Plan) -> float:
+    """How long a plan will take here, in seconds, from each workload's and platform's own estimate."""
+
+    def trial_seconds(trial: Trial) -> float:
+        platform = PLATFORMS[trial.platform.platform]
+        if not platform.needs_lab:
+            return 0.0  # a model's time is simulated
+        return workload_of(trial.workload).estimate_seconds(platform.slowdown)
+
+    real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
+    trials = estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
+    beside: dict[tuple[int, PlatformChoice], int] = {}
+    for trial in plan.trials:
+        key = trial.block, trial.platform
+        beside[key] = max(beside.get(key, 0), needs_of(trial).guests - 1)
+    trials += sum(count * PLATFORMS[choice.platform].boot_seconds for (_, choice), count in beside.items())
+    return trials + calibration.estimate_seconds(real)
+
+
+def measure(experiment: Experiment, into: Path, command: list[str], progress: Progress) -> None:
+    """Run an experiment from its first trial to its last into a new run folder."""
+    with open_site(experiment, progress) as ground:
+        plan = make_plan(experiment)
+        found = probe_all(experiment.platforms, ground, progress)
+        held = possible(plan, experiment).trials
+        usable = replace(plan, trials=tuple(t for t in held if found[t.platform.label].available))
+        document = manifest.build(
+            into.name, command, experiment, plan, estimate(usable), found, ground.site, ground.pinning
+        )
+        folder = RunFolder.create(into, document)
+        ground.commands.record_into(folder)
+        _measure_plan(experiment, plan, folder, ground, progress)
+
+
+def resume(into: Path, progress: Progress) -> None:
+    """Go on with a run at its first unfinished trial; refused where the host or the agent is not the run's own."""
+    folder = RunFolder.open(into)
+    experiment = experiment_of(folder)
+    with open_site(experiment, progress) as ground:
+        manifest.refuse_other_ground(folder.manifest, experiment, ground.site)
+        folder.repair()
+        folder.set_state("running", None)
+        ground.commands.record_into(folder)
+        _measure_plan(experiment, make_plan(experiment), folder, ground, progress)
+
+
+def experiment_of(folder: RunFolder) -> Experiment:
+    """The experiment that a run folder was made from: from the text stored in it, and what of it was chosen."""
+    described = folder.manifest.experiment
+    selection = Selection.of_record(described.get("selection"))
+    experiment = parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
+    planned = [(t.number, t.platform.label, t.workload.workload) for t in make_plan(experiment).trials]
+    if planned != [(t.trial, t.platform, t.workload) for t in folder.manifest.plan.trials]:
+        raise UsageError(
+            f"{folder.path}: this Virtoll plans other trials from the same file; resume with the version that began it"
+        )
+    return experiment
+
+
+def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground, progress: Progress) -> None:
+    if experiment.density is not None:
+        consolidation.measure(experiment, folder, ground, PLATFORMS, progress)
+        folder.set_state("complete", None)
+        return
+    ground.attempts = Counter(record.trial for record in folder.trials())
+    ground.boots = Counter((boot.platform, boot.block) for boot in folder.boots())
+    _skip_impossible(experiment, plan, folder, ground)
+    finished = folder.finished_trials()
+    todo = [trial for trial in plan.trials if trial.number not in finished]
+    progress.begin(len(plan.trials) - len(todo), len(plan.trials), estimate(replace(plan, trials=tuple(todo))))
+    calibrator = None
+    if not ground.site.is_model:
+        calibrator = Calibrator(experiment, ground.site, folder, ground.pinning, ground.tags)
+    with FitnessSampler() as sampler:
+        folder.append_fitness(sampler.sample(None))
+        _calibrate(calibrator, "start" if todo else None, progress)
+        for sitting in replace(plan, trials=tuple(todo)).sittings():
+            with Fleet(
+                experiment, sitting, folder, ground.site_of, ground.pinning, PLATFORMS, progress, ground.boots
+            ) as fleet:
+                for trial in sitting:
+                    progress.trial_begins(trial)
+                    record = _measure_trial(trial, fleet, ground)
+                    interrupts.check()  # before it is stored: the trial may have failed of it
+                    folder.append_trial(record)
+                    folder.append_fitness(sampler.sample(trial.number))
+                    progress.trial_ends(trial, record)
+                    if calibrator is not None:
+                        calibrator.note(trial.workload, record)
+        _calibrate(calibrator, "end" if todo else None, progress)
+    folder.set_state("complete", None)
+
+
+def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | None, progress: Progress) -> None:
+    """Generator and sink back to back; nothing where all platforms are models or no trial is left."""
+    if calibrator is not None and when is not None:
+        progress.message(f"calibrating generator and sink ({when})")
+        calibrator.run(when)
+
+
+def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]:
+    """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
+    started = time.time_ns()
+    ground.attempts[trial.number] += 1
+    outcome, status, reason, evidence = Measurement(), "ok", None, list[str]()
+    live: LiveGuest | None = None
+    host_cpu: dict[str, Any] | None = None
+    workload = workload_of(trial.workload)
+    needs = workload.needs()
+    try:
+        guests = fleet.guests(trial.platform.label, needs.guests)
+        live = guests[0] if guests else None
+        if live is None:
+            status, reason = "skipped", fleet.why_absent(trial.platform.label)
+            ground.refuse_dead_peer(GuestError(reason))
+        else:
+            # What one of several used is no part of what was measured of all of them.
+            used = live.host_cpu() if len(guests) == 1 else contextlib.nullcontext()
+            with running(guests), used as host_cpu, live.prepared(needs) as lacking:
+                try:
+                    if lacking is not None:
+                        raise GuestCannot(lacking)
+                    beside = tuple(other.bench(ground.pinning, ground.tags) for other in guests[1:])
+                    outcome = workload.measure(live.bench(ground.pinning, ground.tags, beside))
+                except AgentError as error:
+                    if error.kind != "unsupported":
+                        raise
+                    status, reason = "skipped", str(error)  # the guest is well, and goes on with other trials
+            unlike = dict.fromkeys(text for guest in guests for text in guest.unlike)
+            if unlike and status == "ok":
+                status, reason = "invalid", f"its guest is not what was asked for: {'; '.join(unlike)}"
+            elif outcome.problem is not None:
+                status, reason = "invalid", outcome.problem
+    except GuestError as error:
+        ground.refuse_dead_peer(error)
+        status = "failed"
+        reason, evidence = fleet.lose(trial.platform.label, error, f"trial-{trial.number}")
+    return {
+        **manifest.trial_entry(trial),
+        "boot": live.boot if live else None,
+        "attempt": ground.attempts[trial.number],
+        "status": status,
+        "reason": reason,
+        "started_realtime_ns": started,
+        "ended_realtime_ns": time.time_ns(),
+        "clock": outcome.clock,
+        "result": outcome.result,
+        "check": outcome.check,
+        "points": outcome.points,
+        "evidence": evidence,
+        "host_cpu": host_cpu,
+        **trial.platform.whereabouts,
+    }
+
+
+def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground) -> None:
+    """A record for each trial that cannot be had, so that none is missing and no guest is started for it.
+
+    Its platform cannot be used here, or has not what the workload needs.
+    """
+    reasons = {entry.label: entry.reason for entry in folder.manifest.platforms if not entry.available}
+    never = dict.fromkeys(("boot", "started_realtime_ns", "ended_realtime_ns", "clock", "result", "check", "points"))
+    for trial in plan.trials:
+        reason = reasons.get(trial.platform.label) or why_impossible(trial, experiment)
+        if reason is not None and not ground.attempts[trial.number]:
+            folder.append_trial(
+                {
+                    **manifest.trial_entry(trial),
+                    **never,
+                    "attempt": 1,
+                    "status": "skipped",
+                    "reason": reason,
+                    "evidence": [],
+                    **trial.platform.whereabouts,
+                }
+            )
+
+
+@contextlib.contextmanager
+def open_site(experiment: Experiment, progress: Progress) -> Iterator[Ground]:
+    """The ground that an experiment's guests stand on; nothing but numbers for models alone."""
+    pinning = choose_pinning(experiment.vcpus)
+    if not needs_lab(experiment):
+        yield bare_ground(pinning)
+        return
+    if experiment.testbed is not None and not experiment.testbed.this_machine:
+        pinning = replace(pinning, generator_cpu=None, sink_cpu=None)
+    with open_ground(pinning, progress, experiment.image, experiment.testbed) as ground:
+        yield ground
+
+
+def make_platform(choice: PlatformChoice) -> AnyPlatform:
+    """The driver of one of an experiment's platforms."""
+    return PLATFORMS[choice.platform](choice.parameters)
+
+
+def probe_all(choices: tuple[PlatformChoice, ...], ground: Ground, progress: Progress) -> dict[str, Probe]:
+    """Find out which platforms work on their hosts, by label: by trying, or remembered from this host's same boot."""
+    found = {}
+    for choice in choices:
+        progress.message(f"trying {choice.label}")
+        try:
+            site = ground.site_of(choice)
+        except GuestError as error:
+            found[choice.label] = Probe(False, None, str(error))
+            continue
+        with site.awake():
+            found[choice.label] = probe_cache.probe(make_platform(choice), choice, site)
+    return found

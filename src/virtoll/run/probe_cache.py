@@ -1,0 +1,100 @@
+"""Probes that take long are remembered: a guest is booted once for each boot of the host, not before every run.
+
+The memory is a file in the cache, named after all that the outcome depends on: the host's boot, its kernel, the
+image, the platform with its parameters, and what the platform itself names. ``virtoll doctor`` always tries anew.
+What took too long is not remembered: it says something of that moment, and nothing of the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import platform as host_platform
+import re
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from virtoll.experiment.model import PlatformChoice
+from virtoll.image import default_cache
+from virtoll.lab import interrupts
+from virtoll.platforms.base import AnyPlatform, Probe
+from virtoll.platforms.host import Site
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# As every deadline of Virtoll is told, and most of others' programs.
+_TOO_LATE = re.compile(r"\b(within|in|after) [0-9.]+ s\b|\btimed? ?-?out\b", re.IGNORECASE)
+
+
+def probe(driver: AnyPlatform, choice: PlatformChoice, site: Site, *, anew: bool = False) -> Probe:
+    """The platform's probe, from memory where that is slow and nothing has changed; never raises.
+
+    Another host is always asked.
+    """
+    if site.host.remote and not driver.remote_hosts:
+        where = site.host.name
+        return Probe(False, None, f"{choice.platform} runs on this machine only; run Virtoll on {where} itself")
+    if site.image.needs_disk and (refusal := _refuse_tools(driver, choice, site)) is not None:
+        return Probe(False, None, refusal)
+    depends_on = driver.depends_on()
+    if depends_on is None or site.host.remote:
+        return _tried(driver, site)
+    memory = default_cache().home / "probes" / f"{_key(choice, site, depends_on)}.json"
+    if not anew:
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            return _recall(memory)
+    found = _tried(driver, site)
+    with contextlib.suppress(OSError):
+        if _is_lasting(found):
+            _remember(memory, found)
+        else:
+            memory.unlink(missing_ok=True)
+    return found
+
+
+def _tried(driver: AnyPlatform, site: Site) -> Probe:
+    found = driver.probe(site)
+    interrupts.check()  # before it is stored: the probe may have failed of it
+    return found
+
+
+def _is_lasting(found: Probe) -> bool:
+    """Whether the outcome would be the same in a moment when the host has less to do."""
+    return found.available or _TOO_LATE.search(found.reason or "") is None
+
+
+def _refuse_tools(driver: AnyPlatform, choice: PlatformChoice, site: Site) -> str | None:
+    """Why guests here cannot have an image that is larger than a machine's memory; None: they can."""
+    remedy = "leave the platform out, or choose workloads that need no tools and 'guest: {image: tiny}'"
+    if driver.small_images_only:
+        return f"{choice.platform} carries an image as a whole, and {site.image.name} is too large for that; {remedy}"
+    return None
+
+
+def _key(choice: PlatformChoice, site: Site, depends_on: str) -> str:
+    parts = [
+        _BOOT_ID.read_text(encoding="ascii").strip(),
+        host_platform.release(),
+        site.image.digest,
+        choice.platform,
+        choice.parameters.model_dump_json(),
+        depends_on,
+    ]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def _recall(memory: Path) -> Probe:
+    stored = json.loads(memory.read_text(encoding="utf-8"))
+    reason = stored["reason"]
+    if reason is not None:
+        reason = f"{reason} (tried {stored['tried']}; 'virtoll doctor' tries again)"
+    return Probe(bool(stored["available"]), stored["version"], reason)
+
+
+def _remember(memory: Path, found: Probe) -> None:
+    memory.parent.mkdir(parents=True, exist_ok=True)
+    beside = memory.with_suffix(".new")
+    tried = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    beside.write_text(json.dumps({**asdict(found), "tried": tried}), encoding="utf-8")
+    beside.replace(memory)

@@ -1,0 +1,68 @@
+"""What the pipeline tells while a run goes on, and its trials in words; ``virtoll.cli.progress`` shows it.
+
+Main types: ``Progress`` (the seam), ``SilentProgress``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from virtoll.experiment.plan import Trial
+
+
+class Progress(Protocol):
+    """What the pipeline tells while it works."""
+
+    def message(self, text: str) -> None:
+        """Something that takes a moment is being done."""
+        ...
+
+    def begin(self, done: int, total: int, estimated_seconds: float) -> None:
+        """Measuring begins: trials done before (a resumed run), trials in all, seconds that the rest will take."""
+        ...
+
+    def trial_begins(self, trial: Trial) -> None:
+        """A trial begins."""
+        ...
+
+    def trial_ends(self, trial: Trial, record: Mapping[str, Any]) -> None:
+        """A trial has ended and is stored."""
+        ...
+
+
+class SilentProgress:
+    """Says nothing."""
+
+    def message(self, text: str) -> None:
+        """Nothing."""
+
+    def begin(self, done: int, total: int, estimated_seconds: float) -> None:
+        """Nothing."""
+
+    def trial_begins(self, trial: Trial) -> None:
+        """Nothing."""
+
+    def trial_ends(self, trial: Trial, record: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+
+def describe(trial: Trial) -> str:
+    """A trial in a few words; of its parameters those that the experiment gives, so that no two trials look alike."""
+    given = trial.workload.parameters.model_dump(mode="json", exclude_unset=True)
+    words = [f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in given.items()]
+    return " ".join([f"block {trial.block + 1}", trial.platform.label, trial.workload.workload, *words])
+
+
+def outcome(record: Mapping[str, Any]) -> str:
+    """A trial's result in a few words, from its record."""
+    if record["status"] != "ok":
+        return f"{record['status']}: {record['reason']}"
+    if record["points"]:
+        last = record["points"][-1]
+        forwarded = sum(source["forwarded_frames"] for source in last["sink"]["per_source"])
+        return f"{forwarded / last['duration_ns'] * 1e6:.1f} kframes/s forwarded flat out"
+    if record["clock"] is None:  # its duration is given, and no result
+        return "ok"
+    marks = record["clock"]["marks"]
+    return f"{(marks['end_ns'] - marks['start_ns']) / 1e6:.1f} ms"

@@ -1,0 +1,84 @@
+"""What workloads need and platforms lack: which trials cannot be had, said before a guest is started for them.
+
+A trial whose workload needs more than its guest is given is skipped with the reason: on every platform alike, the bare
+host too, because a guest that was given more would not be compared with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from virtoll import units
+from virtoll.experiment.model import Experiment
+from virtoll.experiment.plan import Plan, Trial
+from virtoll.platforms import PLATFORMS
+from virtoll.workloads import workload_of
+from virtoll.workloads.base import FEATURES, Needs
+
+
+def needs_of(trial: Trial) -> Needs:
+    """What a trial's workload needs with its parameters."""
+    return workload_of(trial.workload).needs()
+
+
+def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
+    """Why a trial cannot be had, in one sentence, as far as it is known before its guest is there; None: it can.
+
+    How large a guest is that is only found is not known before.
+    """
+    kind = PLATFORMS[trial.platform.platform]
+    most = kind.max_vcpus
+    if most is not None and experiment.vcpus > most:
+        cpus = "one CPU" if most == 1 else f"{most} CPUs"
+        return f"{kind.name} gives a guest at most {cpus}, and it is to have {experiment.vcpus} ('guest.vcpus')"
+    needs = needs_of(trial)
+    if needs.data_bytes and kind.data_by is None:
+        return f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload"
+    given = None if trial.platform.parameters.found else (experiment.vcpus, experiment.memory_bytes)
+    return unmet(trial.workload.workload, needs, given, kind.name, kind.lacks)
+
+
+def possible(plan: Plan, experiment: Experiment) -> Plan:
+    """The plan without the trials that cannot be had."""
+    return replace(plan, trials=tuple(trial for trial in plan.trials if why_impossible(trial, experiment) is None))
+
+
+def unmet(
+    workload: str, needs: Needs, given: tuple[int, int] | None, platform: str, lacks: Mapping[str, str]
+) -> str | None:
+    """What of the needs is not met, in one sentence; ``given``: CPUs and bytes of memory, None where not known."""
+    if given is not None:
+        vcpus, memory_bytes = given
+        if needs.vcpus > vcpus:
+            return f"{workload} needs {needs.vcpus} CPUs, and the guest is given {vcpus} ('guest.vcpus')"
+        if needs.memory_bytes > memory_bytes:
+            return (
+                f"{workload} needs {units.size(needs.memory_bytes)} of memory with these parameters, and the guest is "
+                f"given {units.size(memory_bytes)} ('guest.memory')"
+            )
+    for feature in FEATURES:
+        if feature in needs.features and feature in lacks:
+            return f"{workload} needs {FEATURES[feature]}, which {platform} has not: {lacks[feature]}"
+    return None
+
+
+def data_bytes(plan: Plan) -> int:
+    """The most that workloads' files take at one time: of each guest that is up its largest, all guests together."""
+    return _most_at_once(plan, lambda needs: needs.data_bytes)
+
+
+def guests_at_once(plan: Plan) -> int:
+    """The most guests that are up at one time: of each platform as many as its largest trial needs."""
+    return _most_at_once(plan, lambda needs: needs.guests)
+
+
+def _most_at_once(plan: Plan, amount: Callable[[Needs], int]) -> int:
+    """What the platforms that are up together take, of each the largest amount among its trials."""
+    most = 0
+    for sitting in plan.sittings():
+        largest: dict[str, int] = {}
+        for trial in sitting:
+            largest[trial.platform.label] = max(largest.get(trial.platform.label, 0), amount(needs_of(trial)))
+        most = max(most, sum(largest.values()))
+    return most

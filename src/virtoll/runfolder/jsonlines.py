@@ -1,0 +1,131 @@
+"""Append-only JSON lines and atomically replaced JSON files: what the run folder is made of.
+
+One line is one record. `append` writes a whole line, flushes and fsyncs it, so that a record is either there or not.
+A torn last line (the writer was killed) is dropped by `read` and cut off by `repair`.
+It must not know what a record means: that is `store`.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from virtoll.errors import RunFolderError, StorageError
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    """One record as one line of UTF-8, ended by a newline; NaN and infinity are refused (they are not JSON)."""
+    try:
+        return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise RunFolderError(
+            f"a record cannot be stored as JSON: {error}. Store plain numbers, text, lists and dicts."
+        ) from error
+
+
+def append(path: Path, record: Mapping[str, Any]) -> None:
+    """Append one record and make it durable; when that fails, cut the partial line off again.
+
+    Raises StorageError naming the file and the cause (for example: no space left on device).
+    """
+    line = encode(record)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _write_failure(path, error) from error
+    try:
+        before = os.fstat(descriptor).st_size
+        try:
+            _write_all(descriptor, line)
+            os.fsync(descriptor)
+        except BaseException as error:
+            with contextlib.suppress(OSError):  # what remains is a torn last line, which readers drop
+                os.ftruncate(descriptor, before)
+            if isinstance(error, OSError):
+                raise _write_failure(path, error) from error
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write all of `data`: a full disk may take a part of it before it complains."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _write_failure(path: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"cannot write {path}: {error.strerror or error}. What was stored before is whole; make room or fix the "
+        "permission, then `virtoll resume` this run."
+    )
+
+
+def read(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The whole lines of a file, as (line number from 1, bytes); a torn last line is left out, no file is no lines."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror or error}.") from error
+    yield from enumerate(data[: _whole_length(data)].split(b"\n")[:-1], start=1)
+
+
+def repair(path: Path) -> int:
+    """Cut a torn last line off; gives the number of bytes that were cut (0: the file was whole or is not there)."""
+    try:
+        with path.open("r+b") as file:
+            data = file.read()
+            torn = len(data) - _whole_length(data)
+            if torn:
+                file.truncate(len(data) - torn)
+                os.fsync(file.fileno())
+            return torn
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise _write_failure(path, error) from error
+
+
+def _whole_length(data: bytes) -> int:
+    """Length of the part that consists of whole lines.
+
+    The last line is torn when it has no newline, or when it has one but is not JSON (a file system may bring a
+    file back with its length and not its last bytes).
+    """
+    end = data.rfind(b"\n") + 1
+    start = data.rfind(b"\n", 0, max(end - 1, 0)) + 1
+    if end:
+        try:
+            json.loads(data[start:end])
+        except ValueError:
+            return start
+    return end
+
+
+def replace(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file so that a reader sees the old content or the new, never a part: fsync, then rename."""
+    beside = path.with_name(path.name + ".new")
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise _write_failure(path, error) from error
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

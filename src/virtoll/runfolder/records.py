@@ -1,0 +1,239 @@
+"""The records of a run folder as frozen dataclasses, field by field as docs/run-folder.md gives them.
+
+Raw integers with the unit in the name; what does not apply is None, never zero. No behaviour lives here: reading,
+writing and checking are in `store`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from virtoll.runfolder.guest_records import AgentClock, HostCpu, LimitsSeen
+from virtoll.runfolder.traffic_records import Point
+
+Status = Literal["ok", "invalid", "failed", "skipped"]
+RunState = Literal["running", "interrupted", "complete"]
+
+
+@dataclass(frozen=True)
+class PlatformEntry:
+    """One platform of the experiment, available or not.
+
+    `host`: where its guests live, in words; `brand`: what all that is measured there is marked with, None for a host
+    whose numbers may be results. Both are None in the records of an older Virtoll, which knew this machine alone.
+    `stands_for`: what of a paper's it is in the place of, in words.
+    """
+
+    label: str
+    platform: str
+    family: str
+    parameters: dict[str, Any]
+    available: bool
+    reason: str | None
+    version: str | None
+    host: str | None = None
+    brand: str | None = None
+    stands_for: str | None = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How the value of a workload's trial is read.
+
+    `marks`: the duration in ns; `points`: the maximum rate in frames/s; `figures`: the number of the metric's name in
+    the result's `figures`, in the metric's own unit.
+    """
+
+    workload: str
+    name: str
+    unit: str
+    better: Literal["lower", "higher"]
+    source: Literal["marks", "points", "figures"]
+    title: str
+    resource: str
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One trial of the plan, fixed before the first guest starts."""
+
+    trial: int
+    block: int
+    platform: str
+    workload: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan: seed and trials in the order in which they were to be run."""
+
+    seed: int
+    estimated_seconds: float | None
+    trials: tuple[PlannedTrial, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a run is: written once, before the first guest starts."""
+
+    format: int
+    run: str
+    created_realtime_ns: int
+    virtoll: str
+    experiment: dict[str, Any]
+    command: tuple[str, ...]
+    baseline: str | None
+    control: str | None
+    platforms: tuple[PlatformEntry, ...]
+    metrics: tuple[Metric, ...]
+    plan: Plan
+    host: dict[str, Any]
+    image: dict[str, Any] | None
+    agent: dict[str, Any] | None
+    pinning: dict[str, Any] | None
+    testbed: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Start and end of a job on the outside clock, in ns."""
+
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class GuestClock:
+    """The same job on the guest's own clocks, in ns."""
+
+    start_monotonic_ns: int
+    end_monotonic_ns: int
+    start_realtime_ns: int
+    end_realtime_ns: int
+    user_cpu_ns: int
+    system_cpu_ns: int
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The timekeeper's readings of one trial; `realtime_step_ns`: the outside clock's step between the marks."""
+
+    method: Literal["icmp", "channel"]
+    marks: Marks | None
+    channel_marks: Marks | None
+    realtime_step_ns: int
+    path_delay_before_ns: tuple[int, ...]
+    path_delay_after_ns: tuple[int, ...]
+    error_bound_ns: int | None
+    guest: GuestClock | None
+
+
+@dataclass(frozen=True)
+class Check:
+    """The check value of a job: a fast wrong answer shows here."""
+
+    value: Any
+    expected: Any
+    ok: bool
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial that came to an end, whatever that end was; `host` and `brand` as in `PlatformEntry`."""
+
+    trial: int
+    block: int
+    platform: str
+    workload: str
+    parameters: dict[str, Any]
+    boot: str | None
+    attempt: int
+    status: Status
+    reason: str | None
+    started_realtime_ns: int | None
+    ended_realtime_ns: int | None
+    clock: Clock | None
+    result: dict[str, Any] | None
+    check: Check | None
+    points: tuple[Point, ...] | None
+    evidence: tuple[str, ...]
+    host_cpu: HostCpu | None = None
+    host: str | None = None
+    brand: str | None = None
+
+
+@dataclass(frozen=True)
+class BootRecord:
+    """One start of a guest, with the facts measured inside it; `host` and `brand` as in `PlatformEntry`.
+
+    `place`: 0 for the platform's guest, from 1 for those that were started beside it.
+    """
+
+    boot: str
+    platform: str
+    block: int
+    attempt: int
+    status: Literal["ok", "failed"]
+    reason: str | None
+    spawn_monotonic_ns: int | None
+    ready_monotonic_ns: int | None
+    facts: dict[str, Any] | None
+    requested: dict[str, Any] | None
+    mismatches: tuple[str, ...]
+    attachment: str | None
+    evidence: tuple[str, ...]
+    agent_clock: AgentClock | None = None
+    host_boot_id: str | None = None
+    limits_seen: LimitsSeen | None = None
+    grave: tuple[str, ...] = ()
+    host: str | None = None
+    brand: str | None = None
+    place: int = 0
+
+
+@dataclass(frozen=True)
+class CommandRecord:
+    """One command line that was executed; `exit` None: it had not ended."""
+
+    realtime_ns: int
+    role: str
+    argv: tuple[str, ...]
+    exit: int | None
+
+
+@dataclass(frozen=True)
+class Pressure:
+    """Pressure stall totals since the host's boot, in microseconds."""
+
+    cpu_some_us: int | None
+    memory_some_us: int | None
+    io_some_us: int | None
+
+
+@dataclass(frozen=True)
+class FitnessRecord:
+    """The host's state between trials; counters are cumulative since the host's boot."""
+
+    monotonic_ns: int
+    realtime_ns: int
+    after_trial: int | None
+    steal_ns: int | None
+    busy_ns: int | None
+    idle_ns: int | None
+    load_1m: float | None
+    pressure: Pressure | None
+    swap_in_pages: int | None
+    swap_out_pages: int | None
+    frequency_khz: tuple[int, ...] | None
+    temperature_millicelsius: tuple[int, ...] | None
+    throttle_count: int | None
+    kernel_messages: tuple[str, ...]
+    memory_available_bytes: int | None
+
+
+@dataclass(frozen=True)
+class State:
+    """Whether the run is at its end."""
+
+    state: RunState
+    reason: str | None

@@ -1,0 +1,261 @@
+"""The run folder: the border between measuring and analysing (format in docs/run-folder.md).
+
+Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
+`BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `DensityRecord`, `State`.
+
+**Appends take plain dicts, reads give frozen dataclasses.** A dict is checked against its dataclass before it is
+written (a missing key or a wrong type raises `RunFolderError`, nothing is written), so that a folder that could be
+written can be read. Keys that the dataclass does not know are stored and, on reading, ignored.
+
+The records are imported where one is read or written: a plan is made without them, and there are many.
+
+It must not round, subtract or drop anything, and must not import what measures or what analyses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from virtoll.errors import RunFolderError
+from virtoll.runfolder import jsonlines
+
+if TYPE_CHECKING:
+    from virtoll.runfolder.guest_records import DensityRecord, FootprintRecord
+    from virtoll.runfolder.records import (
+        BootRecord,
+        CommandRecord,
+        FitnessRecord,
+        Manifest,
+        RunState,
+        State,
+        TrialRecord,
+    )
+    from virtoll.runfolder.traffic_records import CalibrationRecord
+
+FORMAT = 1
+
+JsonObject = Mapping[str, Any]
+FINISHED: frozenset[str] = frozenset({"ok", "invalid", "failed", "skipped"})
+
+
+Record = TypeVar(
+    "Record",
+    "Manifest",
+    "TrialRecord",
+    "BootRecord",
+    "CommandRecord",
+    "FitnessRecord",
+    "CalibrationRecord",
+    "FootprintRecord",
+    "DensityRecord",
+    "State",
+)
+_APPENDED = ("trials", "boots", "commands", "fitness", "calibration", "footprints", "density")
+
+
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {}  # made at first use: building one takes milliseconds
+
+
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    """The checker of one record type."""
+    if kind.__name__ not in _ADAPTERS:
+        _ADAPTERS[kind.__name__] = TypeAdapter(kind)
+    return _ADAPTERS[kind.__name__]
+
+
+def _parse(kind: type[Record], data: bytes, where: str) -> Record:
+    """One record from JSON, strictly; RunFolderError names the place, the key and the complaint."""
+    try:
+        record: Record = _adapter(kind).validate_json(data, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the line"
+        raise RunFolderError(f"{where}: {key}: {first['msg']}. See docs/run-folder.md for the format.") from error
+    return record
+
+
+def parse_record(kind: type[Record], record: JsonObject) -> Record:
+    """One record from a plain dict, checked as an append checks it."""
+    return _parse(kind, jsonlines.encode(record), kind.__name__)
+
+
+class RunFolder:
+    """One run's folder. The writer is one process; readers may come at any time, on any machine."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        """Not for callers: use `create` or `open`."""
+        self.path = path
+        self.manifest = manifest
+
+    @classmethod
+    def create(cls, path: Path, manifest: JsonObject) -> RunFolder:
+        """Make a new folder with its manifest and the state `running`; refuses a folder that already holds a run."""
+        from virtoll.runfolder.records import Manifest
+
+        data = jsonlines.encode(manifest)
+        _refuse_other_format(data, path)
+        parsed = _parse(Manifest, data, "manifest")
+        if (path / "manifest.json").exists():
+            raise RunFolderError(f"{path} already holds a run: choose another folder, or `virtoll resume {path}`.")
+        try:
+            (path / "evidence").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(
+                f"cannot make {path}: {error.strerror or error}. Choose a folder that can be written."
+            ) from error
+        jsonlines.replace(path / "manifest.json", manifest)
+        folder = cls(path, parsed)
+        folder.set_state("running", None)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open an existing run; RunFolderError when there is none, or its format is not this version's."""
+        from virtoll.runfolder.records import Manifest
+
+        try:
+            data = (path / "manifest.json").read_bytes()
+        except OSError as error:
+            raise RunFolderError(
+                f"{path} is not a run folder (no readable manifest.json): see `virtoll list runs`."
+            ) from error
+        _refuse_other_format(data, path)
+        return cls(path, _parse(Manifest, data, f"{path}/manifest.json"))
+
+    def append_trial(self, record: JsonObject) -> None:
+        """Store one finished trial durably; raises RunFolderError (not the format) or StorageError (cannot write)."""
+        from virtoll.runfolder.records import TrialRecord
+
+        self._append("trials.jsonl", TrialRecord, record)
+
+    def append_boot(self, record: JsonObject) -> None:
+        """Store one guest start; errors as `append_trial`."""
+        from virtoll.runfolder.records import BootRecord
+
+        self._append("boots.jsonl", BootRecord, record)
+
+    def append_command(self, record: JsonObject) -> None:
+        """Store one executed command line; errors as `append_trial`."""
+        from virtoll.runfolder.records import CommandRecord
+
+        self._append("commands.jsonl", CommandRecord, record)
+
+    def append_fitness(self, record: JsonObject) -> None:
+        """Store one sample of the host's state; errors as `append_trial`."""
+        from virtoll.runfolder.records import FitnessRecord
+
+        self._append("fitness.jsonl", FitnessRecord, record)
+
+    def append_calibration(self, record: JsonObject) -> None:
+        """Store one measurement of generator and sink back to back; errors as `append_trial`."""
+        from virtoll.runfolder.traffic_records import CalibrationRecord
+
+        self._append("calibration.jsonl", CalibrationRecord, record)
+
+    def append_footprint(self, record: JsonObject) -> None:
+        """Store one reading of what a guest holds of the host's memory; errors as `append_trial`."""
+        from virtoll.runfolder.guest_records import FootprintRecord
+
+        self._append("footprints.jsonl", FootprintRecord, record)
+
+    def append_density(self, record: JsonObject) -> None:
+        """Store one step of a density series; errors as `append_trial`."""
+        from virtoll.runfolder.guest_records import DensityRecord
+
+        self._append("density.jsonl", DensityRecord, record)
+
+    def set_state(self, state: RunState, reason: str | None) -> None:
+        """Replace state.json atomically."""
+        jsonlines.replace(self.path / "state.json", {"state": state, "reason": reason})
+
+    def state(self) -> State:
+        """The run's state; a folder without one was killed before it began: `interrupted`."""
+        from virtoll.runfolder.records import State
+
+        try:
+            data = (self.path / "state.json").read_bytes()
+        except FileNotFoundError:
+            return State("interrupted", "no state was written")
+        return _parse(State, data, f"{self.path}/state.json")
+
+    def trials(self) -> tuple[TrialRecord, ...]:
+        """Every trial record, in the order written; a trial that was repeated is there more than once."""
+        from virtoll.runfolder.records import TrialRecord
+
+        return self._read("trials.jsonl", TrialRecord)
+
+    def latest_trials(self) -> tuple[TrialRecord, ...]:
+        """The latest record of each trial, by trial number: what analysis uses."""
+        latest = {record.trial: record for record in self.trials()}
+        return tuple(latest[number] for number in sorted(latest))
+
+    def boots(self) -> tuple[BootRecord, ...]:
+        """Every guest start, in the order written."""
+        from virtoll.runfolder.records import BootRecord
+
+        return self._read("boots.jsonl", BootRecord)
+
+    def commands(self) -> tuple[CommandRecord, ...]:
+        """Every executed command line, in the order written."""
+        from virtoll.runfolder.records import CommandRecord
+
+        return self._read("commands.jsonl", CommandRecord)
+
+    def fitness(self) -> tuple[FitnessRecord, ...]:
+        """Every sample of the host's state, in the order written."""
+        from virtoll.runfolder.records import FitnessRecord
+
+        return self._read("fitness.jsonl", FitnessRecord)
+
+    def calibrations(self) -> tuple[CalibrationRecord, ...]:
+        """Every calibration, in the order written; none in a run without traffic or of an older Virtoll."""
+        from virtoll.runfolder.traffic_records import CalibrationRecord
+
+        return self._read("calibration.jsonl", CalibrationRecord)
+
+    def footprints(self) -> tuple[FootprintRecord, ...]:
+        """Every reading of a guest's memory, in the order written; none in a run of an older Virtoll."""
+        from virtoll.runfolder.guest_records import FootprintRecord
+
+        return self._read("footprints.jsonl", FootprintRecord)
+
+    def density(self) -> tuple[DensityRecord, ...]:
+        """Every step of the density series, in the order written; none in a run of another scenario."""
+        from virtoll.runfolder.guest_records import DensityRecord
+
+        return self._read("density.jsonl", DensityRecord)
+
+    def finished_trials(self) -> frozenset[int]:
+        """Numbers of the trials that `resume` need not run: those whose latest record has any of the four statuses."""
+        return frozenset(record.trial for record in self.latest_trials() if record.status in FINISHED)
+
+    def repair(self) -> dict[str, int]:
+        """Cut torn last lines off before appending again; gives the bytes cut by file name, only where any were."""
+        cut = {f"{name}.jsonl": jsonlines.repair(self.path / f"{name}.jsonl") for name in _APPENDED}
+        return {name: count for name, count in cut.items() if count}
+
+    def _append(self, name: str, kind: type[Record], record: JsonObject) -> None:
+        _parse(kind, jsonlines.encode(record), f"{name}, new line")
+        jsonlines.append(self.path / name, record)
+
+    def _read(self, name: str, kind: type[Record]) -> tuple[Record, ...]:
+        path = self.path / name
+        return tuple(_parse(kind, line, f"{path}, line {number}") for number, line in jsonlines.read(path))
+
+
+def _refuse_other_format(manifest: bytes, path: Path) -> None:
+    """One clear sentence for a manifest of another format version, before its keys are looked at."""
+    try:
+        found = TypeAdapter(dict[str, Any]).validate_json(manifest).get("format")
+    except ValidationError as error:
+        raise RunFolderError(
+            f"{path}/manifest.json is not a JSON object: the folder is damaged, restore it."
+        ) from error
+    if found != FORMAT:
+        raise RunFolderError(
+            f"{path} has run folder format {found!r}, this virtoll reads {FORMAT}: use the virtoll that wrote it."
+        )

@@ -1,0 +1,46 @@
+"""Virtoll finds its own files wherever the package is, and says what is missing where it has no clone around it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.commands import REPOSITORY
+
+from virtoll.image import clone
+
+
+def apart(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command of a copy of the package, four folders deep and outside any clone."""
+    site = folder / "usr" / "lib" / "python" / "site-packages"
+    shutil.copytree(REPOSITORY / "src" / "virtoll", site / "virtoll", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {**os.environ, "PYTHONPATH": str(site), "VIRTOLL_CACHE": str(folder / "cache")}
+    return subprocess.run(
+        [sys.executable, "-m", "virtoll", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_package_that_was_installed_apart_carries_its_experiments(tmp_path: Path) -> None:
+    planned = apart(tmp_path, "plan", "self-test")
+    assert planned.returncode == 0, planned.stderr
+    assert "model-cost-25" in planned.stdout
+
+
+def test_an_agent_that_is_not_there_is_named(tmp_path: Path) -> None:
+    missing = apart(tmp_path, "wire", "--help")
+    assert missing.returncode == 2
+    assert missing.stderr.startswith("virtoll: the agent /")
+    assert "is missing; run 'make agent'" in missing.stderr
+
+
+def test_a_clone_has_its_own_agent_and_simulator() -> None:
+    assert clone.built_agent() == REPOSITORY / "build" / "virtoll-agent"
+    assert (clone.simulator_source() / "main.go").is_file()
