@@ -14,10 +14,11 @@ from tests.test_fake_pipeline import interrupted_but_replaced
 
 from virtoll.errors import UsageError
 from virtoll.lab import interrupts
+from virtoll.platforms import platform_of
 from virtoll.platforms.fake.driver import Fake
 from virtoll.report.build import load
 from virtoll.run.consolidation import Reading, Series
-from virtoll.run.pipeline import make_platform, measure, resume
+from virtoll.run.pipeline import measure, resume
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
@@ -52,7 +53,7 @@ def series(tmp_path: Path) -> Series:
         experiment.density,
         RunFolder.open(tmp_path / "run"),
         None,  # type: ignore[arg-type]
-        make_platform(choice),
+        platform_of(choice),
     )
     made.first = FULL
     return made

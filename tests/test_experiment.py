@@ -219,6 +219,12 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         ["routed does not go with a 'testbed' yet"],
     ),
     (
+        "more sources than NICs",
+        {"testbed": TESTBED, "workloads": [{"workload": "forward", "sources": [1, 3]}]},
+        "workloads[0].sources",
+        ["3 sources need as many NICs, and 'testbed.generator.interfaces' has 1", "use fewer sources"],
+    ),
+    (
         "a machine's passthrough of nothing",
         {"platforms": ["native", QEMU | {"attachment": "passthrough"}]},
         "platforms[1].vfio",

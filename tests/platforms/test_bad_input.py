@@ -18,10 +18,11 @@ import pytest
 from tests.support import guests
 
 from virtoll.errors import GuestError
+from virtoll.experiment.model import Parameters
 from virtoll.lab import residue
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms.base import AnyPlatform, GuestRequest
+from virtoll.platforms.base import GuestRequest, Platform
 from virtoll.platforms.host import Site
 from virtoll.platforms.libvirt.connection import Commands
 from virtoll.platforms.libvirt.daemon import lab_daemon
@@ -71,7 +72,7 @@ class Dom0(Lab):
 class Case:
     """A start that must be refused; ``seen`` tells what others have, before and after."""
 
-    platform: AnyPlatform
+    platform: Platform[Parameters]
     site: Site
     request: GuestRequest
     seen: Callable[[], object]

@@ -108,6 +108,6 @@ def test_what_the_product_has_not_is_refused_by_its_key(parameters: dict[str, st
 
 
 def test_its_adapters_are_bridged_alone() -> None:
-    unfit = VirtualBoxParameters.model_validate({"attachment": "macvtap"}).unfit(testbed=False)
-    assert unfit is not None
-    assert unfit[0] == "attachment"
+    conflict = VirtualBoxParameters.model_validate({"attachment": "macvtap"}).conflict(None)
+    assert conflict is not None
+    assert conflict[0] == "attachment"

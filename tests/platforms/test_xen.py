@@ -199,7 +199,7 @@ def test_a_root_on_a_disk_is_a_loop_device_that_is_given_back(
 
 def test_an_image_with_tools_does_not_go_with_an_emulated_nic(tmp_path: Path) -> None:
     wanted = XenParameters.model_validate({"type": "hvm", "nic": "e1000", "root": "disk"})
-    assert (wanted.unfit(testbed=False) or ("", ""))[0] == "root"
+    assert (wanted.conflict(None) or ("", ""))[0] == "root"
     image = SimpleNamespace(**{**vars(IMAGE), "needs_disk": True, "name": "full"})
     host = Dom0({"list": NOTHING, "info": INFO}, tmp_path)
     found = Xen(wanted.model_copy(update={"root": "initramfs"})).probe(replace(site(host), image=cast("Any", image)))
@@ -211,9 +211,9 @@ def test_an_image_with_tools_does_not_go_with_an_emulated_nic(tmp_path: Path) ->
 @pytest.mark.parametrize("kind", ["pv", "pvh"])
 def test_only_hvm_has_emulated_nics(kind: str) -> None:
     wanted = {"type": kind, "nic": "e1000"}
-    key, said = XenParameters.model_validate(wanted).unfit(testbed=False) or ("", "")
+    key, said = XenParameters.model_validate(wanted).conflict(None) or ("", "")
     assert (key, "type: hvm" in said) == ("nic", True)
-    assert XenParameters.model_validate({**wanted, "type": "hvm"}).unfit(testbed=False) is None
+    assert XenParameters.model_validate({**wanted, "type": "hvm"}).conflict(None) is None
 
 
 def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ from tests.support import accounting, inside, machine
 from virtoll.agent.client import Answer, Ends
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
-from virtoll.experiment.model import PlatformChoice
+from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.experiment.topology import HostAddress
 from virtoll.lab import residue
 from virtoll.lab.network import plan_links
-from virtoll.platforms import PLATFORMS
+from virtoll.platforms import PLATFORMS, platform_of
 from virtoll.platforms.attachment import attach
-from virtoll.platforms.base import AnyPlatform, GuestRequest, network_request, peer_request
+from virtoll.platforms.base import GuestRequest, Platform, network_request, peer_request
 from virtoll.platforms.host import Site
 from virtoll.platforms.libvirt.driver import LibvirtGuest
 from virtoll.platforms.managed_guest import ManagedMachine
@@ -32,7 +32,6 @@ from virtoll.platforms.xen.dom0 import domains
 from virtoll.run.data_directory import DataKeeper, find_room
 from virtoll.run.fleet import Pinning, choose_pinning
 from virtoll.run.ground import Ground, open_ground
-from virtoll.run.pipeline import make_platform
 from virtoll.run.progress import SilentProgress
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Bench
@@ -348,9 +347,9 @@ def choice(kind: str) -> PlatformChoice:
     return PlatformChoice(kind, known.platform, model.model_validate(known.parameters), host)
 
 
-def driver(kind: str) -> AnyPlatform:
+def driver(kind: str) -> Platform[Parameters]:
     """The driver of a kind of guest."""
-    return make_platform(choice(kind))
+    return platform_of(choice(kind))
 
 
 def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float | None = None) -> GuestRequest:

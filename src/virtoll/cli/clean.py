@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import GuestError, UsageError
-from virtoll.experiment.model import Experiment, PlatformChoice
+from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
 from virtoll.hosts.base import Host
 from virtoll.hosts.base import run as run_there
 from virtoll.hosts.ssh import SshHost
 from virtoll.lab.inside import output_of
 from virtoll.lab.residue import state_directory
-from virtoll.platforms.base import AnyPlatform
+from virtoll.platforms.base import Platform
 from virtoll.platforms.host import CommandRunner
 
 _LAB = re.compile(r"virtoll-[0-9a-f]{12}")  # anywhere in a command line
@@ -82,7 +82,7 @@ def is_experiment(destination: str) -> bool:
     return Path(destination).suffix in (".yaml", ".yml")
 
 
-def by_api(experiment: Experiment, platforms: Mapping[str, type[AnyPlatform]]) -> list[PlatformChoice]:
+def by_api(experiment: Experiment, platforms: Mapping[str, type[Platform[Parameters]]]) -> list[PlatformChoice]:
     """An entry for each host of the experiment that is cleaned by its product's API; ``UsageError`` without any."""
     found: dict[tuple[str, str], PlatformChoice] = {}
     for choice in experiment.platforms:
@@ -98,19 +98,19 @@ def by_api(experiment: Experiment, platforms: Mapping[str, type[AnyPlatform]]) -
     return list(found.values())
 
 
-def clean_by_api(choices: Iterable[PlatformChoice], platforms: Mapping[str, type[AnyPlatform]]) -> list[str]:
+def clean_by_api(choices: Iterable[PlatformChoice], platforms: Mapping[str, type[Platform[Parameters]]]) -> list[str]:
     """Remove what dead labs left on these hosts; what was removed. A ``UsageError`` where one cannot be asked."""
     alive, removed = living_labs(CommandHost()), []
     for choice in choices:
         try:
-            found = platforms[choice.platform](choice.parameters).remove_leftovers_by_api(alive)
+            found = platforms[choice.platform].with_parameters(choice.parameters).remove_leftovers_by_api(alive)
         except GuestError as error:
             raise UsageError(f"{choice.platform}: {error}") from error
         removed += [f"{one} by the API of {choice.label}" for one in found]
     return removed
 
 
-def clean_host(host: CommandRunner, platforms: Mapping[str, type[AnyPlatform]]) -> tuple[list[str], list[str]]:
+def clean_host(host: CommandRunner, platforms: Mapping[str, type[Platform[Parameters]]]) -> tuple[list[str], list[str]]:
     """Remove what dead labs left there; what was removed, and products that could not be asked, with the reason."""
     alive, removed, silent = living_labs(host), [], []
     for name, kind in platforms.items():

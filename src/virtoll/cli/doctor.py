@@ -58,18 +58,17 @@ def platform_checks(unprivileged: int | None = None) -> list[dict[str, Any]]:
     what an ordinary user found out, read from the descriptor ``unprivileged``.
     """
     from virtoll.experiment.model import PlatformChoice
-    from virtoll.platforms import PLATFORMS
+    from virtoll.platforms import PLATFORMS, platform_of
     from virtoll.run import probe_cache
     from virtoll.run.fleet import choose_pinning
     from virtoll.run.ground import open_ground
-    from virtoll.run.pipeline import make_platform
     from virtoll.run.progress import SilentProgress
 
     rows: list[dict[str, Any]] = []
     with open_ground(choose_pinning(1), SilentProgress()) as ground:
         for name, kind in PLATFORMS.items():
             choice = PlatformChoice(name, name, kind.parameter_model())
-            probe = probe_cache.probe(make_platform(choice), choice, ground.site, anew=True)
+            probe = probe_cache.probe(platform_of(choice), choice, ground.site, anew=True)
             rows.append(
                 {
                     "platform": name,

@@ -19,11 +19,12 @@ from virtoll.errors import AgentError, UsageError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.parse import parse_experiment
 from virtoll.lab.network import plan_links
+from virtoll.platforms import platform_of
 from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import GuestRequest, network_request
 from virtoll.run.fleet import choose_pinning
 from virtoll.run.ground import open_ground
-from virtoll.run.pipeline import catalogue, make_platform
+from virtoll.run.pipeline import catalogue
 from virtoll.run.progress import SilentProgress
 
 _MEMORY_BYTES = 256 * 2**20
@@ -57,7 +58,7 @@ def interact(text: str) -> int:
     """Start a guest, give the user its shell until it ends, stop the guest; returns the shell's exit status."""
     choice = parse_platform(text)
     with open_ground(choose_pinning(1), SilentProgress(), "debug") as ground:
-        platform = make_platform(choice)
+        platform = platform_of(choice)
         probe = platform.probe(ground.site)
         if not probe.available:
             raise UsageError(f"{choice.label} cannot be used here: {probe.reason}")

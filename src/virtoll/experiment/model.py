@@ -42,8 +42,8 @@ class Parameters(BaseModel):
         """Where the guest is, in words, if the parameters themselves say so."""
         return None
 
-    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
-        """A key that does not go with the rest of the experiment, and what to do, in one sentence; None: all does."""
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
+        """A key that conflicts with the rest of the experiment, and what to do, in one sentence; None: none does."""
         del testbed
         return None
 

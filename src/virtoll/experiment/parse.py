@@ -30,7 +30,7 @@ from virtoll.experiment.model import (
 )
 from virtoll.experiment.selection import EVERYTHING, Selection, kept_cells
 from virtoll.experiment.sizes import at_size
-from virtoll.experiment.topology import HostAddress
+from virtoll.experiment.topology import HostAddress, Testbed
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -207,8 +207,7 @@ def _platform_choices(
         _refuse_misplaced(catalogue.platforms[name], host, where, path, parsed)
         for combination in _combinations(given, catalogue.platforms[name], where, path):
             parameters = _validate(catalogue.platforms[name], combination, path, where)
-            if (unfit := parameters.unfit(testbed=getattr(parsed, "testbed", None) is not None)) is not None:
-                raise UsageError(f"{path}: key '{where}.{unfit[0]}': {unfit[1]}")
+            _refuse_conflict(parameters, _testbed(parsed), where, path)
             nested = ["nested"] if host is not None and host.nested is not None else []
             keys = [key for key in combination if key not in parameters.unlabelled]
             named = label or "-".join([name, *nested, *(_in_words(parameters, key) for key in keys)])
@@ -218,9 +217,20 @@ def _platform_choices(
     return tuple(choices)
 
 
+def _testbed(parsed: ExperimentFile | DensityFile) -> Testbed | None:
+    """The file's section ``testbed``, which a density series has not."""
+    return parsed.testbed if isinstance(parsed, ExperimentFile) else None
+
+
+def _refuse_conflict(parameters: Parameters, testbed: Testbed | None, where: str, path: Path) -> None:
+    conflict = parameters.conflict(testbed)
+    if conflict is not None:
+        raise UsageError(f"{path}: key '{where}.{conflict[0]}': {conflict[1]}")
+
+
 def _host(given: object, where: str, path: Path, parsed: ExperimentFile | DensityFile) -> HostAddress | None:
     """Where a platform's guests are: its own ``host``, or the testbed's hypervisor; None: this machine."""
-    testbed = getattr(parsed, "testbed", None)
+    testbed = _testbed(parsed)
     if given is None or given == "local":
         return None if testbed is None or testbed.hypervisor.host.local else testbed.hypervisor.host
     address = _validate(HostAddress, given, path, f"{where}.host")
@@ -248,7 +258,7 @@ def _refuse_misplaced(
             f"{path}: key '{where}': its guest is there already, on no host of Virtoll's; leave out 'host' and "
             "'testbed.hypervisor'"
         )
-    if isinstance(parsed, DensityFile) or (host is None and getattr(parsed, "testbed", None) is not None):
+    if isinstance(parsed, DensityFile) or (host is None and _testbed(parsed) is not None):
         raise UsageError(
             f"{path}: key '{where}': its guest is there already: it is in no density series, and in no 'testbed' that "
             "has guests on this machine; take it out"
@@ -270,6 +280,7 @@ def _workload_choices(parsed: ExperimentFile, path: Path, catalogue: Catalogue) 
         name, given = _entry(entry, "workload", where, path, catalogue.workloads)
         for combination in _combinations(given, catalogue.workloads[name], where, path):
             choice = WorkloadChoice(name, _validate(catalogue.workloads[name], combination, path, where))
+            _refuse_conflict(choice.parameters, parsed.testbed, where, path)
             if choice in choices:
                 raise UsageError(f"{path}: key '{where}': the same workload with the same parameters is there twice")
             choices.append(choice)

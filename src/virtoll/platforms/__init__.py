@@ -3,7 +3,10 @@
 A new platform is one file here and one line below (``CONTRIBUTING.md`` has the check-list).
 """
 
-from virtoll.platforms.base import AnyPlatform
+from collections.abc import Mapping
+
+from virtoll.experiment.model import Parameters, PlatformChoice
+from virtoll.platforms.base import Platform
 from virtoll.platforms.containers.docker import Docker
 from virtoll.platforms.containers.gvisor import GVisor
 from virtoll.platforms.containers.lxc import Lxc
@@ -26,7 +29,7 @@ from virtoll.platforms.virtualbox import VirtualBox
 from virtoll.platforms.vserver import Vserver
 from virtoll.platforms.xen.driver import Xen
 
-PLATFORMS: dict[str, type[AnyPlatform]] = {
+PLATFORMS: Mapping[str, type[Platform[Parameters]]] = {
     "native": Native,
     "native-again": NativeAgain,
     "netns": NetworkNamespace,
@@ -53,3 +56,8 @@ PLATFORMS: dict[str, type[AnyPlatform]] = {
     "ssh": SshGuestPlatform,
     "fake": Fake,
 }
+
+
+def platform_of(choice: PlatformChoice) -> Platform[Parameters]:
+    """The platform of an experiment's entry, with its parameters."""
+    return PLATFORMS[choice.platform].with_parameters(choice.parameters)

@@ -15,6 +15,7 @@ from pydantic import StringConstraints
 
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
+from virtoll.experiment.topology import Testbed
 from virtoll.lab.attachments import Attachment, Port
 from virtoll.lab.interfaces import nodes_allowed
 from virtoll.lab.network import GuestNetwork, Link, attached
@@ -27,9 +28,9 @@ class Attached(Parameters):
 
     attachment: Attachment = "bridge"
 
-    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """A testbed's NICs are shared by all guests, each at a port of their bridges."""
-        if testbed and self.attachment != "bridge":
+        if testbed is not None and self.attachment != "bridge":
             return "attachment", f"{self.attachment} does not go with a 'testbed' yet; leave one of them out"
         return None
 
@@ -39,13 +40,13 @@ class AttachedMachine(Attached):
 
     vfio: tuple[Annotated[str, StringConstraints(pattern=PCI_ADDRESS)], ...] = ()
 
-    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """PCI devices and passthrough belong together, and lead to a testbed's generator and sink."""
         if bool(self.vfio) != (self.attachment == "passthrough"):
             return "vfio", "a machine with 'attachment: passthrough' needs 'vfio: [PCI addresses]', and no other has it"
-        if self.vfio and not testbed:
+        if self.vfio and testbed is None:
             return "vfio", "generator and sink must be behind these NICs, on another host; add the section 'testbed'"
-        return None if self.vfio else super().unfit(testbed=testbed)
+        return None if self.vfio else super().conflict(testbed)
 
     def refusal(self) -> str | None:
         """Why a machine cannot be attached like that here, and what to do; None: it can, as far as can be seen."""

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestError
@@ -140,24 +140,26 @@ class Guest(ABC):
         return None
 
 
-P = TypeVar("P", bound=Parameters)
+P_co = TypeVar("P_co", bound=Parameters, covariant=True)
 
 
-class Platform(ABC, Generic[P]):
+class Platform(ABC, Generic[P_co]):
     """One way to run a guest, with its parameters.
 
-    ``parameter_model`` is ``P`` itself. ``boot_seconds`` and ``slowdown`` (against the host) are for estimates alone.
-    ``control_of``: the platform of which it is the A/A control. ``needs_lab``: False for a model, which starts nothing.
-    ``validation``: what shows that the driver works. ``data_by``: how its guests get a data directory on their host's
-    disk; None: they do not. ``lacks``: what its guests cannot do, feature (``workloads.base.FEATURES``) -> why, in a
-    few words. ``max_vcpus``: CPUs that a guest can have; None: as many as the host. ``remote_hosts``: whether its
-    guests may be on another host. ``cleaned_by_api``: leftovers are removed over the product's API, and by no command.
+    A subclass names their model as type argument and as ``parameter_model``.
+
+    ``boot_seconds`` and ``slowdown`` (against the host) are for estimates alone. ``control_of``: the platform of which
+    it is the A/A control. ``needs_lab``: False for a model, which starts nothing. ``validation``: what shows that the
+    driver works. ``data_by``: how its guests get a data directory on their host's disk; None: they do not. ``lacks``:
+    what its guests cannot do, feature (``workloads.base.FEATURES``) -> why, in a few words. ``max_vcpus``: CPUs that a
+    guest can have; None: as many as the host. ``remote_hosts``: whether its guests may be on another host.
+    ``cleaned_by_api``: leftovers are removed over the product's API, and by no command.
     """
 
     name: ClassVar[str]
     family: ClassVar[str]
     title: ClassVar[str]
-    parameter_model: ClassVar[type[Parameters]]
+    parameter_model: type[P_co]  # of the class, but a ClassVar cannot name a type variable
     boot_seconds: ClassVar[float]
     slowdown: ClassVar[float]
     control_of: ClassVar[str | None] = None
@@ -169,9 +171,16 @@ class Platform(ABC, Generic[P]):
     remote_hosts: ClassVar[bool] = False
     cleaned_by_api: ClassVar[bool] = False
 
-    def __init__(self, parameters: P) -> None:
-        """Take the checked parameters; starts nothing."""
-        self.parameters = parameters
+    def __init__(self, parameters: P_co) -> None:
+        self.parameters: Final = parameters
+
+    @classmethod
+    def with_parameters(cls, given: object) -> Self:
+        """The platform with these parameters: as a file has them, or as its model. It starts nothing.
+
+        Raises pydantic's ``ValidationError`` for values that are not allowed, and for another platform's model.
+        """
+        return cls(cls.parameter_model.model_validate(given))
 
     @property
     def small_images_only(self) -> bool:
@@ -203,10 +212,6 @@ class Platform(ABC, Generic[P]):
         """The same on the host that the parameters name, for a product that is ``cleaned_by_api``."""
         del alive
         return []
-
-
-AnyPlatform = Platform[Any]
-"""A platform whose parameters are not known: those of a registry, which an experiment's parsing has checked."""
 
 
 def network_request(network: GuestNetwork) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import ClassVar, NoReturn
 
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
+from virtoll.experiment.topology import Testbed
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 
@@ -21,7 +22,7 @@ WHY = (
 class KqemuParameters(Parameters):
     """There is nothing to choose, and nothing that could be chosen."""
 
-    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Refused in every experiment."""
         del testbed
         return "platform", f"{WHY}; take qemu-kvm, or qemu-tcg where there is no hardware virtualisation"
@@ -34,7 +35,7 @@ class Kqemu(Platform[KqemuParameters]):
     family: ClassVar[str] = "full virtualisation in software"
     validation: ClassVar[Validation] = "record only"
     title: ClassVar[str] = "KQEMU 1.3 (history; successor: qemu-kvm)"
-    parameter_model: ClassVar[type[Parameters]] = KqemuParameters
+    parameter_model = KqemuParameters
     boot_seconds: ClassVar[float] = 0.0
     slowdown: ClassVar[float] = 1.0
 

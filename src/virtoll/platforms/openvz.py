@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from virtoll.errors import CommandFailed, GuestError
-from virtoll.experiment.model import Parameters
+from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import GuestNetwork
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attachment import Attached
@@ -51,7 +51,7 @@ class OpenVzParameters(Attached):
     memory: Literal["vswap", "ubc"] = "vswap"
     ostemplate: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
 
-    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Links are veth pairs in bridges."""
         if self.attachment != "bridge":
             return "attachment", f"{self.attachment} is not for containers of OpenVZ; leave it out"
@@ -60,7 +60,7 @@ class OpenVzParameters(Attached):
                 "ostemplate",
                 "prlctl needs the name of an installed template; vzctl takes none",
             )
-        return super().unfit(testbed=testbed)
+        return super().conflict(testbed)
 
 
 class OpenVz(Platform[OpenVzParameters]):
@@ -71,7 +71,7 @@ class OpenVz(Platform[OpenVzParameters]):
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "stand-in"
     title: ClassVar[str] = "OpenVZ, Virtuozzo (vzctl, prlctl)"
-    parameter_model: ClassVar[type[Parameters]] = OpenVzParameters
+    parameter_model = OpenVzParameters
     boot_seconds: ClassVar[float] = 3.0
     slowdown: ClassVar[float] = 1.0
 

@@ -83,7 +83,7 @@ class UserModeLinux(Platform[UmlParameters]):
     lacks: ClassVar[Mapping[str, str]] = {
         "address-space": "a process has less of it than the host's processes, and large reservations fail",
     }
-    parameter_model: ClassVar[type[Parameters]] = UmlParameters
+    parameter_model = UmlParameters
     boot_seconds: ClassVar[float] = 2.5
     slowdown: ClassVar[float] = 8.0
     data_by: ClassVar[DataBy] = "disk"

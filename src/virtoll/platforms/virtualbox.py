@@ -18,7 +18,7 @@ from pydantic import BeforeValidator
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ImageError
-from virtoll.experiment.model import Parameters
+from virtoll.experiment.topology import Testbed
 from virtoll.image.bootdisk import boot_disk
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.residue import lab_named_in
@@ -52,11 +52,11 @@ class VirtualBoxParameters(Attached):
     nested_paging: Annotated[Literal["on", "off"], BeforeValidator(_switch)] = "on"
     paravirt_provider: Literal["default", "none", "legacy", "minimal", "hyperv", "kvm"] = "default"
 
-    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Bridged adapters alone."""
         if self.attachment != "bridge":
             return "attachment", f"{self.attachment} is not a way of VirtualBox's adapters; allowed: bridge"
-        return super().unfit(testbed=testbed)
+        return super().conflict(testbed)
 
 
 class VirtualBox(Platform[VirtualBoxParameters]):
@@ -67,7 +67,7 @@ class VirtualBox(Platform[VirtualBoxParameters]):
     family: ClassVar[str] = "hardware-assisted"
     validation: ClassVar[Validation] = "nested: functional only"
     title: ClassVar[str] = "Oracle VirtualBox (VBoxManage)"
-    parameter_model: ClassVar[type[Parameters]] = VirtualBoxParameters
+    parameter_model = VirtualBoxParameters
     boot_seconds: ClassVar[float] = 12.0
     slowdown: ClassVar[float] = 1.3
 

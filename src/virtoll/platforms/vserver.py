@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StringConstraints
 
 from virtoll.errors import GuestError
-from virtoll.experiment.model import Parameters
+from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attachment import Attached
@@ -39,11 +39,11 @@ class VserverParameters(Attached):
     configuration: _PATH = "/etc/vservers"
     first_context: int = Field(default=7001, ge=2, le=49_000)
 
-    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Links are veth pairs in bridges."""
         if self.attachment != "bridge":
             return "attachment", f"{self.attachment} is not for guests of Linux-VServer; leave it out"
-        return super().unfit(testbed=testbed)
+        return super().conflict(testbed)
 
 
 class Vserver(Platform[VserverParameters]):
@@ -54,7 +54,7 @@ class Vserver(Platform[VserverParameters]):
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "stand-in"
     title: ClassVar[str] = "Linux-VServer (history; successors: lxc, nspawn)"
-    parameter_model: ClassVar[type[Parameters]] = VserverParameters
+    parameter_model = VserverParameters
     boot_seconds: ClassVar[float] = 3.0
     slowdown: ClassVar[float] = 1.0
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from virtoll.errors import GuestError, StorageError
-from virtoll.experiment.model import DensityBudget, Experiment, PlatformChoice
+from virtoll.experiment.model import DensityBudget, Experiment, Parameters, PlatformChoice
 from virtoll.host.guest_usage import available_bytes, read_footprint, swapped_out_pages
 from virtoll.lab import interrupts
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms.base import AnyPlatform, Guest, GuestRequest, GuestStartError
+from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
 from virtoll.run.ground import Ground
 from virtoll.run.progress import Progress
 from virtoll.runfolder.store import RunFolder
@@ -51,7 +51,7 @@ class Series:
     budget: DensityBudget
     folder: RunFolder
     ground: Ground
-    driver: AnyPlatform
+    driver: Platform[Parameters]
     guests: list[Guest] = field(default_factory=list)
     first: Reading | None = None
     largest_step: int = 0
@@ -192,7 +192,7 @@ def measure(
     experiment: Experiment,
     folder: RunFolder,
     ground: Ground,
-    platforms: Mapping[str, type[AnyPlatform]],
+    platforms: Mapping[str, type[Platform[Parameters]]],
     progress: Progress,
 ) -> None:
     """A series for each platform that has none in the folder yet that came to its end."""
@@ -206,7 +206,7 @@ def measure(
     for choice in experiment.platforms:
         if choice.label in ended:
             continue
-        driver = platforms[choice.platform](choice.parameters)
+        driver = platforms[choice.platform].with_parameters(choice.parameters)
         series = Series(choice, experiment, budget, folder, ground, driver)
         entry = entries[choice.label]
         if entry.available:

@@ -13,8 +13,9 @@ from typing import Any
 
 from virtoll.agent.client import Answer, Caller
 from virtoll.errors import GuestError
+from virtoll.experiment.model import Parameters
 from virtoll.lab.data import DataRoom, make_disk, make_folder
-from virtoll.platforms.base import DATA_PATH, AnyPlatform
+from virtoll.platforms.base import DATA_PATH, Platform
 from virtoll.platforms.host import Site
 from virtoll.workloads.base import DataDirectory
 
@@ -77,7 +78,7 @@ class DataKeeper:
 
 
 def find_room(
-    kind: type[AnyPlatform], site: Site, size_bytes: int, promised_bytes: int
+    kind: type[Platform[Parameters]], site: Site, size_bytes: int, promised_bytes: int
 ) -> tuple[DataRoom | None, str | None]:
     """Room for a guest's data directory on its host's disk; or None and why not, in one sentence.
 

@@ -20,14 +20,14 @@ from virtoll.agent.client import PROTOCOL, Answer, Ends
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
 from virtoll.errors import GuestDied, GuestError, LabError, StorageError
-from virtoll.experiment.model import Experiment, PlatformChoice
+from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
 from virtoll.experiment.plan import Trial
 from virtoll.host.guest_usage import cpu_around, read_footprint, view_of_host
 from virtoll.lab import interrupts
 from virtoll.lab.data import DataRoom
 from virtoll.lab.network import GuestNetwork, Network, plan_links, with_found_macs
 from virtoll.platforms.attachment import attach
-from virtoll.platforms.base import AnyPlatform, Guest, GuestRequest, GuestStartError, network_request, peer_request
+from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, network_request, peer_request
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import with_last_words
 from virtoll.run.data_directory import DataKeeper, find_room
@@ -154,7 +154,7 @@ class Fleet:
     folder: RunFolder
     site_of: Callable[[PlatformChoice], Site]
     pinning: Pinning
-    platforms: Mapping[str, type[AnyPlatform]]
+    platforms: Mapping[str, type[Platform[Parameters]]]
     progress: Progress
     boots: Counter[tuple[str, int]]
     _live: dict[str, LiveGuest] = field(default_factory=dict)
@@ -336,7 +336,7 @@ class Fleet:
                 "cpu_quota": request.cpu_quota,
                 "interface_macs": [link.guest_mac for link in request.network.links],
             }
-            guest = kind(choice.parameters).start(request, site)
+            guest = kind.with_parameters(choice.parameters).start(request, site)
             undo.callback(self._end, guest, site, None)
             record.update(
                 attachment=guest.attachment,

@@ -21,8 +21,8 @@ from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.experiment.selection import Selection
 from virtoll.host.fitness import FitnessSampler
 from virtoll.lab import interrupts
-from virtoll.platforms import PLATFORMS
-from virtoll.platforms.base import AnyPlatform, Probe
+from virtoll.platforms import PLATFORMS, platform_of
+from virtoll.platforms.base import Probe
 from virtoll.reference.published import study_names
 from virtoll.run import calibration, consolidation, manifest, probe_cache
 from virtoll.run.calibration import Calibrator
@@ -242,11 +242,6 @@ def open_site(experiment: Experiment, progress: Progress) -> Iterator[Ground]:
         yield ground
 
 
-def make_platform(choice: PlatformChoice) -> AnyPlatform:
-    """The driver of one of an experiment's platforms."""
-    return PLATFORMS[choice.platform](choice.parameters)
-
-
 def probe_all(choices: tuple[PlatformChoice, ...], ground: Ground, progress: Progress) -> dict[str, Probe]:
     """Find out which platforms work on their hosts, by label: by trying, or remembered from this host's same boot."""
     found = {}
@@ -258,5 +253,5 @@ def probe_all(choices: tuple[PlatformChoice, ...], ground: Ground, progress: Pro
             found[choice.label] = Probe(False, None, str(error))
             continue
         with site.awake():
-            found[choice.label] = probe_cache.probe(make_platform(choice), choice, site)
+            found[choice.label] = probe_cache.probe(platform_of(choice), choice, site)
     return found

@@ -16,10 +16,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from virtoll.experiment.model import PlatformChoice
+from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.image import default_cache
 from virtoll.lab import interrupts
-from virtoll.platforms.base import AnyPlatform, Probe
+from virtoll.platforms.base import Platform, Probe
 from virtoll.platforms.host import Site
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -27,7 +27,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TOO_LATE = re.compile(r"\b(within|in|after) [0-9.]+ s\b|\btimed? ?-?out\b", re.IGNORECASE)
 
 
-def probe(driver: AnyPlatform, choice: PlatformChoice, site: Site, *, anew: bool = False) -> Probe:
+def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, anew: bool = False) -> Probe:
     """The platform's probe, from memory where that is slow and nothing has changed; never raises.
 
     Another host is always asked.
@@ -53,7 +53,7 @@ def probe(driver: AnyPlatform, choice: PlatformChoice, site: Site, *, anew: bool
     return found
 
 
-def _tried(driver: AnyPlatform, site: Site) -> Probe:
+def _tried(driver: Platform[Parameters], site: Site) -> Probe:
     found = driver.probe(site)
     interrupts.check()  # before it is stored: the probe may have failed of it
     return found
@@ -64,7 +64,7 @@ def _is_lasting(found: Probe) -> bool:
     return found.available or _TOO_LATE.search(found.reason or "") is None
 
 
-def _refuse_tools(driver: AnyPlatform, choice: PlatformChoice, site: Site) -> str | None:
+def _refuse_tools(driver: Platform[Parameters], choice: PlatformChoice, site: Site) -> str | None:
     """Why guests here cannot have an image that is larger than a machine's memory; None: they can."""
     remedy = "leave the platform out, or choose workloads that need no tools and 'guest: {image: tiny}'"
     if driver.small_images_only:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from virtoll.agent.path_counters import surroundings
+from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import MAXIMUM_SOURCES, Link
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.router import routing
@@ -31,6 +32,16 @@ class ForwardParameters(SweepParameters):
     sources: int = Field(default=1, ge=1, le=MAXIMUM_SOURCES)
     routes: int = Field(default=0, ge=0, le=MOST_ROUTES)
     routes_seed: int = Field(default=1, ge=0, lt=2**63)
+
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
+        """Each source sends from a NIC of its own."""
+        nics = len(testbed.generator.interfaces) if testbed is not None else self.sources
+        if self.sources > nics:
+            return "sources", (
+                f"{self.sources} sources need as many NICs, and 'testbed.generator.interfaces' has {nics}; name more "
+                "of them there, or use fewer sources"
+            )
+        return None
 
     @model_validator(mode="before")
     @classmethod

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
-from virtoll.experiment.model import Parameters
 from virtoll.lab.inside import is_listened, wait_until
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.containers.engines import EngineParameters, container_name, container_options, start_container
@@ -228,7 +227,7 @@ class Docker(Platform[DockerParameters]):
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "container by Docker"
-    parameter_model: ClassVar[type[Parameters]] = DockerParameters
+    parameter_model = DockerParameters
     boot_seconds: ClassVar[float] = 1.5
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
-from virtoll.experiment.model import Parameters
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process, signal_tree, with_descendants
 from virtoll.platforms.attachment import Attached
@@ -121,7 +120,7 @@ class ManagedContainer(Platform[Attached]):
     boot_seconds: ClassVar[float] = 0.5
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"
-    parameter_model: ClassVar[type[Parameters]] = Attached
+    parameter_model = Attached
 
     def probe(self, site: Site) -> Probe:
         """Ask for the version and run the image's agent once in a container."""

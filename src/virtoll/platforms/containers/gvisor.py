@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
-from virtoll.experiment.model import Parameters
 from virtoll.image.third_party import find_runsc
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.attachment import Attached
@@ -37,7 +36,7 @@ class GVisor(OciPlatform[GVisorParameters]):
     name: ClassVar[str] = "runsc"
     title: ClassVar[str] = "container by gVisor's runsc, whose kernel and network stack are a program"
     runtime = "runsc"
-    parameter_model: ClassVar[type[Parameters]] = GVisorParameters
+    parameter_model = GVisorParameters
     boot_seconds: ClassVar[float] = 1.0
     slowdown: ClassVar[float] = 3.0
     lacks: ClassVar[Mapping[str, str]] = {

@@ -30,7 +30,7 @@ class Native(Platform[NativeParameters]):
     family: ClassVar[str] = "native"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "the host itself"
-    parameter_model: ClassVar[type[Parameters]] = NativeParameters
+    parameter_model = NativeParameters
     boot_seconds: ClassVar[float] = 0.3
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"

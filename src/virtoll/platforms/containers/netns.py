@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
-from virtoll.experiment.model import Parameters
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DataBy, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.guest import NamespacedGuest, move_links_in, start_namespaced
@@ -31,7 +30,7 @@ class NetworkNamespace(Platform[NetworkNamespaceParameters]):
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "bare Linux namespaces"
-    parameter_model: ClassVar[type[Parameters]] = NetworkNamespaceParameters
+    parameter_model = NetworkNamespaceParameters
     boot_seconds: ClassVar[float] = 0.4
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"

@@ -17,7 +17,6 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import StringConstraints
 
 from virtoll.errors import GuestDied, GuestError
-from virtoll.experiment.model import Parameters
 from virtoll.lab import cgroups
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attachment import Attached
@@ -59,7 +58,6 @@ class OciPlatform(Platform[AttachedP]):
     runtime: str
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
-    parameter_model: ClassVar[type[Parameters]] = Attached
     boot_seconds: ClassVar[float] = 0.5
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"
@@ -135,6 +133,7 @@ class Runc(OciPlatform[Attached]):
 
     name: ClassVar[str] = "runc"
     title: ClassVar[str] = "container by runc"
+    parameter_model = Attached
     runtime = "runc"
 
 
@@ -143,6 +142,7 @@ class Crun(OciPlatform[Attached]):
 
     name: ClassVar[str] = "crun"
     title: ClassVar[str] = "container by crun"
+    parameter_model = Attached
     runtime = "crun"
 
     def _command(self, site: Site) -> list[str]:
@@ -161,7 +161,7 @@ class AnyRuntime(OciPlatform[AnyRuntimeParameters]):
 
     name: ClassVar[str] = "oci"
     title: ClassVar[str] = "container by the OCI runtime that 'runtime' names"
-    parameter_model: ClassVar[type[Parameters]] = AnyRuntimeParameters
+    parameter_model = AnyRuntimeParameters
 
     def __init__(self, parameters: AnyRuntimeParameters) -> None:
         """The runtime is what the parameters name."""

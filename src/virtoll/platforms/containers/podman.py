@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
-from virtoll.experiment.model import Parameters
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import DataBy, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.engines import EngineParameters, container_name, container_options, start_container
@@ -38,7 +37,7 @@ class Podman(Platform[PodmanParameters]):
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "container by Podman"
-    parameter_model: ClassVar[type[Parameters]] = PodmanParameters
+    parameter_model = PodmanParameters
     boot_seconds: ClassVar[float] = 0.8
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ImageError
-from virtoll.experiment.model import Parameters
 from virtoll.image import boot_disk
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
@@ -55,7 +54,7 @@ class Esxi(Platform[EsxiParameters]):
     family: ClassVar[str] = "hardware-assisted"
     validation: ClassVar[Validation] = "simulator"
     title: ClassVar[str] = "VMware ESXi"
-    parameter_model: ClassVar[type[Parameters]] = EsxiParameters
+    parameter_model = EsxiParameters
     boot_seconds: ClassVar[float] = 12.0
     slowdown: ClassVar[float] = 1.2
 

@@ -220,7 +220,7 @@ class Fake(Platform[FakeParameters]):
     family: ClassVar[str] = "model"
     validation: ClassVar[Validation] = "model"
     title: ClassVar[str] = "a seeded model, for self-tests (measures nothing real)"
-    parameter_model: ClassVar[type[Parameters]] = FakeParameters
+    parameter_model = FakeParameters
     boot_seconds: ClassVar[float] = 0.0
     slowdown: ClassVar[float] = 0.0
     needs_lab: ClassVar[bool] = False

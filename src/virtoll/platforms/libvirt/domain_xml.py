@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 from pydantic import field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import Link
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest
@@ -89,11 +90,11 @@ class LibvirtParameters(Attached):
         """Whether the driver runs in ``virsh`` itself, without a daemon."""
         return self.uri == EMBEDDED
 
-    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """A domain's interfaces are ports of bridges."""
         if self.attachment != "bridge":
             return "attachment", f"{self.attachment} is not how libvirt makes its interfaces here; allowed: bridge"
-        return super().unfit(testbed=testbed)
+        return super().conflict(testbed)
 
 
 def _refuse(sentence: str) -> NoReturn:

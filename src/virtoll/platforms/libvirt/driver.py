@@ -18,7 +18,6 @@ from typing import ClassVar
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ProgramMissing
-from virtoll.experiment.model import Parameters
 from virtoll.host.guest_usage import GuestProcesses
 from virtoll.lab.inside import signal_tree
 from virtoll.lab.network import GuestNetwork, taps_allowed
@@ -56,7 +55,7 @@ class Libvirt(Platform[LibvirtParameters]):
     validation: ClassVar[Validation] = "real"
     family: ClassVar[str] = "emulated"
     title: ClassVar[str] = "machine or container by libvirt (QEMU, KVM, LXC, Xen)"
-    parameter_model: ClassVar[type[Parameters]] = LibvirtParameters
+    parameter_model = LibvirtParameters
     boot_seconds: ClassVar[float] = 9.0
     slowdown: ClassVar[float] = 20.0
 

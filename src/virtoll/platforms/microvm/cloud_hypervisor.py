@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from virtoll.agent.client import AgentClient
-from virtoll.experiment.model import Parameters
 from virtoll.image import GuestImage
 from virtoll.lab.inside import await_listener
 from virtoll.platforms.base import GuestRequest
@@ -38,7 +37,7 @@ class CloudHypervisor(MicroVm):
     product: ClassVar[str] = "Cloud Hypervisor"
     api_prefix: ClassVar[str] = "/api/v1"
     speaks_on_stdio: ClassVar[bool] = False
-    parameter_model: ClassVar[type[Parameters]] = CloudHypervisorParameters
+    parameter_model = CloudHypervisorParameters
 
     def command(self, socket: Path, folder: Path) -> list[str]:
         """The machine itself is described over the API alone."""

@@ -85,7 +85,7 @@ class MicroVm(Platform[MicroVmParameters]):
     api_prefix: ClassVar[str] = ""
     family: ClassVar[str] = "hardware-assisted"
     validation: ClassVar[Validation] = "stand-in"
-    parameter_model: ClassVar[type[Parameters]] = MicroVmParameters
+    parameter_model = MicroVmParameters
     boot_seconds: ClassVar[float] = 2.0
     slowdown: ClassVar[float] = 1.2
     probe_deadline_seconds: ClassVar[float] = 30.0

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from virtoll.agent.client import AgentClient
-from virtoll.experiment.model import Parameters
 from virtoll.image import GuestImage
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.microvm.driver import MicroVm, MicroVmParameters, kernel_arguments
@@ -35,7 +34,7 @@ class Firecracker(MicroVm):
     title: ClassVar[str] = "Firecracker (driver tested against its API's document only)"
     product: ClassVar[str] = "Firecracker"
     speaks_on_stdio: ClassVar[bool] = True
-    parameter_model: ClassVar[type[Parameters]] = FirecrackerParameters
+    parameter_model = FirecrackerParameters
 
     def command(self, socket: Path, folder: Path) -> list[str]:
         """Its log goes to a file of its own: standard output is the guest's serial port."""

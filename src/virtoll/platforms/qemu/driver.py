@@ -24,7 +24,6 @@ from typing import ClassVar
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ProgramMissing
-from virtoll.experiment.model import Parameters
 from virtoll.lab.attachments import Port
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
@@ -91,7 +90,7 @@ class Qemu(Platform[QemuParameters]):
     cpu_model: ClassVar[str]
     probe_deadline_seconds: ClassVar[float]
     remote_hosts: ClassVar[bool] = True
-    parameter_model: ClassVar[type[Parameters]] = QemuParameters
+    parameter_model = QemuParameters
     data_by: ClassVar[DataBy] = "disk"
 
     @property

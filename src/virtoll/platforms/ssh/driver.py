@@ -58,11 +58,11 @@ class SshParameters(Unattached):
     unlabelled: ClassVar[frozenset[str]] = frozenset({"destination", "interfaces"})
     found: ClassVar[bool] = True
 
-    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """There is always a destination; NICs and the testbed's that they face come together."""
         if self.destination is None:
             return "destination", "is missing: which guest? give user@host, or a name of ~/.ssh/config"
-        if self.interfaces and not testbed:
+        if self.interfaces and testbed is None:
             return "interfaces", (
                 "need NICs of this machine that face them; name those in 'testbed' (generator, sink, timekeeper), or "
                 "leave 'interfaces' out"
@@ -156,7 +156,7 @@ class SshGuestPlatform(Platform[SshParameters]):
     family: ClassVar[str] = "as found"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "a guest that its user made, over SSH"
-    parameter_model: ClassVar[type[Parameters]] = SshParameters
+    parameter_model = SshParameters
     boot_seconds: ClassVar[float] = 3.0
     slowdown: ClassVar[float] = 1.0
 

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import CommandFailed, GuestError, ProgramMissing
-from virtoll.experiment.model import Parameters
+from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
@@ -55,7 +55,7 @@ class XenParameters(Attached):
     cap: int = Field(default=0, ge=0, le=100_000)
     dom0_cpus: tuple[int, ...] = ()
 
-    def unfit(self, *, testbed: bool) -> tuple[str, str] | None:
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Xen's own two ways, and the NIC that goes with the type."""
         if self.nic != "netfront" and self.type != "hvm":
             return "nic", f"{self.nic} is emulated, which only 'type: hvm' has; allowed here: netfront"
@@ -63,7 +63,7 @@ class XenParameters(Attached):
             return "root", f"with nic: {self.nic} there is no PV block device; allowed: initramfs"
         if self.attachment not in ("bridge", "routed"):
             return "attachment", f"{self.attachment} is not a way of Xen's vifs; allowed: bridge, routed"
-        return None if self.attachment == "routed" else super().unfit(testbed=testbed)
+        return None if self.attachment == "routed" else super().conflict(testbed)
 
 
 class Xen(Platform[XenParameters]):
@@ -74,7 +74,7 @@ class Xen(Platform[XenParameters]):
     remote_hosts: ClassVar[bool] = True
     validation: ClassVar[Validation] = "nested: functional only"
     title: ClassVar[str] = "Xen (xl): PV, PVH, HVM"
-    parameter_model: ClassVar[type[Parameters]] = XenParameters
+    parameter_model = XenParameters
     boot_seconds: ClassVar[float] = 12.0
     slowdown: ClassVar[float] = 1.2
 
