@@ -190,7 +190,7 @@ def test_this_host_can_be_sampled(watch: Watch) -> None:
 
 
 def test_the_block_names_what_the_files_say(tree: Path) -> None:
-    block = describe_host(tree)
+    block = describe_host(("lxc", "runc"), root=tree)
     assert block["cpu_model"] == "Test CPU 3000"
     assert block["memory_bytes"] == 2048 * 1024
     assert block["hypervisor"] == "kvm"
@@ -202,7 +202,7 @@ def test_the_block_names_what_the_files_say(tree: Path) -> None:
 
 def test_bare_metal_has_no_hypervisor(tree: Path) -> None:
     (tree / "proc/cpuinfo").write_text("model name\t: Test CPU 3000\nflags\t\t: fpu sse\n", encoding="utf-8")
-    assert describe_host(tree)["hypervisor"] is None
+    assert describe_host(root=tree)["hypervisor"] is None
 
 
 @pytest.mark.parametrize(
@@ -214,16 +214,16 @@ def test_bare_metal_has_no_hypervisor(tree: Path) -> None:
     ],
 )
 def test_the_fingerprint_changes_with_host_processor_and_mitigations(tree: Path, name: str, text: str) -> None:
-    before = describe_host(tree)["fingerprint"]
-    assert describe_host(tree)["fingerprint"] == before
+    before = describe_host(root=tree)["fingerprint"]
+    assert describe_host(root=tree)["fingerprint"] == before
     (tree / name).write_text(text, encoding="utf-8")
-    assert describe_host(tree)["fingerprint"] != before
+    assert describe_host(root=tree)["fingerprint"] != before
 
 
 def test_the_fingerprint_does_not_change_with_packages(tree: Path) -> None:
-    before = describe_host(tree)["fingerprint"]
+    before = describe_host(root=tree)["fingerprint"]
     (tree / "var/lib/dpkg/status").unlink()
-    assert describe_host(tree)["fingerprint"] == before
+    assert describe_host(root=tree)["fingerprint"] == before
 
 
 def test_the_block_of_this_host_is_json_and_hides_its_name() -> None:

@@ -12,27 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import TypedDict
 
 from virtoll.host.readings import memory_bytes, read_text
-
-# Packages whose versions tell two runs apart.
-PACKAGES = (
-    "crun",
-    "docker.io",
-    "ipxe-qemu",
-    "libc6",
-    "lxc",
-    "podman",
-    "qemu-system-arm",
-    "qemu-system-x86",
-    "runc",
-    "runsc",
-    "seabios",
-    "systemd-container",
-    "user-mode-linux",
-)
 
 _CPU = Path("sys/devices/system/cpu")
 _CLOCK_SOURCES = Path("sys/devices/system/clocksource/clocksource0")
@@ -61,8 +45,11 @@ class HostBlock(TypedDict):
     packages: dict[str, str]
 
 
-def describe_host(root: Path = Path("/")) -> HostBlock:
-    """The host's block for the manifest; about 10 ms, most of it the list of installed packages."""
+def describe_host(packages: Collection[str] = (), root: Path = Path("/")) -> HostBlock:
+    """The host's block for the manifest; about 10 ms, most of it the list of installed packages.
+
+    ``packages``: names of the Debian packages whose versions belong in it.
+    """
     kernel = os.uname()
     cpus = os.sysconf("SC_NPROCESSORS_ONLN")
     machine_id = read_text(root / "etc/machine-id") or ""
@@ -78,7 +65,7 @@ def describe_host(root: Path = Path("/")) -> HostBlock:
         root=os.geteuid() == 0,
         os=_os_name(root),
         mitigations=_mitigations(root),
-        packages=_package_versions(root),
+        packages=_package_versions(root, packages),
     )
     identity = (block["kernel"], block["cpu_model"], cpus, block["hypervisor"], block["mitigations"])
     block["fingerprint"] = _hash([machine_id, kernel.nodename, *identity])
@@ -124,11 +111,11 @@ def _mitigations(root: Path) -> dict[str, str]:
     return {file.name: text for file in files if (text := read_text(file)) is not None}
 
 
-def _package_versions(root: Path) -> dict[str, str]:
-    """Versions of the installed packages among `PACKAGES`, from dpkg's own file."""
+def _package_versions(root: Path, packages: Collection[str]) -> dict[str, str]:
+    """Versions of those packages that are installed, from dpkg's own file."""
     versions = {}
     for stanza in (read_text(root / "var/lib/dpkg/status") or "").split("\n\n"):
         name = stanza.partition("\n")[0].removeprefix("Package: ")
-        if name in PACKAGES and "\nStatus: install ok installed\n" in stanza:
+        if name in packages and "\nStatus: install ok installed\n" in stanza:
             versions[name] = stanza.partition("\nVersion: ")[2].partition("\n")[0]
     return dict(sorted(versions.items()))

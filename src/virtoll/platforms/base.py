@@ -152,7 +152,8 @@ class Platform(ABC, Generic[P_co]):
     it is the A/A control. ``needs_lab``: False for a model, which starts nothing. ``validation``: what shows that the
     driver works. ``data_by``: how its guests get a data directory on their host's disk; None: they do not. ``lacks``:
     what its guests cannot do, feature (``workloads.base.FEATURES``) -> why, in a few words. ``max_vcpus``: CPUs that a
-    guest can have; None: as many as the host. ``remote_hosts``: whether its guests may be on another host.
+    guest can have; None: as many as the host. ``packages``: Debian packages of the product, whose versions a run's
+    manifest has. ``remote_hosts``: whether its guests may be on another host.
     ``cleaned_by_api``: leftovers are removed over the product's API, and by no command.
     """
 
@@ -168,6 +169,7 @@ class Platform(ABC, Generic[P_co]):
     data_by: ClassVar[DataBy | None] = None
     lacks: ClassVar[Mapping[str, str]] = {}
     max_vcpus: ClassVar[int | None] = None
+    packages: ClassVar[tuple[str, ...]] = ()
     remote_hosts: ClassVar[bool] = False
     cleaned_by_api: ClassVar[bool] = False
 

@@ -76,6 +76,7 @@ class UserModeLinux(Platform[UmlParameters]):
     """User-mode Linux."""
 
     name: ClassVar[str] = "uml"
+    packages: ClassVar[tuple[str, ...]] = ("user-mode-linux",)
     family: ClassVar[str] = "user-mode kernel"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "User-mode Linux"

@@ -63,6 +63,7 @@ class VirtualBox(Platform[VirtualBoxParameters]):
     """The driver, through ``GuestHost`` alone."""
 
     name: ClassVar[str] = "virtualbox"
+    packages: ClassVar[tuple[str, ...]] = ("virtualbox",)
     remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "hardware-assisted"
     validation: ClassVar[Validation] = "nested: functional only"

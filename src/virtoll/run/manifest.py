@@ -71,7 +71,7 @@ def build(
             "estimated_seconds": estimated_seconds,
             "trials": [trial_entry(t) for t in plan.trials],
         },
-        "host": describe_host(),
+        "host": describe_host({"libc6", *(package for kind in PLATFORMS.values() for package in kind.packages)}),
         "image": _image(site),
         "agent": _agent(site),
         "pinning": asdict(pinning),

@@ -224,6 +224,7 @@ class Docker(Platform[DockerParameters]):
     """Containers by Docker."""
 
     name: ClassVar[str] = "docker"
+    packages: ClassVar[tuple[str, ...]] = ("docker.io",)
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "container by Docker"

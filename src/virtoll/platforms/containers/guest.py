@@ -114,7 +114,6 @@ class ManagedContainer(Platform[Attached]):
     """
 
     program: ClassVar[str]
-    package: ClassVar[str]
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
     boot_seconds: ClassVar[float] = 0.5
@@ -127,7 +126,7 @@ class ManagedContainer(Platform[Attached]):
         try:
             version = self.version(site.host.run([self.program, "--version"], "probe"))
         except GuestError as error:
-            return Probe(False, None, f"{error}: apt-get install {self.package}")
+            return Probe(False, None, f"{error}: apt-get install {' '.join(self.packages)}")
         try:
             with contextlib.ExitStack() as undo:
                 group = self._group(site, "probe", Limits())

@@ -34,6 +34,7 @@ class GVisor(OciPlatform[GVisorParameters]):
     """gVisor's runsc."""
 
     name: ClassVar[str] = "runsc"
+    packages: ClassVar[tuple[str, ...]] = ("runsc",)
     title: ClassVar[str] = "container by gVisor's runsc, whose kernel and network stack are a program"
     runtime = "runsc"
     parameter_model = GVisorParameters

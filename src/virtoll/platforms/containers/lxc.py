@@ -41,7 +41,7 @@ class Lxc(ManagedContainer):
     name: ClassVar[str] = "lxc"
     title: ClassVar[str] = "container by LXC"
     program: ClassVar[str] = "lxc-start"
-    package: ClassVar[str] = "lxc"
+    packages: ClassVar[tuple[str, ...]] = ("lxc",)
 
     def version(self, said: str) -> str:
         """The program says its number alone."""

@@ -38,7 +38,7 @@ class SystemdNspawn(ManagedContainer):
     name: ClassVar[str] = "nspawn"
     title: ClassVar[str] = "container by systemd-nspawn"
     program: ClassVar[str] = "systemd-nspawn"
-    package: ClassVar[str] = "systemd-container"
+    packages: ClassVar[tuple[str, ...]] = ("systemd-container",)
 
     def version(self, said: str) -> str:
         """From ``systemd 252 (252.39-1~deb12u1)``."""

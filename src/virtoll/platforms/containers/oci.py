@@ -132,6 +132,7 @@ class Runc(OciPlatform[Attached]):
     """runc, the reference runtime."""
 
     name: ClassVar[str] = "runc"
+    packages: ClassVar[tuple[str, ...]] = ("runc",)
     title: ClassVar[str] = "container by runc"
     parameter_model = Attached
     runtime = "runc"
@@ -141,6 +142,7 @@ class Crun(OciPlatform[Attached]):
     """crun, a runtime in C."""
 
     name: ClassVar[str] = "crun"
+    packages: ClassVar[tuple[str, ...]] = ("crun",)
     title: ClassVar[str] = "container by crun"
     parameter_model = Attached
     runtime = "crun"

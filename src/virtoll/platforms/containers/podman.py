@@ -34,6 +34,7 @@ class Podman(Platform[PodmanParameters]):
     """Containers by Podman."""
 
     name: ClassVar[str] = "podman"
+    packages: ClassVar[tuple[str, ...]] = ("podman",)
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "container by Podman"

@@ -51,6 +51,7 @@ class Libvirt(Platform[LibvirtParameters]):
     """The driver, through ``GuestHost`` and ``virsh`` alone."""
 
     name: ClassVar[str] = "libvirt"
+    packages: ClassVar[tuple[str, ...]] = ("libvirt-clients", "libvirt-daemon")
     remote_hosts: ClassVar[bool] = True
     validation: ClassVar[Validation] = "real"
     family: ClassVar[str] = "emulated"

@@ -86,6 +86,7 @@ class Qemu(Platform[QemuParameters]):
     """The driver; an accelerator is a subclass."""
 
     name: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]] = ("qemu-system-x86", "qemu-system-arm", "seabios", "ipxe-qemu")
     accelerator: ClassVar[str]
     cpu_model: ClassVar[str]
     probe_deadline_seconds: ClassVar[float]

@@ -70,6 +70,7 @@ class Xen(Platform[XenParameters]):
     """The driver, through ``GuestHost`` alone."""
 
     name: ClassVar[str] = "xen"
+    packages: ClassVar[tuple[str, ...]] = ("xen-utils-common",)
     family: ClassVar[str] = "paravirtualised"
     remote_hosts: ClassVar[bool] = True
     validation: ClassVar[Validation] = "nested: functional only"

@@ -1,0 +1,47 @@
+"""What every platform declares, and that a platform takes no other's parameters."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from virtoll.experiment.model import Parameters
+from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import Platform
+from virtoll.workloads.base import FEATURES
+
+KINDS = pytest.mark.parametrize("kind", PLATFORMS.values(), ids=PLATFORMS.keys())
+
+
+@KINDS
+def test_a_platform_declares_what_tables_and_plans_need(kind: type[Platform[Parameters]]) -> None:
+    assert PLATFORMS[kind.name] is kind
+    assert all((kind.family, kind.title))
+    assert kind.boot_seconds >= 0
+    assert kind.slowdown >= 0
+    assert kind.validation != "not stated"
+    assert set(kind.lacks) <= set(FEATURES)
+    assert kind.control_of is None or kind.control_of in PLATFORMS
+
+
+@KINDS
+def test_a_platform_takes_its_own_parameters_and_no_others(kind: type[Platform[Parameters]]) -> None:
+    own = kind.parameter_model()
+    assert kind.with_parameters(own).parameters == own
+    assert kind.with_parameters({}).parameters == own
+
+    class Other(Parameters):
+        """Of no platform."""
+
+    with pytest.raises(ValidationError):
+        kind.with_parameters(Other())
+    with pytest.raises(ValidationError):
+        kind.with_parameters({"no such key": 1})
+
+
+def test_products_of_packages_name_them() -> None:
+    unpackaged = {name for name, kind in PLATFORMS.items() if kind.needs_lab and not kind.packages}
+    assert unpackaged == {
+        *("native", "native-again", "netns", "oci", "ssh"),  # the host itself, or what a user names
+        *("firecracker", "cloud-hypervisor", "esxi", "openvz", "vserver", "kqemu"),  # Debian 12 has none
+    }
