@@ -12,6 +12,7 @@ from tests.support.dom0 import LAB, Dom0
 
 from virtoll.errors import GuestError
 from virtoll.lab.network import plan_links
+from virtoll.platforms.host import SharedResources
 from virtoll.platforms.process_guest import GuestRemains
 from virtoll.platforms.xen.dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
 
@@ -83,14 +84,10 @@ def test_an_interface_that_does_not_go_is_told() -> None:
 
 
 def pinned(**affinity: tuple[str, str]) -> Dom0:
-    """A dom0 whose vCPUs may run there; one of its own for each test, because pins are kept by host."""
-    host = Dom0({}, lab_id=f"virtoll-{len(_HOSTS):012x}")
-    _HOSTS.append(host)
+    """A dom0 whose vCPUs may run there."""
+    host = Dom0({})
     host.affinity = {number.removeprefix("v"): where for number, where in affinity.items()}
     return host
-
-
-_HOSTS: list[Dom0] = []
 
 
 @pytest.mark.parametrize(
@@ -103,7 +100,7 @@ _HOSTS: list[Dom0] = []
 )
 def test_dom0_goes_back_where_it_was(before: dict[str, tuple[str, str]]) -> None:
     host = pinned(**before)
-    found, pin = dict(host.affinity), Dom0Pin(host, (2, 3))
+    found, pin = dict(host.affinity), Dom0Pin(host, (2, 3), SharedResources())
     pin.take()
     assert {hard for hard, _ in host.affinity.values()} == {"2,3"}
     promised = list(host.promised)
@@ -118,7 +115,7 @@ def test_dom0_goes_back_where_it_was(before: dict[str, tuple[str, str]]) -> None
 
 def test_a_guest_that_pins_nothing_asks_nothing() -> None:
     host = pinned(v0=("all", "all"))
-    pin = Dom0Pin(host, ())
+    pin = Dom0Pin(host, (), SharedResources())
     pin.take()
     pin.give_back()
     assert host.asked == []
@@ -126,7 +123,8 @@ def test_a_guest_that_pins_nothing_asks_nothing() -> None:
 
 def test_the_last_of_two_guests_puts_dom0_back() -> None:
     host = pinned(v0=("all", "all"), v1=("1", "all"))
-    found, one, other = dict(host.affinity), Dom0Pin(host, (0,)), Dom0Pin(host, (1,))
+    found, shared = dict(host.affinity), SharedResources()
+    one, other = Dom0Pin(host, (0,), shared), Dom0Pin(host, (1,), shared)
     one.take()
     one.take()
     other.take()
@@ -141,7 +139,7 @@ def test_the_last_of_two_guests_puts_dom0_back() -> None:
 
 def test_dom0_that_cannot_be_put_back_is_told_and_tried_again_at_the_end() -> None:
     host = pinned(v0=("all", "all"))
-    pin = Dom0Pin(host, (0,))
+    pin = Dom0Pin(host, (0,), SharedResources())
     pin.take()
     host.said["vcpu-pin"] = GuestError("'xl vcpu-pin' ended with 1: busy")
     with pytest.raises(GuestRemains, match=r"not back where they were: .*busy"):
@@ -154,7 +152,7 @@ def test_where_dom0_runs_must_be_known_before_it_is_changed(said: str) -> None:
     host = pinned()
     host.said["vcpu-list"] = said
     with pytest.raises(GuestError, match="vcpu-list"):
-        Dom0Pin(host, (0,)).take()
+        Dom0Pin(host, (0,), SharedResources()).take()
     assert [argv[1] for argv in host.asked] == ["vcpu-list"]
 
 

@@ -10,11 +10,12 @@ import contextlib
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from virtoll.agent.client import Caller
+from virtoll.errors import GuestError
 from virtoll.hosts.remote_peer import FarPeer
 from virtoll.image import GuestImage
 from virtoll.lab.attachments import Port, Way
@@ -174,6 +175,41 @@ class HostNetwork(Protocol):
         ...
 
 
+Resource = TypeVar("Resource")
+
+
+@dataclass
+class SharedResources:
+    """What guests of one host use together, one of each type: an engine's daemon, a dom0 that is pinned elsewhere."""
+
+    _held: dict[type, object] = field(default_factory=dict)
+    _ends: dict[type, Callable[[], object]] = field(default_factory=dict)
+
+    def find(self, kind: type[Resource]) -> Resource | None:
+        """The resource of this type; None where there is none now."""
+        held = self._held.get(kind)
+        return held if isinstance(held, kind) else None
+
+    def keep(self, resource: object, end: Callable[[], object] | None = None) -> None:
+        """From now on guests find it; ``end`` ends it with the site, if nobody has dropped it before."""
+        self._held[type(resource)] = resource
+        if end is not None:
+            self._ends[type(resource)] = end
+
+    def drop(self, kind: type) -> None:
+        """Guests find it no more, and whoever drops it has ended it."""
+        self._held.pop(kind, None)
+        self._ends.pop(kind, None)
+
+    def close(self) -> None:
+        """End what is left."""
+        for end in list(self._ends.values()):
+            with contextlib.suppress(GuestError, OSError):
+                end()
+        self._held.clear()
+        self._ends.clear()
+
+
 @dataclass
 class Site:
     """Where guests are started: the host, the image, the host's network and the peer at its other end.
@@ -195,6 +231,7 @@ class Site:
     sleeper: Sleeper | None = None
     programs: Caller | None = None
     is_model: bool = False
+    shared: SharedResources = field(default_factory=SharedResources)
     _awake: int = 0
 
     @contextlib.contextmanager

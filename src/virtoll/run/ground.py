@@ -102,6 +102,7 @@ def open_ground(
         if made.tools is not None and far is None:
             programs = stack.enter_context(peer_programs(lab, made, network, pinning.generator_cpu))
         site = Site(lab, made, peer, network, counters, far, programs=programs)
+        stack.callback(site.shared.close)
         yield Ground(site, pinning, itertools.count(1), commands, Sites(site, lab, network, testbed, stack))
 
 

@@ -22,7 +22,7 @@ from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import TESTBEDS, nested_machine, prepare_testbed
 from virtoll.platforms.base import peer_request
-from virtoll.platforms.host import Site
+from virtoll.platforms.host import SharedResources, Site
 from virtoll.platforms.process_guest import connect_stdio, root_disk
 
 _READY_SECONDS = 60.0
@@ -108,7 +108,10 @@ class Sites:
         counters = self.stack.enter_context(host_agent(remote))
         cpus = tuple(range(int(counters.call("facts", deadline_seconds=_READY_SECONDS)["cpus_online"])))
         network = RemoteNetwork(remote, nics)
-        return replace(self.here, host=remote, network=network, counters=counters, far=None, cpus=cpus)
+        shared = SharedResources()
+        self.stack.callback(shared.close)
+        here = replace(self.here, host=remote, network=network, far=None, shared=shared)
+        return replace(here, counters=counters, cpus=cpus)
 
 
 def _quietly(action: Callable[[], None]) -> None:

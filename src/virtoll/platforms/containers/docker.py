@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
-from virtoll.lab.inside import is_listened, wait_until
+from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.containers.engines import EngineParameters, container_name, container_options, start_container
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest
@@ -72,18 +72,25 @@ class Daemon:
             own.append(("containerd", int(text)))
         return tuple(own)
 
+    def end(self) -> None:
+        """End it and its containerd."""
+        self._signal(signal.SIGCONT)
+        held = [os.pidfd_open(pid) for name, pid in self.processes() if name != "dockerd"]
+        end_process(self.process)
+        for descriptor in held:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            os.close(descriptor)
+
     def _signal(self, number: int) -> None:
         for _, pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
 
-_daemons: dict[Path, Daemon] = {}
-
-
 def lab_daemon(site: Site) -> Daemon:
     """The lab's daemon, started at the first call; awake until it is let ``rest``."""
-    known = _daemons.get(site.host.scratch)
+    known = site.shared.find(Daemon)
     if known is not None and known.process.poll() is None:
         known.wake("a start")
         return known
@@ -102,7 +109,7 @@ def lab_daemon(site: Site) -> Daemon:
         process.kill()
         process.wait()
         raise
-    _daemons[site.host.scratch] = daemon
+    site.shared.keep(daemon, daemon.end)
     return daemon
 
 

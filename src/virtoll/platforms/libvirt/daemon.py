@@ -16,7 +16,7 @@ from pathlib import Path
 from virtoll.errors import GuestError
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.inside import end_process, is_listened, wait_until
-from virtoll.platforms.host import GuestHost, Site
+from virtoll.platforms.host import GuestHost, SharedResources, Site
 from virtoll.platforms.libvirt.connection import DEBIAN, drivers_user, placed, private_driver
 from virtoll.platforms.process_guest import root_disk
 
@@ -44,6 +44,7 @@ class Daemon:
     process: subprocess.Popen[bytes]
     folder: Path
     group: Group | None
+    shared: SharedResources
     running: set[str] = field(default_factory=set)
 
     def uri(self, plain: str) -> str:
@@ -91,26 +92,26 @@ class Daemon:
     def release(self, name: str) -> None:
         """A guest does not need it any more; without any it ends, and its cgroup goes."""
         self.running.discard(name)
-        if self.running:
-            return
-        _daemons.pop(self.lab.scratch, None)
+        if not self.running:
+            self.end()
+
+    def end(self) -> None:
+        """End it, and remove its cgroup."""
+        self.shared.drop(Daemon)
         end_process(self.process)
         if self.group is not None:
             self.group.remove()
 
 
-_daemons: dict[Path, Daemon] = {}
-
-
 def lab_daemon(site: Site, name: str) -> Daemon:
     """The lab's daemon, started at the first call, held for the guest ``name`` until that releases it."""
-    known = _daemons.get(site.host.scratch)
+    known = site.shared.find(Daemon)
     if known is not None and known.process.poll() is None:
         known.running.add(name)
         return known
     daemon = _start(site)
     daemon.running.add(name)
-    _daemons[site.host.scratch] = daemon
+    site.shared.keep(daemon, daemon.end)
     return daemon
 
 
@@ -139,7 +140,7 @@ def _start(site: Site) -> Daemon:
             said = (folder / "libvirtd.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise GuestError(f"the lab's own libvirtd ended; it said: {(said or ['nothing'])[-1].strip()}")
         undo.pop_all()
-    return Daemon(host, process, folder, group)
+    return Daemon(host, process, folder, group, site.shared)
 
 
 def _image(site: Site, folder: Path) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from virtoll.errors import GuestError
 from virtoll.lab.network import Link
 from virtoll.lab.residue import lab_named_in
-from virtoll.platforms.host import CommandRunner, GuestHost
+from virtoll.platforms.host import CommandRunner, GuestHost, SharedResources
 from virtoll.platforms.process_guest import GuestRemains
 
 _END_SECONDS = 30.0
@@ -77,9 +77,6 @@ class _Before:
     guests: int = 0
 
 
-_BEFORE: dict[tuple[str, str], _Before] = {}  # by lab and host: the guests of a run share its dom0
-
-
 @dataclass
 class Dom0Pin:
     """One guest's wish that dom0's vCPUs be on ``cpus`` while it runs; none given: they stay where they are.
@@ -89,30 +86,32 @@ class Dom0Pin:
 
     host: GuestHost
     cpus: tuple[int, ...]
+    shared: SharedResources
     _taken: bool = False
 
     def take(self) -> None:
         """Pin them; another guest that runs at the same time and wants other CPUs gets these from now on."""
         if not self.cpus or self._taken:
             return
-        key = (self.host.lab_id, self.host.name)
-        if key not in _BEFORE:
+        before = self.shared.find(_Before)
+        if before is None:
             commands = _as_they_are(self.host.run(["xl", "vcpu-list", "Domain-0"], "dom0"))
-            _BEFORE[key] = _Before(commands, [self.host.guard(argv) for argv in commands])
-        _BEFORE[key].guests += 1
+            before = _Before(commands, [self.host.guard(argv) for argv in commands])
+            self.shared.keep(before)
+        before.guests += 1
         self._taken = True
         self.host.run(["xl", "vcpu-pin", "Domain-0", "all", ",".join(map(str, self.cpus))], "dom0")
 
     def give_back(self) -> None:
         """Put them back, if no other guest wants them; ``GuestRemains`` when Xen does not."""
-        if not self._taken:
+        before = self.shared.find(_Before)
+        if not self._taken or before is None:
             return
         self._taken = False
-        key = (self.host.lab_id, self.host.name)
-        _BEFORE[key].guests -= 1
-        if _BEFORE[key].guests:
+        before.guests -= 1
+        if before.guests:
             return
-        before = _BEFORE.pop(key)
+        self.shared.drop(_Before)
         try:
             for argv in before.commands:
                 self.host.run(argv, "dom0")

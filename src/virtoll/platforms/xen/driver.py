@@ -120,7 +120,7 @@ class Xen(Platform[XenParameters]):
         _refuse_taken(host, name)
         folder = host.guest_folder(request.file_name)
         network = site.network if request.network.links else None
-        pin = Dom0Pin(host, self.parameters.dom0_cpus)
+        pin = Dom0Pin(host, self.parameters.dom0_cpus, site.shared)
         logs = {"device-model.txt": _LOGS / f"qemu-dm-{name}.log", "xl.txt": _LOGS / f"xl-{name}.log"}
         with contextlib.ExitStack() as undo:
             if network is not None:
