@@ -368,3 +368,14 @@ def test_a_papers_summary_has_a_table_of_its_own(reports: Callable[[str], Report
     table = Console(width=300, record=True)
     table.print(headline_table(report.analysis))
     assert "order: paper" in table.export_text()
+
+
+def test_a_figure_can_have_a_section_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One file and one line add it: no template names it."""
+    spec = replace(FIGURES["cost"], title="Phases of the start", section="Start of the guests")
+    monkeypatch.setitem(FIGURES, "start", spec)
+    built = build_report(write(tmp_path / "run", RUNS["whole"]))
+    page = Page(built.path.read_text(encoding="utf-8"))
+    assert {"start-of-the-guests", "figure-start"} <= set(page.ids)
+    assert "#start-of-the-guests" in page.links
+    assert (built.path.parent / "figures" / "start.svg").is_file()

@@ -17,6 +17,7 @@ from virtoll import units
 from virtoll.report import headline
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
+from virtoll.report.figures.base import SECTIONS
 from virtoll.report.guests import guests_context
 from virtoll.report.papers import paper_context, stand_ins
 from virtoll.report.rows import Shown, TableRow
@@ -47,6 +48,7 @@ class FigureView:
 
     name: str
     title: str
+    section: str
     caption: str
     svg: str | None
     why_not: str | None
@@ -95,6 +97,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "medians": [_median_row(analysis, task) for task in analysis.tasks],
         "detectable": [_detectable_row(limit) for limit in analysis.detectable.values()],
         "figures": [_figure(analysis, name, drawings.get(name)) for name in FIGURES],
+        "own_sections": list(dict.fromkeys(spec.section for spec in FIGURES.values() if spec.section not in SECTIONS)),
         "troubles": _troubles(analysis),
         "losses": [row for curve in analysis.curves for row in _loss_rows(analysis, curve)],
         "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
@@ -123,8 +126,10 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
 def _figure(analysis: Analysis, name: str, drawing: Drawing | None) -> FigureView:
     spec = FIGURES[name]
     if drawing is None:
-        return FigureView(name, spec.title, "", None, spec.why_not(analysis))
-    return FigureView(name, spec.title, spec.caption(analysis), inline(drawing, html.escape(spec.title)), None)
+        return FigureView(name, spec.title, spec.section, "", None, spec.why_not(analysis))
+    return FigureView(
+        name, spec.title, spec.section, spec.caption(analysis), inline(drawing, html.escape(spec.title)), None
+    )
 
 
 def _compared(analysis: Analysis) -> list[str]:

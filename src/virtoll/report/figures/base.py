@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from virtoll.stats.analysis import Analysis
 
@@ -10,14 +10,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+SECTIONS: Final = frozenset({"cost", "forwarding", "scaling", "clock", "guests", "density", "study", "order"})
+"""Parts of the page whose figures stand among tables and prose of their own (`templates/`)."""
+
+
 @dataclass(frozen=True)
 class FigureSpec:
-    """One entry of FIGURES. `why_not` gives the reason why there is nothing to draw, or None."""
+    """One entry of FIGURES. `why_not` gives the reason why there is nothing to draw, or None.
+
+    `section`: where on the page: one of `SECTIONS`, or the heading of a section that the figures of that name have to
+    themselves.
+    """
 
     title: str
     caption: Callable[[Analysis], str]
     draw: "Callable[[Analysis], Figure]"
     why_not: Callable[[Analysis], str | None]
+    section: str
 
 
 def new_figure(height_inches: float) -> "Figure":

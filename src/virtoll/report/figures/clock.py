@@ -98,4 +98,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.clocks else "no trial has both the outside clock's marks and the guest's own reading"
 
 
-CLOCK = FigureSpec("Clock error", caption, draw, why_not)
+CLOCK = FigureSpec("Clock error", caption, draw, why_not, section="clock")

@@ -207,4 +207,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _shown(analysis) else "no platform has a value in the same block as the baseline"
 
 
-COST = FigureSpec("What it costs", caption, draw, why_not)
+COST = FigureSpec("What it costs", caption, draw, why_not, section="cost")

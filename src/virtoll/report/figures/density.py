@@ -85,4 +85,4 @@ def why_not(analysis: Analysis) -> str | None:
     return "no density series was measured in this run"
 
 
-DENSITY = FigureSpec("Density", caption, draw, why_not)
+DENSITY = FigureSpec("Density", caption, draw, why_not, section="density")

@@ -174,4 +174,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _tasks(analysis) else "no sweep has a point with a rate"
 
 
-FORWARDING = FigureSpec("Offered against forwarded", caption, draw, why_not)
+FORWARDING = FigureSpec("Offered against forwarded", caption, draw, why_not, section="forwarding")

@@ -185,4 +185,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.guests else "nothing of the guests themselves was read in this run"
 
 
-GUESTS = FigureSpec("The guests themselves", caption, draw, why_not)
+GUESTS = FigureSpec("The guests themselves", caption, draw, why_not, section="guests")

@@ -149,4 +149,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.study.sizes else "nothing was forwarded from one source that could stand beside the study"
 
 
-STUDY = FigureSpec("Then and now", caption, draw, why_not)
+STUDY = FigureSpec("Then and now", caption, draw, why_not, section="study")
