@@ -2,7 +2,7 @@
 //! frames, Linux 5.18 and later), which writes each frame anew and sends it out by redirect.
 //!
 //! Needs root in the first user namespace, and at the other end of a veth pair an XDP program or GRO, without which the
-//! kernel lets every redirected frame fall: [`open_all`] asks with a probe frame before the trial.
+//! kernel drops every redirected frame: [`open_all`] sends probe frames before the trial to find out.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -211,17 +211,32 @@ impl Generate for Generator {
         Ok((0..self.sources.len()).map(|at| self.counts(at, start_ns, end_ns)).collect())
     }
 
-    /// What an interface refused is known by its own counter alone: of redirected frames the kernel tells nothing.
+    /// The interface's own counter says how many frames it dropped: the kernel reports no per-frame status for
+    /// `XDP_REDIRECT`.
     fn settle(&mut self, counts: &mut [SourceCounts]) -> io::Result<()> {
         for (source, counts) in self.sources.iter().zip(counts) {
-            let dropped = statistics(source.interface)?.tx_dropped - source.before.tx_dropped;
-            let refused = dropped.min(counts.offered_frames);
-            counts.refused_frames = refused;
-            counts.offered_frames -= refused;
-            counts.unsent_frames += refused;
+            let dropped = statistics(source.interface)?.tx_dropped;
+            count_refused(counts, source.before.tx_dropped, dropped)?;
         }
         Ok(())
     }
+}
+
+/// Moves the frames that the interface dropped from offered to refused; `before` and `after` are its `tx_dropped`.
+///
+/// # Errors
+/// The counter went back, so that the number of dropped frames is unknown.
+fn count_refused(counts: &mut SourceCounts, before: u64, after: u64) -> io::Result<()> {
+    let dropped = after.checked_sub(before).ok_or_else(|| {
+        io::Error::other(format!(
+            "its counter tx_dropped went back from {before} to {after}: it was reset during the trial"
+        ))
+    })?;
+    let refused = dropped.min(counts.offered_frames);
+    counts.refused_frames = refused;
+    counts.offered_frames -= refused;
+    counts.unsent_frames += refused;
+    Ok(())
 }
 
 /// A program that writes frames, with the interfaces that they leave by and where they go.
@@ -301,4 +316,34 @@ pub fn written_frames(plan: &SourcePlan, count: u64) -> io::Result<Vec<Vec<u8>>>
     let largest = &mut template[..composer.largest_bytes()];
     composer.prepare(largest);
     (0..count).map(|_| run_once(program.as_fd(), largest).map(|(_, frame)| frame)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts() -> SourceCounts {
+        SourceCounts { intended_frames: 100, offered_frames: 100, ..SourceCounts::default() }
+    }
+
+    #[test]
+    fn dropped_frames_are_refused_and_unsent() {
+        let mut counts = counts();
+        count_refused(&mut counts, 5, 8).unwrap();
+        assert_eq!(
+            (counts.offered_frames, counts.refused_frames, counts.unsent_frames),
+            (97, 3, 3)
+        );
+    }
+
+    #[test]
+    fn a_counter_that_was_reset_is_an_error_and_refuses_nothing() {
+        let mut counts = counts();
+        let refusal = count_refused(&mut counts, 8, 5).unwrap_err().to_string();
+        assert!(refusal.contains("tx_dropped went back from 8 to 5"), "{refusal}");
+        assert_eq!(
+            (counts.offered_frames, counts.refused_frames, counts.unsent_frames),
+            (100, 0, 0)
+        );
+    }
 }

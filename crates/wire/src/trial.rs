@@ -1,5 +1,6 @@
 //! One traffic trial: sources and sink on threads of their own, then the books. On two hosts each has its half of it.
 
+use std::collections::HashSet;
 use std::io;
 
 use crate::alone::{Receiving, Sources};
@@ -77,6 +78,12 @@ impl TrialPlan {
 /// Counters of interfaces, read before something happens to them.
 pub struct Watched(Vec<(String, LinkStatistics)>);
 
+/// The names in the order of their first appearance, each once.
+fn unique(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    names.into_iter().filter(|name| seen.insert(name.clone())).collect()
+}
+
 impl Watched {
     /// Reads them, each once.
     ///
@@ -84,13 +91,11 @@ impl Watched {
     /// No such interface, or what the kernel says.
     pub fn read(names: impl IntoIterator<Item = String>) -> io::Result<Self> {
         let mut netlink = Netlink::open()?;
-        let mut names: Vec<String> = names.into_iter().collect();
-        names.dedup();
         let read = |name: String| {
             let statistics = netlink.link_named(&name)?.statistics;
             Ok((name, statistics))
         };
-        names.into_iter().map(read).collect::<io::Result<_>>().map(Self)
+        unique(names).into_iter().map(read).collect::<io::Result<_>>().map(Self)
     }
 
     /// What happened to them since.
@@ -182,5 +187,16 @@ impl SinkHalf {
             .finish(offered_frames)
             .map_err(|cause| failed("receive on", &self.interfaces.join(", "), cause))?;
         Ok(Received { name: self.name, reason: self.reason, counts, cost })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unique;
+
+    #[test]
+    fn an_interface_that_is_named_again_later_is_read_once() {
+        let names = ["in0", "out0", "in0", "out0", "in1"].map(str::to_owned);
+        assert_eq!(unique(names), ["in0", "out0", "in1"]);
     }
 }
