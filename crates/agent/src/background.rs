@@ -15,8 +15,8 @@ use virtoll_proto::Error;
 use virtoll_proto::request::{End, Spawn};
 
 use crate::exec;
-use crate::reap::{Ended, reap};
-use crate::sys::{self, ChildSignals};
+use crate::reap::reap;
+use crate::sys::{self, ChildSignals, Ended};
 
 /// How long the kernel may take to end what was killed.
 const KILLED_NS: u64 = 10_000_000_000;

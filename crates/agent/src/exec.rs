@@ -15,8 +15,7 @@ use virtoll_clock::monotonic_ns;
 use virtoll_proto::Error;
 use virtoll_proto::request::Exec;
 
-use crate::reap::Ended;
-use crate::sys::{self, ChildSignals};
+use crate::sys::{self, ChildSignals, Ended};
 
 /// Where programs are looked for if nobody says otherwise.
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

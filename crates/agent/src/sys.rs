@@ -11,8 +11,6 @@ use std::process::{Command, ExitStatus};
 
 use libc::c_int;
 
-use crate::reap::Ended;
-
 /// Asks a process to end.
 pub const TERMINATE: c_int = libc::SIGTERM;
 /// Ends a process without asking it.
@@ -82,6 +80,15 @@ pub fn ended_child() -> io::Result<Option<u32>> {
         // SAFETY: waitid filled the member that si_pid reads, or left it zero.
         Ok(_) => Ok(Some(unsafe { information.si_pid() } as u32).filter(|pid| *pid != 0)),
     }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit status, if it exited.
+    pub status: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
 }
 
 /// Takes the exit status of a child that has ended.

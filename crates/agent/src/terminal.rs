@@ -12,8 +12,8 @@ use virtoll_proto::{Error, Event, request};
 use crate::background::Background;
 use crate::channel::Channel;
 use crate::exec;
-use crate::reap::{Ended, reap};
-use crate::sys::{self, ChildSignals};
+use crate::reap::reap;
+use crate::sys::{self, ChildSignals, Ended};
 
 /// How long a process may take to leave after its terminal was hung up.
 const HANG_UP_NS: u64 = 1_000_000_000;

@@ -5,9 +5,10 @@
 
 use std::io;
 
-use crate::backend::{Generate, SourcePlan, Start, check_link};
+use crate::backend::{Generate, Start, check_link};
 use crate::frame::Composer;
-use crate::pacing::{SourceCounts, send};
+use crate::pacing::send;
+use crate::source::{SourceCounts, SourcePlan};
 
 mod sys;
 

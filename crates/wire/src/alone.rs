@@ -6,10 +6,11 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::backend::{Collect, SinkCounts, SourcePlan, Start, Stop};
-use crate::choice::{self, Chosen, Refused};
+use crate::backend::{Collect, Refused, SinkCounts, Start, Stop};
+use crate::choice::{self, Chosen};
 use crate::priority::SessionPriority;
 use crate::senders::{self, Outcome, Sender, Sent, ThreadCost, on_core};
+use crate::source::SourcePlan;
 
 /// The longest that frames may take from a source's interface into its counters.
 const SETTLING: Duration = Duration::from_millis(20);

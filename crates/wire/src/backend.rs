@@ -4,66 +4,19 @@
 //! sink) has no loop in user space. Back ends whose loop is here share [`crate::pacing`] and [`crate::sink`].
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
 
 use virtoll_clock::monotonic_ns;
 
 use crate::books::SourceBook;
-use crate::frame::{Composer, TestFrameRepr};
+use crate::frame::Composer;
 use crate::netlink::{Link, Netlink};
-use crate::pacing::SourceCounts;
 use crate::pcap::CapturedPacket;
+use crate::source::SourceCounts;
 
 /// The most sources of a trial.
 pub const MOST_SOURCES: usize = 16;
-
-/// One source of a trial.
-#[derive(Clone, Debug)]
-pub struct SourcePlan {
-    /// The interface that its frames leave by.
-    pub interface: String,
-    /// Its frames, with sequence number, send time and size of no meaning.
-    pub frame: TestFrameRepr,
-    /// The pattern of frame sizes, which is repeated.
-    pub sizes: Vec<usize>,
-    /// How many flows, told apart by their source ports from that of `frame` on.
-    pub flows: u16,
-    /// Where frames go in turn, of IPv4; none for the address of `frame` alone.
-    pub destinations: Arc<[Ipv4Addr]>,
-    /// Target rate; none for flat out.
-    pub frames_per_second: Option<f64>,
-    /// How long it sends.
-    pub duration_ns: u64,
-    /// The most frames that it may send: the size of the sink's books.
-    pub limit_frames: u64,
-    /// The core of its thread.
-    pub cpu: Option<u32>,
-    /// Frames of one batch of a back end that lets it be chosen; none for the smallest that holds the rate.
-    pub batch_frames: Option<u32>,
-    /// A frame that is later than this is not sent.
-    pub catch_up_ns: u64,
-}
-
-impl SourcePlan {
-    /// The source's prepared frames.
-    ///
-    /// # Errors
-    /// A size, number of flows or addresses that cannot be.
-    pub fn composer(&self) -> io::Result<Composer> {
-        let composer =
-            Composer::to_destinations(&self.frame, &self.sizes, self.flows, &self.destinations);
-        composer.map_err(|_| {
-            let least = self.frame.layout().minimum_bytes();
-            let sentence = format!(
-                "frames of these headers have {least} to 1518 bytes, at most 16 sizes, ports up to 65535 and two \
-                 addresses of one family, which is IPv4 where there are several destinations"
-            );
-            io::Error::new(io::ErrorKind::InvalidInput, sentence)
-        })
-    }
-}
 
 /// The interface of a source, which must be on and wide enough.
 ///
@@ -80,6 +33,15 @@ pub fn check_link(interface: &str, composer: &Composer) -> io::Result<Link> {
         return Err(io::Error::from_raw_os_error(libc::ENETDOWN));
     }
     Ok(link)
+}
+
+/// A back end's refusal, and of which interface.
+#[derive(Debug)]
+pub struct Refused {
+    /// The interface or interfaces.
+    pub on: String,
+    /// The cause.
+    pub cause: io::Error,
 }
 
 /// What a sink still waits for once the sources have stopped.

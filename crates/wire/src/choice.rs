@@ -2,11 +2,13 @@
 
 use std::io;
 
-use crate::backend::{Collect, Generate, Quiet, SourcePlan};
+use crate::backend::{Collect, Generate, Quiet, Refused};
 use crate::books::Expectation;
+use crate::bpf::AttachMode;
 use crate::senders::Sender;
+use crate::source::SourcePlan;
 use crate::xdp_sink::{self, Mode};
-use crate::{AttachMode, af_packet, af_xdp, live_frames};
+use crate::{af_packet, af_xdp, live_frames};
 
 /// What sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,15 +47,6 @@ pub struct Chosen<T> {
 }
 
 type Senders = Vec<Sender>;
-
-/// A failure, and on what.
-#[derive(Debug)]
-pub struct Refused {
-    /// The interface or interfaces.
-    pub on: String,
-    /// The cause.
-    pub cause: io::Error,
-}
 
 /// Opens all sources with one back end.
 ///

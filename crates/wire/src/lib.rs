@@ -30,6 +30,7 @@ pub mod schedule;
 pub mod senders;
 pub mod sink;
 pub mod socket;
+pub mod source;
 pub mod trial;
 pub mod xdp_sink;
 

@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use virtoll_clock::{monotonic_ns, sleep_until_monotonic};
 
-use crate::backend::{Generate, SourcePlan, Start, check_link};
+use crate::backend::{Generate, Start, check_link};
 use crate::bpf::{self, Object, named, run_live, run_once};
 use crate::frame::{Composer, ETHERTYPE_PROBE, Layout, MAXIMUM_FRAME_BYTES};
 use crate::netlink::{LinkStatistics, Netlink};
-use crate::pacing::{SourceCounts, intended_frames};
+use crate::schedule::intended_frames;
 use crate::senders::Sender;
 use crate::socket::interface_index;
-pub(crate) use state::{Data, SourceData};
+use crate::source::{SourceCounts, SourcePlan};
 use state::{State, TOGETHER};
 use sys::Interruptible;
 

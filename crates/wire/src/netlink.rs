@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::io;
 
-use crate::MacAddress;
+use crate::mac::MacAddress;
+use crate::socket::interface_index;
 
 pub use routes::{Route, TABLE_PROTOCOL};
 pub use socket::{LinkEvents, Netlink};
@@ -199,7 +200,7 @@ impl Netlink {
     /// # Errors
     /// As [`Self::link`].
     pub fn link_named(&mut self, name: &str) -> io::Result<Link> {
-        self.link(crate::interface_index(name)?)
+        self.link(interface_index(name)?)
     }
 
     /// Makes a veth pair.

@@ -6,6 +6,8 @@
 //! [`Density`] and [`Occupancy`] look at frames that are early as well, and are kept in user space alone. All memory is
 //! bounded and made before the trial.
 
+use bytemuck::{Pod, Zeroable};
+
 pub use density::Density;
 pub use occupancy::Occupancy;
 
@@ -23,7 +25,7 @@ const BUCKETS: usize = 122;
 const EXACT: u64 = 64;
 
 /// Counts of small numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Counts {
     sum: u64,
@@ -84,7 +86,7 @@ impl Counts {
 }
 
 /// A run of numbers that were skipped, by its first one, and the arrival that skipped them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 struct Gap {
     first: u64,
@@ -93,7 +95,7 @@ struct Gap {
 }
 
 /// A late frame, for later ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 struct Low {
     sequence: u64,
@@ -101,7 +103,7 @@ struct Low {
 }
 
 /// The reordering of one source, RFC 4737. The structure is that of `bpf/sink.bpf.c`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct OutOfOrder {
     /// Extents (4.2.3): arrivals since the first one that had a larger number.

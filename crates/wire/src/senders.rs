@@ -5,10 +5,9 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use virtoll_clock::{CpuTime, thread_cpu, thread_cpu_ns};
 
-use crate::backend::{Generate, SourcePlan, Start};
-use crate::choice::Refused;
-use crate::pacing::SourceCounts;
+use crate::backend::{Generate, Refused, Start};
 use crate::priority::prefer_this_thread;
+use crate::source::{SourceCounts, SourcePlan};
 use crate::sys;
 
 /// A generator, and which of the plans it serves, in its order.

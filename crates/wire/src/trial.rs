@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::io;
 
 use crate::alone::{Receiving, Sources};
-use crate::backend::{Collect, Quiet, SourcePlan};
+use crate::backend::{Collect, Quiet};
 use crate::books::{Expectation, Ports};
 use crate::choice::{self, Chosen};
 use crate::netlink::{LinkStatistics, Netlink};
-use crate::pacing::intended_frames;
 use crate::priority::SessionPriority;
+use crate::schedule::intended_frames;
 pub use crate::senders::ThreadCost;
+use crate::source::SourcePlan;
 pub use result::{Arrived, InterfaceChange, Received, SinkResult, Told, TrialCounts, TrialError};
 
 mod result;

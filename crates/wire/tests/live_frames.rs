@@ -5,10 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use virtoll_wire::MacAddress;
-use virtoll_wire::backend::SourcePlan;
 use virtoll_wire::frame::TestFrameRepr;
 use virtoll_wire::live_frames;
 use virtoll_wire::routes::Table;
+use virtoll_wire::source::SourcePlan;
 
 fn plan(
     addresses: (IpAddr, IpAddr),

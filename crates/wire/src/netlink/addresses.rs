@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::{
     CREATE_OR_REPLACE, DUMP, Message, Netlink, REQUEST_AND_ACKNOWLEDGE, attributes, u32_at,
 };
-use crate::MacAddress;
+use crate::mac::MacAddress;
 
 const RTM_NEWADDR: u16 = 20;
 const RTM_DELADDR: u16 = 21;

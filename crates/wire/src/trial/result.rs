@@ -3,12 +3,12 @@
 use std::fmt;
 use std::io;
 
-use crate::backend::SinkCounts;
+use crate::backend::{Refused, SinkCounts};
 use crate::books::{SourceArrivals, SourceBook};
-use crate::choice::{Chosen, Refused};
+use crate::choice::Chosen;
 use crate::netlink::LinkStatistics;
-use crate::pacing::SourceCounts;
 use crate::senders::{Sent, ThreadCost};
+use crate::source::SourceCounts;
 
 /// What is told of a source to the sink, so that the books can be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
