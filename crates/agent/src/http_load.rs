@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 use virtoll_clock::{monotonic_ns, realtime_ns, thread_cpu_ns};
 use virtoll_proto::request::HttpLoad;
 use virtoll_proto::{Error, ErrorKind};
-use virtoll_wire::histogram::Histogram;
-use virtoll_wire::priority::{SessionPriority, prefer_this_thread};
+use virtoll_wire::{Histogram, SessionPriority, prefer_this_thread};
 
 use crate::processors::Processors;
 use crate::sys;

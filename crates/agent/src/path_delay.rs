@@ -65,7 +65,7 @@ fn round_trip(
                 && reply.source_address == echo.destination_address
         });
         if received.kind == PacketKind::Incoming && is_reply {
-            return Ok(Some(received.received_realtime_ns.saturating_sub(sent_ns)));
+            return Ok(Some(received.realtime_ns.saturating_sub(sent_ns)));
         }
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::Error;
 use virtoll_proto::request::{Exchange, Side};
-use virtoll_wire::histogram::Histogram;
+use virtoll_wire::Histogram;
 
 pub use serve::{Served, open};
 pub use sys::tcp_information;

@@ -123,7 +123,7 @@ fn capture(socket: &PacketSocket, captured: &Captured) -> io::Result<()> {
         let mark = Mark {
             identifier: echo.identifier,
             sequence: echo.sequence,
-            received_realtime_ns: received.received_realtime_ns,
+            received_realtime_ns: received.realtime_ns,
             realtime_minus_monotonic_ns: realtime_minus_monotonic_ns(),
         };
         let mut marks = locked(&captured.marks);

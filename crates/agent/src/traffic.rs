@@ -10,12 +10,10 @@ use virtoll_proto::request::{Backend, Destinations, SinkBackend, Source, Traffic
 use virtoll_proto::{Error, ErrorKind};
 use virtoll_wire::backend::{MOST_SOURCES, Quiet};
 use virtoll_wire::frame::{MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, mix_slots};
-use virtoll_wire::pacing::CATCH_UP_NS;
 use virtoll_wire::pcap::CapturedPacket;
 use virtoll_wire::routes::{MOST_DESTINATIONS, MOST_ROUTES, Table};
-use virtoll_wire::source::SourcePlan;
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialError, TrialPlan, limit_frames};
-use virtoll_wire::{choice, pcap};
+use virtoll_wire::{CATCH_UP_NS, SourcePlan, choice, pcap};
 
 use crate::marks::parse_mac;
 use crate::processors::Processors;

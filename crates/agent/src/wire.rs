@@ -13,8 +13,7 @@ use virtoll_wire::books::{Expectation, Ports};
 use virtoll_wire::netlink::{LinkStatistics, Netlink};
 use virtoll_wire::pcap::{self, CapturedPacket};
 use virtoll_wire::trial::MINIMUM_QUIET_NS;
-use virtoll_wire::xdp_sink::{self, Mode};
-use virtoll_wire::{choice, live_frames};
+use virtoll_wire::{choice, written_frames};
 
 use crate::traffic::{self, answer};
 use arguments::Arguments;
@@ -68,7 +67,7 @@ fn send(arguments: &Arguments) -> Result<(), String> {
     let request: Traffic = arguments.request()?;
     let plan = traffic::plan(&request).map_err(|error| error.message)?;
     if let (Some(path), Some(source)) = (&arguments.pcap, plan.sources.first()) {
-        let frames = live_frames::written_frames(source, u64::from(arguments.pcap_frames))
+        let frames = written_frames(source, u64::from(arguments.pcap_frames))
             .map_err(|cause| format!("write frames for {path}: {cause}"))?;
         let packet = |bytes: Vec<u8>| CapturedPacket {
             monotonic_ns: 0,
@@ -115,15 +114,13 @@ fn open_sink(
         limit_ns: 1_000_000_000,
     };
     let interfaces = [arguments.interface.clone()];
-    let failed = |cause| format!("{}: {cause}", arguments.interface);
-    if arguments.any {
-        let sink = xdp_sink::Collector::open(&interfaces, expectation.clone(), quiet, Mode::Any);
-        let value = Box::new(sink.map_err(failed)?) as Box<dyn Collect>;
-        return Ok(choice::Chosen { value, name: xdp_sink::NAME, reason: None });
-    }
     let frames = if arguments.pcap.is_some() { arguments.pcap_frames } else { 0 };
-    choice::open_sink(arguments.sink, &interfaces, expectation, quiet, frames)
-        .map_err(|refused| failed(refused.cause))
+    let sink = if arguments.any {
+        choice::open_sink_of_all_frames(&interfaces, expectation, quiet)
+    } else {
+        choice::open_sink(arguments.sink, &interfaces, expectation, quiet, frames)
+    };
+    sink.map_err(|refused| format!("{}: {}", refused.on, refused.cause))
 }
 
 /// Whoever waits for the sink to count waits for this line.

@@ -38,7 +38,7 @@ impl<'plans> Sources<'plans> {
 
     /// As [`Self::send`], with the first frame due no earlier than at `not_before_ns` (`CLOCK_MONOTONIC`): whoever
     /// stands ready by then begins then, whatever else runs on its core.
-    pub fn send_from(&mut self, not_before_ns: u64) {
+    pub(crate) fn send_from(&mut self, not_before_ns: u64) {
         let (senders, plans) = (&mut self.senders.value, self.plans);
         let start = Start::not_before(senders.len(), not_before_ns);
         self.ended = thread::scope(|scope| {
@@ -64,7 +64,7 @@ impl<'plans> Sources<'plans> {
     ///
     /// # Errors
     /// What failed while sending, and on which interface.
-    pub fn settle(mut self) -> Result<Chosen<Vec<Sent>>, Refused> {
+    pub(crate) fn settle(mut self) -> Result<Chosen<Vec<Sent>>, Refused> {
         let value = senders::gather(self.ended, &mut self.senders.value, self.plans)?;
         Ok(Chosen { value, name: self.senders.name, reason: self.senders.reason })
     }

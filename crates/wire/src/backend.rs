@@ -22,7 +22,7 @@ pub const MOST_SOURCES: usize = 16;
 ///
 /// # Errors
 /// It is not there, is down, or has too small an MTU.
-pub fn check_link(interface: &str, composer: &Composer) -> io::Result<Link> {
+pub(crate) fn check_link(interface: &str, composer: &Composer) -> io::Result<Link> {
     let link = Netlink::open()?.link_named(interface)?;
     let wanted_bytes = composer.largest_bytes() - composer.layout().ip();
     if wanted_bytes > link.mtu as usize {
@@ -121,7 +121,7 @@ pub struct SinkCounts {
 
 /// Sends the frames of one source, or of several that share a core. Made on the trial's main thread, with everything
 /// allocated.
-pub trait Generate: Send {
+pub(crate) trait Generate: Send {
     /// Waits for `start`, then sends; the counts of each source.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl Start {
     }
 
     /// A start no earlier than at `not_before_ns`, `CLOCK_MONOTONIC`.
-    pub fn not_before(threads: usize, not_before_ns: u64) -> Self {
+    pub(crate) fn not_before(threads: usize, not_before_ns: u64) -> Self {
         Self {
             gathered: Barrier::new(threads),
             announced: Barrier::new(threads),
@@ -209,7 +209,7 @@ impl Stop {
 
     /// What a sink of so many sources still waits for; `arrived_frames` counts each sequence number of a source once.
     /// What was told of another number of sources is not of its trial.
-    pub fn awaited(&self, sources: usize, arrived_frames: impl Fn(usize) -> u64) -> Awaited {
+    pub(crate) fn awaited(&self, sources: usize, arrived_frames: impl Fn(usize) -> u64) -> Awaited {
         let told = self.stopped_ns().map_or(0, |_| self.told.load(Ordering::Relaxed));
         if told == 0 || told != sources {
             return Awaited::Unknown;
@@ -222,7 +222,7 @@ impl Stop {
     }
 
     /// `CLOCK_MONOTONIC` at which that was told, once it was.
-    pub fn stopped_ns(&self) -> Option<u64> {
+    pub(crate) fn stopped_ns(&self) -> Option<u64> {
         Some(self.stopped_ns.load(Ordering::Acquire)).filter(|at| *at > 0)
     }
 }

@@ -271,7 +271,7 @@ impl Books {
     }
 
     /// The books of each source, handed over.
-    pub fn into_sources(self) -> Vec<SourceBook> {
+    pub(crate) fn into_sources(self) -> Vec<SourceBook> {
         self.sources
     }
 

@@ -52,7 +52,10 @@ type Senders = Vec<Sender>;
 ///
 /// # Errors
 /// The refusal of the back end that was asked for, or of the last one.
-pub fn open_sources(wanted: Generator, plans: &[SourcePlan]) -> Result<Chosen<Senders>, Refused> {
+pub(crate) fn open_sources(
+    wanted: Generator,
+    plans: &[SourcePlan],
+) -> Result<Chosen<Senders>, Refused> {
     let candidates = match wanted {
         Generator::Auto => &[Generator::LiveFrames, Generator::AfXdp, Generator::AfPacket][..],
         Generator::LiveFrames => &[Generator::LiveFrames],
@@ -114,6 +117,20 @@ fn open_all(generator: Generator, plans: &[SourcePlan]) -> Result<Senders, Refus
         Ok(Sender { generator, sources: vec![place] })
     };
     plans.iter().enumerate().map(open).collect()
+}
+
+/// Opens a sink that counts every frame of any kind and passes none on; it counts from here on.
+///
+/// # Errors
+/// The refusal of the XDP sink, which is the only one that can.
+pub fn open_sink_of_all_frames(
+    interfaces: &[String],
+    expectation: &Expectation,
+    quiet: Quiet,
+) -> Result<Chosen<Box<dyn Collect>>, Refused> {
+    let sink = xdp_sink::Collector::open(interfaces, expectation.clone(), quiet, Mode::Any);
+    sink.map(|sink| Chosen { value: Box::new(sink) as _, name: xdp_sink::NAME, reason: None })
+        .map_err(|cause| Refused { on: interfaces.join(", "), cause })
 }
 
 /// Opens the sink on its interfaces; it counts from here on.

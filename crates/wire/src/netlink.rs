@@ -7,7 +7,7 @@ use std::io;
 use crate::mac::MacAddress;
 use crate::socket::interface_index;
 
-pub use routes::{Route, TABLE_PROTOCOL};
+pub use routes::Route;
 pub use socket::{LinkEvents, Netlink};
 pub use statistics::{LinkStatistics, QueueDiscipline};
 
@@ -62,7 +62,7 @@ impl Link {
 
 /// A message under construction.
 #[derive(Debug)]
-pub struct Message {
+pub(crate) struct Message {
     bytes: Vec<u8>,
 }
 

@@ -8,8 +8,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-pub use density::Density;
-pub use occupancy::Occupancy;
+pub(crate) use density::Density;
+pub(crate) use occupancy::Occupancy;
 
 mod density;
 mod occupancy;
@@ -17,7 +17,7 @@ mod occupancy;
 /// The most places that RFC 5236's metrics look back or ahead: a frame further away is taken for lost.
 pub const THRESHOLD_FRAMES: usize = 64;
 /// How many runs of skipped numbers are remembered; a power of two, and the same in `bpf/sink.bpf.c`.
-pub const GAPS: usize = 256;
+pub(crate) const GAPS: usize = 256;
 /// How many late frames are remembered for n-reordering; the same in `bpf/sink.bpf.c`.
 const LOWS: usize = 16;
 /// Values below 64 have a bucket each, larger ones an octave each; the same in `bpf/sink.bpf.c`.

@@ -23,7 +23,7 @@ pub struct Received {
     /// Bytes written to the buffer.
     pub bytes: usize,
     /// The kernel's receive stamp, `CLOCK_REALTIME` nanoseconds.
-    pub received_realtime_ns: u64,
+    pub realtime_ns: u64,
     /// Its direction.
     pub kind: PacketKind,
 }

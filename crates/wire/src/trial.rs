@@ -10,7 +10,6 @@ use crate::choice::{self, Chosen};
 use crate::netlink::{LinkStatistics, Netlink};
 use crate::priority::SessionPriority;
 use crate::schedule::intended_frames;
-pub use crate::senders::ThreadCost;
 use crate::source::SourcePlan;
 pub use result::{Arrived, InterfaceChange, Received, SinkResult, Told, TrialCounts, TrialError};
 

@@ -4,11 +4,9 @@ use serde_json::{Map, Value, json};
 use virtoll_proto::request::Traffic;
 use virtoll_wire::books::SourceArrivals;
 use virtoll_wire::choice::Chosen;
-use virtoll_wire::gaps::GapSummary;
-use virtoll_wire::histogram::Distribution;
 use virtoll_wire::netlink::LinkStatistics;
-use virtoll_wire::senders::Sent;
 use virtoll_wire::trial::{Arrived, InterfaceChange, SinkResult, TrialCounts, TrialPlan};
+use virtoll_wire::{Distribution, GapSummary, Sent};
 
 /// Whether the send time in a frame and its receive time were read from one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

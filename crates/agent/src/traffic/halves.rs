@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::request::{SinkFinish, Traffic};
 use virtoll_proto::{Error, ErrorKind};
-use virtoll_wire::alone;
-use virtoll_wire::priority::SessionPriority;
 use virtoll_wire::trial::{self, SinkHalf, Told, TrialError, TrialPlan, Watched};
+use virtoll_wire::{SessionPriority, alone};
 
 use super::{answer, failed, plan, write_capture};
 use crate::processors::Processors;

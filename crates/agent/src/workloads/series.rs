@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::{Error, ErrorKind};
-use virtoll_wire::histogram::Histogram;
+use virtoll_wire::Histogram;
 
 /// 32 MB of durations.
 pub const MOST: u64 = 1 << 22;

@@ -11,7 +11,7 @@ const SPAN: usize = 2 * THRESHOLD_FRAMES + 1;
 /// arrivals of the window, so a frame is decided DT arrivals after it came. While frames come in order the window is
 /// a run of numbers from the receive index on, and nothing is stored (`settled`).
 #[derive(Clone, Debug)]
-pub struct Density {
+pub(crate) struct Density {
     receive_index: u64,
     settled: bool,
     /// Arrivals that are not decided, in order; while settled only their number counts.

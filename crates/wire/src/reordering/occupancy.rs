@@ -7,7 +7,7 @@ use super::THRESHOLD_FRAMES;
 /// The buffer holds every frame that arrived and whose number is above the expected one: their bits in the sink's own
 /// bitmap. When an early frame finds BT of them, the expected frame is given up.
 #[derive(Clone, Debug)]
-pub struct Occupancy {
+pub(crate) struct Occupancy {
     expected: u64,
     held: u64,
     frames: [u64; THRESHOLD_FRAMES + 1],

@@ -62,7 +62,7 @@ pub(crate) fn receive_stamped(
     let outgoing = address.sll_pkttype == libc::PACKET_OUTGOING;
     Ok(Some(Received {
         bytes: bytes as usize,
-        received_realtime_ns: stamp_of(&message).unwrap_or_else(virtoll_clock::realtime_ns),
+        realtime_ns: stamp_of(&message).unwrap_or_else(virtoll_clock::realtime_ns),
         kind: if outgoing { PacketKind::Outgoing } else { PacketKind::Incoming },
     }))
 }
