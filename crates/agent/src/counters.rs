@@ -49,7 +49,7 @@ pub fn collect(request: &Counters) -> Result<Value, Error> {
         "softnet": read("/proc/thread-self/net/softnet_stat").map(|text| softnet(&text)),
         "snmp": snmp(),
         "snmp6": read("/proc/thread-self/net/snmp6").map(|text| protocols_6(&text)),
-        "processors": Processors::read().told(),
+        "processors": Processors::read().since_boot(),
     }))
 }
 

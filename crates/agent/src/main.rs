@@ -3,17 +3,16 @@
 //! As PID 1 of a virtual machine it sets the machine up, finds its channel and serves; as an ordinary process it serves
 //! on stdio or on a given path. `docs/protocol.md` says what it serves.
 
-mod apart;
-mod away;
 mod background;
 mod channel;
 mod counters;
 mod data;
 mod exec;
 mod facts;
+mod host_helpers;
 mod http_load;
 mod init;
-mod job;
+mod isolated_namespace;
 mod marks;
 mod network;
 mod options;
@@ -21,9 +20,10 @@ mod path_delay;
 mod processors;
 mod reap;
 mod session;
-mod streams;
 mod sys;
+mod tcp_exchange;
 mod terminal;
+mod timed_job;
 mod timekeeper;
 mod traffic;
 mod wire;
@@ -39,7 +39,7 @@ use virtoll_clock::Readings;
 fn main() -> ExitCode {
     let started = Readings::take();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let held = arguments.first().is_some_and(|word| word == away::HOLD);
+    let held = arguments.first().is_some_and(|word| word == host_helpers::HOLD);
     let plain = !arguments.iter().any(|argument| argument.starts_with("--"));
     if std::process::id() == 1 && plain && !held {
         // A machine's first process: it never returns, since the kernel would panic.
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
             }
         };
     }
-    if let Some(code) = away::run(&arguments) {
+    if let Some(code) = host_helpers::run(&arguments) {
         return code;
     }
     let options = match options::parse(&arguments) {
@@ -89,7 +89,7 @@ fn prepare(options: &Options) -> Result<(), String> {
             .map_err(|cause| format!("remove its own file: {cause}"))?;
     }
     options.pairs.map_or(Ok(()), |pairs| {
-        apart::make_pairs(pairs)
+        isolated_namespace::make_pairs(pairs)
             .map_err(|cause| format!("make veth pairs in a network namespace: {cause}"))
     })
 }

@@ -67,7 +67,7 @@ pub fn apply(wanted: &Network) -> Result<Value, Error> {
     }
     let links = wait_for_carrier(&interfaces, &above, &mut netlink, &events, asked_ns + CARRIER_NS)
         .map_err(system)?;
-    Ok(json!({"interfaces": links.iter().map(told).collect::<Vec<_>>()}))
+    Ok(json!({"interfaces": links.iter().map(describe_link).collect::<Vec<_>>()}))
 }
 
 /// Switches the loopback interface on.
@@ -175,7 +175,7 @@ fn wait_for_carrier(
     }
 }
 
-fn told(link: &Link) -> Value {
+fn describe_link(link: &Link) -> Value {
     json!({
         "name": link.name,
         "mac": link.mac.map(|mac| mac.to_string()),

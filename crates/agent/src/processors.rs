@@ -20,7 +20,7 @@ impl Processors {
     }
 
     /// The times since the machine's start.
-    pub fn told(&self) -> Value {
+    pub fn since_boot(&self) -> Value {
         let nothing = self.0.iter().map(|(cpu, _)| (*cpu, [0; NAMES.len()])).collect();
         Self(nothing).until(self)
     }

@@ -16,12 +16,12 @@ use crate::background::Background;
 use crate::channel::Channel;
 use crate::options::Seat;
 use crate::reap::reap;
-use crate::streams::Served;
 use crate::sys::{self, ChildSignals};
+use crate::tcp_exchange::Served;
 use crate::terminal::Terminal;
 use crate::timekeeper::Timekeeper;
 use crate::traffic::halves::{self, OpenSink};
-use crate::{counters, data, exec, facts, http_load, job, network, path_delay, traffic};
+use crate::{counters, data, exec, facts, http_load, network, path_delay, timed_job, traffic};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const BUILD: &str = env!("VIRTOLL_BUILD");
@@ -184,7 +184,9 @@ impl Session {
             Operation::Counters(wanted) => counters::collect(&wanted),
             Operation::Data(wanted) => data::carry_out(&wanted),
             Operation::Network(wanted) => network::apply(&wanted),
-            Operation::Run(run) => job::run(request.id, run, &mut self.channel, &self.signals),
+            Operation::Run(run) => {
+                timed_job::run(request.id, run, &mut self.channel, &self.signals)
+            }
             Operation::Exec(command) => exec::run(&command, &self.signals),
             Operation::Spawn(wanted) => self.background.spawn(&wanted),
             Operation::End(wanted) => self.background.end(&wanted, &self.signals),

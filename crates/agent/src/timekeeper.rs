@@ -96,11 +96,11 @@ impl Timekeeper {
         let (taken, kept): (Vec<Mark>, Vec<Mark>) = marks.drain(..).partition(is_wanted);
         *marks = kept;
         let missing = (wanted.wait_for as usize).saturating_sub(taken.len());
-        Ok(json!({"marks": taken.iter().map(told).collect::<Vec<_>>(), "missing": missing}))
+        Ok(json!({"marks": taken.iter().map(mark_to_json).collect::<Vec<_>>(), "missing": missing}))
     }
 }
 
-fn told(mark: &Mark) -> Value {
+fn mark_to_json(mark: &Mark) -> Value {
     json!({
         "identifier": mark.identifier,
         "sequence": mark.sequence,

@@ -13,7 +13,7 @@ use virtoll_wire::frame::{MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRep
 use virtoll_wire::pcap::CapturedPacket;
 use virtoll_wire::routes::{MOST_DESTINATIONS, MOST_ROUTES, Table};
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialError, TrialPlan, limit_frames};
-use virtoll_wire::{CATCH_UP_NS, SourcePlan, choice, pcap};
+use virtoll_wire::{CATCH_UP_NS, SourcePlan, backend_selection, pcap};
 
 use crate::marks::parse_mac;
 use crate::processors::Processors;
@@ -104,20 +104,20 @@ fn quiet(request: &Traffic) -> Quiet {
     }
 }
 
-const fn generator(backend: Backend) -> choice::Generator {
+const fn generator(backend: Backend) -> backend_selection::Generator {
     match backend {
-        Backend::Auto => choice::Generator::Auto,
-        Backend::LiveFrames => choice::Generator::LiveFrames,
-        Backend::AfXdp => choice::Generator::AfXdp,
-        Backend::AfPacket => choice::Generator::AfPacket,
+        Backend::Auto => backend_selection::Generator::Auto,
+        Backend::LiveFrames => backend_selection::Generator::LiveFrames,
+        Backend::AfXdp => backend_selection::Generator::AfXdp,
+        Backend::AfPacket => backend_selection::Generator::AfPacket,
     }
 }
 
-const fn sink(backend: SinkBackend) -> choice::Sink {
+const fn sink(backend: SinkBackend) -> backend_selection::Sink {
     match backend {
-        SinkBackend::Auto => choice::Sink::Auto,
-        SinkBackend::Xdp => choice::Sink::Xdp,
-        SinkBackend::Tpacket => choice::Sink::Tpacket,
+        SinkBackend::Auto => backend_selection::Sink::Auto,
+        SinkBackend::Xdp => backend_selection::Sink::Xdp,
+        SinkBackend::Tpacket => backend_selection::Sink::Tpacket,
     }
 }
 

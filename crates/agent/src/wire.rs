@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use virtoll_proto::request::Traffic;
-use virtoll_wire::alone::{self, Receiving};
 use virtoll_wire::backend::{Collect, Quiet};
-use virtoll_wire::books::{Expectation, Ports};
 use virtoll_wire::netlink::{LinkStatistics, Netlink};
+use virtoll_wire::one_sided::{self, Receiving};
 use virtoll_wire::pcap::{self, CapturedPacket};
+use virtoll_wire::sequence_accounting::{Expectation, Ports};
 use virtoll_wire::trial::MINIMUM_QUIET_NS;
-use virtoll_wire::{choice, written_frames};
+use virtoll_wire::{backend_selection, written_frames};
 
 use crate::traffic::{self, answer};
 use arguments::Arguments;
@@ -77,7 +77,7 @@ fn send(arguments: &Arguments) -> Result<(), String> {
         save(path, &frames.into_iter().map(packet).collect::<Vec<_>>())?;
     }
     let before = statistics(&arguments.interface)?;
-    let sent = alone::send(plan.generator, &plan.sources, 0)
+    let sent = one_sided::send(plan.generator, &plan.sources, 0)
         .map_err(|refused| format!("{}: {}", refused.on, refused.cause))?;
     let after = statistics(&arguments.interface)?;
     let sources: Vec<Value> = sent
@@ -106,7 +106,7 @@ fn save(path: &str, packets: &[CapturedPacket]) -> Result<(), String> {
 fn open_sink(
     arguments: &Arguments,
     expectation: &Expectation,
-) -> Result<choice::Chosen<Box<dyn Collect>>, String> {
+) -> Result<backend_selection::Chosen<Box<dyn Collect>>, String> {
     // Nobody tells this sink what was offered: whoever calls it says how long it is to count.
     let quiet = Quiet {
         quiet_ns: MINIMUM_QUIET_NS,
@@ -116,9 +116,9 @@ fn open_sink(
     let interfaces = [arguments.interface.clone()];
     let frames = if arguments.pcap.is_some() { arguments.pcap_frames } else { 0 };
     let sink = if arguments.any {
-        choice::open_sink_of_all_frames(&interfaces, expectation, quiet)
+        backend_selection::open_sink_of_all_frames(&interfaces, expectation, quiet)
     } else {
-        choice::open_sink(arguments.sink, &interfaces, expectation, quiet, frames)
+        backend_selection::open_sink(arguments.sink, &interfaces, expectation, quiet, frames)
     };
     sink.map_err(|refused| format!("{}: {}", refused.on, refused.cause))
 }

@@ -7,9 +7,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::backend::{Collect, Generate, Quiet, SinkCounts, Start, Stop, check_link};
-use crate::books::{Books, Expectation};
 use crate::frame::Composer;
 use crate::pacing::{BATCH_FRAMES, FrameSender, send};
+use crate::sequence_accounting::{Books, Expectation};
 use crate::sink::{self, Captured, FrameReceiver};
 use crate::socket::interface_index;
 use crate::source::{SourceCounts, SourcePlan};

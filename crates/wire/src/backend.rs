@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use virtoll_clock::monotonic_ns;
 
-use crate::books::SourceBook;
 use crate::frame::Composer;
 use crate::netlink::{Link, Netlink};
 use crate::pcap::CapturedPacket;
+use crate::sequence_accounting::SourceBook;
 use crate::source::SourceCounts;
 
 /// The most sources of a trial.

@@ -5,8 +5,8 @@ use std::io;
 use virtoll_clock::{monotonic_ns, realtime_minus_monotonic_ns};
 
 use crate::backend::{Quiet, SinkCounts, Start, Stop};
-use crate::books::{Arrival, Books};
 use crate::pcap::CapturedPacket;
+use crate::sequence_accounting::{Arrival, Books};
 
 /// A frame as the kernel handed it over.
 #[derive(Clone, Copy, Debug)]
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
     use std::net::{IpAddr, Ipv4Addr};
 
-    use crate::books::{Expectation, Ports};
     use crate::frame::{MINIMUM_FRAME_BYTES, TestFrameRepr};
+    use crate::sequence_accounting::{Expectation, Ports};
 
     const SECOND_NS: u64 = 1_000_000_000;
 

@@ -3,15 +3,17 @@
 use std::collections::HashSet;
 use std::io;
 
-use crate::alone::{Receiving, Sources};
 use crate::backend::{Collect, Quiet};
-use crate::books::{Expectation, Ports};
-use crate::choice::{self, Chosen};
+use crate::backend_selection::{self, Chosen};
 use crate::netlink::{LinkStatistics, Netlink};
+use crate::one_sided::{Receiving, Sources};
 use crate::priority::SessionPriority;
 use crate::schedule::intended_frames;
+use crate::sequence_accounting::{Expectation, Ports};
 use crate::source::SourcePlan;
-pub use result::{Arrived, InterfaceChange, Received, SinkResult, Told, TrialCounts, TrialError};
+pub use result::{
+    Arrived, InterfaceChange, Received, SinkResult, SourceTotals, TrialCounts, TrialError,
+};
 
 mod result;
 
@@ -26,11 +28,11 @@ pub struct TrialPlan {
     /// The trial's number.
     pub trial: u16,
     /// What sends.
-    pub generator: choice::Generator,
+    pub generator: backend_selection::Generator,
     /// The sources.
     pub sources: Vec<SourcePlan>,
     /// What counts.
-    pub sink: choice::Sink,
+    pub sink: backend_selection::Sink,
     /// Where frames arrive.
     pub sink_interfaces: Vec<String>,
     /// The core of the sink's thread.
@@ -118,7 +120,7 @@ impl Watched {
 /// # Errors
 /// What failed.
 pub fn open_sink(plan: &TrialPlan) -> Result<Chosen<Box<dyn Collect>>, TrialError> {
-    choice::open_sink(
+    backend_selection::open_sink(
         plan.sink,
         &plan.sink_interfaces,
         &plan.expectation(),
@@ -148,7 +150,7 @@ pub fn run(plan: &TrialPlan) -> Result<TrialCounts, TrialError> {
     let received = receiving.finish(sources.offered_frames().as_deref());
     drop(priority);
     let sent = sources.settle().map_err(|refused| TrialError::refused("send on", refused))?;
-    let told: Vec<_> = sent.value.iter().map(|one| Told::from(&one.counts)).collect();
+    let told: Vec<_> = sent.value.iter().map(|one| SourceTotals::from(&one.counts)).collect();
     let sink = received?.balance(&told)?;
     Ok(TrialCounts { sent, sink, interfaces: watched.changes().map_err(unread)? })
 }

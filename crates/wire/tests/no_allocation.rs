@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use virtoll_clock::monotonic_ns;
 use virtoll_wire::backend::Quiet;
-use virtoll_wire::choice::{Generator, Sink};
+use virtoll_wire::backend_selection::{Generator, Sink};
 use virtoll_wire::frame::TestFrameRepr;
 use virtoll_wire::routes::Table;
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialPlan, limit_frames};

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 use virtoll_proto::request::Traffic;
-use virtoll_wire::books::SourceArrivals;
-use virtoll_wire::choice::Chosen;
+use virtoll_wire::backend_selection::Chosen;
 use virtoll_wire::netlink::LinkStatistics;
+use virtoll_wire::sequence_accounting::SourceArrivals;
 use virtoll_wire::trial::{Arrived, InterfaceChange, SinkResult, TrialCounts, TrialPlan};
 use virtoll_wire::{Distribution, GapSummary, Sent};
 
@@ -161,7 +161,7 @@ pub fn arrived(
         "forwarded_frames": arrived.forwarded_frames,
         "duplicate_frames": arrived.duplicate_frames,
         "reordered_frames": arrived.reordered_frames,
-        "reordering": order::told(&arrived.reordering),
+        "reordering": order::to_json(&arrived.reordering),
         "lost_frames": lost_frames,
         "first_received_monotonic_ns": arrived.first_received_monotonic_ns,
         "last_received_monotonic_ns": arrived.last_received_monotonic_ns,

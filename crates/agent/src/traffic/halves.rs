@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::request::{SinkFinish, Traffic};
 use virtoll_proto::{Error, ErrorKind};
-use virtoll_wire::trial::{self, SinkHalf, Told, TrialError, TrialPlan, Watched};
-use virtoll_wire::{SessionPriority, alone};
+use virtoll_wire::trial::{self, SinkHalf, SourceTotals, TrialError, TrialPlan, Watched};
+use virtoll_wire::{SessionPriority, one_sided};
 
 use super::{answer, failed, plan, write_capture};
 use crate::processors::Processors;
@@ -48,7 +48,7 @@ impl OpenSink {
         let sources: Vec<_> = told
             .sources
             .iter()
-            .map(|one| Told {
+            .map(|one| SourceTotals {
                 intended_frames: one.intended_frames,
                 offered_frames: one.offered_frames,
                 unsent_frames: one.unsent_frames,
@@ -92,7 +92,7 @@ pub fn send(request: &Traffic) -> Result<Value, Error> {
     }
     let watched = watch(plan.source_interfaces())?;
     let processors = Processors::read();
-    let sent = alone::send(plan.generator, &plan.sources, asked_ns + delay_ns)
+    let sent = one_sided::send(plan.generator, &plan.sources, asked_ns + delay_ns)
         .map_err(|refused| failed(TrialError::refused("send on", refused)))?;
     let mut cpu = answer::generator_cpu(&plan, &sent.value);
     cpu["processors"] = processors.since_then();

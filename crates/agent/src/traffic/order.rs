@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use virtoll_wire::reordering::{Counts, Reordering, THRESHOLD_FRAMES};
 
 /// Integers alone; what the sink does not measure is null.
-pub fn told(order: &Reordering) -> Value {
+pub fn to_json(order: &Reordering) -> Value {
     let found = &order.out_of_order;
     let (late_sum, late_max) = found.late_ns();
     let (forgotten, forgotten_degrees) = found.forgotten();

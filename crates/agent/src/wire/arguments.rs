@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use virtoll_proto::request::{Traffic, read};
-use virtoll_wire::choice::Sink;
+use virtoll_wire::backend_selection::Sink;
 use virtoll_wire::frame::Layout;
 
 /// What was asked for.

@@ -6,7 +6,7 @@ use virtoll_wire::interface_mac;
 
 use super::arguments::Arguments;
 use super::report;
-use crate::{apart, traffic};
+use crate::{isolated_namespace, traffic};
 
 const SIZES: [u32; 4] = [64, 500, 1_000, 1_500];
 /// Each back end with the sinks that it is measured with.
@@ -18,8 +18,9 @@ const PAIRS: [(&str, &str); 4] =
 /// # Errors
 /// A sentence for the user.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    apart::make_pairs(1).map_err(|cause| format!("make a veth pair in a namespace: {cause}"))?;
-    let (sending, receiving) = apart::names(0);
+    isolated_namespace::make_pairs(1)
+        .map_err(|cause| format!("make a veth pair in a namespace: {cause}"))?;
+    let (sending, receiving) = isolated_namespace::names(0);
     let mac = interface_mac(&receiving).map_err(|cause| cause.to_string())?;
     let mut base = arguments.clone();
     base.interface = sending;

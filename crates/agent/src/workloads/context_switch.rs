@@ -112,8 +112,8 @@ impl Done for Figures {
             result: json!({
                 "processes": self.processes,
                 "pinned_cpu": self.ring.place.cpu,
-                "laps": self.laps.told(),
-                "pipes": pipes.map(Durations::told),
+                "laps": self.laps.into_json(),
+                "pipes": pipes.map(Durations::into_json),
                 "clock": clock_cost(),
             }),
             check: self.token.to_string(),

@@ -10,7 +10,7 @@ use virtoll_proto::Error;
 use virtoll_proto::request::{Exchange, Side};
 
 use super::{Done, Outcome, Workload};
-use crate::streams::{self, Carried};
+use crate::tcp_exchange::{self, Carried};
 
 /// The parameters.
 #[derive(Debug, Deserialize)]
@@ -43,9 +43,9 @@ impl Tcp {
     /// # Errors
     /// `bad-request` for sizes out of range, `system` if nobody can be reached.
     pub fn open(self) -> Result<Connected, Error> {
-        streams::check(&self.exchange)?;
+        tcp_exchange::check(&self.exchange)?;
         let at = SocketAddr::from((self.address, self.port));
-        let stream = streams::open(at, self.timeout_ns)
+        let stream = tcp_exchange::open(at, self.timeout_ns)
             .map_err(|cause| Error::system(format!("tcp: connect to {at}"), &cause))?;
         Ok(Connected { exchange: self.exchange, stream })
     }
@@ -53,9 +53,9 @@ impl Tcp {
 
 impl Workload for Connected {
     fn run(&self) -> Result<Box<dyn Done>, Error> {
-        let carried = streams::carry_out(&self.exchange, Side::Opener, &self.stream)
+        let carried = tcp_exchange::carry_out(&self.exchange, Side::Opener, &self.stream)
             .map_err(|cause| Error::system("tcp", &cause))?;
-        Ok(Box::new(Exchanged { carried, tcp: streams::tcp_information(&self.stream) }))
+        Ok(Box::new(Exchanged { carried, tcp: tcp_exchange::tcp_information(&self.stream) }))
     }
 }
 

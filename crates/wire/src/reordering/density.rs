@@ -122,7 +122,7 @@ impl Density {
     }
 
     /// Frames by displacement, those still in the window decided as if no more came; and frames beyond the threshold.
-    pub fn told(&self) -> (Vec<(i64, u64)>, u64) {
+    pub fn counts(&self) -> (Vec<(i64, u64)>, u64) {
         let mut all = self.clone();
         if all.settled {
             all.displaced[THRESHOLD_FRAMES] += all.window_frames as u64;

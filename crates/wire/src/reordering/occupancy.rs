@@ -53,7 +53,7 @@ impl Occupancy {
     }
 
     /// Frames by how many stood in the buffer after their arrival; and frames that came when they had been given up.
-    pub fn told(&self) -> (Vec<(u64, u64)>, u64) {
+    pub fn counts(&self) -> (Vec<(u64, u64)>, u64) {
         ((0..).zip(self.frames).filter(|(_, count)| *count > 0).collect(), self.given_up)
     }
 }

@@ -3,8 +3,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::backend::MOST_SOURCES;
-use crate::books::{Expectation, SourceArrivals};
 use crate::pcap::CapturedPacket;
+use crate::sequence_accounting::{Expectation, SourceArrivals};
 
 const SIZE_WORDS: usize = 32;
 const CAPTURED_BYTES: usize = 1536;

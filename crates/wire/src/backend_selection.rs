@@ -3,9 +3,9 @@
 use std::io;
 
 use crate::backend::{Collect, Generate, Quiet, Refused};
-use crate::books::Expectation;
 use crate::bpf::AttachMode;
 use crate::senders::Sender;
+use crate::sequence_accounting::Expectation;
 use crate::source::SourcePlan;
 use crate::xdp_sink::{self, Mode};
 use crate::{af_packet, af_xdp, live_frames};

@@ -161,8 +161,8 @@ impl SourceBook {
         }
         // Books that were kept elsewhere come with what was found there.
         if self.next > 0 {
-            let (displacements, beyond_frames) = self.density.told();
-            let (occupancies, given_up_frames) = self.occupancy.told();
+            let (displacements, beyond_frames) = self.density.counts();
+            let (occupancies, given_up_frames) = self.occupancy.counts();
             let densities =
                 Densities { displacements, beyond_frames, occupancies, given_up_frames };
             counts.reordering =

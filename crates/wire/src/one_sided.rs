@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::backend::{Collect, Refused, SinkCounts, Start, Stop};
-use crate::choice::{self, Chosen};
+use crate::backend_selection::{self, Chosen};
 use crate::priority::SessionPriority;
 use crate::senders::{self, Outcome, Sender, Sent, ThreadCost, on_core};
 use crate::source::SourcePlan;
@@ -26,9 +26,16 @@ impl<'plans> Sources<'plans> {
     /// Opens all of them with one back end.
     ///
     /// # Errors
-    /// As [`choice::open_sources`].
-    pub fn open(wanted: choice::Generator, plans: &'plans [SourcePlan]) -> Result<Self, Refused> {
-        Ok(Self { senders: choice::open_sources(wanted, plans)?, plans, ended: Vec::new() })
+    /// As [`backend_selection::open_sources`].
+    pub fn open(
+        wanted: backend_selection::Generator,
+        plans: &'plans [SourcePlan],
+    ) -> Result<Self, Refused> {
+        Ok(Self {
+            senders: backend_selection::open_sources(wanted, plans)?,
+            plans,
+            ended: Vec::new(),
+        })
     }
 
     /// Sends all that the plans ask for, each on its thread; what failed is told by [`Self::settle`].
@@ -75,7 +82,7 @@ impl<'plans> Sources<'plans> {
 /// # Errors
 /// What failed while opening or sending.
 pub fn send(
-    wanted: choice::Generator,
+    wanted: backend_selection::Generator,
     plans: &[SourcePlan],
     not_before_ns: u64,
 ) -> Result<Chosen<Vec<Sent>>, Refused> {

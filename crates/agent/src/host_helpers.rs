@@ -29,7 +29,7 @@ const PORTION_BYTES: usize = 64 << 10;
 pub const HOLD: &str = "hold";
 
 /// Reaps what its container leaves behind until it is told to end; further arguments are an init's and mean nothing.
-fn hold() -> Result<ExitCode, String> {
+fn idle_init() -> Result<ExitCode, String> {
     let prepared = sys::EndSignals::block().and_then(|end| Ok((end, sys::ChildSignals::block()?)));
     let (end, children) = prepared.map_err(|cause| cause.to_string())?;
     thread::spawn(move || {
@@ -46,9 +46,9 @@ pub fn run(arguments: &[String]) -> Option<ExitCode> {
     let (first, rest) = arguments.split_first()?;
     let done = match first.as_str() {
         "relay" => relay_arguments(rest).and_then(|(path, wait)| relay(&path, wait)),
-        "keep" => keep(rest),
-        "undo" => undo(rest),
-        HOLD => hold(),
+        "keep" => supervise(rest),
+        "undo" => clean_up_on_disconnect(rest),
+        HOLD => idle_init(),
         _ => return None,
     };
     Some(done.unwrap_or_else(|sentence| {
@@ -139,13 +139,13 @@ fn try_open(path: &str) -> io::Result<Halves> {
 
 enum Happened {
     InputEnded,
-    Told,
+    Signalled,
     Exited(io::Result<std::process::ExitStatus>),
 }
 
 /// Runs a program in a session of its own, which ends with this process's standard input.
-fn keep(rest: &[String]) -> Result<ExitCode, String> {
-    let (cpus, argv) = keep_arguments(rest)?;
+fn supervise(rest: &[String]) -> Result<ExitCode, String> {
+    let (cpus, argv) = supervise_arguments(rest)?;
     if let Some(cpus) = cpus {
         sys::pin(&cpus).map_err(|cause| format!("--cpus: {cause}"))?;
     }
@@ -173,7 +173,7 @@ fn keep(rest: &[String]) -> Result<ExitCode, String> {
     Ok(watch(&heard, pid))
 }
 
-fn keep_arguments(rest: &[String]) -> Result<(Option<Vec<usize>>, &[String]), String> {
+fn supervise_arguments(rest: &[String]) -> Result<(Option<Vec<usize>>, &[String]), String> {
     match rest {
         [dashes, argv @ ..] if dashes == "--" => Ok((None, argv)),
         [option, list, dashes, argv @ ..] if option == "--cpus" && dashes == "--" => {
@@ -200,7 +200,7 @@ fn listen(child: &mut Child, signals: sys::EndSignals, say: &Sender<Happened>) {
     });
     thread::spawn(move || {
         signals.wait();
-        let _ = told.send(Happened::Told);
+        let _ = told.send(Happened::Signalled);
     });
 }
 
@@ -221,7 +221,7 @@ fn watch(heard: &Receiver<Happened>, pid: u32) -> ExitCode {
                 sys::end_children();
                 return exit_code(status);
             }
-            Some(Happened::InputEnded | Happened::Told) => stage = stage.max(1),
+            Some(Happened::InputEnded | Happened::Signalled) => stage = stage.max(1),
             None if stage == 1 => {
                 sys::end_session(pid, libc::SIGTERM);
                 stage = 2;
@@ -252,7 +252,7 @@ struct Line {
 }
 
 /// Remembers argument lists, and runs what was not dropped, newest first, when its standard input ends.
-fn undo(rest: &[String]) -> Result<ExitCode, String> {
+fn clean_up_on_disconnect(rest: &[String]) -> Result<ExitCode, String> {
     match rest {
         [] => {}
         [option] if option == "--unlink-self" => std::env::current_exe()
