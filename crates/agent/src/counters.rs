@@ -12,7 +12,7 @@ use crate::processors::Processors;
 
 pub mod driver;
 
-/// The columns of `/proc/net/softnet_stat` that are told; the last says which processor a line is of.
+/// The columns of `/proc/net/softnet_stat` that are reported; the last is the line's processor.
 const SOFTNET: [(&str, usize); 6] = [
     ("processed", 0),
     ("dropped", 1),
@@ -57,7 +57,7 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// What the protocols count; those that were added later (`IpExt`: packets without a route) stand in a file of their own.
+/// What the protocols count; those that were added later (`IpExt`: packets without a route) are in another file.
 fn snmp() -> Option<Value> {
     let own = read("/proc/thread-self/net/snmp")?;
     Some(protocols(&(own + &read("/proc/thread-self/net/netstat").unwrap_or_default())))
@@ -127,7 +127,7 @@ fn protocols(text: &str) -> Value {
     Value::Object(told)
 }
 
-/// One counter a line, of which those of IP and UDP are told.
+/// One counter a line, of which those of IP and UDP are reported.
 fn protocols_6(text: &str) -> Value {
     let line = |line: &str| {
         let (name, number) = line.split_once(char::is_whitespace)?;

@@ -17,7 +17,7 @@ use virtoll_proto::request::Exec;
 
 use crate::sys::{self, ChildSignals, Ended};
 
-/// Where programs are looked for if nobody says otherwise.
+/// The default search path for programs.
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The most that is read at once.

@@ -1,7 +1,8 @@
-//! What a host that is reached over a connection (SSH) is served with: `relay`, `keep` and `undo`; and `hold`.
+//! Helper commands for hosts that the controller reaches over SSH: `relay`, `keep` and `undo`. `hold` is an idle init for
+//! containers.
 //!
-//! Each lives on its standard input: when the connection ends, or the controller dies, that ends, and nothing of ours is
-//! left behind. `docs/protocol.md` has them.
+//! Each of the three ends when its standard input ends, which is when the connection closes or the controller dies; it then
+//! removes what it started. `docs/protocol.md` specifies them.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -21,14 +22,14 @@ use crate::sys;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LEAVE: Duration = Duration::from_secs(1);
-const LEAVE_WHEN_TOLD: Duration = Duration::from_secs(1);
+const LEAVE_AFTER_SIGTERM: Duration = Duration::from_secs(1);
 const UNDO_SECONDS: Duration = Duration::from_secs(30);
 const PORTION_BYTES: usize = 64 << 10;
 
 /// The first process of a container whose agent comes in later (`vzctl exec3`, `vserver ... exec`).
 pub const HOLD: &str = "hold";
 
-/// Reaps what its container leaves behind until it is told to end; further arguments are an init's and mean nothing.
+/// Reaps the container's orphans until a signal asks it to end. Further arguments are those of an init and are ignored.
 fn idle_init() -> Result<ExitCode, String> {
     let prepared = sys::EndSignals::block().and_then(|end| Ok((end, sys::ChildSignals::block()?)));
     let (end, children) = prepared.map_err(|cause| cause.to_string())?;
@@ -41,7 +42,7 @@ fn idle_init() -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs one of the four; None if the first argument is none of them.
+/// Runs one of the four commands; None if the first argument names none of them.
 pub fn run(arguments: &[String]) -> Option<ExitCode> {
     let (first, rest) = arguments.split_first()?;
     let done = match first.as_str() {
@@ -143,7 +144,7 @@ enum Happened {
     Exited(io::Result<std::process::ExitStatus>),
 }
 
-/// Runs a program in a session of its own, which ends with this process's standard input.
+/// Runs a program in a new session and ends that session when this process's standard input ends.
 fn supervise(rest: &[String]) -> Result<ExitCode, String> {
     let (cpus, argv) = supervise_arguments(rest)?;
     if let Some(cpus) = cpus {
@@ -186,7 +187,7 @@ fn supervise_arguments(rest: &[String]) -> Result<(Option<Vec<usize>>, &[String]
 }
 
 fn listen(child: &mut Child, signals: sys::EndSignals, say: &Sender<Happened>) {
-    let (input, told) = (say.clone(), say.clone());
+    let (input, signalled) = (say.clone(), say.clone());
     let child_input = child.stdin.take();
     thread::spawn(move || {
         if let Some(mut to) = child_input {
@@ -200,17 +201,18 @@ fn listen(child: &mut Child, signals: sys::EndSignals, say: &Sender<Happened>) {
     });
     thread::spawn(move || {
         signals.wait();
-        let _ = told.send(Happened::Signalled);
+        let _ = signalled.send(Happened::Signalled);
     });
 }
 
-/// Its exit code; after the end of the input it is given some time, then told, then ended with all below it.
+/// The program's exit code. After the end of the input the program gets [`LEAVE`], then SIGTERM, then SIGKILL with all its
+/// descendants.
 fn watch(heard: &Receiver<Happened>, pid: u32) -> ExitCode {
     let mut stage = 0;
     loop {
         let next = match stage {
             0 => heard.recv().ok(),
-            2 => heard.recv_timeout(LEAVE_WHEN_TOLD).ok(),
+            2 => heard.recv_timeout(LEAVE_AFTER_SIGTERM).ok(),
             _ => heard.recv_timeout(LEAVE).ok(),
         };
         match next {
@@ -251,7 +253,7 @@ struct Line {
     add: Option<Vec<String>>,
 }
 
-/// Remembers argument lists, and runs what was not dropped, newest first, when its standard input ends.
+/// Stores commands, and runs those that were not dropped, newest first, when its standard input ends.
 fn clean_up_on_disconnect(rest: &[String]) -> Result<ExitCode, String> {
     match rest {
         [] => {}
@@ -263,7 +265,7 @@ fn clean_up_on_disconnect(rest: &[String]) -> Result<ExitCode, String> {
     let signals = sys::EndSignals::block().map_err(|cause| format!("signals: {cause}"))?;
     sys::leave_session();
     let (say, heard) = channel();
-    let told = say.clone();
+    let signalled = say.clone();
     thread::spawn(move || {
         for line in io::stdin().lock().lines().map_while(Result::ok) {
             if say.send(Some(line)).is_err() {
@@ -274,7 +276,7 @@ fn clean_up_on_disconnect(rest: &[String]) -> Result<ExitCode, String> {
     });
     thread::spawn(move || {
         signals.wait();
-        let _ = told.send(None);
+        let _ = signalled.send(None);
     });
     let mut promised: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     while let Ok(Some(line)) = heard.recv() {
@@ -283,7 +285,7 @@ fn clean_up_on_disconnect(rest: &[String]) -> Result<ExitCode, String> {
             Some(argv) => promised.insert(line.id, argv),
             None => promised.remove(&line.id),
         };
-        // Whoever asked may be gone already; what was promised is still done.
+        // The reader may be gone already; the stored commands still run.
         let mut out = io::stdout().lock();
         let _ = writeln!(out, "{{\"id\":{},\"ok\":true}}", line.id).and_then(|()| out.flush());
     }

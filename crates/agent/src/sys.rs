@@ -146,7 +146,7 @@ pub fn in_group_for_life(command: &mut Command) {
     }
 }
 
-/// Has this thread's waits end when they are due, not up to 50 us later.
+/// Sets this thread's timer slack to 1 ns, so that its waits do not end up to 50 us late.
 pub fn wake_in_time() {
     // SAFETY: no memory is involved.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
@@ -167,7 +167,7 @@ pub fn on_terminal_of_its_own(command: &mut Command) {
 /// Waits until one of the descriptors is readable (or writable too, if its flag is set) or hung up; which are.
 ///
 /// # Errors
-/// The call's; an interruption tells of nothing ready.
+/// The call's; after an interruption nothing is ready.
 pub fn wait(wanted: &[(BorrowedFd<'_>, bool)], timeout_ns: Option<u64>) -> io::Result<Vec<bool>> {
     let mut entries: Vec<libc::pollfd> = wanted
         .iter()
@@ -315,7 +315,7 @@ impl EndSignals {
     }
 }
 
-/// Has the command run in a session of its own, with no signal blocked, and end when this process is killed.
+/// Runs the command in a new session with no signal blocked, and kills it when this process is killed.
 pub fn in_session_of_its_own(command: &mut Command) {
     // SAFETY: the closure makes only async-signal-safe calls.
     unsafe {
@@ -327,7 +327,7 @@ pub fn in_session_of_its_own(command: &mut Command) {
     }
 }
 
-/// Leaves the session of whoever started this process, where that is possible.
+/// Leaves the parent's session if possible.
 pub fn leave_session() {
     // SAFETY: no memory is involved.
     unsafe { libc::setsid() };

@@ -89,7 +89,7 @@ impl Terminal {
     /// # Errors
     /// The channel's.
     pub fn transfer(&mut self, channel: &mut Channel) -> io::Result<()> {
-        // A terminal whose process is gone refuses input; its end is told when it is reaped.
+        // A terminal whose process is gone refuses input; its end is reported when it is reaped.
         let _ = self.write_pending();
         self.send_portion(channel).map(drop)
     }
@@ -103,7 +103,8 @@ impl Terminal {
         channel.event(&Event::TerminalExit { status: ended.status, signal: ended.signal })
     }
 
-    /// Hangs up, kills what does not leave, and tells the end; `background` is told of its own that ended meanwhile.
+    /// Hangs up, kills what does not leave, and reports the end. `background` notes those of its children that ended
+    /// meanwhile.
     ///
     /// # Errors
     /// The channel's or the wait's.

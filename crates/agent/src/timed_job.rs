@@ -44,7 +44,7 @@ pub fn run(
     let end = Reading::take();
     let sent = send(Edge::End);
 
-    // An end is told even for a job that failed: the controller waits for both edges.
+    // The end is reported even for a job that failed: the controller waits for both edges.
     tell(channel, id, Edge::End, end.monotonic_ns)?;
     let cpu = process_and_children_cpu().since(before);
     sent?;

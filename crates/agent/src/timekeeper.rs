@@ -61,7 +61,7 @@ impl Timekeeper {
         let thread = thread::Builder::new()
             .name("timekeeper".to_owned())
             .spawn(move || {
-                // The only error is that the interface is gone: a mark that is missing for it is told by `marks`.
+                // The only error is that the interface is gone: `marks` reports a mark that is missing because of it.
                 let _gone = capture(&socket, &captured);
             })
             .map_err(system)?;

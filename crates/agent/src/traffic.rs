@@ -98,7 +98,7 @@ fn quiet(request: &Traffic) -> Quiet {
     let quiet_ns = request.quiet_ns.max(MINIMUM_QUIET_NS);
     Quiet {
         quiet_ns,
-        // Frames that are missing are worth no less patience than those that nobody sent.
+        // The wait for missing frames is no shorter than the wait for quiet.
         residual_ns: request.residual_ns.unwrap_or(quiet_ns).max(quiet_ns),
         limit_ns: request.drain_limit_ns.max(MINIMUM_QUIET_NS),
     }

@@ -107,7 +107,7 @@ fn open_sink(
     arguments: &Arguments,
     expectation: &Expectation,
 ) -> Result<backend_selection::Chosen<Box<dyn Collect>>, String> {
-    // Nobody tells this sink what was offered: whoever calls it says how long it is to count.
+    // This sink does not know what was offered: the caller states how long it counts.
     let quiet = Quiet {
         quiet_ns: MINIMUM_QUIET_NS,
         residual_ns: MINIMUM_QUIET_NS,
@@ -123,7 +123,7 @@ fn open_sink(
     sink.map_err(|refused| format!("{}: {}", refused.on, refused.cause))
 }
 
-/// Whoever waits for the sink to count waits for this line.
+/// Announces that the sink counts, for scripts that wait for it.
 fn tell_open(arguments: &Arguments, backend: &str) {
     let interface = &arguments.interface;
     if arguments.json {

@@ -1,7 +1,7 @@
 //! The `AF_XDP` back end for sending, in copy mode: works on any interface and, in a user namespace, without root.
 //!
 //! One socket on the interface's first queue, frames in memory that the kernel reads, handed over by descriptors in a
-//! ring. The kernel copies each frame on a send call and tells of those that the interface refused.
+//! ring. The kernel copies each frame on a send call and reports those that the interface refused.
 
 use std::io;
 

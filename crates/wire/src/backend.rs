@@ -47,11 +47,11 @@ pub struct Refused {
 /// What a sink still waits for once the sources have stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// Nobody told how many frames were offered.
+    /// The number of offered frames is unknown.
     Unknown,
     /// Every offered frame has arrived.
     Nothing,
-    /// Some have not: they are lost, or somebody on the way holds them.
+    /// Some have not: they are lost, or a device on the path still holds them.
     Frames,
 }
 
@@ -70,8 +70,8 @@ pub struct Quiet {
 
 impl Quiet {
     /// Whether the wait is over: none if not yet, else whether quiet came before the limit. `last_ns` is when the last
-    /// frame of the trial was seen, none if none was: a path that let nothing through yet may be slow to begin, so the
-    /// whole limit is its.
+    /// frame of the trial was seen, none if none was: a path that has forwarded nothing yet may be slow to begin, so it
+    /// gets the whole limit.
     pub fn came(
         &self,
         stopped_ns: Option<u64>,
@@ -146,7 +146,7 @@ pub trait Collect: Send {
     fn collect(self: Box<Self>, start: &Start, stop: &Stop) -> io::Result<SinkCounts>;
 }
 
-/// Frames may leave once the sink and all sources stand ready.
+/// The common start: frames leave once the sink and all sources are ready.
 #[derive(Debug)]
 pub struct Start {
     gathered: Barrier,
@@ -155,7 +155,7 @@ pub struct Start {
     not_before_ns: u64,
 }
 
-/// From the moment that all threads stand ready to the first frame's due time.
+/// From the moment that all threads are ready to the first frame's due time.
 const LEAD_NS: u64 = 500_000;
 
 impl Start {
@@ -185,12 +185,12 @@ impl Start {
     }
 }
 
-/// Tells the sink when the last source had stopped, and what they had offered by then.
+/// The time at which the last source stopped, and what each had offered, for the sink.
 #[derive(Debug, Default)]
 pub struct Stop {
     stopped_ns: AtomicU64,
-    /// How many sources' frames are told; 0 if none are.
-    told: AtomicUsize,
+    /// How many entries of `offered_frames` are known; 0 if none are.
+    known: AtomicUsize,
     offered_frames: [AtomicU64; MOST_SOURCES],
 }
 
@@ -198,30 +198,30 @@ impl Stop {
     /// All sources have stopped, for whatever reason. `offered_frames` are those of each, where they are known: too many
     /// only make the sink wait longer, too few would make it leave early.
     pub fn stopped(&self, offered_frames: Option<&[u64]>) {
-        let told = offered_frames.filter(|all| all.len() <= MOST_SOURCES).unwrap_or(&[]);
-        for (place, frames) in self.offered_frames.iter().zip(told) {
+        let known = offered_frames.filter(|all| all.len() <= MOST_SOURCES).unwrap_or(&[]);
+        for (place, frames) in self.offered_frames.iter().zip(known) {
             place.store(*frames, Ordering::Relaxed);
         }
-        self.told.store(told.len(), Ordering::Relaxed);
-        // Last: whoever sees the time sees the frames.
+        self.known.store(known.len(), Ordering::Relaxed);
+        // Last, so that a reader that sees the time also sees the frames.
         self.stopped_ns.store(monotonic_ns(), Ordering::Release);
     }
 
     /// What a sink of so many sources still waits for; `arrived_frames` counts each sequence number of a source once.
-    /// What was told of another number of sources is not of its trial.
+    /// Frames of another number of sources are not of its trial.
     pub(crate) fn awaited(&self, sources: usize, arrived_frames: impl Fn(usize) -> u64) -> Awaited {
-        let told = self.stopped_ns().map_or(0, |_| self.told.load(Ordering::Relaxed));
-        if told == 0 || told != sources {
+        let known = self.stopped_ns().map_or(0, |_| self.known.load(Ordering::Relaxed));
+        if known == 0 || known != sources {
             return Awaited::Unknown;
         }
-        let offered_frames = self.offered_frames[..told].iter().enumerate();
+        let offered_frames = self.offered_frames[..known].iter().enumerate();
         let missing = |(source, offered): (usize, &AtomicU64)| {
             arrived_frames(source) < offered.load(Ordering::Relaxed)
         };
         if offered_frames.into_iter().any(missing) { Awaited::Frames } else { Awaited::Nothing }
     }
 
-    /// `CLOCK_MONOTONIC` at which that was told, once it was.
+    /// `CLOCK_MONOTONIC` at which the sources had stopped; none before.
     pub(crate) fn stopped_ns(&self) -> Option<u64> {
         Some(self.stopped_ns.load(Ordering::Acquire)).filter(|at| *at > 0)
     }

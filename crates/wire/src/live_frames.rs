@@ -41,12 +41,12 @@ const POLL: Duration = Duration::from_millis(1);
 const PROBE_WAIT: Duration = Duration::from_millis(1);
 /// A pair counts what was redirected when its other end takes it, which a busy machine puts off.
 const PROBE_LIMIT_NS: u64 = 300_000_000;
-/// So often at least it is looked before an interface is refused: time that passed while this process was kept from
-/// running says nothing of the interface.
+/// The fewest counter reads before an interface is refused: time that passed while this process did not run says nothing
+/// about the interface.
 const PROBE_LOOKS: u32 = 100;
 const PROBE_TRIES: u32 = 20;
-/// More than an idle link sends of its own accord in that time (neighbours, multicast reports); they pass the way before
-/// the trial's own frames and are counted there, so there are few.
+/// More than an idle link sends by itself in that time (neighbour discovery, multicast reports). They precede the trial's
+/// frames on the path and are counted there, so there are few.
 const PROBE_FRAMES: u32 = 8;
 
 const GENERATOR: &Object = &bpf::GENERATOR;
@@ -170,8 +170,8 @@ impl Generator {
                 }
                 start_ns
             });
-            // The helper's signal is what ends it. All turns may be over before, and whoever stops the process and lets
-            // it go on interrupts it too: then it goes on where it was.
+            // The helper's signal ends the loop. All turns may be over before that, and SIGSTOP with SIGCONT interrupts
+            // the call too: then the loop continues where it was.
             let result = loop {
                 match run_live(program, frame, TURNS, batch) {
                     Ok(false) if ending.load(Ordering::Acquire) => break Ok(()),
@@ -265,8 +265,8 @@ fn statistics(interface: u32) -> io::Result<LinkStatistics> {
     Ok(Netlink::open()?.link(interface)?.statistics)
 }
 
-/// Sends frames that no sink counts, and looks whether the interface counts them all: one alone may be another's, as a
-/// link that has just come up sends a few of its own.
+/// Sends frames that no sink counts, and checks that the interface counts all of them. A single counted frame could be
+/// another's, since a link that has just come up sends a few by itself.
 fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<()> {
     let mut frame = [0; 60];
     frame[..6].copy_from_slice(&plan.frame.destination_mac.0);

@@ -118,7 +118,7 @@ fn link_message(index: u32, flags: u32, change: u32) -> Message {
     Message::new(RTM_NEWLINK, REQUEST_AND_ACKNOWLEDGE, &header)
 }
 
-/// A link as a message tells it; where the kernel tells no counters by netlink (gVisor's), `counted` has them.
+/// A link as a netlink message describes it. `counted` has the counters where the kernel (gVisor's) reports none by netlink.
 fn read_link(body: &[u8], counted: &mut Option<HashMap<String, LinkStatistics>>) -> Option<Link> {
     let flags = u32_at(body, 8)?;
     let mut link = Link {

@@ -1,5 +1,5 @@
-//! The two halves of a path, each without the other: sources that do not look who receives, a sink that is told what
-//! was sent. `trial` puts both together; the command line and two hosts use one each.
+//! The two ends of a path, each without the other: sources without a sink, and a sink without sources. `trial` combines
+//! both; the command line and trials between two hosts use one each.
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -15,7 +15,7 @@ use crate::source::SourcePlan;
 /// The longest that frames may take from a source's interface into its counters.
 const SETTLING: Duration = Duration::from_millis(20);
 
-/// Sources that stand ready, and what became of them.
+/// Opened sources, and the result of each sending thread.
 pub struct Sources<'plans> {
     senders: Chosen<Vec<Sender>>,
     plans: &'plans [SourcePlan],
@@ -38,13 +38,13 @@ impl<'plans> Sources<'plans> {
         })
     }
 
-    /// Sends all that the plans ask for, each on its thread; what failed is told by [`Self::settle`].
+    /// Sends what the plans ask for, each on its thread. [`Self::settle`] returns the failures.
     pub fn send(&mut self) {
         self.send_from(0);
     }
 
-    /// As [`Self::send`], with the first frame due no earlier than at `not_before_ns` (`CLOCK_MONOTONIC`): whoever
-    /// stands ready by then begins then, whatever else runs on its core.
+    /// As [`Self::send`], with the first frame due no earlier than at `not_before_ns` (`CLOCK_MONOTONIC`). Sources that are
+    /// ready by then start at that time, whatever else runs on their core.
     pub(crate) fn send_from(&mut self, not_before_ns: u64) {
         let (senders, plans) = (&mut self.senders.value, self.plans);
         let start = Start::not_before(senders.len(), not_before_ns);
@@ -54,8 +54,8 @@ impl<'plans> Sources<'plans> {
         });
     }
 
-    /// How many frames each source offered, in the order of the plans, as far as that is known before [`Self::settle`]:
-    /// too many where an interface tells only then what it refused. None if one did not come to its end.
+    /// Frames that each source offered, in the order of the plans. Before [`Self::settle`] this still includes frames that
+    /// the interface refused. None if a source failed.
     pub fn offered_frames(&self) -> Option<Vec<u64>> {
         let mut offered = vec![None; self.plans.len()];
         for (ended, sender) in self.ended.iter().zip(&self.senders.value) {
@@ -77,7 +77,7 @@ impl<'plans> Sources<'plans> {
     }
 }
 
-/// Sends what the plans ask for, no earlier than at `not_before_ns`, and does not look who receives it.
+/// Sends what the plans ask for, no earlier than at `not_before_ns`, without a sink.
 ///
 /// # Errors
 /// What failed while opening or sending.
@@ -94,8 +94,7 @@ pub fn send(
     sources.settle()
 }
 
-/// A sink that counts on a thread of its own, until it is finished. One that is dropped stops counting by itself when
-/// its wait is over.
+/// A sink that counts on its own thread until [`Self::finish`]. If it is dropped, the thread ends once its wait is over.
 pub struct Receiving {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<io::Result<(SinkCounts, ThreadCost)>>>,
@@ -106,7 +105,7 @@ impl Receiving {
     /// wait before their first frame.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// The thread cannot be started.
     pub fn start(sink: Box<dyn Collect>, cpu: Option<u32>) -> io::Result<Self> {
         let stop = Arc::new(Stop::default());
         let seen = Arc::clone(&stop);

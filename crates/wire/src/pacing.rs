@@ -29,8 +29,8 @@ pub trait FrameSender {
     /// [`Composer::prepare`] once.
     fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8];
 
-    /// Sends the first `count` frames of the batch in order and tells how many were accepted; the others are
-    /// refused for good (queue full).
+    /// Sends the first `count` frames of the batch in order; returns how many the interface accepted. The others
+    /// are refused for good (queue full).
     ///
     /// # Errors
     /// What makes sending impossible, such as an interface that went down.

@@ -211,7 +211,7 @@ impl OutOfOrder {
     }
 }
 
-/// What is told of the order in which a source's frames arrived.
+/// Reordering metrics of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reordering {
     /// RFC 4737.

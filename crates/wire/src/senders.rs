@@ -54,7 +54,7 @@ pub struct Sent {
     pub cost: ThreadCost,
 }
 
-/// Runs `work` on the calling thread, pinned and preferred, and tells what it cost.
+/// Runs `work` on the calling thread, pinned and with priority; its result and CPU time.
 ///
 /// # Errors
 /// The work's, or that of pinning.
@@ -75,7 +75,7 @@ pub type Outcome = io::Result<(Vec<SourceCounts>, ThreadCost)>;
 /// A sending thread.
 pub type Thread<'scope> = ScopedJoinHandle<'scope, Outcome>;
 
-/// Starts a thread for each generator; they send once all stand ready.
+/// Starts a thread for each generator; they send once all are ready.
 pub fn spawn<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     senders: &'env mut [Sender],

@@ -183,7 +183,7 @@ pub struct Ports {
     pub destination: u16,
 }
 
-/// How the sink tells the trial's frames from others.
+/// How the sink recognises the trial's frames.
 #[derive(Clone, Debug)]
 pub struct Expectation {
     /// The trial's number.

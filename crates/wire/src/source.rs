@@ -12,11 +12,11 @@ use crate::gaps::GapSummary;
 pub struct SourcePlan {
     /// The interface that its frames leave by.
     pub interface: String,
-    /// Its frames, with sequence number, send time and size of no meaning.
+    /// Its frames; sequence number, send time and size are ignored.
     pub frame: TestFrameRepr,
     /// The pattern of frame sizes, which is repeated.
     pub sizes: Vec<usize>,
-    /// How many flows, told apart by their source ports from that of `frame` on.
+    /// How many flows. Their source ports count up from that of `frame`.
     pub flows: u16,
     /// Where frames go in turn, of IPv4; none for the address of `frame` alone.
     pub destinations: Arc<[Ipv4Addr]>,
@@ -28,7 +28,7 @@ pub struct SourcePlan {
     pub limit_frames: u64,
     /// The core of its thread.
     pub cpu: Option<u32>,
-    /// Frames of one batch of a back end that lets it be chosen; none for the smallest that holds the rate.
+    /// Frames of one batch, for back ends with a configurable batch; none for the smallest that holds the rate.
     pub batch_frames: Option<u32>,
     /// A frame that is later than this is not sent.
     pub catch_up_ns: u64,

@@ -180,8 +180,8 @@ pub(crate) fn pin_thread(cpu: u32) -> io::Result<()> {
         .map(drop)
 }
 
-/// Puts the calling thread before others on its core, as far as it may, and lets it wake at the time that it asked for;
-/// what is not allowed is left as it is.
+/// Raises the calling thread's priority as far as permitted, and sets its timer slack to 1 ns. What is not permitted is
+/// left unchanged.
 pub(crate) fn prefer_thread(niceness: c_int) {
     // SAFETY: plain system calls on the calling thread; the timer slack is in nanoseconds.
     unsafe {

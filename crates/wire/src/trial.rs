@@ -49,7 +49,7 @@ pub fn limit_frames(frames_per_second: Option<f64>, duration_ns: u64) -> u64 {
 }
 
 impl TrialPlan {
-    /// How the sink tells this trial's frames from others.
+    /// How the sink recognises this trial's frames.
     pub fn expectation(&self) -> Expectation {
         let mut ip_bytes: Vec<usize> = self
             .sources
@@ -115,7 +115,7 @@ impl Watched {
     }
 }
 
-/// Opens the sink of a plan; it counts from here on, though nobody waits for it yet.
+/// Opens the sink of a plan; it counts from here on.
 ///
 /// # Errors
 /// What failed.
@@ -150,8 +150,8 @@ pub fn run(plan: &TrialPlan) -> Result<TrialCounts, TrialError> {
     let received = receiving.finish(sources.offered_frames().as_deref());
     drop(priority);
     let sent = sources.settle().map_err(|refused| TrialError::refused("send on", refused))?;
-    let told: Vec<_> = sent.value.iter().map(|one| SourceTotals::from(&one.counts)).collect();
-    let sink = received?.balance(&told)?;
+    let totals: Vec<_> = sent.value.iter().map(|one| SourceTotals::from(&one.counts)).collect();
+    let sink = received?.balance(&totals)?;
     Ok(TrialCounts { sent, sink, interfaces: watched.changes().map_err(unread)? })
 }
 
@@ -170,7 +170,7 @@ pub struct SinkHalf {
 /// Lets an open sink count on its own thread.
 ///
 /// # Errors
-/// No thread can be had.
+/// The thread cannot be started.
 pub fn receive(plan: &TrialPlan, sink: Chosen<Box<dyn Collect>>) -> Result<SinkHalf, TrialError> {
     let receiving = Receiving::start(sink.value, plan.sink_cpu)
         .map_err(|cause| failed("receive on", &plan.sink_interfaces.join(", "), cause))?;

@@ -35,7 +35,7 @@ pub enum Mode {
     Test,
     /// The same, and keep the first so many of each interface.
     Capture(u32),
-    /// Only count, whatever it is, and let it fall.
+    /// Count every frame of any kind and drop it.
     Any,
 }
 

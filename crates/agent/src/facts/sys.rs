@@ -1,4 +1,4 @@
-//! System calls that tell facts.
+//! System calls for facts about the machine.
 #![allow(unsafe_code)]
 
 use std::mem::zeroed;
@@ -34,8 +34,8 @@ pub fn clock_tick() -> Option<u64> {
     configured(libc::_SC_CLK_TCK)
 }
 
-/// The kernel's timer tick in Hz: the step of the clock that only a tick advances. None where that clock has no tick
-/// behind it: a kernel that answers with a resolution finer than any tick does not tell.
+/// The kernel's timer tick in Hz: the step of the clock that only a tick advances. None if
+/// the kernel reports a resolution finer than any tick: then no tick drives that clock.
 pub fn scheduler_tick() -> Option<u64> {
     let mut step = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `step` is valid for the write.

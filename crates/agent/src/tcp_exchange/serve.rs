@@ -1,4 +1,4 @@
-//! `serve`: one exchange with whoever opens a connection, on a thread of its own, while the session goes on.
+//! `serve`: one exchange with the first client that connects, on its own thread, while the session goes on.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -113,14 +113,14 @@ fn accept(wanted: &Serve, listener: &TcpListener, cancelled: &UnixStream) -> io:
     }
 }
 
-/// How long one read or write may stand still.
+/// The longest time without progress of one read or write.
 fn prepare(stream: &TcpStream, timeout_ns: u64) -> io::Result<()> {
     let timeout = Some(Duration::from_nanos(timeout_ns.max(1)));
     stream.set_read_timeout(timeout)?;
     stream.set_write_timeout(timeout)
 }
 
-/// Opens a connection to whoever serves.
+/// Opens a connection to the server.
 ///
 /// # Errors
 /// The call's.

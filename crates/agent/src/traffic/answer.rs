@@ -1,4 +1,4 @@
-//! The counts of a trial as the answer tells them.
+//! The counts of a trial as JSON.
 
 use serde_json::{Map, Value, json};
 use virtoll_proto::request::Traffic;
@@ -13,11 +13,11 @@ use virtoll_wire::{Distribution, GapSummary, Sent};
 pub enum Clock {
     /// Sources and sink are one agent's.
     One,
-    /// They are of two hosts: no delay can be told.
+    /// They are of two hosts: no delay can be measured.
     Two,
 }
 
-/// What an arrival's answer tells of times between send and receive.
+/// The fields of an arrival that are times between send and receive.
 const DELAYS: [&str; 3] =
     ["delay_ns", "packet_delay_variation_ns", "inter_packet_delay_variation_ns"];
 const TWO_CLOCKS: &str = "generator and sink are on two hosts, whose clocks are not one";
@@ -84,7 +84,7 @@ pub fn interfaces(changes: &[InterfaceChange]) -> Value {
 
 /// CPU time of the sending threads.
 pub fn generator_cpu(plan: &TrialPlan, sent: &[Sent]) -> Value {
-    // Sources that share a thread are told its cost together.
+    // The cost of a thread that serves several sources counts once.
     let first = |at: usize| sent[..at].iter().all(|one| one.thread != sent[at].thread);
     let generators = || (0..sent.len()).filter(|at| first(*at)).map(|at| sent[at].cost);
     json!({

@@ -43,7 +43,7 @@ impl OpenSink {
     /// All sources have stopped: waits for quiet and closes the books.
     ///
     /// # Errors
-    /// What made receiving impossible, or books that do not balance with what was told.
+    /// What made receiving impossible, or books that do not balance with the sources' totals.
     pub fn finish(self, told: &SinkFinish) -> Result<Value, Error> {
         let sources: Vec<_> = told
             .sources

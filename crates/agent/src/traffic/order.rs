@@ -1,4 +1,4 @@
-//! The order of arrivals as the answer tells it: RFC 4737, and RFC 5236 where the sink looks at early frames too.
+//! The order of arrivals as JSON: RFC 4737, and RFC 5236 where the sink examines early frames too.
 
 use serde_json::{Value, json};
 use virtoll_wire::reordering::{Counts, Reordering, THRESHOLD_FRAMES};

@@ -43,7 +43,7 @@ pub trait Workload {
     fn run(&self) -> Result<Box<dyn Done>, Error>;
 }
 
-/// The job of that name with its parameters; `signals` tell the end of a program.
+/// The job of that name with its parameters; `signals` report the end of a program.
 ///
 /// # Errors
 /// `bad-request` for an unknown name or parameter, or a value outside its range.

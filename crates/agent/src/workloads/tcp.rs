@@ -16,7 +16,7 @@ use crate::tcp_exchange::{self, Carried};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tcp {
-    /// Where somebody serves.
+    /// Address of the server.
     address: Ipv4Addr,
     /// At which port.
     port: u16,
@@ -41,7 +41,7 @@ impl Tcp {
     /// Opens the connection.
     ///
     /// # Errors
-    /// `bad-request` for sizes out of range, `system` if nobody can be reached.
+    /// `bad-request` for sizes out of range, `system` if the server cannot be reached.
     pub fn open(self) -> Result<Connected, Error> {
         tcp_exchange::check(&self.exchange)?;
         let at = SocketAddr::from((self.address, self.port));

@@ -15,7 +15,7 @@ const RTM_NEWROUTE: u16 = 24;
 const RTM_NEWNEIGH: u16 = 28;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
-/// No duplicate address detection: the address is usable at once, and nobody is asked for it.
+/// No duplicate address detection: the address is usable at once.
 const IFA_F_NODAD: u8 = 0x02;
 const SCOPE_LINK: u8 = 253;
 const NUD_PERMANENT: u16 = 0x80;

@@ -115,7 +115,7 @@ fn code(body: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A socket that is told of changes of interfaces.
+/// A socket that receives the kernel's notifications of interface changes.
 #[derive(Debug)]
 pub struct LinkEvents(OwnedFd);
 

@@ -10,7 +10,7 @@ use crate::senders::{Sent, ThreadCost};
 use crate::sequence_accounting::{SourceArrivals, SourceBook};
 use crate::source::SourceCounts;
 
-/// What is told of a source to the sink, so that the books can be closed.
+/// Totals of a source, with which the sink's books are balanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceTotals {
     /// Frames that it was to send.
@@ -63,7 +63,7 @@ pub struct SinkResult {
 }
 
 impl Received {
-    /// Closes the books with what the sources tell.
+    /// Balances the books with the sources' totals.
     ///
     /// # Errors
     /// They do not balance: what of which source.
