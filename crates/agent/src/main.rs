@@ -5,6 +5,7 @@
 
 mod background;
 mod channel;
+mod command_line;
 mod counters;
 mod data;
 mod exec;
@@ -32,6 +33,7 @@ mod workloads;
 use std::process::ExitCode;
 
 use channel::Channel;
+use command_line::Failure;
 use options::{Command, Options};
 use session::Session;
 use virtoll_clock::Readings;
@@ -48,10 +50,7 @@ fn main() -> ExitCode {
     if arguments.first().is_some_and(|word| word == "wire") {
         return match wire::run(&arguments[1..]) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(sentence) => {
-                eprintln!("virtoll-agent: {sentence}");
-                ExitCode::FAILURE
-            }
+            Err(failure) => failure.report(),
         };
     }
     if let Some(code) = host_helpers::run(&arguments) {
@@ -63,10 +62,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Ok(Command::Serve(options)) => options,
-        Err(sentence) => {
-            eprintln!("virtoll-agent: {sentence}");
-            return ExitCode::from(2);
-        }
+        Err(cause) => return Failure::from(cause).report(),
     };
     if let Err(cause) = prepare(&options) {
         eprintln!("virtoll-agent: {cause}");

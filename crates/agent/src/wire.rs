@@ -15,8 +15,9 @@ use virtoll_wire::sequence_accounting::{Expectation, Ports};
 use virtoll_wire::trial::MINIMUM_QUIET_NS;
 use virtoll_wire::{backend_selection, written_frames};
 
+use crate::command_line::Failure;
 use crate::traffic::{self, answer};
-use arguments::Arguments;
+use arguments::{Arguments, require};
 
 mod arguments;
 mod calibrate;
@@ -28,30 +29,37 @@ const CAPACITY_FRAMES: u64 = 1 << 28;
 /// Lengths of IP packets that a test frame can have.
 const IP_BYTES: std::ops::RangeInclusive<usize> = 50..=1504;
 
-/// Carries out the command; the exit code.
+/// One of the commands.
+type Work = fn(&Arguments) -> Result<(), Failure>;
+
+/// Carries out the command.
 ///
 /// # Errors
 /// A sentence for the user.
-pub fn run(arguments: &[String]) -> Result<(), String> {
+pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let (command, rest) = match arguments.split_first() {
         None => ("--help", &[][..]),
         Some((command, rest)) => (command.as_str(), rest),
     };
-    let print_help = |text: &str| {
-        print!("{text}");
-        Ok(())
+    let (help, work): (_, Work) = match command {
+        "send" => (help::HELP_SEND, send),
+        "receive" => (help::HELP_RECEIVE, receive),
+        "calibrate" => (help::HELP_CALIBRATE, calibrate::run),
+        "--help" | "-h" | "help" => {
+            print!("{}", help::HELP);
+            return Ok(());
+        }
+        other => {
+            let sentence =
+                format!("wire {other:?} is not send, receive or calibrate; see wire --help");
+            return Err(Failure::Usage(sentence));
+        }
     };
-    let wants_help = rest.iter().any(|one| one == "--help" || one == "-h");
-    match command {
-        "send" if wants_help => print_help(help::HELP_SEND),
-        "receive" if wants_help => print_help(help::HELP_RECEIVE),
-        "calibrate" if wants_help => print_help(help::HELP_CALIBRATE),
-        "send" => send(&Arguments::parse(rest)?),
-        "receive" => receive(&Arguments::parse(rest)?),
-        "calibrate" => calibrate::run(&Arguments::parse(rest)?),
-        "--help" | "-h" | "help" => print_help(help::HELP),
-        other => Err(format!("wire {other:?} is not send, receive or calibrate; see wire --help")),
+    if let Some(arguments) = Arguments::parse(rest)? {
+        return work(&arguments);
     }
+    print!("{help}");
+    Ok(())
 }
 
 fn print(arguments: &Arguments, value: &Value, table: impl FnOnce(&Value) -> String) {
@@ -63,9 +71,9 @@ fn statistics(interface: &str) -> Result<LinkStatistics, String> {
     link.map(|link| link.statistics).map_err(|cause| format!("{interface}: {cause}"))
 }
 
-fn send(arguments: &Arguments) -> Result<(), String> {
+fn send(arguments: &Arguments) -> Result<(), Failure> {
     let request: Traffic = arguments.request()?;
-    let plan = traffic::plan(&request).map_err(|error| error.message)?;
+    let plan = traffic::plan(&request).map_err(|error| Failure::Usage(error.message))?;
     if let (Some(path), Some(source)) = (&arguments.pcap, plan.sources.first()) {
         let frames = written_frames(source, u64::from(arguments.pcap_frames))
             .map_err(|cause| format!("write frames for {path}: {cause}"))?;
@@ -133,7 +141,8 @@ fn tell_open(arguments: &Arguments, backend: &str) {
     }
 }
 
-fn receive(arguments: &Arguments) -> Result<(), String> {
+fn receive(arguments: &Arguments) -> Result<(), Failure> {
+    require("--interface", &arguments.interface)?;
     let first_source = arguments.ports.0;
     let ports = Ports {
         first_source,

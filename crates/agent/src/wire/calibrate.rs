@@ -6,6 +6,7 @@ use virtoll_wire::interface_mac;
 
 use super::arguments::Arguments;
 use super::report;
+use crate::command_line::Failure;
 use crate::{isolated_namespace, traffic};
 
 const SIZES: [u32; 4] = [64, 500, 1_000, 1_500];
@@ -17,7 +18,7 @@ const PAIRS: [(&str, &str); 4] =
 ///
 /// # Errors
 /// A sentence for the user.
-pub fn run(arguments: &Arguments) -> Result<(), String> {
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     isolated_namespace::make_pairs(1)
         .map_err(|cause| format!("make a veth pair in a namespace: {cause}"))?;
     let (sending, receiving) = isolated_namespace::names(0);
@@ -51,7 +52,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
                 match answer {
                     Ok(answer) if arguments.json => println!("{answer}"),
                     Ok(answer) => print!("{}", report::calibration(&answer)),
-                    Err(sentence) => {
+                    Err(usage @ Failure::Usage(_)) => return Err(usage),
+                    Err(Failure::Work(sentence)) => {
                         eprintln!("{backend} into {sink}, {size} B: {sentence}");
                         break;
                     }
@@ -68,7 +70,7 @@ fn trial(
     (backend, sink): (&str, &str),
     size: u32,
     rate: Option<f64>,
-) -> Result<Value, String> {
+) -> Result<Value, Failure> {
     let mut arguments = base.clone();
     arguments.sizes = vec![(size, 1)];
     arguments.rate_mbit = rate;
