@@ -5,9 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Stdio;
 
-use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
-use virtoll_proto::{Error, Event, request};
+use virtoll_proto::{Error, Event, reply, request};
 
 use crate::background::Background;
 use crate::channel::Channel;
@@ -68,20 +67,20 @@ impl Terminal {
     ///
     /// # Errors
     /// The write's.
-    pub fn input(&mut self, data: &[u8]) -> Result<Value, Error> {
+    pub fn input(&mut self, data: &[u8]) -> Result<reply::Empty, Error> {
         self.pending.extend_from_slice(data);
         self.write_pending().map_err(|cause| Error::system("terminal-input", &cause))?;
-        Ok(json!({}))
+        Ok(reply::Empty {})
     }
 
     /// Sets the size.
     ///
     /// # Errors
     /// The call's.
-    pub fn resize(&mut self, rows: u16, columns: u16) -> Result<Value, Error> {
+    pub fn resize(&mut self, rows: u16, columns: u16) -> Result<reply::Empty, Error> {
         sys::set_size(self.master.as_fd(), rows, columns)
             .map_err(|cause| Error::system("terminal-resize", &cause))?;
-        Ok(json!({}))
+        Ok(reply::Empty {})
     }
 
     /// Writes what waits and sends one portion of output; the rest comes with the next call.

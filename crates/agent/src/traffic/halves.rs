@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
+use virtoll_proto::reply::SinkOpen;
 use virtoll_proto::request::{SinkFinish, Traffic};
 use virtoll_proto::{Error, ErrorKind};
 use virtoll_wire::trial::{self, SinkHalf, SourceTotals, TrialError, TrialPlan, Watched};
@@ -30,11 +31,11 @@ impl OpenSink {
     ///
     /// # Errors
     /// As [`super::run`].
-    pub fn open(request: Traffic) -> Result<(Self, Value), Error> {
+    pub fn open(request: Traffic) -> Result<(Self, SinkOpen), Error> {
         let plan = plan(&request)?;
         let watched = watch(plan.sink_interfaces.iter().cloned())?;
         let sink = trial::open_sink(&plan).map_err(failed)?;
-        let answer = json!({"backend": sink.name, "backend_reason": sink.reason});
+        let answer = SinkOpen { backend: sink.name, backend_reason: sink.reason.clone() };
         let (processors, priority) = (Processors::read(), SessionPriority::raise());
         let half = trial::receive(&plan, sink).map_err(failed)?;
         Ok((Self { half, request, plan, watched, processors, _priority: priority }, answer))

@@ -14,6 +14,7 @@ mod sys;
 mod tcp;
 mod zfg;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use virtoll_proto::{Error, request};
@@ -26,6 +27,13 @@ pub struct Outcome {
     pub result: Value,
     /// Its check value.
     pub check: String,
+}
+
+impl Outcome {
+    /// An outcome with the job's figures.
+    pub fn new(figures: impl Serialize, check: String) -> Self {
+        Self { result: serde_json::to_value(figures).unwrap_or_default(), check }
+    }
 }
 
 /// A job that is done; making the check value is not part of it.

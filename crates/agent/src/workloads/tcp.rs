@@ -6,7 +6,9 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use serde::Deserialize;
+use serde_json::json;
 use virtoll_proto::Error;
+use virtoll_proto::reply::TcpInformation;
 use virtoll_proto::request::{Exchange, Side};
 
 use super::{Done, Outcome, Workload};
@@ -34,7 +36,7 @@ pub struct Connected {
 
 struct Exchanged {
     carried: Carried,
-    tcp: serde_json::Value,
+    tcp: Option<TcpInformation>,
 }
 
 impl Tcp {
@@ -62,7 +64,7 @@ impl Workload for Connected {
 impl Done for Exchanged {
     fn check(self: Box<Self>) -> Outcome {
         let mut result = self.carried.result;
-        result["tcp"] = self.tcp;
+        result["tcp"] = json!(self.tcp);
         Outcome { result, check: self.carried.check }
     }
 }
