@@ -211,19 +211,19 @@ impl Session {
             }
             Operation::Traffic(wanted) => {
                 self.peer_only("traffic")?;
-                traffic::run(&wanted)
+                to_json(traffic::run(&wanted))
             }
             Operation::HttpLoad(wanted) => {
                 self.peer_only("http-load")?;
-                http_load::run(&wanted)
+                to_json(http_load::run(&wanted))
             }
             // A guest may be what sends: then only the sink is outside.
-            Operation::Send(wanted) => halves::send(&wanted),
+            Operation::Send(wanted) => to_json(halves::send(&wanted)),
             Operation::SinkOpen(wanted) => {
                 self.peer_only("sink-open")?;
                 to_json(self.open_sink(wanted))
             }
-            Operation::SinkFinish(told) => self.take_sink()?.finish(&told),
+            Operation::SinkFinish(totals) => to_json(self.take_sink()?.finish(&totals)),
             Operation::SinkClose => {
                 self.take_sink()?.close();
                 to_json(Ok(Empty {}))

@@ -5,9 +5,8 @@ use std::io::BufWriter;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use serde_json::Value;
 use virtoll_proto::request::{Backend, Destinations, SinkBackend, Source, Traffic};
-use virtoll_proto::{Error, ErrorKind};
+use virtoll_proto::{Error, ErrorKind, reply};
 use virtoll_wire::backend::{MOST_SOURCES, Quiet};
 use virtoll_wire::frame::{MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, mix_slots};
 use virtoll_wire::pcap::CapturedPacket;
@@ -34,7 +33,7 @@ const MOST_CAPTURED: u32 = 10_000;
 /// # Errors
 /// `bad-request` for values outside their range, `limit` for a trial that is too long, `system` for a call that failed
 /// or books that do not balance.
-pub fn run(request: &Traffic) -> Result<Value, Error> {
+pub fn run(request: &Traffic) -> Result<reply::traffic::Traffic, Error> {
     let plan = plan(request)?;
     let processors = Processors::read();
     let counts = trial::run(&plan).map_err(failed)?;

@@ -88,7 +88,7 @@ fn send(arguments: &Arguments) -> Result<(), Failure> {
     let sent = one_sided::send(plan.generator, &plan.sources, 0)
         .map_err(|refused| format!("{}: {}", refused.on, refused.cause))?;
     let after = statistics(&arguments.interface)?;
-    let sources: Vec<Value> = sent
+    let sources: Vec<_> = sent
         .value
         .iter()
         .enumerate()
@@ -170,8 +170,7 @@ fn receive(arguments: &Arguments) -> Result<(), Failure> {
     // A sink alone knows no more of what was sent than the largest number that came.
     let missing =
         counts.sources[0].largest().map_or(0, |last| last + 1 - arrivals.forwarded_frames);
-    let mut source = answer::arrived(0, &arrivals, missing, false);
-    source["source"] = Value::Null;
+    let source = answer::arrived(None, &arrivals, missing, false);
     let value = json!({
         "backend": sink.name,
         "backend_reason": sink.reason,

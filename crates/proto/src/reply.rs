@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 mod operations;
+pub mod traffic;
 
 pub use operations::{
     Clocks, Data, Empty, End, Exec, GuestTimes, Hello, InterfaceState, Mark, Marks, Network,

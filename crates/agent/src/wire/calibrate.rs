@@ -79,7 +79,7 @@ fn trial(
     request.sink.interfaces = vec![receiving.to_owned()];
     request.sink.backend =
         serde_json::from_value(json!(sink)).map_err(|cause| cause.to_string())?;
-    let mut answer = traffic::run(&request).map_err(|error| error.message)?;
+    let mut answer = json!(traffic::run(&request).map_err(|error| error.message)?);
     answer["rate_mbit"] = json!(rate);
     answer["rate_frames_per_second"] = json!(request.sources[0].rate_frames_per_second);
     answer["duration_ns"] = json!(request.duration_ns);
