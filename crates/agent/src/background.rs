@@ -77,11 +77,11 @@ impl Background {
         let before = self.wait(wanted, signals, 0).map_err(system)?;
         let mut ended = before;
         if ended.is_none() {
-            sys::kill_group(pid, sys::TERMINATE);
+            sys::kill_group(pid, sys::Signal::TERM);
             ended = self.wait(wanted, signals, wanted.timeout_ns).map_err(system)?;
         }
         let killed = ended.is_none();
-        sys::kill_group(pid, sys::KILL);
+        sys::kill_group(pid, sys::Signal::KILL);
         if killed {
             ended = self.wait(wanted, signals, KILLED_NS).map_err(system)?;
         }
@@ -130,7 +130,7 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         for program in self.0.values() {
-            sys::kill_group(program.pid, sys::KILL);
+            sys::kill_group(program.pid, sys::Signal::KILL);
         }
     }
 }

@@ -208,7 +208,7 @@ impl Running {
     }
 
     fn kill(&mut self) {
-        sys::kill_group(self.child.id(), sys::KILL);
+        sys::kill_group(self.child.id(), sys::Signal::KILL);
     }
 
     fn answer(self, ended: Ended) -> reply::Exec {

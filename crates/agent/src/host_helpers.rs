@@ -243,18 +243,18 @@ fn watch(heard: &Receiver<Happened>, pid: u32) -> ExitCode {
         match next {
             Some(Happened::Exited(status)) => {
                 if stage > 0 {
-                    sys::end_session(pid, libc::SIGKILL);
+                    sys::kill_group(pid, sys::Signal::KILL);
                 }
                 sys::end_children();
                 return exit_code(status);
             }
             Some(Happened::InputEnded | Happened::Signalled) => stage = stage.max(1),
             None if stage == 1 => {
-                sys::end_session(pid, libc::SIGTERM);
+                sys::kill_group(pid, sys::Signal::TERM);
                 stage = 2;
             }
             None if stage == 2 => {
-                sys::end_session(pid, libc::SIGKILL);
+                sys::kill_group(pid, sys::Signal::KILL);
                 sys::end_children();
                 stage = 3;
             }

@@ -113,7 +113,7 @@ impl Terminal {
         signals: &ChildSignals,
         background: &mut Background,
     ) -> io::Result<()> {
-        sys::kill_group(self.pid, sys::HANG_UP);
+        sys::kill_group(self.pid, sys::Signal::HUP);
         let mut deadline_ns = monotonic_ns() + HANG_UP_NS;
         loop {
             let mut own = None;
@@ -126,7 +126,7 @@ impl Terminal {
             }
             let left_ns = deadline_ns.saturating_sub(monotonic_ns());
             if left_ns == 0 {
-                sys::kill_group(self.pid, sys::KILL);
+                sys::kill_group(self.pid, sys::Signal::KILL);
                 deadline_ns = u64::MAX;
                 continue;
             }

@@ -3,9 +3,15 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::c_int;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 
 pub(crate) const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
 
@@ -130,62 +136,39 @@ pub(crate) fn attach_filter(
 
 #[inline]
 pub(crate) fn send(socket: BorrowedFd<'_>, frame: &[u8]) -> io::Result<()> {
-    // SAFETY: `frame` is valid for reads of its length.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    rustix::net::send(socket, frame, SendFlags::empty())?;
+    Ok(())
 }
 
 /// Waits until one of the descriptors is readable; false when the time is over.
 pub(crate) fn wait_readable(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<bool> {
-    let mut entries: Vec<libc::pollfd> = descriptors
+    let mut entries: Vec<PollFd<'_>> = descriptors
         .iter()
-        .map(|descriptor| libc::pollfd {
-            fd: descriptor.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        })
+        .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
         .collect();
-    let timeout = libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    let timeout = Timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as i64,
+        tv_nsec: (timeout_ns % 1_000_000_000) as i64,
     };
-    // SAFETY: `entries` and `timeout` are valid for the duration of the call.
-    let ready = unsafe {
-        libc::ppoll(
-            entries.as_mut_ptr(),
-            entries.len() as libc::nfds_t,
-            &raw const timeout,
-            std::ptr::null(),
-        )
-    };
-    match checked(ready) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-        other => other.map(|count| count > 0),
+    match poll(&mut entries, Some(&timeout)) {
+        Err(Errno::INTR) => Ok(false),
+        other => Ok(other? > 0),
     }
 }
 
 /// Pins the calling thread to one core.
 pub(crate) fn pin_thread(cpu: u32) -> io::Result<()> {
-    if cpu as usize >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    if cpu as usize >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
     }
-    // SAFETY: all-zero bytes are an empty set, and `cpu` is below its size.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = zeroed();
-        libc::CPU_SET(cpu as usize, &mut set);
-        set
-    };
-    // SAFETY: `set` is valid for reads of its size.
-    checked(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })
-        .map(drop)
+    let mut set = CpuSet::new();
+    set.set(cpu as usize);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Raises the calling thread's priority as far as permitted, and sets its timer slack to 1 ns. What is not permitted is
 /// left unchanged.
 pub(crate) fn prefer_thread(niceness: c_int) {
-    // SAFETY: plain system calls on the calling thread; the timer slack is in nanoseconds.
-    unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, niceness);
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
-    }
+    let _refused = setpriority_process(None, niceness);
+    let _unknown = set_current_timer_slack(NonZeroU64::new(1));
 }
