@@ -181,7 +181,7 @@ impl Session {
             }
             Operation::Clocks => to_json(Ok(clocks())),
             Operation::Facts => Ok(facts::collect()),
-            Operation::Counters(wanted) => counters::collect(&wanted),
+            Operation::Counters(wanted) => to_json(counters::collect(&wanted)),
             Operation::Data(wanted) => to_json(data::carry_out(&wanted)),
             Operation::Network(wanted) => to_json(network::apply(&wanted)),
             Operation::Run(run) => {

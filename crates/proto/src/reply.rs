@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
+pub mod counters;
 mod operations;
 pub mod traffic;
 
