@@ -7,16 +7,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::process::Stdio;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
-use virtoll_proto::Error;
 use virtoll_proto::request::{End, Spawn};
+use virtoll_proto::{Error, reply};
 
 use crate::exec;
-use crate::reap::{Ended, reap};
-use crate::sys::{self, ChildSignals};
+use crate::reap::reap;
+use crate::sys::{self, ChildSignals, Ended};
 
 /// How long the kernel may take to end what was killed.
 const KILLED_NS: u64 = 10_000_000_000;
@@ -37,7 +34,7 @@ impl Background {
     ///
     /// # Errors
     /// `bad-request` for an empty `argv` or a name that is in use, `system` if it cannot be started.
-    pub fn spawn(&mut self, wanted: &Spawn) -> Result<Value, Error> {
+    pub fn spawn(&mut self, wanted: &Spawn) -> Result<reply::Spawn, Error> {
         let Entry::Vacant(place) = self.0.entry(wanted.name.clone()) else {
             return Err(Error::bad_request(format!("{:?} was not ended yet", wanted.name)));
         };
@@ -58,7 +55,7 @@ impl Background {
             .map_err(|cause| Error::system(format!("spawn {}", wanted.argv[0]), &cause))?;
         let pid = child.id();
         place.insert(Program { pid, output: wanted.output.clone(), ended: None });
-        Ok(json!({"pid": pid}))
+        Ok(reply::Spawn { pid })
     }
 
     /// A child was reaped: it may be one of them.
@@ -74,17 +71,17 @@ impl Background {
     ///
     /// # Errors
     /// `bad-request` for an unknown name, `system` if it can be neither ended nor waited for.
-    pub fn end(&mut self, wanted: &End, signals: &ChildSignals) -> Result<Value, Error> {
+    pub fn end(&mut self, wanted: &End, signals: &ChildSignals) -> Result<reply::End, Error> {
         let system = |cause: io::Error| Error::system(format!("end {}", wanted.name), &cause);
         let pid = self.pid(wanted)?;
         let before = self.wait(wanted, signals, 0).map_err(system)?;
         let mut ended = before;
         if ended.is_none() {
-            sys::kill_group(pid, sys::TERMINATE);
+            sys::kill_group(pid, sys::Signal::TERM);
             ended = self.wait(wanted, signals, wanted.timeout_ns).map_err(system)?;
         }
         let killed = ended.is_none();
-        sys::kill_group(pid, sys::KILL);
+        sys::kill_group(pid, sys::Signal::KILL);
         if killed {
             ended = self.wait(wanted, signals, KILLED_NS).map_err(system)?;
         }
@@ -93,13 +90,13 @@ impl Background {
         };
         let program = self.0.remove(&wanted.name);
         let output = program.map(|program| tail(&program.output, wanted.limit_bytes));
-        Ok(json!({
-            "status": ended.status,
-            "signal": ended.signal,
-            "by_itself": before.is_some(),
-            "killed": killed,
-            "output": STANDARD.encode(output.and_then(Result::ok).unwrap_or_default()),
-        }))
+        Ok(reply::End {
+            status: ended.status,
+            signal: ended.signal,
+            by_itself: before.is_some(),
+            killed,
+            output: output.and_then(Result::ok).unwrap_or_default(),
+        })
     }
 
     fn pid(&self, wanted: &End) -> Result<u32, Error> {
@@ -133,7 +130,7 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         for program in self.0.values() {
-            sys::kill_group(program.pid, sys::KILL);
+            sys::kill_group(program.pid, sys::Signal::KILL);
         }
     }
 }

@@ -32,8 +32,8 @@ pub struct Channel {
 impl Channel {
     /// Opens `stdio`, `virtio-serial` or a path; a terminal is set raw.
     ///
-    /// `paced`: each portion of a request that is not whole yet is told by an event, so that the other end can hold
-    /// back what a serial line would lose.
+    /// `paced`: an event acknowledges each portion of an incomplete request, so that the other end can hold back what a
+    /// serial line would lose.
     ///
     /// # Errors
     /// The path cannot be opened, or no port of our name appears.

@@ -8,9 +8,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use serde_json::{Value, json};
-use virtoll_proto::Error;
 use virtoll_proto::request::Data;
+use virtoll_proto::{Error, reply};
 
 /// What a folder holds: regular files, their bytes, and how many of those are in the page cache.
 #[derive(Default)]
@@ -24,7 +23,7 @@ struct Held {
 ///
 /// # Errors
 /// `bad-request` for a place where nothing is mounted, `system` for what could not be removed, written back or read.
-pub fn carry_out(request: &Data) -> Result<Value, Error> {
+pub fn carry_out(request: &Data) -> Result<reply::Data, Error> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let Some((kind, source)) = mounted(&mounts, &request.path) else {
         return Err(Error::bad_request(format!("data: nothing is mounted on {:?}", request.path)));
@@ -43,17 +42,17 @@ pub fn carry_out(request: &Data) -> Result<Value, Error> {
     let mut held = Held::default();
     look(path, request.evict, &mut held).map_err(|cause| fail("read", cause))?;
     let room = sys::room(&folder).map_err(|cause| fail("fstatfs", cause))?;
-    Ok(json!({
-        "file_system": kind,
-        "source": source,
-        "total_bytes": room.total_bytes,
-        "free_bytes": room.free_bytes,
-        "removed_entries": removed,
-        "files": held.files,
-        "file_bytes": held.bytes,
-        "resident_bytes": held.resident_bytes,
-        "trimmed_bytes": trimmed_bytes,
-    }))
+    Ok(reply::Data {
+        file_system: kind,
+        source,
+        total_bytes: room.total_bytes,
+        free_bytes: room.free_bytes,
+        removed_entries: removed,
+        files: held.files,
+        file_bytes: held.bytes,
+        resident_bytes: held.resident_bytes,
+        trimmed_bytes,
+    })
 }
 
 /// Kind and source of what was mounted last on a place; none for the root, which is never emptied.

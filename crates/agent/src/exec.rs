@@ -7,18 +7,14 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use virtoll_clock::monotonic_ns;
-use virtoll_proto::Error;
 use virtoll_proto::request::Exec;
+use virtoll_proto::{Error, reply};
 
-use crate::reap::Ended;
-use crate::sys::{self, ChildSignals};
+use crate::sys::{self, ChildSignals, Ended};
 
-/// Where programs are looked for if nobody says otherwise.
+/// The default search path for programs.
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The most that is read at once.
@@ -28,7 +24,7 @@ const PORTION_BYTES: usize = 16 << 10;
 ///
 /// # Errors
 /// `bad-request` for an empty `argv`, `system` if the process cannot be started or waited for.
-pub fn run(request: &Exec, signals: &ChildSignals) -> Result<Value, Error> {
+pub fn run(request: &Exec, signals: &ChildSignals) -> Result<reply::Exec, Error> {
     Ok(follow(request, signals)?.answer())
 }
 
@@ -39,8 +35,8 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// The answer as the protocol has it.
-    pub fn answer(self) -> Value {
+    /// The reply.
+    pub fn answer(self) -> reply::Exec {
         self.running.answer(self.ended)
     }
 
@@ -212,17 +208,17 @@ impl Running {
     }
 
     fn kill(&mut self) {
-        sys::kill_group(self.child.id(), sys::KILL);
+        sys::kill_group(self.child.id(), sys::Signal::KILL);
     }
 
-    fn answer(self, ended: Ended) -> Value {
-        json!({
-            "status": ended.status,
-            "signal": ended.signal,
-            "stdout": STANDARD.encode(&self.stdout.bytes),
-            "stderr": STANDARD.encode(&self.stderr.bytes),
-            "timed_out": self.timed_out,
-            "truncated": self.stdout.truncated || self.stderr.truncated,
-        })
+    fn answer(self, ended: Ended) -> reply::Exec {
+        reply::Exec {
+            status: ended.status,
+            signal: ended.signal,
+            truncated: self.stdout.truncated || self.stderr.truncated,
+            stdout: self.stdout.bytes,
+            stderr: self.stderr.bytes,
+            timed_out: self.timed_out,
+        }
     }
 }

@@ -9,12 +9,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::thread;
 
-use serde_json::{Value, json};
 use virtoll_clock::{monotonic_ns, realtime_ns, thread_cpu_ns};
+use virtoll_proto::reply::traffic::{self, HttpLoadCpu, ProcessorTimes};
 use virtoll_proto::request::HttpLoad;
 use virtoll_proto::{Error, ErrorKind};
-use virtoll_wire::histogram::Histogram;
-use virtoll_wire::priority::{SessionPriority, prefer_this_thread};
+use virtoll_wire::{Histogram, SessionPriority, prefer_this_thread};
 
 use crate::processors::Processors;
 use crate::sys;
@@ -39,7 +38,7 @@ const LEAVE_NS: u64 = 1_000_000_000;
 ///
 /// # Errors
 /// `bad-request` for values outside their range, `system` for a call that failed.
-pub fn run(request: &HttpLoad) -> Result<Value, Error> {
+pub fn run(request: &HttpLoad) -> Result<traffic::HttpLoad, Error> {
     check(request)?;
     let processors = Processors::read();
     let _priority = SessionPriority::raise();
@@ -47,7 +46,7 @@ pub fn run(request: &HttpLoad) -> Result<Value, Error> {
     let books = joined
         .map_err(|_| Error::new(ErrorKind::System, "http-load: its thread panicked"))?
         .map_err(|cause| Error::system("http-load", &cause))?;
-    Ok(books.answer(request, &processors.since_then()))
+    Ok(books.answer(request, processors.since_then()))
 }
 
 fn check(request: &HttpLoad) -> Result<(), Error> {
@@ -111,33 +110,29 @@ struct Books {
 }
 
 impl Books {
-    fn answer(&self, request: &HttpLoad, busy: &Value) -> Value {
-        let told = |histogram: &Histogram| {
-            histogram.distribution().map(|summary| {
-                let mut told = distribution(&summary);
-                told["histogram"] = json!(histogram.buckets());
-                told
-            })
+    fn answer(self, request: &HttpLoad, processors: Vec<ProcessorTimes>) -> traffic::HttpLoad {
+        let summary = |times: &Histogram| {
+            times.distribution().map(|summary| distribution(&summary, Some(times.buckets())))
         };
-        json!({
-            "intended_requests": request.requests,
-            "replies": self.statuses.values().sum::<u64>(),
-            "statuses": self.statuses,
-            "timeouts": self.timeouts,
-            "unsent_requests": self.unsent,
-            "failures": self.failures,
-            "body_bytes": self.body_bytes,
-            "connections_opened": self.connections_opened,
-            "connections_open_maximum": self.connections_open_maximum,
-            "start_realtime_ns": self.start_realtime_ns,
-            "start_monotonic_ns": self.start_monotonic_ns,
-            "last_reply_monotonic_ns": self.last_reply_monotonic_ns,
-            "end_monotonic_ns": self.end_monotonic_ns,
-            "latency_ns": told(&self.latency),
-            "service_ns": told(&self.service),
-            "late_ns": told(&self.late),
-            "cpu": {"generator_cpu_ns": self.cpu_ns, "core": request.cpu, "processors": busy},
-        })
+        traffic::HttpLoad {
+            intended_requests: request.requests,
+            replies: self.statuses.values().sum(),
+            statuses: self.statuses,
+            timeouts: self.timeouts,
+            unsent_requests: self.unsent,
+            failures: self.failures,
+            body_bytes: self.body_bytes,
+            connections_opened: self.connections_opened,
+            connections_open_maximum: self.connections_open_maximum,
+            start_realtime_ns: self.start_realtime_ns,
+            start_monotonic_ns: self.start_monotonic_ns,
+            last_reply_monotonic_ns: self.last_reply_monotonic_ns,
+            end_monotonic_ns: self.end_monotonic_ns,
+            latency_ns: summary(&self.latency),
+            service_ns: summary(&self.service),
+            late_ns: summary(&self.late),
+            cpu: HttpLoadCpu { generator_cpu_ns: self.cpu_ns, core: request.cpu, processors },
+        }
     }
 }
 

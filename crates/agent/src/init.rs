@@ -39,7 +39,7 @@ const SPARE: &str = "/mnt";
 /// Where the disk for workloads' files is, and the type of its file system.
 const DATA: &str = "/data";
 const DATA_TYPE: &str = "ext4";
-/// What stands before a disk's serial number in the place of its node.
+/// Prefix of a disk's serial number where a device node could be.
 const BY_SERIAL: &str = "serial:";
 /// How long a disk may take to appear.
 const DISK_DEADLINE: Duration = Duration::from_secs(60);
@@ -118,7 +118,7 @@ fn is_mounted(place: &str) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1) == Some(place))
 }
 
-/// Loads the modules that the image lists, and those of `virtoll.modules=`; one that fails is told on the console.
+/// Loads the modules that the image lists, and those of `virtoll.modules=`; one that fails is reported on the console.
 fn load_modules(command_line: &str) {
     let listed = |name| fs::read_to_string(Path::new(MODULES).join(name)).unwrap_or_default();
     let wanted = value_of(command_line, "virtoll.modules").unwrap_or_default();

@@ -3,17 +3,17 @@
 //! As PID 1 of a virtual machine it sets the machine up, finds its channel and serves; as an ordinary process it serves
 //! on stdio or on a given path. `docs/protocol.md` says what it serves.
 
-mod apart;
-mod away;
 mod background;
 mod channel;
+mod command_line;
 mod counters;
 mod data;
 mod exec;
 mod facts;
+mod host_helpers;
 mod http_load;
 mod init;
-mod job;
+mod isolated_namespace;
 mod marks;
 mod network;
 mod options;
@@ -21,9 +21,10 @@ mod path_delay;
 mod processors;
 mod reap;
 mod session;
-mod streams;
 mod sys;
+mod tcp_exchange;
 mod terminal;
+mod timed_job;
 mod timekeeper;
 mod traffic;
 mod wire;
@@ -32,6 +33,7 @@ mod workloads;
 use std::process::ExitCode;
 
 use channel::Channel;
+use command_line::Failure;
 use options::{Command, Options};
 use session::Session;
 use virtoll_clock::Readings;
@@ -39,7 +41,7 @@ use virtoll_clock::Readings;
 fn main() -> ExitCode {
     let started = Readings::take();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let held = arguments.first().is_some_and(|word| word == away::HOLD);
+    let held = arguments.first().is_some_and(|word| word == host_helpers::HOLD);
     let plain = !arguments.iter().any(|argument| argument.starts_with("--"));
     if std::process::id() == 1 && plain && !held {
         // A machine's first process: it never returns, since the kernel would panic.
@@ -48,13 +50,10 @@ fn main() -> ExitCode {
     if arguments.first().is_some_and(|word| word == "wire") {
         return match wire::run(&arguments[1..]) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(sentence) => {
-                eprintln!("virtoll-agent: {sentence}");
-                ExitCode::FAILURE
-            }
+            Err(failure) => failure.report(),
         };
     }
-    if let Some(code) = away::run(&arguments) {
+    if let Some(code) = host_helpers::run(&arguments) {
         return code;
     }
     let options = match options::parse(&arguments) {
@@ -63,10 +62,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Ok(Command::Serve(options)) => options,
-        Err(sentence) => {
-            eprintln!("virtoll-agent: {sentence}");
-            return ExitCode::from(2);
-        }
+        Err(cause) => return Failure::from(cause).report(),
     };
     if let Err(cause) = prepare(&options) {
         eprintln!("virtoll-agent: {cause}");
@@ -89,7 +85,7 @@ fn prepare(options: &Options) -> Result<(), String> {
             .map_err(|cause| format!("remove its own file: {cause}"))?;
     }
     options.pairs.map_or(Ok(()), |pairs| {
-        apart::make_pairs(pairs)
+        isolated_namespace::make_pairs(pairs)
             .map_err(|cause| format!("make veth pairs in a network namespace: {cause}"))
     })
 }

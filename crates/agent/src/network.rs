@@ -3,10 +3,9 @@
 use std::fs;
 use std::io;
 
-use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
-use virtoll_proto::Error;
 use virtoll_proto::request::{Interface, Network};
+use virtoll_proto::{Error, reply};
 use virtoll_wire::MacAddress;
 
 use crate::marks::parse_mac;
@@ -30,7 +29,7 @@ const LOOPBACK_INDEX: u32 = 1;
 /// # Errors
 /// `bad-request` for addresses that are none, `unsupported` where the kernel has no IPv6 or no VLANs that were asked for,
 /// `system` for an interface that does not appear or a call that failed.
-pub fn apply(wanted: &Network) -> Result<Value, Error> {
+pub fn apply(wanted: &Network) -> Result<reply::Network, Error> {
     let interfaces = wanted.interfaces.iter().map(Wanted::read).collect::<Result<Vec<_>, _>>()?;
     let routes = wanted
         .routes
@@ -67,7 +66,7 @@ pub fn apply(wanted: &Network) -> Result<Value, Error> {
     }
     let links = wait_for_carrier(&interfaces, &above, &mut netlink, &events, asked_ns + CARRIER_NS)
         .map_err(system)?;
-    Ok(json!({"interfaces": links.iter().map(told).collect::<Vec<_>>()}))
+    Ok(reply::Network { interfaces: links.into_iter().map(describe_link).collect() })
 }
 
 /// Switches the loopback interface on.
@@ -175,11 +174,11 @@ fn wait_for_carrier(
     }
 }
 
-fn told(link: &Link) -> Value {
-    json!({
-        "name": link.name,
-        "mac": link.mac.map(|mac| mac.to_string()),
-        "mtu": link.mtu,
-        "operstate": link.operation_state,
-    })
+fn describe_link(link: Link) -> reply::InterfaceState {
+    reply::InterfaceState {
+        name: link.name,
+        mac: link.mac.map(|mac| mac.to_string()),
+        mtu: link.mtu,
+        operstate: link.operation_state,
+    }
 }

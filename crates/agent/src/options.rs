@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use lexopt::Parser;
+use lexopt::prelude::{Long, ValueExt};
+
+use crate::command_line::{number, spelling};
+
 const MOST_PAIRS: u8 = 16;
 
 /// Which part the agent plays.
@@ -34,9 +39,9 @@ pub struct Options {
     pub channel: String,
     /// Remove the binary's own file at the start: it is a copy for this session alone.
     pub unlink_self: bool,
-    /// Serve in a network namespace of its own that holds so many veth pairs.
+    /// Serve in a new network namespace with N veth pairs.
     pub pairs: Option<u8>,
-    /// Whether the other end holds back what has not been taken.
+    /// Whether the other end holds back what was not acknowledged.
     pub paced: bool,
 }
 
@@ -49,47 +54,40 @@ pub enum Command {
     Serve(Options),
 }
 
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seat: Seat::Guest,
+            channel: "stdio".to_owned(),
+            unlink_self: false,
+            pairs: None,
+            paced: false,
+        }
+    }
+}
+
 /// Reads the arguments after the program's name.
 ///
 /// # Errors
 /// A sentence that names the argument and the allowed values.
-pub fn parse(arguments: &[String]) -> Result<Command, String> {
-    let mut options = Options {
-        seat: Seat::Guest,
-        channel: "stdio".to_owned(),
-        unlink_self: false,
-        pairs: None,
-        paced: false,
-    };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let (name, value) = match argument.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (argument.as_str(), None),
-        };
-        let mut value = || {
-            value
-                .or_else(|| rest.next().map(String::as_str))
-                .ok_or_else(|| format!("{name} needs a value"))
-        };
-        match name {
-            "--version" => return Ok(Command::Version),
-            "--paced" => options.paced = true,
-            "--seat" => options.seat = seat(value()?)?,
-            "--unlink-self" => options.unlink_self = true,
-            "--pairs" => {
-                let given = value()?;
-                let pairs = given.parse().ok().filter(|pairs| (1..=MOST_PAIRS).contains(pairs));
-                options.pairs = Some(
-                    pairs.ok_or_else(|| format!("--pairs is 1 to {MOST_PAIRS}, not {given:?}"))?,
-                );
-            }
-            "--channel" => value()?.clone_into(&mut options.channel),
+pub fn parse(arguments: &[String]) -> Result<Command, lexopt::Error> {
+    let mut options = Options::default();
+    let mut parser = Parser::from_args(arguments);
+    while let Some(argument) = parser.next()? {
+        let name = spelling(&argument);
+        match argument {
+            Long("version") => return Ok(Command::Version),
+            Long("paced") => options.paced = true,
+            Long("unlink-self") => options.unlink_self = true,
+            Long("seat") => options.seat = seat(&parser.value()?.string()?)?,
+            Long("channel") => options.channel = parser.value()?.string()?,
+            Long("pairs") => options.pairs = Some(pairs(&parser.value()?.string()?)?),
             _ => {
                 return Err(format!(
-                    "unknown argument {argument:?}; allowed: --seat guest|host|peer, \
+                    "unknown argument {name:?}; allowed: --seat guest|host|peer, \
                      --channel stdio|virtio-serial|PATH, --paced, --unlink-self, --pairs N, --version"
-                ));
+                )
+                .into());
             }
         }
     }
@@ -105,23 +103,24 @@ fn seat(name: &str) -> Result<Seat, String> {
     }
 }
 
+fn pairs(text: &str) -> Result<u8, String> {
+    number(text)
+        .filter(|pairs| (1..=MOST_PAIRS).contains(pairs))
+        .ok_or_else(|| format!("--pairs is 1 to {MOST_PAIRS}, not {text:?}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn parsed(arguments: &[&str]) -> Result<Command, String> {
         parse(&arguments.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>())
+            .map_err(|cause| cause.to_string())
     }
 
     #[test]
     fn both_spellings_and_the_defaults() {
-        let plain = Options {
-            seat: Seat::Guest,
-            channel: "stdio".to_owned(),
-            unlink_self: false,
-            pairs: None,
-            paced: false,
-        };
+        let plain = Options::default();
         assert_eq!(parsed(&[]), Ok(Command::Serve(plain.clone())));
         let expected = Options { seat: Seat::Peer, channel: "/dev/x".to_owned(), ..plain.clone() };
         assert_eq!(parsed(&["--seat", "peer", "--channel=/dev/x"]), Ok(Command::Serve(expected)));
@@ -139,5 +138,7 @@ mod tests {
         assert!(parsed(&["--seat"]).unwrap_err().contains("--seat"));
         assert!(parsed(&["--pairs", "0"]).unwrap_err().contains("--pairs"));
         assert!(parsed(&["--sea"]).unwrap_err().contains("--sea"));
+        assert!(parsed(&["--paced=no"]).unwrap_err().contains("--paced"));
+        assert!(parsed(&["serve"]).unwrap_err().contains("serve"));
     }
 }

@@ -1,9 +1,8 @@
 //! `path-delay`: round trips of echo requests that the guest's kernel answers; they bound the error of the marks.
 
-use serde_json::{Value, json};
 use virtoll_clock::{monotonic_ns, realtime_ns};
-use virtoll_proto::Error;
 use virtoll_proto::request::PathDelay;
+use virtoll_proto::{Error, reply};
 use virtoll_wire::icmp::{EchoKind, EchoRepr};
 use virtoll_wire::{PacketKind, PacketSocket, interface_mac};
 
@@ -16,7 +15,7 @@ const IDENTIFIER: u16 = 0x5644;
 ///
 /// # Errors
 /// `bad-request` for a link address that is none, `system` for an interface that is not there.
-pub fn measure(request: &PathDelay) -> Result<Value, Error> {
+pub fn measure(request: &PathDelay) -> Result<reply::PathDelay, Error> {
     let interface = &request.interface;
     let destination_mac = parse_mac(&request.target_mac)?;
     let system = |cause| Error::system(format!("path-delay on {interface}"), &cause);
@@ -39,7 +38,7 @@ pub fn measure(request: &PathDelay) -> Result<Value, Error> {
             None => lost += 1,
         }
     }
-    Ok(json!({"round_trip_ns": round_trips, "lost": lost}))
+    Ok(reply::PathDelay { round_trip_ns: round_trips, lost })
 }
 
 /// From just before the send call to the kernel's receive stamp of the reply; none if it did not come in time.
@@ -65,7 +64,7 @@ fn round_trip(
                 && reply.source_address == echo.destination_address
         });
         if received.kind == PacketKind::Incoming && is_reply {
-            return Ok(Some(received.received_realtime_ns.saturating_sub(sent_ns)));
+            return Ok(Some(received.realtime_ns.saturating_sub(sent_ns)));
         }
     }
 }

@@ -3,15 +3,16 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
 use virtoll_clock::NANOSECONDS;
+use virtoll_proto::reply::traffic::ProcessorTimes;
 
-const NAMES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
+/// Columns of `/proc/stat` that are read.
+const COLUMNS: usize = 8;
 /// The unit of `/proc/stat`, which is 100 Hz on every architecture that the agent runs on.
 const TICK_NS: u64 = NANOSECONDS / 100;
 
 /// A reading of all processors.
-pub struct Processors(Vec<(u32, [u64; NAMES.len()])>);
+pub struct Processors(Vec<(u32, [u64; COLUMNS])>);
 
 impl Processors {
     /// Reads them; nothing where `/proc/stat` cannot be read.
@@ -20,34 +21,38 @@ impl Processors {
     }
 
     /// The times since the machine's start.
-    pub fn told(&self) -> Value {
-        let nothing = self.0.iter().map(|(cpu, _)| (*cpu, [0; NAMES.len()])).collect();
-        Self(nothing).until(self)
+    pub fn since_boot(&self) -> Vec<ProcessorTimes> {
+        self.0.iter().map(|(cpu, ticks)| times(*cpu, ticks, &[0; COLUMNS])).collect()
     }
 
     /// What they did since this reading, to 10 ms.
-    pub fn since_then(&self) -> Value {
-        self.until(&Self::read())
-    }
-
-    fn until(&self, later: &Self) -> Value {
-        let told = self.0.iter().zip(&later.0).map(|((cpu, before), (_, after))| {
-            let mut told = json!({"cpu": cpu});
-            for (index, name) in NAMES.iter().enumerate() {
-                let ticks = after[index].saturating_sub(before[index]);
-                told[format!("{name}_ns")] = json!(ticks * TICK_NS);
-            }
-            told
-        });
-        Value::Array(told.collect())
+    pub fn since_then(&self) -> Vec<ProcessorTimes> {
+        let pairs = self.0.iter().zip(Self::read().0);
+        pairs.map(|((cpu, before), (_, after))| times(*cpu, &after, before)).collect()
     }
 }
 
-fn parse(text: &str) -> Vec<(u32, [u64; NAMES.len()])> {
+/// The columns of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
+fn times(cpu: u32, after: &[u64; COLUMNS], before: &[u64; COLUMNS]) -> ProcessorTimes {
+    let ns = |column: usize| after[column].saturating_sub(before[column]) * TICK_NS;
+    ProcessorTimes {
+        cpu,
+        user_ns: ns(0),
+        nice_ns: ns(1),
+        system_ns: ns(2),
+        idle_ns: ns(3),
+        iowait_ns: ns(4),
+        irq_ns: ns(5),
+        softirq_ns: ns(6),
+        steal_ns: ns(7),
+    }
+}
+
+fn parse(text: &str) -> Vec<(u32, [u64; COLUMNS])> {
     let read = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
         let cpu = words.next()?.parse().ok()?;
-        let mut times = [0; NAMES.len()];
+        let mut times = [0; COLUMNS];
         for time in &mut times {
             *time = words.next()?.parse().ok()?;
         }
@@ -65,5 +70,21 @@ mod tests {
     fn each_processor_is_read_and_the_sum_is_not() {
         let text = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu1 2 2 3 4 5 6 7 8 0 0\nintr 5\n";
         assert_eq!(parse(text), [(0, [1, 2, 3, 4, 5, 6, 7, 8]), (1, [2, 2, 3, 4, 5, 6, 7, 8])]);
+    }
+
+    #[test]
+    fn each_column_is_the_time_of_its_name() {
+        let expected = ProcessorTimes {
+            cpu: 3,
+            user_ns: 10_000_000,
+            nice_ns: 20_000_000,
+            system_ns: 30_000_000,
+            idle_ns: 40_000_000,
+            iowait_ns: 50_000_000,
+            irq_ns: 60_000_000,
+            softirq_ns: 70_000_000,
+            steal_ns: 80_000_000,
+        };
+        assert_eq!(Processors(vec![(3, [1, 2, 3, 4, 5, 6, 7, 8])]).since_boot(), [expected]);
     }
 }

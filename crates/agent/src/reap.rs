@@ -6,16 +6,7 @@
 
 use std::io;
 
-use crate::sys::{self, ChildSignals};
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// Its exit status, if it exited.
-    pub status: Option<i32>,
-    /// The signal that ended it, if one did.
-    pub signal: Option<i32>,
-}
+use crate::sys::{self, ChildSignals, Ended};
 
 /// Reaps every child that has ended; their numbers and how they ended.
 ///

@@ -4,8 +4,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use virtoll_clock::{Readings, monotonic_ns};
+use virtoll_proto::reply::{self, Clocks, Empty};
 use virtoll_proto::request::Traffic;
 use virtoll_proto::{
     Answer, Error, ErrorKind, Event, LineTooLong, Operation, PROTOCOL, Ready, Request,
@@ -16,12 +18,12 @@ use crate::background::Background;
 use crate::channel::Channel;
 use crate::options::Seat;
 use crate::reap::reap;
-use crate::streams::Served;
 use crate::sys::{self, ChildSignals};
+use crate::tcp_exchange::Served;
 use crate::terminal::Terminal;
 use crate::timekeeper::Timekeeper;
 use crate::traffic::halves::{self, OpenSink};
-use crate::{counters, data, exec, facts, http_load, job, network, path_delay, traffic};
+use crate::{counters, data, exec, facts, http_load, network, path_delay, timed_job, traffic};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const BUILD: &str = env!("VIRTOLL_BUILD");
@@ -175,70 +177,70 @@ impl Session {
         match request.operation {
             Operation::Hello(hello) => {
                 check_version(hello.protocol, VERSION)?;
-                let mut answer = serde_json::to_value(self.ready()).unwrap_or_default();
-                answer["target"] = json!(TARGET);
-                Ok(answer)
+                to_json(Ok(reply::Hello { ready: self.ready(), target: TARGET }))
             }
-            Operation::Clocks => Ok(clocks()),
+            Operation::Clocks => to_json(Ok(clocks())),
             Operation::Facts => Ok(facts::collect()),
-            Operation::Counters(wanted) => counters::collect(&wanted),
-            Operation::Data(wanted) => data::carry_out(&wanted),
-            Operation::Network(wanted) => network::apply(&wanted),
-            Operation::Run(run) => job::run(request.id, run, &mut self.channel, &self.signals),
-            Operation::Exec(command) => exec::run(&command, &self.signals),
-            Operation::Spawn(wanted) => self.background.spawn(&wanted),
-            Operation::End(wanted) => self.background.end(&wanted, &self.signals),
-            Operation::Shutdown => Ok(json!({})),
-            Operation::Terminal(wanted) => self.open_terminal(&wanted),
-            Operation::TerminalInput(input) => self.terminal()?.input(&input.data),
-            Operation::TerminalResize(size) => self.terminal()?.resize(size.rows, size.columns),
-            Operation::TerminalClose => self.close_terminal(),
+            Operation::Counters(wanted) => to_json(counters::collect(&wanted)),
+            Operation::Data(wanted) => to_json(data::carry_out(&wanted)),
+            Operation::Network(wanted) => to_json(network::apply(&wanted)),
+            Operation::Run(run) => {
+                to_json(timed_job::run(request.id, run, &mut self.channel, &self.signals))
+            }
+            Operation::Exec(command) => to_json(exec::run(&command, &self.signals)),
+            Operation::Spawn(wanted) => to_json(self.background.spawn(&wanted)),
+            Operation::End(wanted) => to_json(self.background.end(&wanted, &self.signals)),
+            Operation::Shutdown => to_json(Ok(Empty {})),
+            Operation::Terminal(wanted) => to_json(self.open_terminal(&wanted)),
+            Operation::TerminalInput(input) => to_json(self.terminal()?.input(&input.data)),
+            Operation::TerminalResize(size) => {
+                to_json(self.terminal()?.resize(size.rows, size.columns))
+            }
+            Operation::TerminalClose => to_json(self.close_terminal()),
             Operation::TimekeeperStart(start) => {
                 self.peer_only("timekeeper-start")?;
-                self.timekeeper.start(&start.interface)
+                to_json(self.timekeeper.start(&start.interface))
             }
             Operation::Marks(wanted) => {
                 self.peer_only("marks")?;
-                self.timekeeper.marks(&wanted)
+                to_json(self.timekeeper.marks(&wanted))
             }
             Operation::PathDelay(wanted) => {
                 self.peer_only("path-delay")?;
-                path_delay::measure(&wanted)
+                to_json(path_delay::measure(&wanted))
             }
             Operation::Traffic(wanted) => {
                 self.peer_only("traffic")?;
-                traffic::run(&wanted)
+                to_json(traffic::run(&wanted))
             }
             Operation::HttpLoad(wanted) => {
                 self.peer_only("http-load")?;
-                http_load::run(&wanted)
+                to_json(http_load::run(&wanted))
             }
             // A guest may be what sends: then only the sink is outside.
-            Operation::Send(wanted) => halves::send(&wanted),
+            Operation::Send(wanted) => to_json(halves::send(&wanted)),
             Operation::SinkOpen(wanted) => {
                 self.peer_only("sink-open")?;
-                self.open_sink(wanted)
+                to_json(self.open_sink(wanted))
             }
-            Operation::SinkFinish(told) => self.take_sink()?.finish(&told),
+            Operation::SinkFinish(totals) => to_json(self.take_sink()?.finish(&totals)),
             Operation::SinkClose => {
                 self.take_sink()?.close();
-                Ok(json!({}))
+                to_json(Ok(Empty {}))
             }
             Operation::Serve(wanted) => {
                 // One that was left open belongs to a trial that came to nothing.
                 self.served = None;
                 let (served, answer) = Served::open(&wanted)?;
                 self.served = Some(served);
-                Ok(answer)
+                to_json(Ok(answer))
             }
-            Operation::ServeFinish(wanted) => self
-                .served
-                .take()
-                .ok_or_else(|| Error::bad_request("nothing is served; send serve first"))?
-                .finish(wanted.timeout_ns),
+            Operation::ServeFinish(wanted) => {
+                to_json(self.take_served()?.finish(wanted.timeout_ns))
+            }
             Operation::ServeClose => {
                 self.served = None;
-                Ok(json!({}))
+                to_json(Ok(Empty {}))
             }
         }
     }
@@ -252,16 +254,16 @@ impl Session {
         Err(Error::unsupported(sentence))
     }
 
-    fn open_terminal(&mut self, wanted: &virtoll_proto::request::Terminal) -> Result<Value, Error> {
+    fn open_terminal(&mut self, wanted: &virtoll_proto::request::Terminal) -> Result<Empty, Error> {
         if self.terminal.is_some() {
             return Err(Error::bad_request("a terminal is open; close it first"));
         }
         self.terminal = Some(Terminal::open(wanted)?);
-        Ok(json!({}))
+        Ok(Empty {})
     }
 
     /// One that was left open belongs to a trial that came to nothing.
-    fn open_sink(&mut self, wanted: Traffic) -> Result<Value, Error> {
+    fn open_sink(&mut self, wanted: Traffic) -> Result<reply::SinkOpen, Error> {
         if let Some(left) = self.sink.take() {
             left.close();
         }
@@ -274,26 +276,36 @@ impl Session {
         self.sink.take().ok_or_else(|| Error::bad_request("no sink is open; send sink-open first"))
     }
 
+    fn take_served(&mut self) -> Result<Served, Error> {
+        self.served.take().ok_or_else(|| Error::bad_request("nothing is served; send serve first"))
+    }
+
     fn terminal(&mut self) -> Result<&mut Terminal, Error> {
         self.terminal.as_mut().ok_or_else(|| Error::bad_request("no terminal is open"))
     }
 
-    fn close_terminal(&mut self) -> Result<Value, Error> {
+    fn close_terminal(&mut self) -> Result<Empty, Error> {
         let mut terminal =
             self.terminal.take().ok_or_else(|| Error::bad_request("no terminal is open"))?;
         terminal
             .close(&mut self.channel, &self.signals, &mut self.background)
             .map_err(|cause| Error::system("terminal-close", &cause))?;
-        Ok(json!({}))
+        Ok(Empty {})
     }
 }
 
-fn clocks() -> Value {
+/// A reply as JSON.
+fn to_json<T: Serialize>(reply: Result<T, Error>) -> Result<Value, Error> {
+    serde_json::to_value(reply?)
+        .map_err(|cause| Error::new(ErrorKind::System, format!("write the reply: {cause}")))
+}
+
+fn clocks() -> Clocks {
     let readings = Readings::take();
-    json!({
-        "realtime_ns": readings.realtime_ns,
-        "monotonic_ns": readings.monotonic_ns,
-        "monotonic_raw_ns": readings.monotonic_raw_ns,
-        "boottime_ns": readings.boottime_ns,
-    })
+    Clocks {
+        realtime_ns: readings.realtime_ns,
+        monotonic_ns: readings.monotonic_ns,
+        monotonic_raw_ns: readings.monotonic_raw_ns,
+        boottime_ns: readings.boottime_ns,
+    }
 }

@@ -5,20 +5,24 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
 use libc::c_int;
-
-use crate::reap::Ended;
-
-/// Asks a process to end.
-pub const TERMINATE: c_int = libc::SIGTERM;
-/// Ends a process without asking it.
-pub const KILL: c_int = libc::SIGKILL;
-/// Tells a process that its terminal is gone.
-pub const HANG_UP: c_int = libc::SIGHUP;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+pub use rustix::process::Signal;
+use rustix::process::{
+    Pid, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, setsid,
+    waitpid,
+};
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::stdio::{dup2_stdin, dup2_stdout};
+use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 
 pub(crate) fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -84,15 +88,26 @@ pub fn ended_child() -> io::Result<Option<u32>> {
     }
 }
 
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit status, if it exited.
+    pub status: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+}
+
 /// Takes the exit status of a child that has ended.
 ///
 /// # Errors
 /// The wait's.
 pub fn take_child(pid: u32) -> io::Result<Ended> {
-    let mut status = 0;
-    // SAFETY: `status` is valid for writes.
-    checked(unsafe { libc::waitpid(pid as libc::pid_t, &raw mut status, 0) })?;
-    Ok(ended(ExitStatus::from_raw(status)))
+    let (_, status) = waitpid(pid_of(pid), WaitOptions::empty())?.ok_or(Errno::CHILD)?;
+    Ok(Ended { status: status.exit_status(), signal: status.terminating_signal() })
+}
+
+fn pid_of(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
 /// How a process ended, from its status.
@@ -101,9 +116,10 @@ pub fn ended(status: ExitStatus) -> Ended {
 }
 
 /// Signals a process group; one that is gone is no error.
-pub fn kill_group(leader: u32, signal: c_int) {
-    // SAFETY: plain system call.
-    unsafe { libc::kill(-(leader as libc::pid_t), signal) };
+pub fn kill_group(leader: u32, signal: Signal) {
+    if let Some(leader) = pid_of(leader) {
+        let _gone = kill_process_group(leader, signal);
+    }
 }
 
 fn unblock_signals() {
@@ -139,10 +155,10 @@ pub fn in_group_for_life(command: &mut Command) {
     }
 }
 
-/// Has this thread's waits end when they are due, not up to 50 us later.
+/// Sets this thread's timer slack to 1 ns, so that its waits do not end up to 50 us late.
 pub fn wake_in_time() {
-    // SAFETY: no memory is involved.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+    // A kernel that refuses leaves the waits as they are.
+    let _refused = set_current_timer_slack(NonZeroU64::new(1));
 }
 
 /// The command's process leads a session whose terminal is its standard input.
@@ -160,29 +176,23 @@ pub fn on_terminal_of_its_own(command: &mut Command) {
 /// Waits until one of the descriptors is readable (or writable too, if its flag is set) or hung up; which are.
 ///
 /// # Errors
-/// The call's; an interruption tells of nothing ready.
+/// The call's; after an interruption nothing is ready.
 pub fn wait(wanted: &[(BorrowedFd<'_>, bool)], timeout_ns: Option<u64>) -> io::Result<Vec<bool>> {
-    let mut entries: Vec<libc::pollfd> = wanted
+    let mut entries: Vec<PollFd<'_>> = wanted
         .iter()
-        .map(|(descriptor, writing)| libc::pollfd {
-            fd: descriptor.as_raw_fd(),
-            events: if *writing { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN },
-            revents: 0,
+        .map(|(descriptor, writing)| {
+            let events = if *writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+            PollFd::from_borrowed_fd(*descriptor, events)
         })
         .collect();
-    let timeout = timeout_ns.map(|timeout_ns| libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    let timeout = timeout_ns.map(|timeout_ns| Timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as i64,
+        tv_nsec: (timeout_ns % 1_000_000_000) as i64,
     });
-    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `entries` and `timeout` are valid for the duration of the call.
-    let result = unsafe {
-        libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout, std::ptr::null())
-    };
-    match checked(result) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(vec![false; wanted.len()]),
-        Err(error) => Err(error),
-        Ok(_) => Ok(entries.iter().map(|entry| entry.revents != 0).collect()),
+    match poll(&mut entries, timeout.as_ref()) {
+        Err(Errno::INTR) => Ok(vec![false; wanted.len()]),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(entries.iter().map(|entry| !entry.revents().is_empty()).collect()),
     }
 }
 
@@ -191,10 +201,9 @@ pub fn wait(wanted: &[(BorrowedFd<'_>, bool)], timeout_ns: Option<u64>) -> io::R
 /// # Errors
 /// The call's.
 pub fn hung_up(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
-    let mut entry = libc::pollfd { fd: descriptor.as_raw_fd(), events: 0, revents: 0 };
-    // SAFETY: `entry` is valid for the duration of the call.
-    checked(unsafe { libc::poll(&raw mut entry, 1, 0) })?;
-    Ok(entry.revents & libc::POLLHUP != 0)
+    let mut entry = [PollFd::from_borrowed_fd(descriptor, PollFlags::empty())];
+    poll(&mut entry, Some(&Timespec::default()))?;
+    Ok(entry[0].revents().contains(PollFlags::HUP))
 }
 
 /// Makes reads and writes return instead of waiting.
@@ -202,12 +211,8 @@ pub fn hung_up(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
 /// # Errors
 /// The call's.
 pub fn set_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: plain system calls on an open descriptor.
-    unsafe {
-        let flags = checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_GETFL))?;
-        checked(libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK))
-            .map(drop)
-    }
+    let flags = fcntl_getfl(descriptor)?;
+    Ok(fcntl_setfl(descriptor, flags | OFlags::NONBLOCK)?)
 }
 
 /// Standard input and output as files of their own. The numbers 0 and 1 are left with `/dev/null` and standard
@@ -216,16 +221,13 @@ pub fn set_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<()> {
 /// # Errors
 /// The calls'.
 pub fn take_stdio() -> io::Result<(File, File)> {
-    // SAFETY: plain system calls on the standard descriptors.
-    unsafe {
-        let input = owned(libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3))?;
-        let output = owned(libc::fcntl(1, libc::F_DUPFD_CLOEXEC, 3))?;
-        if let Ok(nothing) = File::open("/dev/null") {
-            checked(libc::dup2(nothing.as_raw_fd(), 0))?;
-        }
-        checked(libc::dup2(2, 1))?;
-        Ok((File::from(input), File::from(output)))
+    let input = fcntl_dupfd_cloexec(io::stdin(), 3)?;
+    let output = fcntl_dupfd_cloexec(io::stdout(), 3)?;
+    if let Ok(nothing) = File::open("/dev/null") {
+        dup2_stdin(nothing)?;
     }
+    dup2_stdout(io::stderr())?;
+    Ok((File::from(input), File::from(output)))
 }
 
 /// Sets a terminal raw: bytes pass as they are, at the highest of the usual speeds, which an emulated serial line may
@@ -252,15 +254,12 @@ pub fn make_raw(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
 /// # Errors
 /// No `/dev/ptmx`, or the calls'.
 pub fn open_terminal() -> io::Result<(File, File)> {
-    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
-    // SAFETY: plain system calls; each descriptor is owned from its call on.
-    unsafe {
-        let master = owned(libc::posix_openpt(flags))?;
-        checked(libc::grantpt(master.as_raw_fd()))?;
-        checked(libc::unlockpt(master.as_raw_fd()))?;
-        let slave = owned(libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, flags))?;
-        Ok((File::from(master), File::from(slave)))
-    }
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let slave = ioctl_tiocgptpeer(&master, flags)?;
+    Ok((File::from(master), File::from(slave)))
 }
 
 /// Sets a terminal's size.
@@ -268,10 +267,8 @@ pub fn open_terminal() -> io::Result<(File, File)> {
 /// # Errors
 /// The call's.
 pub fn set_size(terminal: BorrowedFd<'_>, rows: u16, columns: u16) -> io::Result<()> {
-    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: `size` is a valid winsize for the duration of the call.
-    checked(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) })
-        .map(drop)
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    Ok(tcsetwinsize(terminal, size)?)
 }
 
 pub(crate) fn text(bytes: &[u8]) -> io::Result<CString> {
@@ -308,7 +305,7 @@ impl EndSignals {
     }
 }
 
-/// Has the command run in a session of its own, with no signal blocked, and end when this process is killed.
+/// Runs the command in a new session with no signal blocked, and kills it when this process is killed.
 pub fn in_session_of_its_own(command: &mut Command) {
     // SAFETY: the closure makes only async-signal-safe calls.
     unsafe {
@@ -320,10 +317,9 @@ pub fn in_session_of_its_own(command: &mut Command) {
     }
 }
 
-/// Leaves the session of whoever started this process, where that is possible.
+/// Leaves the parent's session if possible.
 pub fn leave_session() {
-    // SAFETY: no memory is involved.
-    unsafe { libc::setsid() };
+    let _leader = setsid();
 }
 
 /// Makes this process the parent of every orphan below it.
@@ -331,8 +327,7 @@ pub fn leave_session() {
 /// # Errors
 /// The call's.
 pub fn adopt_orphans() -> io::Result<()> {
-    // SAFETY: no memory is involved.
-    checked(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }).map(drop)
+    Ok(set_child_subreaper(Some(getpid()))?)
 }
 
 /// Pins this process and what it starts to CPUs.
@@ -340,20 +335,11 @@ pub fn adopt_orphans() -> io::Result<()> {
 /// # Errors
 /// The call's.
 pub fn pin(cpus: &[usize]) -> io::Result<()> {
-    // SAFETY: all-zero bytes are the empty set, and the call only reads it.
-    unsafe {
-        let mut set: libc::cpu_set_t = zeroed();
-        for cpu in cpus.iter().filter(|cpu| **cpu < libc::CPU_SETSIZE as usize) {
-            libc::CPU_SET(*cpu, &mut set);
-        }
-        checked(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)).map(drop)
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU) {
+        set.set(*cpu);
     }
-}
-
-/// Sends a signal to the process group of a session's leader.
-pub fn end_session(leader: u32, number: c_int) {
-    // SAFETY: no memory is involved.
-    unsafe { libc::kill(-(leader as libc::pid_t), number) };
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Kills every child of this process, and those that become its children by that, until there is none.
@@ -361,18 +347,15 @@ pub fn end_children() {
     for _ in 0..1000 {
         let own = std::process::id();
         let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
-        let pids: Vec<libc::pid_t> = children
+        let pids: Vec<Pid> = children
             .unwrap_or_default()
             .split_whitespace()
-            .filter_map(|word| word.parse().ok())
+            .filter_map(|word| Pid::from_raw(word.parse().ok()?))
             .collect();
         for pid in &pids {
-            // SAFETY: no memory is involved.
-            unsafe { libc::kill(*pid, libc::SIGKILL) };
+            let _gone = kill_process(*pid, Signal::KILL);
         }
-        let mut status = 0;
-        // SAFETY: `status` is valid for writes.
-        if unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } < 0 && pids.is_empty() {
+        if waitpid(None, WaitOptions::NOHANG).is_err() && pids.is_empty() {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(2));

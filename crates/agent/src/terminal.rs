@@ -5,15 +5,14 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Stdio;
 
-use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
-use virtoll_proto::{Error, Event, request};
+use virtoll_proto::{Error, Event, reply, request};
 
 use crate::background::Background;
 use crate::channel::Channel;
 use crate::exec;
-use crate::reap::{Ended, reap};
-use crate::sys::{self, ChildSignals};
+use crate::reap::reap;
+use crate::sys::{self, ChildSignals, Ended};
 
 /// How long a process may take to leave after its terminal was hung up.
 const HANG_UP_NS: u64 = 1_000_000_000;
@@ -68,20 +67,20 @@ impl Terminal {
     ///
     /// # Errors
     /// The write's.
-    pub fn input(&mut self, data: &[u8]) -> Result<Value, Error> {
+    pub fn input(&mut self, data: &[u8]) -> Result<reply::Empty, Error> {
         self.pending.extend_from_slice(data);
         self.write_pending().map_err(|cause| Error::system("terminal-input", &cause))?;
-        Ok(json!({}))
+        Ok(reply::Empty {})
     }
 
     /// Sets the size.
     ///
     /// # Errors
     /// The call's.
-    pub fn resize(&mut self, rows: u16, columns: u16) -> Result<Value, Error> {
+    pub fn resize(&mut self, rows: u16, columns: u16) -> Result<reply::Empty, Error> {
         sys::set_size(self.master.as_fd(), rows, columns)
             .map_err(|cause| Error::system("terminal-resize", &cause))?;
-        Ok(json!({}))
+        Ok(reply::Empty {})
     }
 
     /// Writes what waits and sends one portion of output; the rest comes with the next call.
@@ -89,7 +88,7 @@ impl Terminal {
     /// # Errors
     /// The channel's.
     pub fn transfer(&mut self, channel: &mut Channel) -> io::Result<()> {
-        // A terminal whose process is gone refuses input; its end is told when it is reaped.
+        // A terminal whose process is gone refuses input; its end is reported when it is reaped.
         let _ = self.write_pending();
         self.send_portion(channel).map(drop)
     }
@@ -103,7 +102,8 @@ impl Terminal {
         channel.event(&Event::TerminalExit { status: ended.status, signal: ended.signal })
     }
 
-    /// Hangs up, kills what does not leave, and tells the end; `background` is told of its own that ended meanwhile.
+    /// Hangs up, kills what does not leave, and reports the end. `background` notes those of its children that ended
+    /// meanwhile.
     ///
     /// # Errors
     /// The channel's or the wait's.
@@ -113,7 +113,7 @@ impl Terminal {
         signals: &ChildSignals,
         background: &mut Background,
     ) -> io::Result<()> {
-        sys::kill_group(self.pid, sys::HANG_UP);
+        sys::kill_group(self.pid, sys::Signal::HUP);
         let mut deadline_ns = monotonic_ns() + HANG_UP_NS;
         loop {
             let mut own = None;
@@ -126,7 +126,7 @@ impl Terminal {
             }
             let left_ns = deadline_ns.saturating_sub(monotonic_ns());
             if left_ns == 0 {
-                sys::kill_group(self.pid, sys::KILL);
+                sys::kill_group(self.pid, sys::Signal::KILL);
                 deadline_ns = u64::MAX;
                 continue;
             }

@@ -5,9 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use virtoll_clock::realtime_minus_monotonic_ns;
 use virtoll_proto::Error;
+use virtoll_proto::reply::{self, Mark};
 use virtoll_proto::request::Marks;
 use virtoll_wire::icmp::{EchoKind, EchoRepr};
 use virtoll_wire::{PacketKind, PacketSocket};
@@ -16,14 +16,6 @@ use virtoll_wire::{PacketKind, PacketSocket};
 const MOST_MARKS: usize = 1 << 16;
 /// The capture thread looks for the end of its interface this often.
 const WAIT_NS: u64 = 1_000_000_000;
-
-#[derive(Clone, Copy, Debug)]
-struct Mark {
-    identifier: u16,
-    sequence: u16,
-    received_realtime_ns: u64,
-    realtime_minus_monotonic_ns: i64,
-}
 
 #[derive(Default)]
 struct Captured {
@@ -48,32 +40,32 @@ impl Timekeeper {
     ///
     /// # Errors
     /// `system` if there is no such interface or no right to capture.
-    pub fn start(&mut self, interface: &str) -> Result<Value, Error> {
+    pub fn start(&mut self, interface: &str) -> Result<reply::Empty, Error> {
         let what = format!("capture on {interface}");
         let system = |cause: io::Error| Error::system(&what, &cause);
         let index = virtoll_wire::interface_index(interface).map_err(system)?;
         self.captures.retain(|(_, thread)| !thread.is_finished());
         if self.captures.iter().any(|(open, _)| *open == index) {
-            return Ok(json!({}));
+            return Ok(reply::Empty {});
         }
         let socket = PacketSocket::for_icmp(interface).map_err(system)?;
         let captured = Arc::clone(&self.captured);
         let thread = thread::Builder::new()
             .name("timekeeper".to_owned())
             .spawn(move || {
-                // The only error is that the interface is gone: a mark that is missing for it is told by `marks`.
+                // The only error is that the interface is gone: `marks` reports a mark that is missing because of it.
                 let _gone = capture(&socket, &captured);
             })
             .map_err(system)?;
         self.captures.push((index, thread));
-        Ok(json!({}))
+        Ok(reply::Empty {})
     }
 
     /// Waits for marks and hands them out.
     ///
     /// # Errors
     /// `bad-request` if no capture was ever started.
-    pub fn marks(&mut self, wanted: &Marks) -> Result<Value, Error> {
+    pub fn marks(&mut self, wanted: &Marks) -> Result<reply::Marks, Error> {
         if self.captures.is_empty() {
             return Err(Error::bad_request(
                 "no timekeeper is started; send timekeeper-start first",
@@ -96,17 +88,8 @@ impl Timekeeper {
         let (taken, kept): (Vec<Mark>, Vec<Mark>) = marks.drain(..).partition(is_wanted);
         *marks = kept;
         let missing = (wanted.wait_for as usize).saturating_sub(taken.len());
-        Ok(json!({"marks": taken.iter().map(told).collect::<Vec<_>>(), "missing": missing}))
+        Ok(reply::Marks { marks: taken, missing })
     }
-}
-
-fn told(mark: &Mark) -> Value {
-    json!({
-        "identifier": mark.identifier,
-        "sequence": mark.sequence,
-        "received_realtime_ns": mark.received_realtime_ns,
-        "realtime_minus_monotonic_ns": mark.realtime_minus_monotonic_ns,
-    })
 }
 
 fn capture(socket: &PacketSocket, captured: &Captured) -> io::Result<()> {
@@ -123,7 +106,7 @@ fn capture(socket: &PacketSocket, captured: &Captured) -> io::Result<()> {
         let mark = Mark {
             identifier: echo.identifier,
             sequence: echo.sequence,
-            received_realtime_ns: received.received_realtime_ns,
+            received_realtime_ns: received.realtime_ns,
             realtime_minus_monotonic_ns: realtime_minus_monotonic_ns(),
         };
         let mut marks = locked(&captured.marks);

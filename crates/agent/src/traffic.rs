@@ -5,16 +5,14 @@ use std::io::BufWriter;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use serde_json::Value;
 use virtoll_proto::request::{Backend, Destinations, SinkBackend, Source, Traffic};
-use virtoll_proto::{Error, ErrorKind};
-use virtoll_wire::backend::{MOST_SOURCES, Quiet, SourcePlan};
+use virtoll_proto::{Error, ErrorKind, reply};
+use virtoll_wire::backend::{MOST_SOURCES, Quiet};
 use virtoll_wire::frame::{MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, mix_slots};
-use virtoll_wire::pacing::CATCH_UP_NS;
 use virtoll_wire::pcap::CapturedPacket;
 use virtoll_wire::routes::{MOST_DESTINATIONS, MOST_ROUTES, Table};
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialError, TrialPlan, limit_frames};
-use virtoll_wire::{choice, pcap};
+use virtoll_wire::{CATCH_UP_NS, SourcePlan, backend_selection, pcap};
 
 use crate::marks::parse_mac;
 use crate::processors::Processors;
@@ -35,7 +33,7 @@ const MOST_CAPTURED: u32 = 10_000;
 /// # Errors
 /// `bad-request` for values outside their range, `limit` for a trial that is too long, `system` for a call that failed
 /// or books that do not balance.
-pub fn run(request: &Traffic) -> Result<Value, Error> {
+pub fn run(request: &Traffic) -> Result<reply::traffic::Traffic, Error> {
     let plan = plan(request)?;
     let processors = Processors::read();
     let counts = trial::run(&plan).map_err(failed)?;
@@ -99,26 +97,26 @@ fn quiet(request: &Traffic) -> Quiet {
     let quiet_ns = request.quiet_ns.max(MINIMUM_QUIET_NS);
     Quiet {
         quiet_ns,
-        // Frames that are missing are worth no less patience than those that nobody sent.
+        // The wait for missing frames is no shorter than the wait for quiet.
         residual_ns: request.residual_ns.unwrap_or(quiet_ns).max(quiet_ns),
         limit_ns: request.drain_limit_ns.max(MINIMUM_QUIET_NS),
     }
 }
 
-const fn generator(backend: Backend) -> choice::Generator {
+const fn generator(backend: Backend) -> backend_selection::Generator {
     match backend {
-        Backend::Auto => choice::Generator::Auto,
-        Backend::LiveFrames => choice::Generator::LiveFrames,
-        Backend::AfXdp => choice::Generator::AfXdp,
-        Backend::AfPacket => choice::Generator::AfPacket,
+        Backend::Auto => backend_selection::Generator::Auto,
+        Backend::LiveFrames => backend_selection::Generator::LiveFrames,
+        Backend::AfXdp => backend_selection::Generator::AfXdp,
+        Backend::AfPacket => backend_selection::Generator::AfPacket,
     }
 }
 
-const fn sink(backend: SinkBackend) -> choice::Sink {
+const fn sink(backend: SinkBackend) -> backend_selection::Sink {
     match backend {
-        SinkBackend::Auto => choice::Sink::Auto,
-        SinkBackend::Xdp => choice::Sink::Xdp,
-        SinkBackend::Tpacket => choice::Sink::Tpacket,
+        SinkBackend::Auto => backend_selection::Sink::Auto,
+        SinkBackend::Xdp => backend_selection::Sink::Xdp,
+        SinkBackend::Tpacket => backend_selection::Sink::Tpacket,
     }
 }
 

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use virtoll_proto::request::Traffic;
-use virtoll_wire::alone::{self, Receiving};
 use virtoll_wire::backend::{Collect, Quiet};
-use virtoll_wire::books::{Expectation, Ports};
 use virtoll_wire::netlink::{LinkStatistics, Netlink};
+use virtoll_wire::one_sided::{self, Receiving};
 use virtoll_wire::pcap::{self, CapturedPacket};
+use virtoll_wire::sequence_accounting::{Expectation, Ports};
 use virtoll_wire::trial::MINIMUM_QUIET_NS;
-use virtoll_wire::xdp_sink::{self, Mode};
-use virtoll_wire::{choice, live_frames};
+use virtoll_wire::{backend_selection, written_frames};
 
+use crate::command_line::Failure;
 use crate::traffic::{self, answer};
-use arguments::Arguments;
+use arguments::{Arguments, require};
 
 mod arguments;
 mod calibrate;
@@ -29,30 +29,37 @@ const CAPACITY_FRAMES: u64 = 1 << 28;
 /// Lengths of IP packets that a test frame can have.
 const IP_BYTES: std::ops::RangeInclusive<usize> = 50..=1504;
 
-/// Carries out the command; the exit code.
+/// One of the commands.
+type Work = fn(&Arguments) -> Result<(), Failure>;
+
+/// Carries out the command.
 ///
 /// # Errors
 /// A sentence for the user.
-pub fn run(arguments: &[String]) -> Result<(), String> {
+pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let (command, rest) = match arguments.split_first() {
         None => ("--help", &[][..]),
         Some((command, rest)) => (command.as_str(), rest),
     };
-    let print_help = |text: &str| {
-        print!("{text}");
-        Ok(())
+    let (help, work): (_, Work) = match command {
+        "send" => (help::HELP_SEND, send),
+        "receive" => (help::HELP_RECEIVE, receive),
+        "calibrate" => (help::HELP_CALIBRATE, calibrate::run),
+        "--help" | "-h" | "help" => {
+            print!("{}", help::HELP);
+            return Ok(());
+        }
+        other => {
+            let sentence =
+                format!("wire {other:?} is not send, receive or calibrate; see wire --help");
+            return Err(Failure::Usage(sentence));
+        }
     };
-    let wants_help = rest.iter().any(|one| one == "--help" || one == "-h");
-    match command {
-        "send" if wants_help => print_help(help::HELP_SEND),
-        "receive" if wants_help => print_help(help::HELP_RECEIVE),
-        "calibrate" if wants_help => print_help(help::HELP_CALIBRATE),
-        "send" => send(&Arguments::parse(rest)?),
-        "receive" => receive(&Arguments::parse(rest)?),
-        "calibrate" => calibrate::run(&Arguments::parse(rest)?),
-        "--help" | "-h" | "help" => print_help(help::HELP),
-        other => Err(format!("wire {other:?} is not send, receive or calibrate; see wire --help")),
+    if let Some(arguments) = Arguments::parse(rest)? {
+        return work(&arguments);
     }
+    print!("{help}");
+    Ok(())
 }
 
 fn print(arguments: &Arguments, value: &Value, table: impl FnOnce(&Value) -> String) {
@@ -64,11 +71,11 @@ fn statistics(interface: &str) -> Result<LinkStatistics, String> {
     link.map(|link| link.statistics).map_err(|cause| format!("{interface}: {cause}"))
 }
 
-fn send(arguments: &Arguments) -> Result<(), String> {
+fn send(arguments: &Arguments) -> Result<(), Failure> {
     let request: Traffic = arguments.request()?;
-    let plan = traffic::plan(&request).map_err(|error| error.message)?;
+    let plan = traffic::plan(&request).map_err(|error| Failure::Usage(error.message))?;
     if let (Some(path), Some(source)) = (&arguments.pcap, plan.sources.first()) {
-        let frames = live_frames::written_frames(source, u64::from(arguments.pcap_frames))
+        let frames = written_frames(source, u64::from(arguments.pcap_frames))
             .map_err(|cause| format!("write frames for {path}: {cause}"))?;
         let packet = |bytes: Vec<u8>| CapturedPacket {
             monotonic_ns: 0,
@@ -78,10 +85,10 @@ fn send(arguments: &Arguments) -> Result<(), String> {
         save(path, &frames.into_iter().map(packet).collect::<Vec<_>>())?;
     }
     let before = statistics(&arguments.interface)?;
-    let sent = alone::send(plan.generator, &plan.sources, 0)
+    let sent = one_sided::send(plan.generator, &plan.sources, 0)
         .map_err(|refused| format!("{}: {}", refused.on, refused.cause))?;
     let after = statistics(&arguments.interface)?;
-    let sources: Vec<Value> = sent
+    let sources: Vec<_> = sent
         .value
         .iter()
         .enumerate()
@@ -107,26 +114,24 @@ fn save(path: &str, packets: &[CapturedPacket]) -> Result<(), String> {
 fn open_sink(
     arguments: &Arguments,
     expectation: &Expectation,
-) -> Result<choice::Chosen<Box<dyn Collect>>, String> {
-    // Nobody tells this sink what was offered: whoever calls it says how long it is to count.
+) -> Result<backend_selection::Chosen<Box<dyn Collect>>, String> {
+    // This sink does not know what was offered: the caller states how long it counts.
     let quiet = Quiet {
         quiet_ns: MINIMUM_QUIET_NS,
         residual_ns: MINIMUM_QUIET_NS,
         limit_ns: 1_000_000_000,
     };
     let interfaces = [arguments.interface.clone()];
-    let failed = |cause| format!("{}: {cause}", arguments.interface);
-    if arguments.any {
-        let sink = xdp_sink::Collector::open(&interfaces, expectation.clone(), quiet, Mode::Any);
-        let value = Box::new(sink.map_err(failed)?) as Box<dyn Collect>;
-        return Ok(choice::Chosen { value, name: xdp_sink::NAME, reason: None });
-    }
     let frames = if arguments.pcap.is_some() { arguments.pcap_frames } else { 0 };
-    choice::open_sink(arguments.sink, &interfaces, expectation, quiet, frames)
-        .map_err(|refused| failed(refused.cause))
+    let sink = if arguments.any {
+        backend_selection::open_sink_of_all_frames(&interfaces, expectation, quiet)
+    } else {
+        backend_selection::open_sink(arguments.sink, &interfaces, expectation, quiet, frames)
+    };
+    sink.map_err(|refused| format!("{}: {}", refused.on, refused.cause))
 }
 
-/// Whoever waits for the sink to count waits for this line.
+/// Announces that the sink counts, for scripts that wait for it.
 fn tell_open(arguments: &Arguments, backend: &str) {
     let interface = &arguments.interface;
     if arguments.json {
@@ -136,7 +141,8 @@ fn tell_open(arguments: &Arguments, backend: &str) {
     }
 }
 
-fn receive(arguments: &Arguments) -> Result<(), String> {
+fn receive(arguments: &Arguments) -> Result<(), Failure> {
+    require("--interface", &arguments.interface)?;
     let first_source = arguments.ports.0;
     let ports = Ports {
         first_source,
@@ -164,8 +170,7 @@ fn receive(arguments: &Arguments) -> Result<(), String> {
     // A sink alone knows no more of what was sent than the largest number that came.
     let missing =
         counts.sources[0].largest().map_or(0, |last| last + 1 - arrivals.forwarded_frames);
-    let mut source = answer::arrived(0, &arrivals, missing, false);
-    source["source"] = Value::Null;
+    let source = answer::arrived(None, &arrivals, missing, false);
     let value = json!({
         "backend": sink.name,
         "backend_reason": sink.reason,

@@ -200,7 +200,7 @@ fn ipv6_link(place: u8) -> serde_json::Value {
     })
 }
 
-fn told(guest: &Agent, arguments: &str) -> String {
+fn ip_output(guest: &Agent, arguments: &str) -> String {
     let output = guest.inside("ip").args(arguments.split(' ')).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -211,7 +211,7 @@ fn ipv6_is_set_up_at_once_and_forwards() {
     let wanted = json!({"interfaces": [ipv6_link(1), ipv6_link(2)], "ipv6_forward": true});
     for _ in 0..2 {
         guest.call("network", wanted.clone());
-        let addresses = told(&guest, "-6 -oneline address show dev a1");
+        let addresses = ip_output(&guest, "-6 -oneline address show dev a1");
         assert_eq!(addresses.matches("inet6").count(), 1, "{addresses}");
         assert!(
             addresses.contains("2001:2:0:1::1/64") && addresses.contains("nodad"),
@@ -219,7 +219,7 @@ fn ipv6_is_set_up_at_once_and_forwards() {
         );
         assert!(!addresses.contains("tentative"), "{addresses}");
     }
-    let neighbours = told(&guest, "-6 neighbour show dev b1");
+    let neighbours = ip_output(&guest, "-6 neighbour show dev b1");
     assert!(
         neighbours.contains("2001:2:0:2::2") && neighbours.contains("PERMANENT"),
         "{neighbours}"
@@ -235,7 +235,7 @@ fn ipv6_is_set_up_at_once_and_forwards() {
     let mut moved = ipv6_link(1);
     moved["ipv6_address"] = json!("2001:2:0:9::1/64");
     guest.call("network", json!({"interfaces": [moved]}));
-    let addresses = told(&guest, "-6 -oneline address show dev a1");
+    let addresses = ip_output(&guest, "-6 -oneline address show dev a1");
     assert!(
         addresses.contains("2001:2:0:9::1/64") && !addresses.contains("2001:2:0:1::1"),
         "{addresses}"
@@ -266,11 +266,11 @@ fn vlans_are_made_and_removed_or_the_kernel_has_none_and_that_is_said() {
         // The interface itself is still the one that is found by the address that both have.
         assert_eq!(answer["ok"]["interfaces"].as_array().unwrap().len(), 1);
         assert_eq!(guest.call("network", one), answer["ok"]);
-        assert!(told(&guest, "-details link show dev a1.5").contains("802.1Q id 5"));
-        assert!(told(&guest, "address show dev a1.5").contains("10.1.128.1/24"));
+        assert!(ip_output(&guest, "-details link show dev a1.5").contains("802.1Q id 5"));
+        assert!(ip_output(&guest, "address show dev a1.5").contains("10.1.128.1/24"));
         guest.call("network", with(json!([{"vlan": 6}])));
-        assert_eq!(told(&guest, "link show type vlan").matches("a1.").count(), 1);
+        assert_eq!(ip_output(&guest, "link show type vlan").matches("a1.").count(), 1);
     }
     guest.call("network", with(json!([])));
-    assert_eq!(told(&guest, "link show type vlan"), "");
+    assert_eq!(ip_output(&guest, "link show type vlan"), "");
 }

@@ -33,7 +33,7 @@ fn table(guest: &mut Agent, routes: u32) -> Value {
     guest.call("run", json!({"job": "routing-table", "parameters": parameters}))
 }
 
-fn told(guest: &Agent, arguments: &str) -> String {
+fn ip_output(guest: &Agent, arguments: &str) -> String {
     let output = guest.inside("ip").args(arguments.split(' ')).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -42,19 +42,19 @@ fn told(guest: &Agent, arguments: &str) -> String {
 fn a_table_is_set_and_leaves_nothing_behind() {
     let (mut guest, _peer) = router();
     // IPv6's are not looked at: the kernel makes them when it has made sure of an address, which takes a while.
-    let before = told(&guest, "-4 route show table all");
+    let before = ip_output(&guest, "-4 route show table all");
     for routes in [20_000, 1_000] {
         let answer = table(&mut guest, routes);
         assert_eq!(answer["check"], routes.to_string());
         assert_eq!(answer["result"]["changed_routes"], routes);
         assert!(number(&answer["result"]["memory_after"]["kernel"]["MemTotal"]) > 0, "{answer}");
-        let listed = told(&guest, "route show");
+        let listed = ip_output(&guest, "route show");
         assert_eq!(listed.lines().count(), routes as usize + 2);
         assert_eq!(listed.matches("via 10.2.0.1 dev b1 proto 214").count(), routes as usize);
     }
     let taken = table(&mut guest, 0);
     assert_eq!((&taken["check"], &taken["result"]["changed_routes"]), (&json!("0"), &json!(1_000)));
-    assert_eq!(told(&guest, "-4 route show table all"), before);
+    assert_eq!(ip_output(&guest, "-4 route show table all"), before);
     // Again there is nothing to take.
     assert_eq!(table(&mut guest, 0)["result"]["changed_routes"], 0);
 }
@@ -89,7 +89,7 @@ fn a_router_with_a_way_out_of_its_own_keeps_it() {
     let (kind, message) = guest.refused("run", wanted);
     assert_eq!(kind, "unsupported");
     assert!(message.contains("0.0.0.0/0"), "{message}");
-    assert_eq!(told(&guest, "route show").lines().count(), 3);
+    assert_eq!(ip_output(&guest, "route show").lines().count(), 3);
 }
 
 #[test]
@@ -100,5 +100,5 @@ fn a_gateway_that_cannot_be_reached_leaves_no_route() {
     let (kind, message) = guest.refused("run", wanted);
     assert_eq!(kind, "system");
     assert!(message.contains("172.30.0.1"), "{message}");
-    assert_eq!(told(&guest, "route show").lines().count(), 2);
+    assert_eq!(ip_output(&guest, "route show").lines().count(), 2);
 }

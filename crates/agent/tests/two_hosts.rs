@@ -7,7 +7,7 @@ use std::process::Command;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use common::traffic::{MILLISECOND_NS, books, number, pair, source, told, trial};
+use common::traffic::{MILLISECOND_NS, books, number, offered_totals, pair, source, trial};
 use common::{Agent, BINARY, LONG_NS, wait};
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn hosts() -> Vec<(Agent, Agent)> {
 fn joined(generator: &mut Agent, sink: &mut Agent, request: &Value) -> Value {
     let opened = sink.call("sink-open", request.clone());
     let mut sent = generator.call("send", request.clone());
-    let received = sink.call("sink-finish", told(&sent));
+    let received = sink.call("sink-finish", offered_totals(&sent));
     assert_eq!(opened["backend"], received["sink"]["backend"]);
     sent["sink"] = received["sink"].clone();
     sent["received"] = received;
@@ -113,7 +113,7 @@ fn what_is_told_must_balance_with_what_arrived() {
     for (mut generator, mut sink) in hosts() {
         sink.call("sink-open", whole(1));
         let sent = generator.call("send", whole(1));
-        let mut wrong = told(&sent);
+        let mut wrong = offered_totals(&sent);
         wrong["sources"][0]["intended_frames"] = json!(1);
         wrong["sources"][0]["offered_frames"] = json!(1);
         let (kind, sentence) = sink.refused("sink-finish", wrong);

@@ -27,16 +27,21 @@ fn help_is_given_and_mistakes_are_named() {
         let output = wire(command);
         assert!(output.status.success() && text(&output).contains(wanted), "{command}");
     }
-    for (command, wanted) in [
-        ("dance", "dance"),
-        ("send", "--interface"),
-        ("send --colour red", "--colour"),
-        ("send --size many", "many"),
-        ("receive --interface nowhere-0", "nowhere-0"),
+    for (command, wanted, code) in [
+        ("dance", "dance", 2),
+        ("send", "--interface", 2),
+        ("send --colour red", "--colour", 2),
+        ("send --size many", "--size cannot be \"many\"", 2),
+        ("send --flows", "--flows", 2),
+        ("calibrate --json=yes", "--json", 2),
+        ("receive", "--interface", 2),
+        ("receive --interface nowhere-0", "nowhere-0", 1),
     ] {
         let output = wire(command);
         let sentence = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && sentence.contains(wanted), "{command}: {sentence}");
+        assert!(sentence.contains(wanted), "{command}: {sentence}");
+        assert_eq!(sentence.lines().count(), 1, "{command}: {sentence}");
+        assert_eq!(output.status.code(), Some(code), "{command}");
     }
 }
 

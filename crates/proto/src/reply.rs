@@ -5,6 +5,15 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
+pub mod counters;
+mod operations;
+pub mod traffic;
+
+pub use operations::{
+    Clocks, Data, Empty, End, Exec, GuestTimes, Hello, InterfaceState, Mark, Marks, Network,
+    PathDelay, Run, Serve, ServeFinish, SinkOpen, Spawn, TcpInformation,
+};
+
 /// Why a request was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -6,12 +6,13 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::backend::{Collect, Generate, Quiet, SinkCounts, SourcePlan, Start, Stop, check_link};
-use crate::books::{Books, Expectation};
+use crate::backend::{Collect, Generate, Quiet, SinkCounts, Start, Stop, check_link};
 use crate::frame::Composer;
-use crate::pacing::{BATCH_FRAMES, FrameSender, SourceCounts, send};
+use crate::pacing::{BATCH_FRAMES, FrameSender, send};
+use crate::sequence_accounting::{Books, Expectation};
 use crate::sink::{self, Captured, FrameReceiver};
 use crate::socket::interface_index;
+use crate::source::{SourceCounts, SourcePlan};
 use crate::sys::packet_socket;
 
 mod sys;

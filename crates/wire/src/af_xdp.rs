@@ -1,13 +1,14 @@
 //! The `AF_XDP` back end for sending, in copy mode: works on any interface and, in a user namespace, without root.
 //!
 //! One socket on the interface's first queue, frames in memory that the kernel reads, handed over by descriptors in a
-//! ring. The kernel copies each frame on a send call and tells of those that the interface refused.
+//! ring. The kernel copies each frame on a send call and reports those that the interface refused.
 
 use std::io;
 
-use crate::backend::{Generate, SourcePlan, Start, check_link};
+use crate::backend::{Generate, Start, check_link};
 use crate::frame::Composer;
-use crate::pacing::{SourceCounts, send};
+use crate::pacing::send;
+use crate::source::{SourceCounts, SourcePlan};
 
 mod sys;
 

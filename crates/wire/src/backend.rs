@@ -4,72 +4,25 @@
 //! sink) has no loop in user space. Back ends whose loop is here share [`crate::pacing`] and [`crate::sink`].
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
 
 use virtoll_clock::monotonic_ns;
 
-use crate::books::SourceBook;
-use crate::frame::{Composer, TestFrameRepr};
+use crate::frame::Composer;
 use crate::netlink::{Link, Netlink};
-use crate::pacing::SourceCounts;
 use crate::pcap::CapturedPacket;
+use crate::sequence_accounting::SourceBook;
+use crate::source::SourceCounts;
 
 /// The most sources of a trial.
 pub const MOST_SOURCES: usize = 16;
-
-/// One source of a trial.
-#[derive(Clone, Debug)]
-pub struct SourcePlan {
-    /// The interface that its frames leave by.
-    pub interface: String,
-    /// Its frames, with sequence number, send time and size of no meaning.
-    pub frame: TestFrameRepr,
-    /// The pattern of frame sizes, which is repeated.
-    pub sizes: Vec<usize>,
-    /// How many flows, told apart by their source ports from that of `frame` on.
-    pub flows: u16,
-    /// Where frames go in turn, of IPv4; none for the address of `frame` alone.
-    pub destinations: Arc<[Ipv4Addr]>,
-    /// Target rate; none for flat out.
-    pub frames_per_second: Option<f64>,
-    /// How long it sends.
-    pub duration_ns: u64,
-    /// The most frames that it may send: the size of the sink's books.
-    pub limit_frames: u64,
-    /// The core of its thread.
-    pub cpu: Option<u32>,
-    /// Frames of one batch of a back end that lets it be chosen; none for the smallest that holds the rate.
-    pub batch_frames: Option<u32>,
-    /// A frame that is later than this is not sent.
-    pub catch_up_ns: u64,
-}
-
-impl SourcePlan {
-    /// The source's prepared frames.
-    ///
-    /// # Errors
-    /// A size, number of flows or addresses that cannot be.
-    pub fn composer(&self) -> io::Result<Composer> {
-        let composer =
-            Composer::to_destinations(&self.frame, &self.sizes, self.flows, &self.destinations);
-        composer.map_err(|_| {
-            let least = self.frame.layout().minimum_bytes();
-            let sentence = format!(
-                "frames of these headers have {least} to 1518 bytes, at most 16 sizes, ports up to 65535 and two \
-                 addresses of one family, which is IPv4 where there are several destinations"
-            );
-            io::Error::new(io::ErrorKind::InvalidInput, sentence)
-        })
-    }
-}
 
 /// The interface of a source, which must be on and wide enough.
 ///
 /// # Errors
 /// It is not there, is down, or has too small an MTU.
-pub fn check_link(interface: &str, composer: &Composer) -> io::Result<Link> {
+pub(crate) fn check_link(interface: &str, composer: &Composer) -> io::Result<Link> {
     let link = Netlink::open()?.link_named(interface)?;
     let wanted_bytes = composer.largest_bytes() - composer.layout().ip();
     if wanted_bytes > link.mtu as usize {
@@ -82,14 +35,23 @@ pub fn check_link(interface: &str, composer: &Composer) -> io::Result<Link> {
     Ok(link)
 }
 
+/// A back end's refusal, and of which interface.
+#[derive(Debug)]
+pub struct Refused {
+    /// The interface or interfaces.
+    pub on: String,
+    /// The cause.
+    pub cause: io::Error,
+}
+
 /// What a sink still waits for once the sources have stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// Nobody told how many frames were offered.
+    /// The number of offered frames is unknown.
     Unknown,
     /// Every offered frame has arrived.
     Nothing,
-    /// Some have not: they are lost, or somebody on the way holds them.
+    /// Some have not: they are lost, or a device on the path still holds them.
     Frames,
 }
 
@@ -108,8 +70,8 @@ pub struct Quiet {
 
 impl Quiet {
     /// Whether the wait is over: none if not yet, else whether quiet came before the limit. `last_ns` is when the last
-    /// frame of the trial was seen, none if none was: a path that let nothing through yet may be slow to begin, so the
-    /// whole limit is its.
+    /// frame of the trial was seen, none if none was: a path that has forwarded nothing yet may be slow to begin, so it
+    /// gets the whole limit.
     pub fn came(
         &self,
         stopped_ns: Option<u64>,
@@ -159,7 +121,7 @@ pub struct SinkCounts {
 
 /// Sends the frames of one source, or of several that share a core. Made on the trial's main thread, with everything
 /// allocated.
-pub trait Generate: Send {
+pub(crate) trait Generate: Send {
     /// Waits for `start`, then sends; the counts of each source.
     ///
     /// # Errors
@@ -184,7 +146,7 @@ pub trait Collect: Send {
     fn collect(self: Box<Self>, start: &Start, stop: &Stop) -> io::Result<SinkCounts>;
 }
 
-/// Frames may leave once the sink and all sources stand ready.
+/// The common start: frames leave once the sink and all sources are ready.
 #[derive(Debug)]
 pub struct Start {
     gathered: Barrier,
@@ -193,7 +155,7 @@ pub struct Start {
     not_before_ns: u64,
 }
 
-/// From the moment that all threads stand ready to the first frame's due time.
+/// From the moment that all threads are ready to the first frame's due time.
 const LEAD_NS: u64 = 500_000;
 
 impl Start {
@@ -203,7 +165,7 @@ impl Start {
     }
 
     /// A start no earlier than at `not_before_ns`, `CLOCK_MONOTONIC`.
-    pub fn not_before(threads: usize, not_before_ns: u64) -> Self {
+    pub(crate) fn not_before(threads: usize, not_before_ns: u64) -> Self {
         Self {
             gathered: Barrier::new(threads),
             announced: Barrier::new(threads),
@@ -223,12 +185,12 @@ impl Start {
     }
 }
 
-/// Tells the sink when the last source had stopped, and what they had offered by then.
+/// The time at which the last source stopped, and what each had offered, for the sink.
 #[derive(Debug, Default)]
 pub struct Stop {
     stopped_ns: AtomicU64,
-    /// How many sources' frames are told; 0 if none are.
-    told: AtomicUsize,
+    /// How many entries of `offered_frames` are known; 0 if none are.
+    known: AtomicUsize,
     offered_frames: [AtomicU64; MOST_SOURCES],
 }
 
@@ -236,31 +198,31 @@ impl Stop {
     /// All sources have stopped, for whatever reason. `offered_frames` are those of each, where they are known: too many
     /// only make the sink wait longer, too few would make it leave early.
     pub fn stopped(&self, offered_frames: Option<&[u64]>) {
-        let told = offered_frames.filter(|all| all.len() <= MOST_SOURCES).unwrap_or(&[]);
-        for (place, frames) in self.offered_frames.iter().zip(told) {
+        let known = offered_frames.filter(|all| all.len() <= MOST_SOURCES).unwrap_or(&[]);
+        for (place, frames) in self.offered_frames.iter().zip(known) {
             place.store(*frames, Ordering::Relaxed);
         }
-        self.told.store(told.len(), Ordering::Relaxed);
-        // Last: whoever sees the time sees the frames.
+        self.known.store(known.len(), Ordering::Relaxed);
+        // Last, so that a reader that sees the time also sees the frames.
         self.stopped_ns.store(monotonic_ns(), Ordering::Release);
     }
 
     /// What a sink of so many sources still waits for; `arrived_frames` counts each sequence number of a source once.
-    /// What was told of another number of sources is not of its trial.
-    pub fn awaited(&self, sources: usize, arrived_frames: impl Fn(usize) -> u64) -> Awaited {
-        let told = self.stopped_ns().map_or(0, |_| self.told.load(Ordering::Relaxed));
-        if told == 0 || told != sources {
+    /// Frames of another number of sources are not of its trial.
+    pub(crate) fn awaited(&self, sources: usize, arrived_frames: impl Fn(usize) -> u64) -> Awaited {
+        let known = self.stopped_ns().map_or(0, |_| self.known.load(Ordering::Relaxed));
+        if known == 0 || known != sources {
             return Awaited::Unknown;
         }
-        let offered_frames = self.offered_frames[..told].iter().enumerate();
+        let offered_frames = self.offered_frames[..known].iter().enumerate();
         let missing = |(source, offered): (usize, &AtomicU64)| {
             arrived_frames(source) < offered.load(Ordering::Relaxed)
         };
         if offered_frames.into_iter().any(missing) { Awaited::Frames } else { Awaited::Nothing }
     }
 
-    /// `CLOCK_MONOTONIC` at which that was told, once it was.
-    pub fn stopped_ns(&self) -> Option<u64> {
+    /// `CLOCK_MONOTONIC` at which the sources had stopped; none before.
+    pub(crate) fn stopped_ns(&self) -> Option<u64> {
         Some(self.stopped_ns.load(Ordering::Acquire)).filter(|at| *at > 0)
     }
 }

@@ -6,7 +6,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-pub(crate) use sys::{Plain, Shared, attach_xdp, devices, run_live, run_once};
+use bytemuck::Pod;
+
+pub(crate) use sys::{Shared, attach_xdp, devices, run_live, run_once};
 
 mod attributes;
 mod sys;
@@ -78,7 +80,7 @@ impl Object {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub(crate) fn data<T: Plain>(&self) -> io::Result<Shared<T>> {
+    pub(crate) fn data<T: Pod>(&self) -> io::Result<Shared<T>> {
         assert_eq!(size_of::<T>() as u64, self.data_bytes, "the programs' data has another layout");
         Shared::create(1)
     }

@@ -7,7 +7,8 @@
 mod composer;
 mod repr;
 
-pub use composer::{Composer, MOST_SHAPES, MOST_SLOTS, mix_slots};
+pub use composer::{Composer, mix_slots};
+pub(crate) use composer::{MOST_SHAPES, MOST_SLOTS};
 pub use repr::TestFrameRepr;
 
 /// The smallest test frame in bytes: all headers of untagged IPv4 and nothing else.
@@ -18,13 +19,13 @@ pub const MAXIMUM_FRAME_BYTES: usize = 1518;
 /// smallest frame, 64 bytes with it, has no room for a test frame's payload and is 4 bytes longer.
 pub const IMIX: [(usize, u32); 3] = [(64, 7), (590, 4), (1_514, 1)];
 /// The first two bytes of the payload: "VT".
-pub const MAGIC: u16 = 0x5654;
+pub(crate) const MAGIC: u16 = 0x5654;
 /// A bit of the flags: the send time is that of an earlier frame, and says nothing of this one's delay.
-pub const FLAG_EARLIER_TIME: u8 = 1;
+pub(crate) const FLAG_EARLIER_TIME: u8 = 1;
 /// The type of a frame that only asks whether an interface takes redirected frames; sinks do not count it.
-pub const ETHERTYPE_PROBE: u16 = 0x88b5;
+pub(crate) const ETHERTYPE_PROBE: u16 = 0x88b5;
 /// The link header in bytes, which an MTU does not count.
-pub const ETHERNET_BYTES: usize = 14;
+pub(crate) const ETHERNET_BYTES: usize = 14;
 
 const TAG_BYTES: usize = 4;
 const IPV4_BYTES: usize = 20;
@@ -93,7 +94,7 @@ impl Layout {
     }
 
     /// The smallest frame: 64, 68, 84 or 88 bytes.
-    pub const fn minimum_bytes(self) -> usize {
+    pub(crate) const fn minimum_bytes(self) -> usize {
         self.payload() + STAMPED_BYTES
     }
 }

@@ -11,7 +11,7 @@ pub struct Gaps {
     histogram: Histogram,
 }
 
-/// What is told of the gaps.
+/// Summary of the gaps.
 #[derive(Clone, Debug)]
 pub struct GapSummary {
     /// Their distribution in nanoseconds; its maximum is the longest gap.

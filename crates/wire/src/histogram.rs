@@ -15,7 +15,7 @@ pub struct Histogram {
     maximum: u64,
 }
 
-/// What is told of a distribution, in nanoseconds.
+/// Summary of a distribution, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Distribution {
     /// How many values.

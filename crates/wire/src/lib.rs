@@ -6,35 +6,41 @@
 //! The send and receive loops hold no allocation, lock, log line or system call but the one that they are for.
 //! `unsafe` lives in `sys.rs` alone.
 
-pub mod af_packet;
-pub mod af_xdp;
-pub mod alone;
+mod af_packet;
+mod af_xdp;
 pub mod backend;
-pub mod books;
+pub mod backend_selection;
 mod bpf;
-pub mod checksum;
-pub mod choice;
+mod checksum;
 pub mod frame;
-pub mod gaps;
-pub mod histogram;
+mod gaps;
+mod histogram;
 pub mod icmp;
-pub mod live_frames;
-pub mod mac;
+mod live_frames;
+mod mac;
 pub mod netlink;
-pub mod pacing;
+pub mod one_sided;
+mod pacing;
 pub mod pcap;
-pub mod priority;
+mod priority;
 pub mod reordering;
 pub mod routes;
-pub mod schedule;
-pub mod senders;
-pub mod sink;
-pub mod socket;
-pub mod trial;
-pub mod xdp_sink;
-
+mod schedule;
+mod senders;
+pub mod sequence_accounting;
+mod sink;
+mod socket;
+mod source;
 mod sys;
+pub mod trial;
+mod xdp_sink;
 
-pub use bpf::AttachMode;
+pub use gaps::GapSummary;
+pub use histogram::{Distribution, Histogram};
+pub use live_frames::written_frames;
 pub use mac::MacAddress;
+pub use pacing::CATCH_UP_NS;
+pub use priority::{SessionPriority, prefer_this_thread};
+pub use senders::{Sent, ThreadCost};
 pub use socket::{PacketKind, PacketSocket, interface_index, interface_mac};
+pub use source::{SourceCounts, SourcePlan};

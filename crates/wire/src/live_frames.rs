@@ -2,7 +2,7 @@
 //! frames, Linux 5.18 and later), which writes each frame anew and sends it out by redirect.
 //!
 //! Needs root in the first user namespace, and at the other end of a veth pair an XDP program or GRO, without which the
-//! kernel lets every redirected frame fall: [`open_all`] asks with a probe frame before the trial.
+//! kernel drops every redirected frame: [`open_all`] sends probe frames before the trial to find out.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use virtoll_clock::{monotonic_ns, sleep_until_monotonic};
 
-use crate::backend::{Generate, SourcePlan, Start, check_link};
+use crate::backend::{Generate, Start, check_link};
 use crate::bpf::{self, Object, named, run_live, run_once};
 use crate::frame::{Composer, ETHERTYPE_PROBE, Layout, MAXIMUM_FRAME_BYTES};
 use crate::netlink::{LinkStatistics, Netlink};
-use crate::pacing::{SourceCounts, intended_frames};
+use crate::schedule::intended_frames;
 use crate::senders::Sender;
 use crate::socket::interface_index;
-pub(crate) use state::{Data, SourceData};
+use crate::source::{SourceCounts, SourcePlan};
 use state::{State, TOGETHER};
 use sys::Interruptible;
 
@@ -41,12 +41,12 @@ const POLL: Duration = Duration::from_millis(1);
 const PROBE_WAIT: Duration = Duration::from_millis(1);
 /// A pair counts what was redirected when its other end takes it, which a busy machine puts off.
 const PROBE_LIMIT_NS: u64 = 300_000_000;
-/// So often at least it is looked before an interface is refused: time that passed while this process was kept from
-/// running says nothing of the interface.
+/// The fewest counter reads before an interface is refused: time that passed while this process did not run says nothing
+/// about the interface.
 const PROBE_LOOKS: u32 = 100;
 const PROBE_TRIES: u32 = 20;
-/// More than an idle link sends of its own accord in that time (neighbours, multicast reports); they pass the way before
-/// the trial's own frames and are counted there, so there are few.
+/// More than an idle link sends by itself in that time (neighbour discovery, multicast reports). They precede the trial's
+/// frames on the path and are counted there, so there are few.
 const PROBE_FRAMES: u32 = 8;
 
 const GENERATOR: &Object = &bpf::GENERATOR;
@@ -170,8 +170,8 @@ impl Generator {
                 }
                 start_ns
             });
-            // The helper's signal is what ends it. All turns may be over before, and whoever stops the process and lets
-            // it go on interrupts it too: then it goes on where it was.
+            // The helper's signal ends the loop. All turns may be over before that, and SIGSTOP with SIGCONT interrupts
+            // the call too: then the loop continues where it was.
             let result = loop {
                 match run_live(program, frame, TURNS, batch) {
                     Ok(false) if ending.load(Ordering::Acquire) => break Ok(()),
@@ -211,17 +211,32 @@ impl Generate for Generator {
         Ok((0..self.sources.len()).map(|at| self.counts(at, start_ns, end_ns)).collect())
     }
 
-    /// What an interface refused is known by its own counter alone: of redirected frames the kernel tells nothing.
+    /// The interface's own counter says how many frames it dropped: the kernel reports no per-frame status for
+    /// `XDP_REDIRECT`.
     fn settle(&mut self, counts: &mut [SourceCounts]) -> io::Result<()> {
         for (source, counts) in self.sources.iter().zip(counts) {
-            let dropped = statistics(source.interface)?.tx_dropped - source.before.tx_dropped;
-            let refused = dropped.min(counts.offered_frames);
-            counts.refused_frames = refused;
-            counts.offered_frames -= refused;
-            counts.unsent_frames += refused;
+            let dropped = statistics(source.interface)?.tx_dropped;
+            count_refused(counts, source.before.tx_dropped, dropped)?;
         }
         Ok(())
     }
+}
+
+/// Moves the frames that the interface dropped from offered to refused; `before` and `after` are its `tx_dropped`.
+///
+/// # Errors
+/// The counter went back, so that the number of dropped frames is unknown.
+fn count_refused(counts: &mut SourceCounts, before: u64, after: u64) -> io::Result<()> {
+    let dropped = after.checked_sub(before).ok_or_else(|| {
+        io::Error::other(format!(
+            "its counter tx_dropped went back from {before} to {after}: it was reset during the trial"
+        ))
+    })?;
+    let refused = dropped.min(counts.offered_frames);
+    counts.refused_frames = refused;
+    counts.offered_frames -= refused;
+    counts.unsent_frames += refused;
+    Ok(())
 }
 
 /// A program that writes frames, with the interfaces that they leave by and where they go.
@@ -250,8 +265,8 @@ fn statistics(interface: u32) -> io::Result<LinkStatistics> {
     Ok(Netlink::open()?.link(interface)?.statistics)
 }
 
-/// Sends frames that no sink counts, and looks whether the interface counts them all: one alone may be another's, as a
-/// link that has just come up sends a few of its own.
+/// Sends frames that no sink counts, and checks that the interface counts all of them. A single counted frame could be
+/// another's, since a link that has just come up sends a few by itself.
 fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<()> {
     let mut frame = [0; 60];
     frame[..6].copy_from_slice(&plan.frame.destination_mac.0);
@@ -301,4 +316,34 @@ pub fn written_frames(plan: &SourcePlan, count: u64) -> io::Result<Vec<Vec<u8>>>
     let largest = &mut template[..composer.largest_bytes()];
     composer.prepare(largest);
     (0..count).map(|_| run_once(program.as_fd(), largest).map(|(_, frame)| frame)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts() -> SourceCounts {
+        SourceCounts { intended_frames: 100, offered_frames: 100, ..SourceCounts::default() }
+    }
+
+    #[test]
+    fn dropped_frames_are_refused_and_unsent() {
+        let mut counts = counts();
+        count_refused(&mut counts, 5, 8).unwrap();
+        assert_eq!(
+            (counts.offered_frames, counts.refused_frames, counts.unsent_frames),
+            (97, 3, 3)
+        );
+    }
+
+    #[test]
+    fn a_counter_that_was_reset_is_an_error_and_refuses_nothing() {
+        let mut counts = counts();
+        let refusal = count_refused(&mut counts, 8, 5).unwrap_err().to_string();
+        assert!(refusal.contains("tx_dropped went back from 8 to 5"), "{refusal}");
+        assert_eq!(
+            (counts.offered_frames, counts.refused_frames, counts.unsent_frames),
+            (100, 0, 0)
+        );
+    }
 }

@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::io;
 
-use crate::MacAddress;
+use crate::mac::MacAddress;
+use crate::socket::interface_index;
 
-pub use routes::{Route, TABLE_PROTOCOL};
+pub use routes::Route;
 pub use socket::{LinkEvents, Netlink};
 pub use statistics::{LinkStatistics, QueueDiscipline};
 
@@ -61,7 +62,7 @@ impl Link {
 
 /// A message under construction.
 #[derive(Debug)]
-pub struct Message {
+pub(crate) struct Message {
     bytes: Vec<u8>,
 }
 
@@ -117,7 +118,7 @@ fn link_message(index: u32, flags: u32, change: u32) -> Message {
     Message::new(RTM_NEWLINK, REQUEST_AND_ACKNOWLEDGE, &header)
 }
 
-/// A link as a message tells it; where the kernel tells no counters by netlink (gVisor's), `counted` has them.
+/// A link as a netlink message describes it. `counted` has the counters where the kernel (gVisor's) reports none by netlink.
 fn read_link(body: &[u8], counted: &mut Option<HashMap<String, LinkStatistics>>) -> Option<Link> {
     let flags = u32_at(body, 8)?;
     let mut link = Link {
@@ -199,7 +200,7 @@ impl Netlink {
     /// # Errors
     /// As [`Self::link`].
     pub fn link_named(&mut self, name: &str) -> io::Result<Link> {
-        self.link(crate::interface_index(name)?)
+        self.link(interface_index(name)?)
     }
 
     /// Makes a veth pair.

@@ -9,10 +9,10 @@ use std::io;
 
 use virtoll_clock::{monotonic_ns, sleep_until_monotonic};
 
-use crate::backend::SourcePlan;
 use crate::frame::Composer;
-use crate::gaps::{GapSummary, Gaps};
-pub use crate::schedule::{Schedule, intended_frames};
+use crate::gaps::Gaps;
+use crate::schedule::Schedule;
+use crate::source::{SourceCounts, SourcePlan};
 
 /// The most frames of one send call.
 pub const BATCH_FRAMES: usize = 64;
@@ -29,41 +29,12 @@ pub trait FrameSender {
     /// [`Composer::prepare`] once.
     fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8];
 
-    /// Sends the first `count` frames of the batch in order and tells how many were accepted; the others are
-    /// refused for good (queue full).
+    /// Sends the first `count` frames of the batch in order; returns how many the interface accepted. The others
+    /// are refused for good (queue full).
     ///
     /// # Errors
     /// What makes sending impossible, such as an interface that went down.
     fn send(&mut self, count: usize) -> io::Result<usize>;
-}
-
-/// What one source did.
-#[derive(Clone, Debug, Default)]
-pub struct SourceCounts {
-    /// Frames that the trial asked for.
-    pub intended_frames: u64,
-    /// Frames that the interface accepted.
-    pub offered_frames: u64,
-    /// Intended frames that did not leave: refused, skipped, or their time was over.
-    pub unsent_frames: u64,
-    /// Of these: the interface refused them (its queue was full).
-    pub refused_frames: u64,
-    /// Of these: more than [`Schedule::catch_up_ns`] late.
-    pub skipped_frames: u64,
-    /// Frames that left more than [`LATE_FROM_NS`] late.
-    pub late_frames: u64,
-    /// `CLOCK_MONOTONIC` at which the first frame was due.
-    pub start_monotonic_ns: u64,
-    /// `CLOCK_MONOTONIC` after the last send call.
-    pub end_monotonic_ns: u64,
-    /// Send times of the first and the last frame.
-    pub sent_between_ns: Option<(u64, u64)>,
-    /// The most that a frame was sent after its due time.
-    pub late_ns_max: u64,
-    /// The most frames of one send call.
-    pub batch_frames: u64,
-    /// Gaps between send times; none flat out.
-    pub gaps: Option<GapSummary>,
 }
 
 /// Sends what a source's plan asks for, from `start_ns` on.

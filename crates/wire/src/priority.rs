@@ -22,7 +22,7 @@ pub struct SessionPriority {
 }
 
 impl SessionPriority {
-    /// Raises it, where the kernel groups by session and lets us.
+    /// Raises it, where the kernel groups by session and permits it.
     pub fn raise() -> Self {
         let before = fs::read_to_string(AUTOGROUP).ok().as_deref().and_then(niceness);
         // Another trial of the session has raised it already, and sets it back.

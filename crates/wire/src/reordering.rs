@@ -6,8 +6,10 @@
 //! [`Density`] and [`Occupancy`] look at frames that are early as well, and are kept in user space alone. All memory is
 //! bounded and made before the trial.
 
-pub use density::Density;
-pub use occupancy::Occupancy;
+use bytemuck::{Pod, Zeroable};
+
+pub(crate) use density::Density;
+pub(crate) use occupancy::Occupancy;
 
 mod density;
 mod occupancy;
@@ -15,7 +17,7 @@ mod occupancy;
 /// The most places that RFC 5236's metrics look back or ahead: a frame further away is taken for lost.
 pub const THRESHOLD_FRAMES: usize = 64;
 /// How many runs of skipped numbers are remembered; a power of two, and the same in `bpf/sink.bpf.c`.
-pub const GAPS: usize = 256;
+pub(crate) const GAPS: usize = 256;
 /// How many late frames are remembered for n-reordering; the same in `bpf/sink.bpf.c`.
 const LOWS: usize = 16;
 /// Values below 64 have a bucket each, larger ones an octave each; the same in `bpf/sink.bpf.c`.
@@ -23,7 +25,7 @@ const BUCKETS: usize = 122;
 const EXACT: u64 = 64;
 
 /// Counts of small numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Counts {
     sum: u64,
@@ -84,7 +86,7 @@ impl Counts {
 }
 
 /// A run of numbers that were skipped, by its first one, and the arrival that skipped them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 struct Gap {
     first: u64,
@@ -93,7 +95,7 @@ struct Gap {
 }
 
 /// A late frame, for later ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 struct Low {
     sequence: u64,
@@ -101,7 +103,7 @@ struct Low {
 }
 
 /// The reordering of one source, RFC 4737. The structure is that of `bpf/sink.bpf.c`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct OutOfOrder {
     /// Extents (4.2.3): arrivals since the first one that had a larger number.
@@ -209,7 +211,7 @@ impl OutOfOrder {
     }
 }
 
-/// What is told of the order in which a source's frames arrived.
+/// Reordering metrics of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reordering {
     /// RFC 4737.

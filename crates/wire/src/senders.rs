@@ -5,10 +5,9 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use virtoll_clock::{CpuTime, thread_cpu, thread_cpu_ns};
 
-use crate::backend::{Generate, SourcePlan, Start};
-use crate::choice::Refused;
-use crate::pacing::SourceCounts;
+use crate::backend::{Generate, Refused, Start};
 use crate::priority::prefer_this_thread;
+use crate::source::{SourceCounts, SourcePlan};
 use crate::sys;
 
 /// A generator, and which of the plans it serves, in its order.
@@ -55,7 +54,7 @@ pub struct Sent {
     pub cost: ThreadCost,
 }
 
-/// Runs `work` on the calling thread, pinned and preferred, and tells what it cost.
+/// Runs `work` on the calling thread, pinned and with priority; its result and CPU time.
 ///
 /// # Errors
 /// The work's, or that of pinning.
@@ -76,7 +75,7 @@ pub type Outcome = io::Result<(Vec<SourceCounts>, ThreadCost)>;
 /// A sending thread.
 pub type Thread<'scope> = ScopedJoinHandle<'scope, Outcome>;
 
-/// Starts a thread for each generator; they send once all stand ready.
+/// Starts a thread for each generator; they send once all are ready.
 pub fn spawn<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     senders: &'env mut [Sender],

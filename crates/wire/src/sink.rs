@@ -5,8 +5,8 @@ use std::io;
 use virtoll_clock::{monotonic_ns, realtime_minus_monotonic_ns};
 
 use crate::backend::{Quiet, SinkCounts, Start, Stop};
-use crate::books::{Arrival, Books};
 use crate::pcap::CapturedPacket;
+use crate::sequence_accounting::{Arrival, Books};
 
 /// A frame as the kernel handed it over.
 #[derive(Clone, Copy, Debug)]
@@ -80,8 +80,8 @@ pub fn collect(
         if of_trial {
             last_seen_ns = Some(monotonic_ns());
         }
-        // What is there to be read is read first, for whoever was kept from running it is the trial's; but a flood of
-        // frames that came after the end is not waited for.
+        // Frames that are already in the ring are read first: they are the trial's if this thread was kept from running.
+        // A flood of frames that arrive after the end is not waited for.
         if received == 0 || stopped.is_some_and(|stopped| earliest_ns >= quiet.end_ns(stopped)) {
             let sources = books.sources();
             let awaited = stop.awaited(sources.len(), |source| sources[source].forwarded_frames());
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
     use std::net::{IpAddr, Ipv4Addr};
 
-    use crate::books::{Expectation, Ports};
     use crate::frame::{MINIMUM_FRAME_BYTES, TestFrameRepr};
+    use crate::sequence_accounting::{Expectation, Ports};
 
     const SECOND_NS: u64 = 1_000_000_000;
 
@@ -212,7 +212,7 @@ mod tests {
         let quiet =
             Quiet { quiet_ns: 1_000_000, residual_ns: 600 * SECOND_NS, limit_ns: 900 * SECOND_NS };
         assert_eq!(collected(held(50_000_000), quiet, Some(&[2])), (2, true));
-        // Where nobody tells how many there are, the quiet is all that can be gone by.
+        // If the number of offered frames is unknown, only the quiet time ends the wait.
         assert_eq!(collected(held(600 * SECOND_NS), quiet, None), (1, true));
         // And where all have come there is nothing to wait for.
         assert_eq!(collected(held(600 * SECOND_NS), quiet, Some(&[1])), (1, true));

@@ -4,7 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::mac::MacAddress;
-use crate::sys;
+use crate::sys::{self as calls, packet_socket, wait_readable};
+
+mod sys;
 
 /// How a captured frame came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub struct Received {
     /// Bytes written to the buffer.
     pub bytes: usize,
     /// The kernel's receive stamp, `CLOCK_REALTIME` nanoseconds.
-    pub received_realtime_ns: u64,
+    pub realtime_ns: u64,
     /// Its direction.
     pub kind: PacketKind,
 }
@@ -38,7 +40,7 @@ impl PacketSocket {
     /// # Errors
     /// No such interface, or no right to open packet sockets (`CAP_NET_RAW`).
     pub fn for_sending(interface: &str) -> io::Result<Self> {
-        let socket = sys::packet_socket(0, interface_index(interface)?)?;
+        let socket = packet_socket(0, interface_index(interface)?)?;
         Ok(Self { socket })
     }
 
@@ -57,7 +59,7 @@ impl PacketSocket {
     /// The call's.
     #[inline]
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        sys::send(self.socket.as_fd(), frame)
+        calls::send(self.socket.as_fd(), frame)
     }
 
     /// Takes the next frame, waiting at most `timeout_ns`; none when the time is over.
@@ -65,7 +67,7 @@ impl PacketSocket {
     /// # Errors
     /// The call's.
     pub fn receive(&self, buffer: &mut [u8], timeout_ns: u64) -> io::Result<Option<Received>> {
-        if !sys::wait_readable(&[self.socket.as_fd()], timeout_ns)? {
+        if !wait_readable(&[self.socket.as_fd()], timeout_ns)? {
             return Ok(None);
         }
         sys::receive_stamped(self.socket.as_fd(), buffer)
@@ -83,7 +85,7 @@ impl AsFd for PacketSocket {
 /// # Errors
 /// No such interface.
 pub fn interface_index(name: &str) -> io::Result<u32> {
-    sys::interface_index(name)
+    calls::interface_index(name)
 }
 
 /// The link address of an interface.
@@ -91,5 +93,5 @@ pub fn interface_index(name: &str) -> io::Result<u32> {
 /// # Errors
 /// No such interface.
 pub fn interface_mac(name: &str) -> io::Result<MacAddress> {
-    sys::interface_mac(name).map(MacAddress)
+    calls::interface_mac(name).map(MacAddress)
 }

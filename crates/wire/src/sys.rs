@@ -3,14 +3,17 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::c_int;
-
-use crate::socket::{PacketKind, Received};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 
 pub(crate) const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
-const ETH_P_IP: u16 = libc::ETH_P_IP as u16;
 
 pub(crate) fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -131,137 +134,41 @@ pub(crate) fn attach_filter(
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
-/// A socket for the ICMP frames of an interface, stamped by the kernel; what this machine sends is left out.
-pub(crate) fn icmp_capture(interface: u32) -> io::Result<OwnedFd> {
-    let socket = unbound_packet_socket()?;
-    // ldh [12]; jeq ETH_P_IP; ldb [23]; jeq ICMP; ret all; ret 0
-    let mut program = [
-        instruction(0x28, 0, 0, 12),
-        instruction(0x15, 0, 3, u32::from(ETH_P_IP)),
-        instruction(0x30, 0, 0, 23),
-        instruction(0x15, 0, 1, libc::IPPROTO_ICMP as u32),
-        instruction(0x06, 0, 0, u32::MAX),
-        instruction(0x06, 0, 0, 0),
-    ];
-    attach_filter(socket.as_fd(), &mut program)?;
-    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
-    let room: c_int = 8 << 20;
-    let forced = set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &room);
-    if forced.is_err() {
-        set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &room)?;
-    }
-    bind(socket.as_fd(), ETH_P_ALL, interface)?;
-    Ok(socket)
-}
-
 #[inline]
 pub(crate) fn send(socket: BorrowedFd<'_>, frame: &[u8]) -> io::Result<()> {
-    // SAFETY: `frame` is valid for reads of its length.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    rustix::net::send(socket, frame, SendFlags::empty())?;
+    Ok(())
 }
 
 /// Waits until one of the descriptors is readable; false when the time is over.
 pub(crate) fn wait_readable(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<bool> {
-    let mut entries: Vec<libc::pollfd> = descriptors
+    let mut entries: Vec<PollFd<'_>> = descriptors
         .iter()
-        .map(|descriptor| libc::pollfd {
-            fd: descriptor.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        })
+        .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
         .collect();
-    let timeout = libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    let timeout = Timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as i64,
+        tv_nsec: (timeout_ns % 1_000_000_000) as i64,
     };
-    // SAFETY: `entries` and `timeout` are valid for the duration of the call.
-    let ready = unsafe {
-        libc::ppoll(
-            entries.as_mut_ptr(),
-            entries.len() as libc::nfds_t,
-            &raw const timeout,
-            std::ptr::null(),
-        )
-    };
-    match checked(ready) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-        other => other.map(|count| count > 0),
+    match poll(&mut entries, Some(&timeout)) {
+        Err(Errno::INTR) => Ok(false),
+        other => Ok(other? > 0),
     }
-}
-
-/// Takes one frame with its stamp without waiting; none if there is none.
-pub(crate) fn receive_stamped(
-    socket: BorrowedFd<'_>,
-    buffer: &mut [u8],
-) -> io::Result<Option<Received>> {
-    // SAFETY: all-zero bytes are a valid sockaddr_ll.
-    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = [0_u64; 16];
-    // SAFETY: all-zero bytes are a valid msghdr.
-    let mut message: libc::msghdr = unsafe { zeroed() };
-    message.msg_name = (&raw mut address).cast();
-    message.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(&control);
-    // SAFETY: every pointer in `message` is valid for its stated length during the call.
-    let bytes = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
-    if bytes < 0 {
-        let error = io::Error::last_os_error();
-        let later = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
-        return if later { Ok(None) } else { Err(error) };
-    }
-    let outgoing = address.sll_pkttype == libc::PACKET_OUTGOING;
-    Ok(Some(Received {
-        bytes: bytes as usize,
-        received_realtime_ns: stamp_of(&message).unwrap_or_else(virtoll_clock::realtime_ns),
-        kind: if outgoing { PacketKind::Outgoing } else { PacketKind::Incoming },
-    }))
-}
-
-fn stamp_of(message: &libc::msghdr) -> Option<u64> {
-    // SAFETY: `message` was filled by recvmsg; the macros walk its control buffer, which outlives this call, and the
-    // timespec is read only from a control message of that type and without assuming its alignment.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(message);
-        while !header.is_null() {
-            if (*header).cmsg_level == libc::SOL_SOCKET
-                && (*header).cmsg_type == libc::SCM_TIMESTAMPNS
-            {
-                let time: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
-                return Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
-            }
-            header = libc::CMSG_NXTHDR(message, header);
-        }
-    }
-    None
 }
 
 /// Pins the calling thread to one core.
 pub(crate) fn pin_thread(cpu: u32) -> io::Result<()> {
-    if cpu as usize >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    if cpu as usize >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
     }
-    // SAFETY: all-zero bytes are an empty set, and `cpu` is below its size.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = zeroed();
-        libc::CPU_SET(cpu as usize, &mut set);
-        set
-    };
-    // SAFETY: `set` is valid for reads of its size.
-    checked(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })
-        .map(drop)
+    let mut set = CpuSet::new();
+    set.set(cpu as usize);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Puts the calling thread before others on its core, as far as it may, and lets it wake at the time that it asked for;
-/// what is not allowed is left as it is.
+/// Raises the calling thread's priority as far as permitted, and sets its timer slack to 1 ns. What is not permitted is
+/// left unchanged.
 pub(crate) fn prefer_thread(niceness: c_int) {
-    // SAFETY: plain system calls on the calling thread; the timer slack is in nanoseconds.
-    unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, niceness);
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
-    }
+    let _refused = setpriority_process(None, niceness);
+    let _unknown = set_current_timer_slack(NonZeroU64::new(1));
 }

@@ -1,16 +1,19 @@
 //! One traffic trial: sources and sink on threads of their own, then the books. On two hosts each has its half of it.
 
+use std::collections::HashSet;
 use std::io;
 
-use crate::alone::{Receiving, Sources};
-use crate::backend::{Collect, Quiet, SourcePlan};
-use crate::books::{Expectation, Ports};
-use crate::choice::{self, Chosen};
+use crate::backend::{Collect, Quiet};
+use crate::backend_selection::{self, Chosen};
 use crate::netlink::{LinkStatistics, Netlink};
-use crate::pacing::intended_frames;
+use crate::one_sided::{Receiving, Sources};
 use crate::priority::SessionPriority;
-pub use crate::senders::ThreadCost;
-pub use result::{Arrived, InterfaceChange, Received, SinkResult, Told, TrialCounts, TrialError};
+use crate::schedule::intended_frames;
+use crate::sequence_accounting::{Expectation, Ports};
+use crate::source::SourcePlan;
+pub use result::{
+    Arrived, InterfaceChange, Received, SinkResult, SourceTotals, TrialCounts, TrialError,
+};
 
 mod result;
 
@@ -25,11 +28,11 @@ pub struct TrialPlan {
     /// The trial's number.
     pub trial: u16,
     /// What sends.
-    pub generator: choice::Generator,
+    pub generator: backend_selection::Generator,
     /// The sources.
     pub sources: Vec<SourcePlan>,
     /// What counts.
-    pub sink: choice::Sink,
+    pub sink: backend_selection::Sink,
     /// Where frames arrive.
     pub sink_interfaces: Vec<String>,
     /// The core of the sink's thread.
@@ -46,7 +49,7 @@ pub fn limit_frames(frames_per_second: Option<f64>, duration_ns: u64) -> u64 {
 }
 
 impl TrialPlan {
-    /// How the sink tells this trial's frames from others.
+    /// How the sink recognises this trial's frames.
     pub fn expectation(&self) -> Expectation {
         let mut ip_bytes: Vec<usize> = self
             .sources
@@ -77,6 +80,12 @@ impl TrialPlan {
 /// Counters of interfaces, read before something happens to them.
 pub struct Watched(Vec<(String, LinkStatistics)>);
 
+/// The names in the order of their first appearance, each once.
+fn unique(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    names.into_iter().filter(|name| seen.insert(name.clone())).collect()
+}
+
 impl Watched {
     /// Reads them, each once.
     ///
@@ -84,13 +93,11 @@ impl Watched {
     /// No such interface, or what the kernel says.
     pub fn read(names: impl IntoIterator<Item = String>) -> io::Result<Self> {
         let mut netlink = Netlink::open()?;
-        let mut names: Vec<String> = names.into_iter().collect();
-        names.dedup();
         let read = |name: String| {
             let statistics = netlink.link_named(&name)?.statistics;
             Ok((name, statistics))
         };
-        names.into_iter().map(read).collect::<io::Result<_>>().map(Self)
+        unique(names).into_iter().map(read).collect::<io::Result<_>>().map(Self)
     }
 
     /// What happened to them since.
@@ -108,12 +115,12 @@ impl Watched {
     }
 }
 
-/// Opens the sink of a plan; it counts from here on, though nobody waits for it yet.
+/// Opens the sink of a plan; it counts from here on.
 ///
 /// # Errors
 /// What failed.
 pub fn open_sink(plan: &TrialPlan) -> Result<Chosen<Box<dyn Collect>>, TrialError> {
-    choice::open_sink(
+    backend_selection::open_sink(
         plan.sink,
         &plan.sink_interfaces,
         &plan.expectation(),
@@ -143,8 +150,8 @@ pub fn run(plan: &TrialPlan) -> Result<TrialCounts, TrialError> {
     let received = receiving.finish(sources.offered_frames().as_deref());
     drop(priority);
     let sent = sources.settle().map_err(|refused| TrialError::refused("send on", refused))?;
-    let told: Vec<_> = sent.value.iter().map(|one| Told::from(&one.counts)).collect();
-    let sink = received?.balance(&told)?;
+    let totals: Vec<_> = sent.value.iter().map(|one| SourceTotals::from(&one.counts)).collect();
+    let sink = received?.balance(&totals)?;
     Ok(TrialCounts { sent, sink, interfaces: watched.changes().map_err(unread)? })
 }
 
@@ -163,7 +170,7 @@ pub struct SinkHalf {
 /// Lets an open sink count on its own thread.
 ///
 /// # Errors
-/// No thread can be had.
+/// The thread cannot be started.
 pub fn receive(plan: &TrialPlan, sink: Chosen<Box<dyn Collect>>) -> Result<SinkHalf, TrialError> {
     let receiving = Receiving::start(sink.value, plan.sink_cpu)
         .map_err(|cause| failed("receive on", &plan.sink_interfaces.join(", "), cause))?;
@@ -182,5 +189,16 @@ impl SinkHalf {
             .finish(offered_frames)
             .map_err(|cause| failed("receive on", &self.interfaces.join(", "), cause))?;
         Ok(Received { name: self.name, reason: self.reason, counts, cost })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unique;
+
+    #[test]
+    fn an_interface_that_is_named_again_later_is_read_once() {
+        let names = ["in0", "out0", "in0", "out0", "in1"].map(str::to_owned);
+        assert_eq!(unique(names), ["in0", "out0", "in1"]);
     }
 }

@@ -11,11 +11,11 @@ use std::time::Duration;
 use virtoll_clock::monotonic_ns;
 
 use crate::backend::{Collect, Quiet, SinkCounts, Start, Stop};
-use crate::books::{Expectation, SourceArrivals, SourceBook};
 use crate::bpf::{self, AttachMode, Object, Shared, attach_xdp, named};
 use crate::histogram::{BUCKETS, Histogram};
 use crate::pcap::CapturedPacket;
 use crate::reordering::OutOfOrder;
+use crate::sequence_accounting::{Expectation, SourceArrivals, SourceBook};
 use crate::socket::interface_index;
 pub(crate) use layout::{Arrivals, CapturedFrame, Configuration, Queue};
 
@@ -35,7 +35,7 @@ pub enum Mode {
     Test,
     /// The same, and keep the first so many of each interface.
     Capture(u32),
-    /// Only count, whatever it is, and let it fall.
+    /// Count every frame of any kind and drop it.
     Any,
 }
 

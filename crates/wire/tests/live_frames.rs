@@ -4,11 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use virtoll_wire::MacAddress;
-use virtoll_wire::backend::SourcePlan;
 use virtoll_wire::frame::TestFrameRepr;
-use virtoll_wire::live_frames;
 use virtoll_wire::routes::Table;
+use virtoll_wire::{MacAddress, SourcePlan, written_frames};
 
 fn plan(
     addresses: (IpAddr, IpAddr),
@@ -46,7 +44,7 @@ fn plan(
 }
 
 fn check(plan: &SourcePlan, count: u64) {
-    let frames = live_frames::written_frames(plan, count).unwrap();
+    let frames = written_frames(plan, count).unwrap();
     for (sequence, frame) in (0..count).zip(&frames) {
         let read = TestFrameRepr::parse(frame).unwrap();
         let wanted = TestFrameRepr {
@@ -93,7 +91,7 @@ fn the_program_writes_what_the_plain_writer_writes() {
             ..plan(addresses, vlan, vec![least, 1518, 600], 3)
         };
         if spread.frame.layout().ipv6 {
-            assert!(live_frames::written_frames(&spread, 1).is_err());
+            assert!(written_frames(&spread, 1).is_err());
         } else {
             check(&spread, 120);
         }

@@ -12,12 +12,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use virtoll_clock::monotonic_ns;
-use virtoll_wire::backend::{Quiet, SourcePlan};
-use virtoll_wire::choice::{Generator, Sink};
+use virtoll_wire::backend::Quiet;
+use virtoll_wire::backend_selection::{Generator, Sink};
 use virtoll_wire::frame::TestFrameRepr;
-use virtoll_wire::interface_mac;
 use virtoll_wire::routes::Table;
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialPlan, limit_frames};
+use virtoll_wire::{SourcePlan, interface_mac};
 
 /// More than a trial makes; what comes beyond is seen by the count.
 const REMEMBERED: usize = 1 << 16;

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use virtoll_wire::books::SourceBook;
 use virtoll_wire::reordering::{Reordering, THRESHOLD_FRAMES};
+use virtoll_wire::sequence_accounting::SourceBook;
 
 const CAPACITY: u64 = 5_000;
 
 /// What the sink tells of arrivals with these numbers, 10 ns apart.
-fn told(numbers: &[u64]) -> (u64, Reordering) {
+fn reordering_of(numbers: &[u64]) -> (u64, Reordering) {
     let mut book = SourceBook::new(CAPACITY);
     for (time, number) in (0..).zip(numbers) {
         assert!(book.record(*number, None, 1_000 + time * 10));
@@ -100,7 +100,7 @@ fn buffer_occupancy(numbers: &[u64], threshold: usize) -> Vec<(u64, u64)> {
 }
 
 fn check(numbers: &[u64]) -> Result<(), TestCaseError> {
-    let (reordered, told) = told(numbers);
+    let (reordered, told) = reordering_of(numbers);
     let wanted = definitions(numbers);
     let found = &told.out_of_order;
     prop_assert_eq!(reordered, wanted.len() as u64);
@@ -199,7 +199,7 @@ fn the_examples_of_rfc_4737() {
     ];
     for (numbers, extents, degrees) in examples {
         let numbers = counted_from_one(numbers);
-        let (reordered, told) = told(&numbers);
+        let (reordered, told) = reordering_of(&numbers);
         assert_eq!(reordered, extents.len() as u64);
         assert_eq!(told.out_of_order.extents().filled(), histogram(extents.iter().copied()));
         assert_eq!(told.out_of_order.degrees().filled(), histogram(degrees.iter().copied()));
@@ -210,19 +210,19 @@ fn the_examples_of_rfc_4737() {
 #[test]
 fn the_examples_of_rfc_5236() {
     // Packet 3 comes two places late: 4 and 5 are one place early, and wait in the buffer.
-    let (_, found) = told(&counted_from_one(&[1, 2, 4, 5, 3]));
+    let (_, found) = reordering_of(&counted_from_one(&[1, 2, 4, 5, 3]));
     let densities = found.densities.unwrap();
     assert_eq!(densities.displacements, [(-1, 2), (0, 2), (2, 1)]);
     assert_eq!(densities.occupancies, [(0, 3), (1, 1), (2, 1)]);
     // Packet 2 is lost and its index skipped, packet 3 comes twice and counts once.
-    let (_, found) = told(&counted_from_one(&[1, 4, 3, 5, 3, 8, 7, 6]));
+    let (_, found) = reordering_of(&counted_from_one(&[1, 4, 3, 5, 3, 8, 7, 6]));
     assert_eq!(found.densities.unwrap().displacements, [(-2, 1), (-1, 1), (0, 3), (1, 1), (2, 1)]);
 }
 
 #[test]
 fn loss_alone_is_no_reordering() {
     let numbers: Vec<u64> = (0..CAPACITY).filter(|number| number % 7 != 3).collect();
-    let (reordered, found) = told(&numbers);
+    let (reordered, found) = reordering_of(&numbers);
     assert_eq!((reordered, found.out_of_order.extents().count()), (0, 0));
     assert_eq!(found.densities.unwrap().displacements, [(0, numbers.len() as u64)]);
 }
@@ -232,7 +232,7 @@ fn what_is_longer_ago_than_is_remembered_is_unknown_and_counted() {
     // 300 numbers skipped one by one, and all of them late: the first 44 gaps are forgotten.
     let mut numbers: Vec<u64> = (0..600).filter(|number| number % 2 == 1).collect();
     numbers.extend((0..600).filter(|number| number % 2 == 0));
-    let (reordered, found) = told(&numbers);
+    let (reordered, found) = reordering_of(&numbers);
     assert_eq!((reordered, found.out_of_order.forgotten().0), (300, 300 - 256));
     check(&numbers).unwrap();
 }

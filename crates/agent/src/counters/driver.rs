@@ -1,6 +1,6 @@
 //! A driver's own counters, as `ethtool -S` shows them: veth's rings and XDP drops, virtio's and e1000's queues.
 
-use serde_json::{Map, Value, json};
+use virtoll_proto::reply::counters::Named;
 
 use crate::facts::ethtool_words as ethtool;
 
@@ -11,13 +11,9 @@ const STATISTICS_SET: u32 = 1;
 const NAME_BYTES: usize = 32;
 const MOST: usize = 4096;
 
-/// The counters by name; null where the driver has none.
-pub fn statistics(interface: &str) -> Value {
-    read(interface).map_or(Value::Null, |pairs| {
-        Value::Object(
-            pairs.into_iter().map(|(name, count)| (name, json!(count))).collect::<Map<_, _>>(),
-        )
-    })
+/// The counters by name; none where the driver has none.
+pub fn statistics(interface: &str) -> Option<Named<u64>> {
+    Some(read(interface)?.into_iter().collect())
 }
 
 fn read(interface: &str) -> Option<Vec<(String, u64)>> {

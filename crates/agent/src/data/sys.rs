@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io;
-use std::mem::zeroed;
 use std::os::fd::AsRawFd;
 
 use crate::sys::checked;
@@ -22,8 +21,7 @@ pub struct Room {
 /// # Errors
 /// The call's.
 pub fn write_back(folder: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open.
-    checked(unsafe { libc::syncfs(folder.as_raw_fd()) }).map(drop)
+    Ok(rustix::fs::syncfs(folder)?)
 }
 
 /// Takes a file's clean pages out of the page cache.
@@ -31,11 +29,7 @@ pub fn write_back(folder: &File) -> io::Result<()> {
 /// # Errors
 /// The call's.
 pub fn evict(file: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
-        0 => Ok(()),
-        code => Err(io::Error::from_raw_os_error(code)),
-    }
+    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
 }
 
 /// How many of a file's first `bytes` are in the page cache.
@@ -86,10 +80,7 @@ fn pages_of(file: &File, start: u64, length: u64, page: u64) -> io::Result<Vec<u
 /// # Errors
 /// The call's.
 pub fn room(folder: &File) -> io::Result<Room> {
-    // SAFETY: all-zero bytes are a valid value, and the call fills it.
-    let mut found: libc::statfs = unsafe { zeroed() };
-    // SAFETY: the descriptor is open and `found` valid for writes.
-    checked(unsafe { libc::fstatfs(folder.as_raw_fd(), &raw mut found) })?;
+    let found = rustix::fs::fstatfs(folder)?;
     let block = found.f_bsize as u64;
     Ok(Room { total_bytes: found.f_blocks * block, free_bytes: found.f_bavail * block })
 }

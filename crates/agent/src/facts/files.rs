@@ -8,9 +8,9 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-/// Roots with more than this are somebody's own image: hashing it would take longer than the guest's work.
+/// Larger roots are a user's own image: hashing it would take longer than the guest's work.
 const LARGEST_ROOT_BYTES: u64 = 64 << 20;
-/// Only machines that boot a kernel of their own have its modules: they are told apart from what all guests share.
+/// Kernel modules exist only in machines that boot their own kernel, so their facts are separate from the shared ones.
 const MODULES: &str = "/lib/modules/";
 
 /// Adds the facts.

@@ -13,7 +13,7 @@ pub fn collect(facts: &mut Map<String, Value>) {
 }
 
 /// What `file` holds in this process's group of a controller and in all groups above it. `controller` is empty for the
-/// unified hierarchy; inside a container the path that the kernel tells may lie above what is mounted: then only the
+/// unified hierarchy; inside a container the path that the kernel reports may lie above the mount: then only the
 /// mounted root is found.
 fn upwards(root: &str, controller: &str, file: &str) -> Vec<(String, String)> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

@@ -20,10 +20,10 @@ const FLAG_LARGE_RECEIVE: u32 = 1 << 15;
 /// All interfaces in the order of their numbers, or null.
 pub fn collect() -> Value {
     let links = Netlink::open().and_then(|mut netlink| netlink.links());
-    links.map_or(Value::Null, |links| links.iter().map(told).collect())
+    links.map_or(Value::Null, |links| links.iter().map(describe_interface).collect())
 }
 
-fn told(link: &Link) -> Value {
+fn describe_interface(link: &Link) -> Value {
     let speed = read_trimmed(&format!("/sys/class/net/{}/speed", link.name));
     json!({
         "name": link.name,

@@ -1,4 +1,4 @@
-//! System calls that tell facts.
+//! System calls for facts about the machine.
 #![allow(unsafe_code)]
 
 use std::mem::zeroed;
@@ -10,13 +10,7 @@ use crate::sys::{checked, owned};
 
 /// The machine's architecture as the kernel names it.
 pub fn machine() -> Option<String> {
-    // SAFETY: all-zero bytes are a valid utsname; the kernel ends its texts in zero.
-    unsafe {
-        let mut names: libc::utsname = zeroed();
-        checked(libc::uname(&raw mut names)).ok()?;
-        let bytes = names.machine.map(|byte| byte as u8);
-        std::ffi::CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok().map(str::to_owned)
-    }
+    rustix::system::uname().machine().to_str().ok().map(str::to_owned)
 }
 
 fn configured(name: c_int) -> Option<u64> {
@@ -34,8 +28,8 @@ pub fn clock_tick() -> Option<u64> {
     configured(libc::_SC_CLK_TCK)
 }
 
-/// The kernel's timer tick in Hz: the step of the clock that only a tick advances. None where that clock has no tick
-/// behind it: a kernel that answers with a resolution finer than any tick does not tell.
+/// The kernel's timer tick in Hz: the step of the clock that only a tick advances. None if
+/// the kernel reports a resolution finer than any tick: then no tick drives that clock.
 pub fn scheduler_tick() -> Option<u64> {
     let mut step = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `step` is valid for the write.
@@ -62,13 +56,7 @@ const FILE_SYSTEMS: [(u32, &str); 11] = [
 
 /// The name of the file system that a path is on, or its number in hexadecimal digits.
 pub fn file_system(path: &str) -> Option<String> {
-    let path = std::ffi::CString::new(path).ok()?;
-    // SAFETY: all-zero bytes are a valid statfs; `path` ends in zero and lives through the call.
-    let kind = unsafe {
-        let mut found: libc::statfs = zeroed();
-        checked(libc::statfs(path.as_ptr(), &raw mut found)).ok()?;
-        found.f_type as u32
-    };
+    let kind = rustix::fs::statfs(path).ok()?.f_type as u32;
     let known = FILE_SYSTEMS.iter().find(|(number, _)| *number == kind);
     Some(known.map_or_else(|| format!("{kind:#x}"), |(_, name)| (*name).to_owned()))
 }
@@ -80,8 +68,7 @@ pub fn online_processors() -> Option<u64> {
 
 /// The effective user.
 pub fn user_id() -> u32 {
-    // SAFETY: plain system call that cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// What the hypervisor calls itself in the cpuid leaf for it. Meaningful only if the processor has the flag.

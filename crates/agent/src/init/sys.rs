@@ -1,22 +1,22 @@
 //! System calls of a machine's first process: mounts, modules, the machine's end.
-#![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use libc::c_int;
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount_move};
+use rustix::system::{RebootCommand, finit_module, reboot};
 
-use crate::sys::{checked, text};
+use crate::sys::text;
 
 /// Mounts a file system of the kernel's own.
 ///
 /// # Errors
 /// The call's.
 pub fn mount(kind: &str, place: &str, options: &str) -> io::Result<()> {
-    mount_with(kind, kind, place, 0, options)
+    mount_with(kind, kind, place, MountFlags::empty(), options)
 }
 
 /// Mounts a disk, for reading only where it cannot be written.
@@ -25,9 +25,9 @@ pub fn mount(kind: &str, place: &str, options: &str) -> io::Result<()> {
 /// The call's.
 pub fn mount_disk(device: &str, kind: &str, place: &str) -> io::Result<()> {
     let read_only = [libc::EROFS, libc::EACCES];
-    match mount_with(device, kind, place, 0, "") {
+    match mount_with(device, kind, place, MountFlags::empty(), "") {
         Err(error) if error.raw_os_error().is_some_and(|code| read_only.contains(&code)) => {
-            mount_with(device, kind, place, libc::MS_RDONLY, "")
+            mount_with(device, kind, place, MountFlags::RDONLY, "")
         }
         other => other,
     }
@@ -38,21 +38,18 @@ pub fn mount_disk(device: &str, kind: &str, place: &str) -> io::Result<()> {
 /// # Errors
 /// The call's.
 pub fn move_mount(from: &str, to: &str) -> io::Result<()> {
-    mount_with(from, "", to, libc::MS_MOVE, "")
+    Ok(mount_move(from, to)?)
 }
 
-fn mount_with(source: &str, kind: &str, place: &str, flags: u64, options: &str) -> io::Result<()> {
-    let (source, kind, place, options) = (
-        text(source.as_bytes())?,
-        text(kind.as_bytes())?,
-        text(place.as_bytes())?,
-        text(options.as_bytes())?,
-    );
-    // SAFETY: all strings are valid and end in zero.
-    checked(unsafe {
-        libc::mount(source.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
-    })
-    .map(drop)
+fn mount_with(
+    source: &str,
+    kind: &str,
+    place: &str,
+    flags: MountFlags,
+    options: &str,
+) -> io::Result<()> {
+    let options = text(options.as_bytes())?;
+    Ok(rustix::mount::mount(source, place, kind, flags, options.as_c_str())?)
 }
 
 /// Takes away what is mounted at a place; where nothing is, that is no error.
@@ -60,11 +57,9 @@ fn mount_with(source: &str, kind: &str, place: &str, flags: u64, options: &str) 
 /// # Errors
 /// The call's.
 pub fn unmount(place: &str) -> io::Result<()> {
-    let place = text(place.as_bytes())?;
-    // SAFETY: the string is valid and ends in zero.
-    match checked(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) }) {
-        Err(error) if error.raw_os_error() != Some(libc::EINVAL) => Err(error),
-        _ => Ok(()),
+    match rustix::mount::unmount(place, UnmountFlags::DETACH) {
+        Err(Errno::INVAL) | Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -75,32 +70,24 @@ pub fn unmount(place: &str) -> io::Result<()> {
 pub fn load_module(path: &Path, parameters: &str) -> io::Result<()> {
     let (file, parameters) = (File::open(path)?, text(parameters.as_bytes())?);
     let compressed = path.extension().is_none_or(|extension| extension.as_bytes() != b"ko");
-    let flags: c_int = if compressed { 4 } else { 0 };
-    // SAFETY: the descriptor is open and the parameters are a string that ends in zero.
-    let result = unsafe {
-        libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), parameters.as_ptr(), flags)
-    };
-    match checked(result as c_int) {
-        Err(error) if error.raw_os_error() != Some(libc::EEXIST) => Err(error),
-        _ => Ok(()),
+    let flags = if compressed { 4 } else { 0 };
+    match finit_module(&file, &parameters, flags) {
+        Err(Errno::EXIST) | Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Writes everything back and switches the machine off; returns only if the kernel refuses.
 pub fn power_off() -> io::Error {
-    end_by(libc::RB_POWER_OFF)
+    end_by(RebootCommand::PowerOff)
 }
 
 /// Writes everything back and resets the machine; returns only if the kernel refuses.
 pub fn reset() -> io::Error {
-    end_by(libc::RB_AUTOBOOT)
+    end_by(RebootCommand::Restart)
 }
 
-fn end_by(how: c_int) -> io::Error {
-    // SAFETY: plain system calls.
-    unsafe {
-        libc::sync();
-        libc::reboot(how);
-    }
-    io::Error::last_os_error()
+fn end_by(how: RebootCommand) -> io::Error {
+    rustix::fs::sync();
+    reboot(how).map_or_else(Into::into, |()| io::ErrorKind::Other.into())
 }

@@ -3,13 +3,13 @@
 //! Both sides are given the same request, so that they cannot disagree about what is sent. What the sink must know of
 //! the sources' counts at the end, the controller carries over.
 
-use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
+use virtoll_proto::reply::SinkOpen;
+use virtoll_proto::reply::traffic::{self, SendCpu, SinkFinishCpu};
 use virtoll_proto::request::{SinkFinish, Traffic};
 use virtoll_proto::{Error, ErrorKind};
-use virtoll_wire::alone;
-use virtoll_wire::priority::SessionPriority;
-use virtoll_wire::trial::{self, SinkHalf, Told, TrialError, TrialPlan, Watched};
+use virtoll_wire::trial::{self, SinkHalf, SourceTotals, TrialError, TrialPlan, Watched};
+use virtoll_wire::{SessionPriority, one_sided};
 
 use super::{answer, failed, plan, write_capture};
 use crate::processors::Processors;
@@ -31,11 +31,11 @@ impl OpenSink {
     ///
     /// # Errors
     /// As [`super::run`].
-    pub fn open(request: Traffic) -> Result<(Self, Value), Error> {
+    pub fn open(request: Traffic) -> Result<(Self, SinkOpen), Error> {
         let plan = plan(&request)?;
         let watched = watch(plan.sink_interfaces.iter().cloned())?;
         let sink = trial::open_sink(&plan).map_err(failed)?;
-        let answer = json!({"backend": sink.name, "backend_reason": sink.reason});
+        let answer = SinkOpen { backend: sink.name, backend_reason: sink.reason.clone() };
         let (processors, priority) = (Processors::read(), SessionPriority::raise());
         let half = trial::receive(&plan, sink).map_err(failed)?;
         Ok((Self { half, request, plan, watched, processors, _priority: priority }, answer))
@@ -44,12 +44,12 @@ impl OpenSink {
     /// All sources have stopped: waits for quiet and closes the books.
     ///
     /// # Errors
-    /// What made receiving impossible, or books that do not balance with what was told.
-    pub fn finish(self, told: &SinkFinish) -> Result<Value, Error> {
-        let sources: Vec<_> = told
+    /// What made receiving impossible, or books that do not balance with the sources' totals.
+    pub fn finish(self, totals: &SinkFinish) -> Result<traffic::SinkFinish, Error> {
+        let sources: Vec<_> = totals
             .sources
             .iter()
-            .map(|one| Told {
+            .map(|one| SourceTotals {
                 intended_frames: one.intended_frames,
                 offered_frames: one.offered_frames,
                 unsent_frames: one.unsent_frames,
@@ -58,19 +58,17 @@ impl OpenSink {
         let offered_frames: Vec<u64> = sources.iter().map(|one| one.offered_frames).collect();
         let received = self.half.finish(Some(&offered_frames)).map_err(failed)?;
         let changes = self.watched.changes().map_err(|cause| unread(&cause))?;
-        let busy = self.processors.since_then();
+        let processors = self.processors.since_then();
         let sink = received.balance(&sources).map_err(failed)?;
         if let Some(capture) = &self.request.capture {
             write_capture(&capture.path, &sink.received.counts.captured)?;
         }
-        let clock = answer::Clock::Two;
-        let mut cpu = answer::sink_cpu(&self.plan, &sink);
-        cpu["processors"] = busy;
-        Ok(json!({
-            "sink": answer::sink(&self.request, &sink, clock),
-            "interfaces": answer::interfaces(&changes),
-            "cpu": cpu,
-        }))
+        let cpu = SinkFinishCpu { sink: answer::sink_cpu(&self.plan, &sink), processors };
+        Ok(traffic::SinkFinish {
+            sink: answer::sink(&self.request, &sink, answer::Clock::Two),
+            interfaces: answer::interfaces(&changes),
+            cpu,
+        })
     }
 
     /// Stops counting; waits for the thread, and so for the interface to be free again.
@@ -84,7 +82,7 @@ impl OpenSink {
 ///
 /// # Errors
 /// As [`super::run`].
-pub fn send(request: &Traffic) -> Result<Value, Error> {
+pub fn send(request: &Traffic) -> Result<traffic::Send, Error> {
     let asked_ns = monotonic_ns();
     let plan = plan(request)?;
     let delay_ns = request.delay_ns.unwrap_or(0);
@@ -93,15 +91,15 @@ pub fn send(request: &Traffic) -> Result<Value, Error> {
     }
     let watched = watch(plan.source_interfaces())?;
     let processors = Processors::read();
-    let sent = alone::send(plan.generator, &plan.sources, asked_ns + delay_ns)
+    let sent = one_sided::send(plan.generator, &plan.sources, asked_ns + delay_ns)
         .map_err(|refused| failed(TrialError::refused("send on", refused)))?;
-    let mut cpu = answer::generator_cpu(&plan, &sent.value);
-    cpu["processors"] = processors.since_then();
-    let mut told = answer::sources(request, &plan, &sent);
+    let processors = processors.since_then();
     let changes = watched.changes().map_err(|cause| unread(&cause))?;
-    told["interfaces"] = answer::interfaces(&changes);
-    told["cpu"] = cpu;
-    Ok(told)
+    Ok(traffic::Send {
+        sent: answer::sources(request, &plan, &sent),
+        interfaces: answer::interfaces(&changes),
+        cpu: SendCpu { generator: answer::generator_cpu(&plan, &sent.value), processors },
+    })
 }
 
 fn watch(names: impl IntoIterator<Item = String>) -> Result<Watched, Error> {

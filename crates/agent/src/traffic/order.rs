@@ -1,36 +1,37 @@
-//! The order of arrivals as the answer tells it: RFC 4737, and RFC 5236 where the sink looks at early frames too.
+//! The order of arrivals in the protocol's words: RFC 4737, and RFC 5236 where the sink examines early frames too.
 
-use serde_json::{Value, json};
+use virtoll_proto::reply::traffic::{self, LateTime, ReorderDensity, ReorderingCounts};
 use virtoll_wire::reordering::{Counts, Reordering, THRESHOLD_FRAMES};
 
-/// Integers alone; what the sink does not measure is null.
-pub fn told(order: &Reordering) -> Value {
+/// The metrics as integers; none for what the sink does not measure.
+pub fn reordering(order: &Reordering) -> traffic::Reordering {
     let found = &order.out_of_order;
-    let (late_sum, late_max) = found.late_ns();
+    let (sum, maximum) = found.late_ns();
     let (forgotten, forgotten_degrees) = found.forgotten();
-    json!({
-        "extent_frames": counts(found.extents(), forgotten),
-        "n_reordering": counts(found.degrees(), forgotten_degrees),
-        "late_time_ns": {"sum": late_sum, "maximum": late_max},
-        "displacement": order.densities.as_ref().map(|told| json!({
-            "threshold_frames": THRESHOLD_FRAMES,
-            "histogram": told.displacements,
-            "beyond_frames": told.beyond_frames,
-        })),
-        "buffer_occupancy": order.densities.as_ref().map(|told| json!({
-            "threshold_frames": THRESHOLD_FRAMES,
-            "histogram": told.occupancies,
-            "beyond_frames": told.given_up_frames,
-        })),
-    })
+    let densities = order.densities.as_ref();
+    traffic::Reordering {
+        extent_frames: counts(found.extents(), forgotten),
+        n_reordering: counts(found.degrees(), forgotten_degrees),
+        late_time_ns: LateTime { sum, maximum },
+        displacement: densities.map(|all| density(&all.displacements, all.beyond_frames)),
+        buffer_occupancy: densities.map(|all| density(&all.occupancies, all.given_up_frames)),
+    }
 }
 
-fn counts(counts: &Counts, unknown_frames: u64) -> Value {
-    json!({
-        "count": counts.count(),
-        "sum": counts.sum(),
-        "maximum": counts.maximum(),
-        "histogram": counts.filled(),
-        "unknown_frames": unknown_frames,
-    })
+fn density<T: Clone>(histogram: &[(T, u64)], beyond_frames: u64) -> ReorderDensity<T> {
+    ReorderDensity {
+        threshold_frames: THRESHOLD_FRAMES,
+        histogram: histogram.to_vec(),
+        beyond_frames,
+    }
+}
+
+fn counts(counts: &Counts, unknown_frames: u64) -> ReorderingCounts {
+    ReorderingCounts {
+        count: counts.count(),
+        sum: counts.sum(),
+        maximum: counts.maximum(),
+        histogram: counts.filled(),
+        unknown_frames,
+    }
 }

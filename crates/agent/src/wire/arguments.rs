@@ -1,9 +1,13 @@
 //! The command line of `wire`.
 
+use lexopt::Parser;
+use lexopt::prelude::{Long, Short, ValueExt};
 use serde_json::{Value, json};
 use virtoll_proto::request::{Traffic, read};
-use virtoll_wire::choice::Sink;
+use virtoll_wire::backend_selection::Sink;
 use virtoll_wire::frame::Layout;
+
+use crate::command_line::{Failure, number, spelling, value};
 
 /// What was asked for.
 #[derive(Clone, Debug)]
@@ -66,77 +70,57 @@ impl Default for Arguments {
 }
 
 impl Arguments {
-    /// Reads the words after the command.
+    /// Reads the words after the command; none if they ask for help.
     ///
     /// # Errors
     /// A sentence that names the word.
-    pub fn parse(words: &[String]) -> Result<Self, String> {
+    pub fn parse(words: &[String]) -> Result<Option<Self>, lexopt::Error> {
         let mut own = Self::default();
         let mut imix = false;
-        let mut rest = words.iter();
-        while let Some(word) = rest.next() {
-            match word.as_str() {
-                "--json" => own.json = true,
-                "--any" => own.any = true,
-                "--flat-out" => own.flat_out = true,
-                "--imix" => imix = true,
-                name => {
-                    let value = rest.next().ok_or_else(|| format!("{name} needs a value"))?;
-                    own.set(name, value)?;
+        let mut parser = Parser::from_args(words);
+        while let Some(argument) = parser.next()? {
+            let name = spelling(&argument);
+            match argument {
+                Long("help") | Short('h') => return Ok(None),
+                Long("json") => own.json = true,
+                Long("any") => own.any = true,
+                Long("flat-out") => own.flat_out = true,
+                Long("imix") => imix = true,
+                Long("interface") => own.interface = parser.value()?.string()?,
+                Long("source-mac") => own.source_mac = Some(parser.value()?.string()?),
+                Long("destination-mac") => own.destination_mac = parser.value()?.string()?,
+                Long("source") => own.source = parser.value()?.string()?,
+                Long("destination") => own.destination = parser.value()?.string()?,
+                Long("backend") => own.backend = parser.value()?.string()?,
+                Long("pcap") => own.pcap = Some(parser.value()?.string()?),
+                Long("ports") => own.ports = value(&mut parser, &name, pair)?,
+                Long("flows") => own.flows = value(&mut parser, &name, number)?,
+                Long("vlan") => own.vlan = Some(value(&mut parser, &name, number)?),
+                Long("rate-mbit") => own.rate_mbit = Some(value(&mut parser, &name, number)?),
+                Long("rate-frames") => own.rate_frames = Some(value(&mut parser, &name, number)?),
+                Long("rates") => {
+                    own.rates_mbit = value(&mut parser, &name, |text| list(text, number))?;
                 }
+                Long("size") => own.sizes = vec![value(&mut parser, &name, size)?],
+                Long("sizes") => own.sizes = value(&mut parser, &name, |text| list(text, size))?,
+                Long("mix") => own.sizes = value(&mut parser, &name, |text| list(text, pair))?,
+                Long("duration") => own.duration_ns = value(&mut parser, &name, seconds)?,
+                Long("catch-up") => {
+                    own.catch_up_ns = Some(value(&mut parser, &name, milliseconds)?);
+                }
+                Long("batch") => own.batch = Some(value(&mut parser, &name, number)?),
+                Long("cpu") => own.cpu = Some(value(&mut parser, &name, number)?),
+                Long("trial") => own.trial = value(&mut parser, &name, number)?,
+                Long("pcap-frames") => own.pcap_frames = value(&mut parser, &name, number)?,
+                Long("sink") => own.sink = value(&mut parser, &name, sink)?,
+                _ => return Err(format!("unknown argument {name}; see --help").into()),
             }
         }
         if imix {
             let layout = Layout { tagged: own.vlan.is_some(), ipv6: own.source.contains(':') };
             own.sizes = layout.imix().map(|(size, weight)| (size as u32, weight)).to_vec();
         }
-        Ok(own)
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let refuse = || format!("{name} cannot be {value:?}; see --help");
-        let seconds = |value: f64| Some((value * 1e9) as u64).filter(|_| value > 0.0);
-        match name {
-            "--interface" => value.clone_into(&mut self.interface),
-            "--source-mac" => self.source_mac = Some(value.to_owned()),
-            "--destination-mac" => value.clone_into(&mut self.destination_mac),
-            "--source" => value.clone_into(&mut self.source),
-            "--destination" => value.clone_into(&mut self.destination),
-            "--backend" => value.clone_into(&mut self.backend),
-            "--pcap" => self.pcap = Some(value.to_owned()),
-            "--ports" => self.ports = pair(value).ok_or_else(refuse)?,
-            "--flows" => self.flows = number(value).ok_or_else(refuse)?,
-            "--vlan" => self.vlan = Some(number(value).ok_or_else(refuse)?),
-            "--rate-mbit" => self.rate_mbit = Some(number(value).ok_or_else(refuse)?),
-            "--rate-frames" => self.rate_frames = Some(number(value).ok_or_else(refuse)?),
-            "--rates" => self.rates_mbit = list(value, number).ok_or_else(refuse)?,
-            "--size" => self.sizes = vec![(number(value).ok_or_else(refuse)?, 1)],
-            "--sizes" => {
-                self.sizes = list(value, |one| Some((number(one)?, 1))).ok_or_else(refuse)?;
-            }
-            "--mix" => self.sizes = list(value, pair).ok_or_else(refuse)?,
-            "--duration" => {
-                self.duration_ns = number(value).and_then(seconds).ok_or_else(refuse)?;
-            }
-            "--catch-up" => {
-                let milliseconds: f64 = number(value).ok_or_else(refuse)?;
-                self.catch_up_ns = Some((milliseconds * 1e6) as u64);
-            }
-            "--batch" => self.batch = Some(number(value).ok_or_else(refuse)?),
-            "--cpu" => self.cpu = Some(number(value).ok_or_else(refuse)?),
-            "--trial" => self.trial = number(value).ok_or_else(refuse)?,
-            "--pcap-frames" => self.pcap_frames = number(value).ok_or_else(refuse)?,
-            "--sink" => {
-                self.sink = match value {
-                    "auto" => Sink::Auto,
-                    "xdp" => Sink::Xdp,
-                    "tpacket" => Sink::Tpacket,
-                    _ => return Err(refuse()),
-                }
-            }
-            _ => return Err(format!("unknown argument {name}; see --help")),
-        }
-        Ok(())
+        Ok(Some(own))
     }
 
     /// Frame sizes with their weights.
@@ -160,21 +144,15 @@ impl Arguments {
     ///
     /// # Errors
     /// What is missing or cannot be.
-    pub fn request(&self) -> Result<Traffic, String> {
-        for (name, value) in [
-            ("--interface", &self.interface),
-            ("--destination-mac", &self.destination_mac),
-            ("--source", &self.source),
-            ("--destination", &self.destination),
-        ] {
-            if value.is_empty() {
-                return Err(format!("{name} is missing; see --help"));
-            }
-        }
+    pub fn request(&self) -> Result<Traffic, Failure> {
+        require("--interface", &self.interface)?;
+        require("--destination-mac", &self.destination_mac)?;
+        require("--source", &self.source)?;
+        require("--destination", &self.destination)?;
         let Value::Object(fields) = self.fields(&self.source_mac()?) else {
-            return Err("no request".to_owned());
+            return Err(Failure::Usage("no request".to_owned()));
         };
-        read(fields)
+        read(fields).map_err(Failure::Usage)
     }
 
     fn source_mac(&self) -> Result<String, String> {
@@ -214,8 +192,36 @@ impl Arguments {
     }
 }
 
-fn number<T: std::str::FromStr>(value: &str) -> Option<T> {
-    value.parse().ok()
+/// Refuses an option that was left out.
+///
+/// # Errors
+/// The value is empty.
+pub fn require(name: &str, value: &str) -> Result<(), Failure> {
+    if value.is_empty() {
+        return Err(Failure::Usage(format!("{name} is missing; see --help")));
+    }
+    Ok(())
+}
+
+fn size(text: &str) -> Option<(u32, u32)> {
+    Some((number(text)?, 1))
+}
+
+fn seconds(text: &str) -> Option<u64> {
+    number(text).filter(|seconds: &f64| *seconds > 0.0).map(|seconds| (seconds * 1e9) as u64)
+}
+
+fn milliseconds(text: &str) -> Option<u64> {
+    number(text).map(|milliseconds: f64| (milliseconds * 1e6) as u64)
+}
+
+fn sink(name: &str) -> Option<Sink> {
+    match name {
+        "auto" => Some(Sink::Auto),
+        "xdp" => Some(Sink::Xdp),
+        "tpacket" => Some(Sink::Tpacket),
+        _ => None,
+    }
 }
 
 fn pair<A: std::str::FromStr, B: std::str::FromStr>(value: &str) -> Option<(A, B)> {

@@ -6,7 +6,8 @@ use virtoll_wire::interface_mac;
 
 use super::arguments::Arguments;
 use super::report;
-use crate::{apart, traffic};
+use crate::command_line::Failure;
+use crate::{isolated_namespace, traffic};
 
 const SIZES: [u32; 4] = [64, 500, 1_000, 1_500];
 /// Each back end with the sinks that it is measured with.
@@ -17,9 +18,10 @@ const PAIRS: [(&str, &str); 4] =
 ///
 /// # Errors
 /// A sentence for the user.
-pub fn run(arguments: &Arguments) -> Result<(), String> {
-    apart::make_pairs(1).map_err(|cause| format!("make a veth pair in a namespace: {cause}"))?;
-    let (sending, receiving) = apart::names(0);
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    isolated_namespace::make_pairs(1)
+        .map_err(|cause| format!("make a veth pair in a namespace: {cause}"))?;
+    let (sending, receiving) = isolated_namespace::names(0);
     let mac = interface_mac(&receiving).map_err(|cause| cause.to_string())?;
     let mut base = arguments.clone();
     base.interface = sending;
@@ -50,7 +52,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
                 match answer {
                     Ok(answer) if arguments.json => println!("{answer}"),
                     Ok(answer) => print!("{}", report::calibration(&answer)),
-                    Err(sentence) => {
+                    Err(usage @ Failure::Usage(_)) => return Err(usage),
+                    Err(Failure::Work(sentence)) => {
                         eprintln!("{backend} into {sink}, {size} B: {sentence}");
                         break;
                     }
@@ -67,7 +70,7 @@ fn trial(
     (backend, sink): (&str, &str),
     size: u32,
     rate: Option<f64>,
-) -> Result<Value, String> {
+) -> Result<Value, Failure> {
     let mut arguments = base.clone();
     arguments.sizes = vec![(size, 1)];
     arguments.rate_mbit = rate;
@@ -76,7 +79,7 @@ fn trial(
     request.sink.interfaces = vec![receiving.to_owned()];
     request.sink.backend =
         serde_json::from_value(json!(sink)).map_err(|cause| cause.to_string())?;
-    let mut answer = traffic::run(&request).map_err(|error| error.message)?;
+    let mut answer = json!(traffic::run(&request).map_err(|error| error.message)?);
     answer["rate_mbit"] = json!(rate);
     answer["rate_frames_per_second"] = json!(request.sources[0].rate_frames_per_second);
     answer["duration_ns"] = json!(request.duration_ns);

@@ -47,7 +47,7 @@ virtoll-agent wire receive --interface IF [options]
   --duration SECONDS  how long (1)
   --ports S:D         the sender's (5000:6000)     --trial N  the sender's (1)
   --sink NAME         auto, xdp, tpacket (auto: xdp where it loads)
-  --any               counts every frame of any kind, and lets it fall (xdp only)
+  --any               counts every frame of any kind and drops it (xdp only)
   --pcap FILE         keeps the first frames (--pcap-frames N, 100)
   --json              prints all counters as JSON
 

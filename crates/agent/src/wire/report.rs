@@ -45,7 +45,7 @@ pub fn rate(frames: u64, first_ns: &Value, last_ns: &Value) -> f64 {
     if frames < 2 || between_ns == 0 { 0.0 } else { (frames - 1) as f64 * 1e9 / between_ns as f64 }
 }
 
-/// What `wire send` tells.
+/// The table of `wire send`.
 pub fn sent(value: &Value) -> String {
     let mut text = String::from("sent\n");
     chosen(&mut text, value);
@@ -109,7 +109,7 @@ fn order(text: &mut String, source: &Value) {
     }
 }
 
-/// What `wire receive` tells.
+/// The table of `wire receive`.
 pub fn received(value: &Value) -> String {
     let mut text = String::from("received\n");
     chosen(&mut text, value);

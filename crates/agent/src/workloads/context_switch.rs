@@ -112,8 +112,8 @@ impl Done for Figures {
             result: json!({
                 "processes": self.processes,
                 "pinned_cpu": self.ring.place.cpu,
-                "laps": self.laps.told(),
-                "pipes": pipes.map(Durations::told),
+                "laps": self.laps.into_json(),
+                "pipes": pipes.map(Durations::into_json),
                 "clock": clock_cost(),
             }),
             check: self.token.to_string(),
@@ -159,7 +159,7 @@ impl Ring {
         went.then(|| u32::from_ne_bytes(bytes).wrapping_add(self.own.sum()))
     }
 
-    /// The same hops with nobody to switch to: laps of as many pipes, all in this process.
+    /// The same hops without a switch: laps of as many pipes, all in this process.
     fn without_switches(&mut self, laps: u64) -> Option<Durations> {
         for child in self.children.drain(..) {
             end(child);

@@ -113,7 +113,7 @@ impl Done for Figures {
             result: json!({
                 "operations": self.each * self.batches.room() as u64,
                 "batch_operations": self.each,
-                "batches": self.batches.told(),
+                "batches": self.batches.into_json(),
                 "sending": overhead,
                 "clock": clock_cost(),
             }),
@@ -127,7 +127,7 @@ fn sending(each: u64, count: u64) -> Value {
     let own = std::process::id() as libc::pid_t;
     let Ok(mut batches) = Durations::of(count, "batches") else { return Value::Null };
     let sent = batched(each, &mut batches, |_| u64::from(sys::signal_nothing(own)));
-    json!({"sent": sent, "batches": batches.told()})
+    json!({"sent": sent, "batches": batches.into_json()})
 }
 
 /// Times batches; the sum of what each operation says that it did. An operation is given its number.

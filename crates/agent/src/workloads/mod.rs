@@ -14,6 +14,7 @@ mod sys;
 mod tcp;
 mod zfg;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use virtoll_proto::{Error, request};
@@ -26,6 +27,13 @@ pub struct Outcome {
     pub result: Value,
     /// Its check value.
     pub check: String,
+}
+
+impl Outcome {
+    /// An outcome with the job's figures.
+    pub fn new(figures: impl Serialize, check: String) -> Self {
+        Self { result: serde_json::to_value(figures).unwrap_or_default(), check }
+    }
 }
 
 /// A job that is done; making the check value is not part of it.
@@ -43,7 +51,7 @@ pub trait Workload {
     fn run(&self) -> Result<Box<dyn Done>, Error>;
 }
 
-/// The job of that name with its parameters; `signals` tell the end of a program.
+/// The job of that name with its parameters; `signals` report the end of a program.
 ///
 /// # Errors
 /// `bad-request` for an unknown name or parameter, or a value outside its range.

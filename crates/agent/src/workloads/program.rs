@@ -33,6 +33,6 @@ impl Workload for Program<'_> {
 impl Done for Finished {
     fn check(self: Box<Self>) -> Outcome {
         let check = self.output_sha256();
-        Outcome { result: self.answer(), check }
+        Outcome::new(self.answer(), check)
     }
 }

@@ -146,7 +146,7 @@ fn tells_who_set_a_route(netlink: &mut Netlink, table: Table, via: Ipv4Addr) -> 
 fn remove_ours(netlink: &mut Netlink) {
     if let Ok(known) = netlink.routes() {
         let ours = known.into_iter().filter(|one| one.ours).map(|one| one.prefix);
-        // The refusal that led here is what is told.
+        // The refusal that led here is the one that is returned.
         let _ = netlink.delete_routes(ours);
     }
 }
@@ -177,7 +177,7 @@ fn memory() -> Value {
     json!({"kernel": fields, "trie": trie})
 }
 
-/// The figures of the main table, the first one told; sizes in bytes.
+/// The figures of the main table, which the kernel lists first; sizes in bytes.
 fn read_trie(text: &str) -> Option<Value> {
     let main = text.split_once("Main:")?.1;
     let field = |name: &str| main.split_once(name).map(|(_, rest)| rest.trim_start());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::{Error, ErrorKind};
-use virtoll_wire::histogram::Histogram;
+use virtoll_wire::Histogram;
 
 /// 32 MB of durations.
 pub const MOST: u64 = 1 << 22;
@@ -48,7 +48,7 @@ impl Durations {
 
     /// Count, sum, extremes and quantiles, all exact (the value of rank ceil(q n)), and a histogram of buckets
     /// [largest value, count], each within 1/64.
-    pub fn told(mut self) -> Value {
+    pub fn into_json(mut self) -> Value {
         self.values.truncate(self.used);
         self.values.sort_unstable();
         let values = &self.values;
@@ -85,7 +85,7 @@ pub fn clock_cost() -> Value {
         }
         durations.push(monotonic_ns() - begin);
     }
-    json!({"batch_readings": CLOCK_READS, "batches": durations.told()})
+    json!({"batch_readings": CLOCK_READS, "batches": durations.into_json()})
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
             durations.push(value * 1_000_003);
         }
         durations.push(7); // no room
-        let told = durations.told();
+        let told = durations.into_json();
         for (name, rank) in [
             ("minimum_ns", 1),
             ("p50_ns", 500),

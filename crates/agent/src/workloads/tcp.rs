@@ -6,17 +6,19 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use serde::Deserialize;
+use serde_json::json;
 use virtoll_proto::Error;
+use virtoll_proto::reply::TcpInformation;
 use virtoll_proto::request::{Exchange, Side};
 
 use super::{Done, Outcome, Workload};
-use crate::streams::{self, Carried};
+use crate::tcp_exchange::{self, Carried};
 
 /// The parameters.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tcp {
-    /// Where somebody serves.
+    /// Address of the server.
     address: Ipv4Addr,
     /// At which port.
     port: u16,
@@ -34,18 +36,18 @@ pub struct Connected {
 
 struct Exchanged {
     carried: Carried,
-    tcp: serde_json::Value,
+    tcp: Option<TcpInformation>,
 }
 
 impl Tcp {
     /// Opens the connection.
     ///
     /// # Errors
-    /// `bad-request` for sizes out of range, `system` if nobody can be reached.
+    /// `bad-request` for sizes out of range, `system` if the server cannot be reached.
     pub fn open(self) -> Result<Connected, Error> {
-        streams::check(&self.exchange)?;
+        tcp_exchange::check(&self.exchange)?;
         let at = SocketAddr::from((self.address, self.port));
-        let stream = streams::open(at, self.timeout_ns)
+        let stream = tcp_exchange::open(at, self.timeout_ns)
             .map_err(|cause| Error::system(format!("tcp: connect to {at}"), &cause))?;
         Ok(Connected { exchange: self.exchange, stream })
     }
@@ -53,16 +55,16 @@ impl Tcp {
 
 impl Workload for Connected {
     fn run(&self) -> Result<Box<dyn Done>, Error> {
-        let carried = streams::carry_out(&self.exchange, Side::Opener, &self.stream)
+        let carried = tcp_exchange::carry_out(&self.exchange, Side::Opener, &self.stream)
             .map_err(|cause| Error::system("tcp", &cause))?;
-        Ok(Box::new(Exchanged { carried, tcp: streams::tcp_information(&self.stream) }))
+        Ok(Box::new(Exchanged { carried, tcp: tcp_exchange::tcp_information(&self.stream) }))
     }
 }
 
 impl Done for Exchanged {
     fn check(self: Box<Self>) -> Outcome {
         let mut result = self.carried.result;
-        result["tcp"] = self.tcp;
+        result["tcp"] = json!(self.tcp);
         Outcome { result, check: self.carried.check }
     }
 }

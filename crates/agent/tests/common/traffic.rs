@@ -118,7 +118,7 @@ pub fn flat_out(
 }
 
 /// What `send` answered, as `sink-finish` is told it.
-pub fn told(sent: &Value) -> Value {
+pub fn offered_totals(sent: &Value) -> Value {
     let kept = ["intended_frames", "offered_frames", "unsent_frames"];
     let one = |source: &Value| -> Value {
         kept.iter().map(|name| ((*name).to_owned(), source[name].clone())).collect()
@@ -164,7 +164,7 @@ impl Forwarder {
         agent.call("sink-open", request.clone());
         let mut answer = agent.call("send", request.clone());
         let account = self.account(number(&answer["sources"][0]["offered_frames"]));
-        answer["sink"] = agent.call("sink-finish", told(&answer))["sink"].take();
+        answer["sink"] = agent.call("sink-finish", offered_totals(&answer))["sink"].take();
         (answer, account)
     }
 }

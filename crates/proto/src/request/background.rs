@@ -30,6 +30,6 @@ pub struct End {
     pub name: String,
     /// How long it may take to leave by itself.
     pub timeout_ns: u64,
-    /// The most that is told of the end of what it wrote.
+    /// The most bytes that are returned of the end of its output.
     pub limit_bytes: u64,
 }

@@ -40,7 +40,7 @@ pub enum Exchange {
     },
 }
 
-/// `serve`: listen for one connection, and do one exchange with whoever opens it, while the session goes on.
+/// `serve`: listen for one connection, and do one exchange with the client that opens it, while the session goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Serve {

@@ -165,7 +165,7 @@ pub struct Sink {
     pub cpu: Option<u32>,
 }
 
-/// `sink-finish`: what the sources tell at their end.
+/// `sink-finish`: the sources' totals.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SinkFinish {

@@ -78,7 +78,7 @@ impl<T: Copy> Ring<T> {
     }
 
     fn counter(&self, offset: u64) -> &AtomicU32 {
-        // SAFETY: the kernel tells where within the mapping the aligned counters lie; they are shared as atomics.
+        // SAFETY: the kernel states where within the mapping the aligned counters lie; they are shared as atomics.
         unsafe { AtomicU32::from_ptr(self.mapping.memory.add(offset as usize).cast()) }
     }
 

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytemuck::Pod;
 use libc::c_long;
 
 use super::attributes::{
@@ -33,29 +34,6 @@ pub(crate) mod map_kinds {
     pub(crate) const ARRAY: u32 = 2;
     pub(crate) const DEVICES: u32 = 14;
 }
-
-/// Integers and arrays of them in C's layout without padding that matters: any bytes are a valid value.
-///
-/// # Safety
-/// The type must be valid for every pattern of bytes and hold no pointer.
-pub(crate) unsafe trait Plain: Copy {}
-
-// SAFETY: an integer is valid for every pattern.
-unsafe impl Plain for u64 {}
-// SAFETY: integers and arrays of them.
-unsafe impl Plain for crate::live_frames::Data {}
-// SAFETY: integers and arrays of them.
-unsafe impl Plain for crate::live_frames::SourceData {}
-// SAFETY: integers and arrays of them.
-unsafe impl Plain for crate::xdp_sink::Configuration {}
-// SAFETY: integers.
-unsafe impl Plain for crate::xdp_sink::Arrivals {}
-// SAFETY: integers and arrays of them.
-unsafe impl Plain for crate::reordering::OutOfOrder {}
-// SAFETY: integers.
-unsafe impl Plain for crate::xdp_sink::Queue {}
-// SAFETY: integers and arrays of them.
-unsafe impl Plain for crate::xdp_sink::CapturedFrame {}
 
 fn bpf<T>(command: c_long, attributes: &mut T) -> io::Result<c_long> {
     // SAFETY: `attributes` is a valid, zero-extended beginning of the kernel's union for `command`; the addresses in
@@ -110,9 +88,9 @@ pub(crate) struct Shared<T> {
 }
 
 // SAFETY: the mapping belongs to this value; it is read and written by volatile copies only.
-unsafe impl<T: Plain> Send for Shared<T> {}
+unsafe impl<T: Pod> Send for Shared<T> {}
 
-impl<T: Plain> Shared<T> {
+impl<T: Pod> Shared<T> {
     /// Zeroed values.
     pub(crate) fn create(entries: u32) -> io::Result<Self> {
         let map = create_map(map_kinds::ARRAY, size_of::<T>(), entries.max(1), FLAG_MAPPABLE)?;
@@ -155,27 +133,27 @@ impl<T: Plain> Shared<T> {
     }
 }
 
-impl<T: Plain> Shared<T> {
+impl<T: Pod> Shared<T> {
     fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= size_of::<T>());
         // SAFETY: the aligned word lies within the first value, and is shared with the program as an atomic.
         unsafe { AtomicU64::from_ptr(self.memory.add(offset).cast()) }
     }
 
-    fn part_place<S: Plain>(&self, offset: usize) -> *mut S {
+    fn part_place<S: Pod>(&self, offset: usize) -> *mut S {
         assert!(offset.is_multiple_of(8) && offset + size_of::<S>() <= size_of::<T>());
         // SAFETY: the part lies within the first value.
         unsafe { self.memory.add(offset).cast() }
     }
 
     /// A copy of a part of the first value.
-    pub(crate) fn part<S: Plain>(&self, offset: usize) -> S {
+    pub(crate) fn part<S: Pod>(&self, offset: usize) -> S {
         // SAFETY: the place lies within the mapping and is aligned to 8 bytes; any pattern of bytes is valid.
         unsafe { ptr::read_volatile(self.part_place(offset)) }
     }
 
     /// Writes a part of the first value.
-    pub(crate) fn set_part<S: Plain>(&mut self, offset: usize, part: &S) {
+    pub(crate) fn set_part<S: Pod>(&mut self, offset: usize, part: &S) {
         // SAFETY: as in `part`.
         unsafe { ptr::write_volatile(self.part_place(offset), *part) }
     }

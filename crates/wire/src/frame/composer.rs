@@ -10,9 +10,9 @@ use super::{
 use crate::checksum;
 
 /// The most frame sizes of a source.
-pub const MOST_SHAPES: usize = 16;
+pub(crate) const MOST_SHAPES: usize = 16;
 /// The longest pattern of sizes, which is the largest sum of weights.
-pub const MOST_SLOTS: usize = 128;
+pub(crate) const MOST_SLOTS: usize = 128;
 
 /// A prepared frame of one size.
 #[derive(Clone, Debug)]
@@ -107,12 +107,12 @@ impl Composer {
     }
 
     /// The prepared frames, each with the sums over all that stays in it: for the UDP checksum and for IPv4's.
-    pub fn shapes(&self) -> impl ExactSizeIterator<Item = (&[u8], u64, u64)> {
+    pub(crate) fn shapes(&self) -> impl ExactSizeIterator<Item = (&[u8], u64, u64)> {
         self.shapes.iter().map(|shape| (shape.bytes.as_slice(), shape.sum, shape.ip_sum))
     }
 
     /// The pattern: indices into [`Self::shapes`].
-    pub fn slots(&self) -> &[u8] {
+    pub(crate) fn slots(&self) -> &[u8] {
         &self.shape_of_slot
     }
 

@@ -5,18 +5,21 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{Ordering, fence};
 
+use bytemuck::{Pod, Zeroable};
+
 use super::TIME_EVERY_FRAMES;
-use crate::backend::SourcePlan;
 use crate::bpf::{Object, Shared};
 use crate::frame::{Composer, MOST_SHAPES, MOST_SLOTS};
 use crate::gaps::{self, GapSummary};
 use crate::histogram::{BUCKETS, Histogram};
-use crate::pacing::{LATE_FROM_NS, Schedule, SourceCounts};
+use crate::pacing::LATE_FROM_NS;
+use crate::schedule::Schedule;
+use crate::source::{SourceCounts, SourcePlan};
 
 pub(crate) const HEADER_WORDS: usize = 9;
 
 /// A frame size.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Shape {
     words: [u64; HEADER_WORDS],
@@ -30,7 +33,7 @@ pub(crate) struct Shape {
 pub(crate) const TOGETHER: usize = 4;
 
 /// The whole of the program's data.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Data {
     sources: u64,
@@ -39,7 +42,7 @@ pub(crate) struct Data {
 }
 
 /// One source.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct SourceData {
     limit_frames: u64,

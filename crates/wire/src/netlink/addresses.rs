@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::{
     CREATE_OR_REPLACE, DUMP, Message, Netlink, REQUEST_AND_ACKNOWLEDGE, attributes, u32_at,
 };
-use crate::MacAddress;
+use crate::mac::MacAddress;
 
 const RTM_NEWADDR: u16 = 20;
 const RTM_DELADDR: u16 = 21;
@@ -15,7 +15,7 @@ const RTM_NEWROUTE: u16 = 24;
 const RTM_NEWNEIGH: u16 = 28;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
-/// No duplicate address detection: the address is usable at once, and nobody is asked for it.
+/// No duplicate address detection: the address is usable at once.
 const IFA_F_NODAD: u8 = 0x02;
 const SCOPE_LINK: u8 = 253;
 const NUD_PERMANENT: u16 = 0x80;

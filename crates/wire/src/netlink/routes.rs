@@ -15,7 +15,7 @@ const AF_INET: u8 = 2;
 const TABLE_MAIN: u8 = 254;
 const UNICAST: u8 = 1;
 /// Who set a route, so that no other is ever taken for one of a table's: a number that no routing daemon uses.
-pub const TABLE_PROTOCOL: u8 = 214;
+pub(crate) const TABLE_PROTOCOL: u8 = 214;
 const ACKNOWLEDGE: u16 = 0x4;
 /// Requests of one message. Were all of them refused, the answers would still have room in the socket's buffer.
 const TOGETHER: usize = 128;

@@ -33,7 +33,7 @@ impl Netlink {
     ///
     /// # Errors
     /// The kernel's code.
-    pub fn acknowledged(&mut self, message: Message) -> io::Result<()> {
+    pub(crate) fn acknowledged(&mut self, message: Message) -> io::Result<()> {
         self.request(message, 0).map(drop)
     }
 
@@ -41,7 +41,7 @@ impl Netlink {
     ///
     /// # Errors
     /// The kernel's code.
-    pub fn request(&mut self, message: Message, kind: u16) -> io::Result<Vec<Vec<u8>>> {
+    pub(crate) fn request(&mut self, message: Message, kind: u16) -> io::Result<Vec<Vec<u8>>> {
         let mut bodies = Vec::new();
         self.each(message, kind, |body| bodies.push(body.to_vec()))?;
         Ok(bodies)
@@ -115,7 +115,7 @@ fn code(body: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A socket that is told of changes of interfaces.
+/// A socket that receives the kernel's notifications of interface changes.
 #[derive(Debug)]
 pub struct LinkEvents(OwnedFd);
 

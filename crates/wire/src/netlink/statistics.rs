@@ -116,11 +116,11 @@ pub struct QueueDiscipline {
     pub kind: String,
     /// Whether it is the interface's own on sending: what its children dropped is in its count.
     pub root: bool,
-    /// Frames that it let fall.
+    /// Frames that it dropped.
     pub dropped: u64,
     /// Times that it was full.
     pub overlimits: u64,
-    /// Frames that stood in it.
+    /// Frames that it holds.
     pub backlog: u64,
 }
 

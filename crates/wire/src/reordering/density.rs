@@ -11,7 +11,7 @@ const SPAN: usize = 2 * THRESHOLD_FRAMES + 1;
 /// arrivals of the window, so a frame is decided DT arrivals after it came. While frames come in order the window is
 /// a run of numbers from the receive index on, and nothing is stored (`settled`).
 #[derive(Clone, Debug)]
-pub struct Density {
+pub(crate) struct Density {
     receive_index: u64,
     settled: bool,
     /// Arrivals that are not decided, in order; while settled only their number counts.
@@ -122,7 +122,7 @@ impl Density {
     }
 
     /// Frames by displacement, those still in the window decided as if no more came; and frames beyond the threshold.
-    pub fn told(&self) -> (Vec<(i64, u64)>, u64) {
+    pub fn counts(&self) -> (Vec<(i64, u64)>, u64) {
         let mut all = self.clone();
         if all.settled {
             all.displaced[THRESHOLD_FRAMES] += all.window_frames as u64;

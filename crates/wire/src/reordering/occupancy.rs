@@ -7,7 +7,7 @@ use super::THRESHOLD_FRAMES;
 /// The buffer holds every frame that arrived and whose number is above the expected one: their bits in the sink's own
 /// bitmap. When an early frame finds BT of them, the expected frame is given up.
 #[derive(Clone, Debug)]
-pub struct Occupancy {
+pub(crate) struct Occupancy {
     expected: u64,
     held: u64,
     frames: [u64; THRESHOLD_FRAMES + 1],
@@ -53,7 +53,7 @@ impl Occupancy {
     }
 
     /// Frames by how many stood in the buffer after their arrival; and frames that came when they had been given up.
-    pub fn told(&self) -> (Vec<(u64, u64)>, u64) {
+    pub fn counts(&self) -> (Vec<(u64, u64)>, u64) {
         ((0..).zip(self.frames).filter(|(_, count)| *count > 0).collect(), self.given_up)
     }
 }

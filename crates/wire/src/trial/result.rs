@@ -3,16 +3,16 @@
 use std::fmt;
 use std::io;
 
-use crate::backend::SinkCounts;
-use crate::books::{SourceArrivals, SourceBook};
-use crate::choice::{Chosen, Refused};
+use crate::backend::{Refused, SinkCounts};
+use crate::backend_selection::Chosen;
 use crate::netlink::LinkStatistics;
-use crate::pacing::SourceCounts;
 use crate::senders::{Sent, ThreadCost};
+use crate::sequence_accounting::{SourceArrivals, SourceBook};
+use crate::source::SourceCounts;
 
-/// What is told of a source to the sink, so that the books can be closed.
+/// Totals of a source, with which the sink's books are balanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct SourceTotals {
     /// Frames that it was to send.
     pub intended_frames: u64,
     /// Frames that left.
@@ -21,7 +21,7 @@ pub struct Told {
     pub unsent_frames: u64,
 }
 
-impl From<&SourceCounts> for Told {
+impl From<&SourceCounts> for SourceTotals {
     fn from(counts: &SourceCounts) -> Self {
         Self {
             intended_frames: counts.intended_frames,
@@ -63,11 +63,11 @@ pub struct SinkResult {
 }
 
 impl Received {
-    /// Closes the books with what the sources tell.
+    /// Balances the books with the sources' totals.
     ///
     /// # Errors
     /// They do not balance: what of which source.
-    pub fn balance(self, told: &[Told]) -> Result<SinkResult, TrialError> {
+    pub fn balance(self, told: &[SourceTotals]) -> Result<SinkResult, TrialError> {
         let books = &self.counts.sources;
         if books.len() != told.len() {
             let (kept, given) = (books.len(), told.len());
@@ -83,7 +83,7 @@ impl Received {
     }
 }
 
-fn close(number: usize, book: &SourceBook, told: Told) -> Result<Arrived, TrialError> {
+fn close(number: usize, book: &SourceBook, told: SourceTotals) -> Result<Arrived, TrialError> {
     let arrivals = book.arrivals();
     let forged = book.arrived_from(told.intended_frames);
     let sum = told.offered_frames.checked_add(told.unsent_frames);

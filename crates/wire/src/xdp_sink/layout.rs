@@ -1,14 +1,16 @@
 //! The sink program's data: the structures of `bpf/sink.bpf.c`.
 
+use bytemuck::{Pod, Zeroable};
+
 use crate::backend::MOST_SOURCES;
-use crate::books::{Expectation, SourceArrivals};
 use crate::pcap::CapturedPacket;
+use crate::sequence_accounting::{Expectation, SourceArrivals};
 
 const SIZE_WORDS: usize = 32;
 const CAPTURED_BYTES: usize = 1536;
 
 /// What one source may send.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
 struct Expected {
     first_word: u64,
@@ -20,7 +22,7 @@ struct Expected {
 }
 
 /// The program's configuration.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Configuration {
     ip_sizes: [u64; SIZE_WORDS],
@@ -32,7 +34,7 @@ pub(crate) struct Configuration {
 }
 
 /// Counts of one source on one receive queue.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Arrivals {
     pub(crate) forwarded: u64,
@@ -53,7 +55,7 @@ pub(crate) struct Arrivals {
 }
 
 /// Counts of one receive queue.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Queue {
     pub(crate) frames: u64,
@@ -65,7 +67,7 @@ pub(crate) struct Queue {
 }
 
 /// A frame that was kept.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct CapturedFrame {
     received_ns: u64,

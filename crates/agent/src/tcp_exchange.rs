@@ -4,8 +4,7 @@
 //! says when it begins, by one byte: its start mark has left then. Nothing is set on the sockets: buffers, Nagle's
 //! algorithm and congestion control are the kernel's own, as in netperf's tests of these names.
 //!
-//! What is sent can be told from anything else: each message of a stream begins with its number, and each answer is
-//! that of its request.
+//! The data are verifiable: each message of a stream begins with its number, and each answer is that of its request.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::Error;
 use virtoll_proto::request::{Exchange, Side};
-use virtoll_wire::histogram::Histogram;
+use virtoll_wire::Histogram;
 
 pub use serve::{Served, open};
 pub use sys::tcp_information;
@@ -185,7 +184,7 @@ fn answer(mut stream: &TcpStream, transactions: u64, sizes: (usize, usize)) -> i
     })
 }
 
-/// What a message too short for its number begins with, nobody looks at.
+/// A message too short for its number is not verified.
 fn mark(message: &mut [u8], number: u64) {
     if let Some(place) = message.first_chunk_mut::<NUMBER_BYTES>() {
         *place = number.to_be_bytes();

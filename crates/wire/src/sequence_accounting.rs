@@ -161,8 +161,8 @@ impl SourceBook {
         }
         // Books that were kept elsewhere come with what was found there.
         if self.next > 0 {
-            let (displacements, beyond_frames) = self.density.told();
-            let (occupancies, given_up_frames) = self.occupancy.told();
+            let (displacements, beyond_frames) = self.density.counts();
+            let (occupancies, given_up_frames) = self.occupancy.counts();
             let densities =
                 Densities { displacements, beyond_frames, occupancies, given_up_frames };
             counts.reordering =
@@ -183,7 +183,7 @@ pub struct Ports {
     pub destination: u16,
 }
 
-/// How the sink tells the trial's frames from others.
+/// How the sink recognises the trial's frames.
 #[derive(Clone, Debug)]
 pub struct Expectation {
     /// The trial's number.
@@ -271,7 +271,7 @@ impl Books {
     }
 
     /// The books of each source, handed over.
-    pub fn into_sources(self) -> Vec<SourceBook> {
+    pub(crate) fn into_sources(self) -> Vec<SourceBook> {
         self.sources
     }
 

@@ -1,4 +1,4 @@
-//! `serve`: one exchange with whoever opens a connection, on a thread of its own, while the session goes on.
+//! `serve`: one exchange with the first client that connects, on its own thread, while the session goes on.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
+use virtoll_proto::reply::{self, TcpInformation};
 use virtoll_proto::request::{Serve, Side};
 use virtoll_proto::{Error, ErrorKind};
 
@@ -19,7 +19,7 @@ use crate::sys;
 
 /// A listener with its thread; both end when this is dropped.
 pub struct Served {
-    outcome: Receiver<io::Result<(Carried, Value)>>,
+    outcome: Receiver<io::Result<(Carried, Option<TcpInformation>)>>,
     thread: Option<JoinHandle<()>>,
     cancel: Option<UnixStream>,
     connection: Arc<Mutex<Option<TcpStream>>>,
@@ -30,7 +30,7 @@ impl Served {
     ///
     /// # Errors
     /// `bad-request` for sizes out of range, `system` for an address that cannot be listened at.
-    pub fn open(wanted: &Serve) -> Result<(Self, Value), Error> {
+    pub fn open(wanted: &Serve) -> Result<(Self, reply::Serve), Error> {
         check(&wanted.exchange)?;
         let at = SocketAddr::from((wanted.address, wanted.port));
         let system = |cause: io::Error| Error::system(format!("listen at {at}"), &cause);
@@ -47,20 +47,20 @@ impl Served {
             })
         };
         let thread = Some(thread.map_err(system)?);
-        Ok((Self { outcome, thread, cancel: Some(cancel), connection }, json!({"port": port})))
+        Ok((Self { outcome, thread, cancel: Some(cancel), connection }, reply::Serve { port }))
     }
 
     /// Waits for the end of the exchange.
     ///
     /// # Errors
     /// `system` for a connection that failed, or did not end in time.
-    pub fn finish(self, timeout_ns: u64) -> Result<Value, Error> {
+    pub fn finish(self, timeout_ns: u64) -> Result<reply::ServeFinish, Error> {
         let outcome =
             self.outcome.recv_timeout(Duration::from_nanos(timeout_ns)).map_err(|_| {
                 Error::new(ErrorKind::System, "serve: the exchange has not ended in time")
             })?;
         let (carried, tcp) = outcome.map_err(|cause| Error::system("serve", &cause))?;
-        Ok(json!({"result": carried.result, "check": carried.check, "tcp": tcp}))
+        Ok(reply::ServeFinish { result: carried.result, check: carried.check, tcp })
     }
 }
 
@@ -82,7 +82,7 @@ fn serve(
     listener: &TcpListener,
     cancelled: &UnixStream,
     connection: &Mutex<Option<TcpStream>>,
-) -> io::Result<(Carried, Value)> {
+) -> io::Result<(Carried, Option<TcpInformation>)> {
     if let Some(cpu) = wanted.cpu {
         sys::pin(&[cpu])?;
     }
@@ -113,14 +113,14 @@ fn accept(wanted: &Serve, listener: &TcpListener, cancelled: &UnixStream) -> io:
     }
 }
 
-/// How long one read or write may stand still.
+/// The longest time without progress of one read or write.
 fn prepare(stream: &TcpStream, timeout_ns: u64) -> io::Result<()> {
     let timeout = Some(Duration::from_nanos(timeout_ns.max(1)));
     stream.set_read_timeout(timeout)?;
     stream.set_write_timeout(timeout)
 }
 
-/// Opens a connection to whoever serves.
+/// Opens a connection to the server.
 ///
 /// # Errors
 /// The call's.
@@ -146,11 +146,11 @@ mod tests {
         let (served, answer) = Served::open(&wanted(u64::MAX / 2)).unwrap();
         drop(served);
         let (served, second) = Served::open(&wanted(u64::MAX / 2)).unwrap();
-        let port = second["port"].as_u64().unwrap() as u16;
+        let port = second.port;
         let held = TcpStream::connect(("127.0.0.1", port)).unwrap();
         drop(served);
         drop(held);
-        assert!(answer["port"].as_u64().is_some_and(|port| port > 0));
+        assert!(answer.port > 0);
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 use std::io;
 
-use crate::backend::{Collect, Generate, Quiet, SourcePlan};
-use crate::books::Expectation;
+use crate::backend::{Collect, Generate, Quiet, Refused};
+use crate::bpf::AttachMode;
 use crate::senders::Sender;
+use crate::sequence_accounting::Expectation;
+use crate::source::SourcePlan;
 use crate::xdp_sink::{self, Mode};
-use crate::{AttachMode, af_packet, af_xdp, live_frames};
+use crate::{af_packet, af_xdp, live_frames};
 
 /// What sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,20 +48,14 @@ pub struct Chosen<T> {
 
 type Senders = Vec<Sender>;
 
-/// A failure, and on what.
-#[derive(Debug)]
-pub struct Refused {
-    /// The interface or interfaces.
-    pub on: String,
-    /// The cause.
-    pub cause: io::Error,
-}
-
 /// Opens all sources with one back end.
 ///
 /// # Errors
 /// The refusal of the back end that was asked for, or of the last one.
-pub fn open_sources(wanted: Generator, plans: &[SourcePlan]) -> Result<Chosen<Senders>, Refused> {
+pub(crate) fn open_sources(
+    wanted: Generator,
+    plans: &[SourcePlan],
+) -> Result<Chosen<Senders>, Refused> {
     let candidates = match wanted {
         Generator::Auto => &[Generator::LiveFrames, Generator::AfXdp, Generator::AfPacket][..],
         Generator::LiveFrames => &[Generator::LiveFrames],
@@ -121,6 +117,20 @@ fn open_all(generator: Generator, plans: &[SourcePlan]) -> Result<Senders, Refus
         Ok(Sender { generator, sources: vec![place] })
     };
     plans.iter().enumerate().map(open).collect()
+}
+
+/// Opens a sink that counts every frame of any kind and passes none on; it counts from here on.
+///
+/// # Errors
+/// The refusal of the XDP sink, which is the only one that can.
+pub fn open_sink_of_all_frames(
+    interfaces: &[String],
+    expectation: &Expectation,
+    quiet: Quiet,
+) -> Result<Chosen<Box<dyn Collect>>, Refused> {
+    let sink = xdp_sink::Collector::open(interfaces, expectation.clone(), quiet, Mode::Any);
+    sink.map(|sink| Chosen { value: Box::new(sink) as _, name: xdp_sink::NAME, reason: None })
+        .map_err(|cause| Refused { on: interfaces.join(", "), cause })
 }
 
 /// Opens the sink on its interfaces; it counts from here on.

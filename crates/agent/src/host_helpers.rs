@@ -1,11 +1,14 @@
-//! What a host that is reached over a connection (SSH) is served with: `relay`, `keep` and `undo`; and `hold`.
+//! Helper commands for hosts that the controller reaches over SSH: `relay`, `keep` and `undo`. `hold` is an idle init for
+//! containers.
 //!
-//! Each lives on its standard input: when the connection ends, or the controller dies, that ends, and nothing of ours is
-//! left behind. `docs/protocol.md` has them.
+//! Each of the three ends when its standard input ends, which is when the connection closes or the controller dies; it then
+//! removes what it started. `docs/protocol.md` specifies them.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, Read, Write};
+use std::iter::once;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
@@ -14,22 +17,27 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lexopt::Parser;
+use lexopt::prelude::{Long, Value, ValueExt};
 use serde::Deserialize;
 
+use crate::command_line::Failure;
 use crate::reap::reap;
 use crate::sys;
 
+/// How long `relay` waits for its path to be there, if not stated.
+const RELAY_WAIT: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LEAVE: Duration = Duration::from_secs(1);
-const LEAVE_WHEN_TOLD: Duration = Duration::from_secs(1);
+const LEAVE_AFTER_SIGTERM: Duration = Duration::from_secs(1);
 const UNDO_SECONDS: Duration = Duration::from_secs(30);
 const PORTION_BYTES: usize = 64 << 10;
 
 /// The first process of a container whose agent comes in later (`vzctl exec3`, `vserver ... exec`).
 pub const HOLD: &str = "hold";
 
-/// Reaps what its container leaves behind until it is told to end; further arguments are an init's and mean nothing.
-fn hold() -> Result<ExitCode, String> {
+/// Reaps the container's orphans until a signal asks it to end. Further arguments are those of an init and are ignored.
+fn idle_init() -> Result<ExitCode, String> {
     let prepared = sys::EndSignals::block().and_then(|end| Ok((end, sys::ChildSignals::block()?)));
     let (end, children) = prepared.map_err(|cause| cause.to_string())?;
     thread::spawn(move || {
@@ -41,31 +49,41 @@ fn hold() -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs one of the four; None if the first argument is none of them.
+/// Runs one of the four commands; None if the first argument names none of them.
 pub fn run(arguments: &[String]) -> Option<ExitCode> {
     let (first, rest) = arguments.split_first()?;
     let done = match first.as_str() {
-        "relay" => relay_arguments(rest).and_then(|(path, wait)| relay(&path, wait)),
-        "keep" => keep(rest),
-        "undo" => undo(rest),
-        HOLD => hold(),
+        "relay" => relay_arguments(rest).and_then(|(path, wait)| Ok(relay(&path, wait)?)),
+        "keep" => supervise(rest),
+        "undo" => clean_up_on_disconnect(rest),
+        HOLD => idle_init().map_err(Failure::Work),
         _ => return None,
     };
-    Some(done.unwrap_or_else(|sentence| {
-        eprintln!("virtoll-agent: {first}: {sentence}");
-        ExitCode::FAILURE
-    }))
+    Some(done.unwrap_or_else(|failure| failure.of(first).report()))
 }
 
-fn relay_arguments(rest: &[String]) -> Result<(String, Duration), String> {
-    match rest {
-        [path] => Ok((path.clone(), Duration::from_secs(60))),
-        [option, seconds, path] if option == "--seconds" => seconds
-            .parse()
-            .map(|seconds| (path.clone(), Duration::from_secs(seconds)))
-            .map_err(|_| format!("--seconds {seconds}: give a whole number")),
-        _ => Err("usage: relay [--seconds N] PATH".to_owned()),
+fn relay_arguments(rest: &[String]) -> Result<(String, Duration), Failure> {
+    let (mut path, mut wait) = (None, RELAY_WAIT);
+    let mut parser = Parser::from_args(rest);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("seconds") => {
+                let text = parser.value()?.string()?;
+                let seconds = text
+                    .parse()
+                    .map_err(|_| usage(format!("--seconds {text}: give a whole number")))?;
+                wait = Duration::from_secs(seconds);
+            }
+            Value(value) if path.is_none() => path = Some(value.string()?),
+            other => return Err(other.unexpected().into()),
+        }
     }
+    let path = path.ok_or_else(|| usage("usage: relay [--seconds N] PATH"))?;
+    Ok((path, wait))
+}
+
+fn usage(sentence: impl Into<String>) -> Failure {
+    Failure::Usage(sentence.into())
 }
 
 /// Standard input to a Unix socket or a character device, and that to standard output, until either ends.
@@ -139,17 +157,18 @@ fn try_open(path: &str) -> io::Result<Halves> {
 
 enum Happened {
     InputEnded,
-    Told,
+    Signalled,
     Exited(io::Result<std::process::ExitStatus>),
 }
 
-/// Runs a program in a session of its own, which ends with this process's standard input.
-fn keep(rest: &[String]) -> Result<ExitCode, String> {
-    let (cpus, argv) = keep_arguments(rest)?;
+/// Runs a program in a new session and ends that session when this process's standard input ends.
+fn supervise(rest: &[String]) -> Result<ExitCode, Failure> {
+    let (cpus, argv) = supervise_arguments(rest)?;
     if let Some(cpus) = cpus {
         sys::pin(&cpus).map_err(|cause| format!("--cpus: {cause}"))?;
     }
-    let (program, arguments) = argv.split_first().ok_or("usage: keep [--cpus LIST] -- ARGV...")?;
+    let (program, arguments) =
+        argv.split_first().ok_or_else(|| usage("usage: keep [--cpus LIST] -- ARGV..."))?;
     let signals = sys::EndSignals::block().map_err(|cause| format!("signals: {cause}"))?;
     sys::adopt_orphans().map_err(|cause| format!("prctl: {cause}"))?;
     let mut command = Command::new(program);
@@ -158,7 +177,7 @@ fn keep(rest: &[String]) -> Result<ExitCode, String> {
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(cause) => {
-            eprintln!("virtoll-agent: {program}: {cause}");
+            eprintln!("virtoll-agent: {}: {cause}", program.display());
             return Ok(ExitCode::from(127));
         }
     };
@@ -173,20 +192,27 @@ fn keep(rest: &[String]) -> Result<ExitCode, String> {
     Ok(watch(&heard, pid))
 }
 
-fn keep_arguments(rest: &[String]) -> Result<(Option<Vec<usize>>, &[String]), String> {
-    match rest {
-        [dashes, argv @ ..] if dashes == "--" => Ok((None, argv)),
-        [option, list, dashes, argv @ ..] if option == "--cpus" && dashes == "--" => {
-            let cpus = list.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>();
-            cpus.map(|cpus| (Some(cpus), argv))
-                .map_err(|_| format!("--cpus {list}: give numbers, with commas between"))
+fn supervise_arguments(rest: &[String]) -> Result<(Option<Vec<usize>>, Vec<OsString>), Failure> {
+    let mut cpus = None;
+    let mut parser = Parser::from_args(rest);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("cpus") => {
+                let list = parser.value()?.string()?;
+                let numbers = list.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>();
+                cpus = Some(numbers.map_err(|_| {
+                    usage(format!("--cpus {list}: give numbers, with commas between"))
+                })?);
+            }
+            Value(program) => return Ok((cpus, once(program).chain(parser.raw_args()?).collect())),
+            other => return Err(other.unexpected().into()),
         }
-        _ => Err("usage: keep [--cpus LIST] -- ARGV...".to_owned()),
     }
+    Ok((cpus, Vec::new()))
 }
 
 fn listen(child: &mut Child, signals: sys::EndSignals, say: &Sender<Happened>) {
-    let (input, told) = (say.clone(), say.clone());
+    let (input, signalled) = (say.clone(), say.clone());
     let child_input = child.stdin.take();
     thread::spawn(move || {
         if let Some(mut to) = child_input {
@@ -200,34 +226,35 @@ fn listen(child: &mut Child, signals: sys::EndSignals, say: &Sender<Happened>) {
     });
     thread::spawn(move || {
         signals.wait();
-        let _ = told.send(Happened::Told);
+        let _ = signalled.send(Happened::Signalled);
     });
 }
 
-/// Its exit code; after the end of the input it is given some time, then told, then ended with all below it.
+/// The program's exit code. After the end of the input the program gets [`LEAVE`], then SIGTERM, then SIGKILL with all its
+/// descendants.
 fn watch(heard: &Receiver<Happened>, pid: u32) -> ExitCode {
     let mut stage = 0;
     loop {
         let next = match stage {
             0 => heard.recv().ok(),
-            2 => heard.recv_timeout(LEAVE_WHEN_TOLD).ok(),
+            2 => heard.recv_timeout(LEAVE_AFTER_SIGTERM).ok(),
             _ => heard.recv_timeout(LEAVE).ok(),
         };
         match next {
             Some(Happened::Exited(status)) => {
                 if stage > 0 {
-                    sys::end_session(pid, libc::SIGKILL);
+                    sys::kill_group(pid, sys::Signal::KILL);
                 }
                 sys::end_children();
                 return exit_code(status);
             }
-            Some(Happened::InputEnded | Happened::Told) => stage = stage.max(1),
+            Some(Happened::InputEnded | Happened::Signalled) => stage = stage.max(1),
             None if stage == 1 => {
-                sys::end_session(pid, libc::SIGTERM);
+                sys::kill_group(pid, sys::Signal::TERM);
                 stage = 2;
             }
             None if stage == 2 => {
-                sys::end_session(pid, libc::SIGKILL);
+                sys::kill_group(pid, sys::Signal::KILL);
                 sys::end_children();
                 stage = 3;
             }
@@ -251,19 +278,21 @@ struct Line {
     add: Option<Vec<String>>,
 }
 
-/// Remembers argument lists, and runs what was not dropped, newest first, when its standard input ends.
-fn undo(rest: &[String]) -> Result<ExitCode, String> {
-    match rest {
-        [] => {}
-        [option] if option == "--unlink-self" => std::env::current_exe()
-            .and_then(std::fs::remove_file)
-            .map_err(|cause| format!("remove its own file: {cause}"))?,
-        _ => return Err("usage: undo [--unlink-self]".to_owned()),
+/// Stores commands, and runs those that were not dropped, newest first, when its standard input ends.
+fn clean_up_on_disconnect(rest: &[String]) -> Result<ExitCode, Failure> {
+    let mut parser = Parser::from_args(rest);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("unlink-self") => std::env::current_exe()
+                .and_then(std::fs::remove_file)
+                .map_err(|cause| format!("remove its own file: {cause}"))?,
+            other => return Err(other.unexpected().into()),
+        }
     }
     let signals = sys::EndSignals::block().map_err(|cause| format!("signals: {cause}"))?;
     sys::leave_session();
     let (say, heard) = channel();
-    let told = say.clone();
+    let signalled = say.clone();
     thread::spawn(move || {
         for line in io::stdin().lock().lines().map_while(Result::ok) {
             if say.send(Some(line)).is_err() {
@@ -274,7 +303,7 @@ fn undo(rest: &[String]) -> Result<ExitCode, String> {
     });
     thread::spawn(move || {
         signals.wait();
-        let _ = told.send(None);
+        let _ = signalled.send(None);
     });
     let mut promised: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     while let Ok(Some(line)) = heard.recv() {
@@ -283,7 +312,7 @@ fn undo(rest: &[String]) -> Result<ExitCode, String> {
             Some(argv) => promised.insert(line.id, argv),
             None => promised.remove(&line.id),
         };
-        // Whoever asked may be gone already; what was promised is still done.
+        // The reader may be gone already; the stored commands still run.
         let mut out = io::stdout().lock();
         let _ = writeln!(out, "{{\"id\":{},\"ok\":true}}", line.id).and_then(|()| out.flush());
     }
@@ -308,4 +337,40 @@ fn run_promised(argv: &[String]) {
     }
     let _ = child.kill();
     let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_commands_options_are_read() {
+        let relay = |text: &str| relay_arguments(&words(text));
+        assert_eq!(relay("/dev/x"), Ok(("/dev/x".to_owned(), RELAY_WAIT)));
+        let three = Duration::from_secs(3);
+        assert_eq!(relay("--seconds 3 /dev/x"), Ok(("/dev/x".to_owned(), three)));
+        let keep = |text: &str| supervise_arguments(&words(text));
+        let program: Vec<OsString> = vec!["ls".into(), "-l".into(), "--cpus".into()];
+        assert_eq!(keep("-- ls -l --cpus"), Ok((None, program.clone())));
+        assert_eq!(keep("--cpus 0,2 -- ls -l --cpus"), Ok((Some(vec![0, 2]), program)));
+        assert_eq!(keep("--cpus 1"), Ok((Some(vec![1]), Vec::new())));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, wanted) in [("", "PATH"), ("--seconds x /a", "--seconds x"), ("/a /b", "/b")] {
+            let refusal = relay_arguments(&words(text)).unwrap_err();
+            assert!(matches!(&refusal, Failure::Usage(sentence) if sentence.contains(wanted)));
+        }
+        for (text, wanted) in [("--cpus 0-2 -- ls", "--cpus 0-2"), ("--cpu 1 -- ls", "--cpu")] {
+            let refusal = supervise_arguments(&words(text)).unwrap_err();
+            assert!(matches!(&refusal, Failure::Usage(sentence) if sentence.contains(wanted)));
+        }
+        let refusal = clean_up_on_disconnect(&words("--unlink")).unwrap_err();
+        assert!(matches!(&refusal, Failure::Usage(sentence) if sentence.contains("--unlink")));
+    }
 }

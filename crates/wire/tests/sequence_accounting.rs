@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 use virtoll_wire::MacAddress;
-use virtoll_wire::books::{Arrival, Books, Expectation, Ports};
 use virtoll_wire::frame::TestFrameRepr;
+use virtoll_wire::sequence_accounting::{Arrival, Books, Expectation, Ports};
 
 const TRIAL: u16 = 9;
 const FRAME_BYTES: usize = 64;

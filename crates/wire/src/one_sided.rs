@@ -1,20 +1,21 @@
-//! The two halves of a path, each without the other: sources that do not look who receives, a sink that is told what
-//! was sent. `trial` puts both together; the command line and two hosts use one each.
+//! The two ends of a path, each without the other: sources without a sink, and a sink without sources. `trial` combines
+//! both; the command line and trials between two hosts use one each.
 
 use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::backend::{Collect, SinkCounts, SourcePlan, Start, Stop};
-use crate::choice::{self, Chosen, Refused};
+use crate::backend::{Collect, Refused, SinkCounts, Start, Stop};
+use crate::backend_selection::{self, Chosen};
 use crate::priority::SessionPriority;
 use crate::senders::{self, Outcome, Sender, Sent, ThreadCost, on_core};
+use crate::source::SourcePlan;
 
 /// The longest that frames may take from a source's interface into its counters.
 const SETTLING: Duration = Duration::from_millis(20);
 
-/// Sources that stand ready, and what became of them.
+/// Opened sources, and the result of each sending thread.
 pub struct Sources<'plans> {
     senders: Chosen<Vec<Sender>>,
     plans: &'plans [SourcePlan],
@@ -25,19 +26,26 @@ impl<'plans> Sources<'plans> {
     /// Opens all of them with one back end.
     ///
     /// # Errors
-    /// As [`choice::open_sources`].
-    pub fn open(wanted: choice::Generator, plans: &'plans [SourcePlan]) -> Result<Self, Refused> {
-        Ok(Self { senders: choice::open_sources(wanted, plans)?, plans, ended: Vec::new() })
+    /// As [`backend_selection::open_sources`].
+    pub fn open(
+        wanted: backend_selection::Generator,
+        plans: &'plans [SourcePlan],
+    ) -> Result<Self, Refused> {
+        Ok(Self {
+            senders: backend_selection::open_sources(wanted, plans)?,
+            plans,
+            ended: Vec::new(),
+        })
     }
 
-    /// Sends all that the plans ask for, each on its thread; what failed is told by [`Self::settle`].
+    /// Sends what the plans ask for, each on its thread. [`Self::settle`] returns the failures.
     pub fn send(&mut self) {
         self.send_from(0);
     }
 
-    /// As [`Self::send`], with the first frame due no earlier than at `not_before_ns` (`CLOCK_MONOTONIC`): whoever
-    /// stands ready by then begins then, whatever else runs on its core.
-    pub fn send_from(&mut self, not_before_ns: u64) {
+    /// As [`Self::send`], with the first frame due no earlier than at `not_before_ns` (`CLOCK_MONOTONIC`). Sources that are
+    /// ready by then start at that time, whatever else runs on their core.
+    pub(crate) fn send_from(&mut self, not_before_ns: u64) {
         let (senders, plans) = (&mut self.senders.value, self.plans);
         let start = Start::not_before(senders.len(), not_before_ns);
         self.ended = thread::scope(|scope| {
@@ -46,8 +54,8 @@ impl<'plans> Sources<'plans> {
         });
     }
 
-    /// How many frames each source offered, in the order of the plans, as far as that is known before [`Self::settle`]:
-    /// too many where an interface tells only then what it refused. None if one did not come to its end.
+    /// Frames that each source offered, in the order of the plans. Before [`Self::settle`] this still includes frames that
+    /// the interface refused. None if a source failed.
     pub fn offered_frames(&self) -> Option<Vec<u64>> {
         let mut offered = vec![None; self.plans.len()];
         for (ended, sender) in self.ended.iter().zip(&self.senders.value) {
@@ -63,18 +71,18 @@ impl<'plans> Sources<'plans> {
     ///
     /// # Errors
     /// What failed while sending, and on which interface.
-    pub fn settle(mut self) -> Result<Chosen<Vec<Sent>>, Refused> {
+    pub(crate) fn settle(mut self) -> Result<Chosen<Vec<Sent>>, Refused> {
         let value = senders::gather(self.ended, &mut self.senders.value, self.plans)?;
         Ok(Chosen { value, name: self.senders.name, reason: self.senders.reason })
     }
 }
 
-/// Sends what the plans ask for, no earlier than at `not_before_ns`, and does not look who receives it.
+/// Sends what the plans ask for, no earlier than at `not_before_ns`, without a sink.
 ///
 /// # Errors
 /// What failed while opening or sending.
 pub fn send(
-    wanted: choice::Generator,
+    wanted: backend_selection::Generator,
     plans: &[SourcePlan],
     not_before_ns: u64,
 ) -> Result<Chosen<Vec<Sent>>, Refused> {
@@ -86,8 +94,7 @@ pub fn send(
     sources.settle()
 }
 
-/// A sink that counts on a thread of its own, until it is finished. One that is dropped stops counting by itself when
-/// its wait is over.
+/// A sink that counts on its own thread until [`Self::finish`]. If it is dropped, the thread ends once its wait is over.
 pub struct Receiving {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<io::Result<(SinkCounts, ThreadCost)>>>,
@@ -98,7 +105,7 @@ impl Receiving {
     /// wait before their first frame.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// The thread cannot be started.
     pub fn start(sink: Box<dyn Collect>, cpu: Option<u32>) -> io::Result<Self> {
         let stop = Arc::new(Stop::default());
         let seen = Arc::clone(&stop);

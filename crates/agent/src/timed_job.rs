@@ -1,7 +1,7 @@
 //! `run`: a built-in workload between its two marks.
 
-use serde_json::{Value, json};
 use virtoll_clock::{CpuTime, monotonic_ns, process_and_children_cpu, realtime_ns};
+use virtoll_proto::reply::{self, GuestTimes};
 use virtoll_proto::request::Run;
 use virtoll_proto::{Edge, Error, Event};
 
@@ -31,7 +31,7 @@ pub fn run(
     request: Run,
     channel: &mut Channel,
     signals: &ChildSignals,
-) -> Result<Value, Error> {
+) -> Result<reply::Run, Error> {
     let workload = workloads::parse(&request.job, request.parameters, signals)?;
     let marks = request.marks.as_ref().map(PreparedMarks::new).transpose()?;
     let send = |edge| marks.as_ref().map_or(Ok(()), |marks| marks.send(edge));
@@ -44,11 +44,11 @@ pub fn run(
     let end = Reading::take();
     let sent = send(Edge::End);
 
-    // An end is told even for a job that failed: the controller waits for both edges.
+    // The end is reported even for a job that failed: the controller waits for both edges.
     tell(channel, id, Edge::End, end.monotonic_ns)?;
     let cpu = process_and_children_cpu().since(before);
     sent?;
-    Ok(answer(&start, &end, cpu, &outcome?.check()))
+    Ok(answer(&start, &end, cpu, outcome?.check()))
 }
 
 fn tell(channel: &mut Channel, id: u64, edge: Edge, guest_monotonic_ns: u64) -> Result<(), Error> {
@@ -57,17 +57,14 @@ fn tell(channel: &mut Channel, id: u64, edge: Edge, guest_monotonic_ns: u64) -> 
         .map_err(|cause| Error::system("write a mark to the channel", &cause))
 }
 
-fn answer(start: &Reading, end: &Reading, cpu: CpuTime, outcome: &Outcome) -> Value {
-    json!({
-        "guest": {
-            "start_monotonic_ns": start.monotonic_ns,
-            "end_monotonic_ns": end.monotonic_ns,
-            "start_realtime_ns": start.realtime_ns,
-            "end_realtime_ns": end.realtime_ns,
-            "user_cpu_ns": cpu.user_ns,
-            "system_cpu_ns": cpu.system_ns,
-        },
-        "result": outcome.result,
-        "check": outcome.check,
-    })
+fn answer(start: &Reading, end: &Reading, cpu: CpuTime, outcome: Outcome) -> reply::Run {
+    let guest = GuestTimes {
+        start_monotonic_ns: start.monotonic_ns,
+        end_monotonic_ns: end.monotonic_ns,
+        start_realtime_ns: start.realtime_ns,
+        end_realtime_ns: end.realtime_ns,
+        user_cpu_ns: cpu.user_ns,
+        system_cpu_ns: cpu.system_ns,
+    };
+    reply::Run { guest, result: outcome.result, check: outcome.check }
 }

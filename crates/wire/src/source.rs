@@ -1,0 +1,83 @@
+//! A source of a trial: what it is to send, and what it sent.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use crate::frame::{Composer, TestFrameRepr};
+use crate::gaps::GapSummary;
+
+/// One source of a trial.
+#[derive(Clone, Debug)]
+pub struct SourcePlan {
+    /// The interface that its frames leave by.
+    pub interface: String,
+    /// Its frames; sequence number, send time and size are ignored.
+    pub frame: TestFrameRepr,
+    /// The pattern of frame sizes, which is repeated.
+    pub sizes: Vec<usize>,
+    /// How many flows. Their source ports count up from that of `frame`.
+    pub flows: u16,
+    /// Where frames go in turn, of IPv4; none for the address of `frame` alone.
+    pub destinations: Arc<[Ipv4Addr]>,
+    /// Target rate; none for flat out.
+    pub frames_per_second: Option<f64>,
+    /// How long it sends.
+    pub duration_ns: u64,
+    /// The most frames that it may send: the size of the sink's books.
+    pub limit_frames: u64,
+    /// The core of its thread.
+    pub cpu: Option<u32>,
+    /// Frames of one batch, for back ends with a configurable batch; none for the smallest that holds the rate.
+    pub batch_frames: Option<u32>,
+    /// A frame that is later than this is not sent.
+    pub catch_up_ns: u64,
+}
+
+impl SourcePlan {
+    /// The source's prepared frames.
+    ///
+    /// # Errors
+    /// A size, number of flows or addresses that cannot be.
+    pub fn composer(&self) -> io::Result<Composer> {
+        let composer =
+            Composer::to_destinations(&self.frame, &self.sizes, self.flows, &self.destinations);
+        composer.map_err(|_| {
+            let least = self.frame.layout().minimum_bytes();
+            let sentence = format!(
+                "frames of these headers have {least} to 1518 bytes, at most 16 sizes, ports up to 65535 and two \
+                 addresses of one family, which is IPv4 where there are several destinations"
+            );
+            io::Error::new(io::ErrorKind::InvalidInput, sentence)
+        })
+    }
+}
+
+/// What one source did.
+#[derive(Clone, Debug, Default)]
+pub struct SourceCounts {
+    /// Frames that the trial asked for.
+    pub intended_frames: u64,
+    /// Frames that the interface accepted.
+    pub offered_frames: u64,
+    /// Intended frames that did not leave: refused, skipped, or their time was over.
+    pub unsent_frames: u64,
+    /// Of these: the interface refused them (its queue was full).
+    pub refused_frames: u64,
+    /// Of these: more than [`SourcePlan::catch_up_ns`] late.
+    pub skipped_frames: u64,
+    /// Frames that left more than [`crate::pacing::LATE_FROM_NS`] late.
+    pub late_frames: u64,
+    /// `CLOCK_MONOTONIC` at which the first frame was due.
+    pub start_monotonic_ns: u64,
+    /// `CLOCK_MONOTONIC` after the last send call.
+    pub end_monotonic_ns: u64,
+    /// Send times of the first and the last frame.
+    pub sent_between_ns: Option<(u64, u64)>,
+    /// The most that a frame was sent after its due time.
+    pub late_ns_max: u64,
+    /// The most frames of one send call.
+    pub batch_frames: u64,
+    /// Gaps between send times; none flat out.
+    pub gaps: Option<GapSummary>,
+}
