@@ -178,7 +178,7 @@ def test_a_failed_append_takes_its_partial_line_back(folder: RunFolder) -> None:
     path = folder.path / "trials.jsonl"
     before = path.read_bytes()
     script = (
-        "import resource, signal, sys; from pathlib import Path; from virtoll import jsonlines\n"
+        "import resource, signal, sys; from pathlib import Path; from virtoll.runfolder import jsonlines\n"
         "from virtoll.errors import StorageError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "path = Path(sys.argv[1]); limit = path.stat().st_size + 10\n"
@@ -186,7 +186,7 @@ def test_a_failed_append_takes_its_partial_line_back(folder: RunFolder) -> None:
         "try: jsonlines.append(path, {'a': 'b' * 100})\n"
         "except StorageError as error: print(error); sys.exit(7)\n"
     )
-    environment = os.environ | {"PYTHONPATH": str(Path(jsonlines.__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(Path(jsonlines.__file__).parents[2])}
     ended = subprocess.run(
         [sys.executable, "-c", script, str(path)], capture_output=True, text=True, env=environment, check=False
     )

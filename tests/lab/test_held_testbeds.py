@@ -139,7 +139,7 @@ def test_of_two_with_folders_of_their_own_none_is_refused(tmp_path: Path, monkey
     from virtoll.run import interactive_nested
 
     monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
-    program = "from virtoll import held\nwith interactive_nested.only_one('kvm'):\n    print('held')"
+    program = "from virtoll.run import interactive_nested\nwith interactive_nested.only_one('kvm'):\n    print('held')"
     script = f'mount -t tmpfs tmpfs {tmp_path} && exec "$@"'
     with interactive_nested.only_one("kvm"):
         said = subprocess.run(
