@@ -1,4 +1,4 @@
-"""The documentation agrees with the code: generated tables, links between files, the example of the README."""
+"""The documentation agrees with the code: generated tables, links between files, the examples of experiments."""
 
 from __future__ import annotations
 
@@ -81,8 +81,15 @@ def test_an_anchor_is_made_as_github_makes_it() -> None:
     ]
 
 
-def test_the_readmes_experiment_can_be_planned(tmp_path: Path) -> None:
-    examples = re.findall(r"^```yaml\n(.*?)^```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def experiments(path: Path) -> list[str]:
+    """The whole experiments among a page's examples: those that have a name."""
+    blocks: list[str] = re.findall(r"^```yaml\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [block for block in blocks if block.startswith("name:")]
+
+
+@pytest.mark.parametrize("path", [README, ROOT / "docs" / "experiments.md"], ids=name_of)
+def test_an_example_of_an_experiment_can_be_planned(path: Path, tmp_path: Path) -> None:
+    examples = experiments(path)
     assert examples
     for number, example in enumerate(examples):
         file = tmp_path / f"{number}.yaml"
