@@ -1,0 +1,97 @@
+"""The documentation agrees with the code: generated tables, links between files, the examples of experiments."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tests.test_setup import load_tool
+
+from virtoll.experiment.parse import load_experiment
+from virtoll.experiment.plan import make_plan
+from virtoll.platforms import PLATFORMS
+from virtoll.run.pipeline import catalogue
+from virtoll.workloads import WORKLOADS
+
+tables: ModuleType = load_tool("tables")
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+PAGES = sorted([README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def anchors(path: Path) -> set[str]:
+    return {anchor for _, anchor in tables.headings(path.read_text(encoding="utf-8"))}
+
+
+def broken_links(path: Path, text: str) -> list[str]:
+    """The relative links of a page that point at no file, or at no heading of it."""
+    broken = []
+    for match in _LINK.finditer(_CODE.sub("code", text)):
+        target, _, anchor = match["target"].partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        linked = path.parent / target if target else path
+        if not linked.exists() or (anchor and anchor not in anchors(linked)):
+            broken.append(match["target"])
+    return broken
+
+
+@pytest.mark.parametrize("path", tables.FILES, ids=name_of)
+def test_a_generated_table_is_what_the_tool_writes(path: Path) -> None:
+    assert tables.rewritten(path) == path.read_text(encoding="utf-8"), "run 'make tables'"
+
+
+def test_the_tables_name_every_platform_and_workload() -> None:
+    for page in (README, ROOT / "docs" / "platforms" / "README.md"):
+        text = page.read_text(encoding="utf-8")
+        assert [name for name in PLATFORMS if f"`{name}`" not in text] == []
+    text = (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8")
+    assert [name for name in WORKLOADS if f"`{name}`" not in text] == []
+
+
+def test_every_platform_but_the_model_has_a_page() -> None:
+    assert [name for name in PLATFORMS if tables.platform_page(name) is None] == ["fake"]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_a_link_points_at_a_file_and_a_heading_that_are_there(path: Path) -> None:
+    assert broken_links(path, path.read_text(encoding="utf-8")) == []
+
+
+def test_a_broken_link_is_found() -> None:
+    text = "[a](README.md) [b](gone.md) [c](#no-heading) [d](https://example.org/x) `[e](gone.md)`\n"
+    assert broken_links(README, text) == ["gone.md", "#no-heading"]
+
+
+def test_an_anchor_is_made_as_github_makes_it() -> None:
+    text = "# What a `guest` is\n\n## rsync-tree, rsync-file\n```\n# a comment\n```\n## Notes\n## Notes\n"
+    assert [anchor for _, anchor in tables.headings(text)] == [
+        "what-a-guest-is",
+        "rsync-tree-rsync-file",
+        "notes",
+        "notes-1",
+    ]
+
+
+def experiments(path: Path) -> list[str]:
+    """The whole experiments among a page's examples: those that have a name."""
+    blocks: list[str] = re.findall(r"^```yaml\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [block for block in blocks if block.startswith("name:")]
+
+
+@pytest.mark.parametrize("path", [README, ROOT / "docs" / "experiments.md"], ids=name_of)
+def test_an_example_of_an_experiment_can_be_planned(path: Path, tmp_path: Path) -> None:
+    examples = experiments(path)
+    assert examples
+    for number, example in enumerate(examples):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(example, encoding="utf-8")
+        assert make_plan(load_experiment(file, catalogue())).trials

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Writes the tables of platforms and workloads into the documentation, from the classes that declare them.
+
+`.venv/bin/python tools/tables.py` rewrites the text between `<!-- generated: platforms -->` (or `workloads`) and
+`<!-- end -->` in each of `FILES`. With `--check` it changes nothing and names the files that differ.
+Exit codes: 0 the tables are up to date or were written, 1 a table differs (`--check`) or a marker is missing.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import VALIDATION_WORDS
+from virtoll.workloads import WORKLOADS
+from virtoll.workloads.base import Metric
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+FILES: Final = tuple(ROOT / name for name in ("README.md", "docs/platforms/README.md", "docs/workloads.md"))
+PLATFORM_PAGES: Final = ROOT / "docs" / "platforms"
+WORKLOAD_PAGE: Final = ROOT / "docs" / "workloads.md"
+
+# Platforms that share a page, whose file has another name than they have.
+SHARED_PAGES: Final = {
+    "native-again": "native.md",
+    "runc": "oci.md",
+    "crun": "oci.md",
+    "runsc": "gvisor.md",
+    "qemu-tcg": "qemu.md",
+    "qemu-kvm": "qemu.md",
+}
+_MARKED: Final = re.compile(
+    r"(?P<begin>^<!-- generated: (?P<table>[a-z]+) -->\n).*?(?P<end>^<!-- end -->$)", re.MULTILINE | re.DOTALL
+)
+_HEADING: Final = re.compile(r"^#+ +(?P<title>.+?) *$", re.MULTILINE)
+_CODE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+class MarkerMissing(Exception):
+    """A file of ``FILES`` without a marked table."""
+
+
+def headings(text: str) -> Iterator[tuple[str, str]]:
+    """Each heading of a Markdown text with its anchor, as GitHub makes it: a later one of the same text is numbered."""
+    taken: dict[str, int] = {}
+    for match in _HEADING.finditer(_CODE.sub("", text)):
+        title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", match["title"])
+        slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        number = taken.get(slug, 0)
+        taken[slug] = number + 1
+        yield title, f"{slug}-{number}" if number else slug
+
+
+def platform_page(name: str) -> Path | None:
+    """The page of a platform in docs/platforms, or None where it has none."""
+    page = PLATFORM_PAGES / SHARED_PAGES.get(name, f"{name}.md")
+    return page if page.is_file() else None
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    titles = list(header)
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def platforms(folder: Path) -> str:
+    """The table of platforms, with links relative to ``folder``."""
+
+    def linked(name: str) -> str:
+        page = platform_page(name)
+        return f"`{name}`" if page is None else f"[`{name}`]({os.path.relpath(page, folder)})"
+
+    return table(
+        ("platform", "family", "what it is", "validation"),
+        (
+            (linked(name), kind.family, kind.title, VALIDATION_WORDS.get(kind.validation, kind.validation))
+            for name, kind in PLATFORMS.items()
+        ),
+    )
+
+
+def metric_words(metric: Metric) -> str:
+    """A metric with its unit and direction."""
+    unit = f" in {metric.unit}" if metric.unit else ""
+    return f"`{metric.name}`{unit}, {metric.better}"
+
+
+def workloads(folder: Path) -> str:
+    """The table of workloads, with links relative to ``folder``.
+
+    A workload is linked to the section of docs/workloads.md whose heading lists its name.
+    """
+    text = WORKLOAD_PAGE.read_text(encoding="utf-8")
+    sections = {name: anchor for title, anchor in headings(text) for name in title.split(", ")}
+    path = "" if folder == WORKLOAD_PAGE.parent else os.path.relpath(WORKLOAD_PAGE, folder)
+
+    def linked(name: str) -> str:
+        return f"[`{name}`]({path}#{sections[name]})" if name in sections else f"`{name}`"
+
+    return table(
+        ("workload", "what it is", "resource", "metrics: unit, which is better"),
+        (
+            (linked(name), kind.title, kind.resource, "; ".join(metric_words(metric) for metric in kind.metrics))
+            for name, kind in WORKLOADS.items()
+        ),
+    )
+
+
+TABLES: Final[Mapping[str, Callable[[Path], str]]] = {"platforms": platforms, "workloads": workloads}
+
+
+def rewritten(path: Path) -> str:
+    """The file's text with its tables as the classes have them; raises ``MarkerMissing``."""
+
+    def generated(match: re.Match[str]) -> str:
+        return match["begin"] + TABLES[match["table"]](path.parent) + match["end"]
+
+    text, number = _MARKED.subn(generated, path.read_text(encoding="utf-8"))
+    if number == 0:
+        raise MarkerMissing(f"{path}: no table is marked; add '<!-- generated: NAME -->' and '<!-- end -->'")
+    return text
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write or check the tables; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if a table differs")
+    check: bool = parser.parse_args(arguments).check
+    differ = False
+    for path in FILES:
+        try:
+            text = rewritten(path)
+        except MarkerMissing as error:
+            print(f"tables: {error}", file=sys.stderr)
+            return 1
+        if text == path.read_text(encoding="utf-8"):
+            continue
+        differ = True
+        if check:
+            print(f"tables: {path.relative_to(ROOT)} differs from the classes; run 'make tables'", file=sys.stderr)
+        else:
+            path.write_text(text, encoding="utf-8")
+            print(f"tables: {path.relative_to(ROOT)} written")
+    return 1 if check and differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
