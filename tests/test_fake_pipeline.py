@@ -125,7 +125,7 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
         assert fleet.guests("model", 2) == first
         reason, evidence = fleet.lose("model", GuestError("died"), "trial-9")
         assert reason == "died"
-        assert evidence == ["evidence/trial-9/console.txt", "evidence/trial-9-beside-1/console.txt"]
+        assert evidence == ("evidence/trial-9/console.txt", "evidence/trial-9-beside-1/console.txt")
         anew = fleet.guests("model", 2)
         assert len(anew) == 2
         assert not {id(one.guest) for one in anew} & {id(one.guest) for one in first}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from virtoll.errors import GuestError, StorageError
+from virtoll.errors import GuestError
 from virtoll.experiment.model import DensityBudget, Experiment, PlatformChoice
 from virtoll.host.guest_usage import available_bytes, read_footprint, swapped_out_pages
 from virtoll.lab import interrupts
@@ -135,7 +135,8 @@ class Series:
             guest = self.driver.start(wanted, self.ground.site)
         except (GuestError, OSError) as error:
             interrupts.check()
-            evidence = self._keep(error.evidence) if isinstance(error, GuestStartError) else []
+            found = error.evidence if isinstance(error, GuestStartError) else {}
+            evidence = self.folder.keep_evidence(f"density-{self.choice.label}", found)
             reason = f"guest {len(self.guests) + 1} did not start: {error}"
             self._store("failed", reason, before, self.read(), None, evidence)
             return False
@@ -154,7 +155,7 @@ class Series:
         before: Reading,
         after: Reading,
         guest: Guest | None,
-        evidence: list[str] | None = None,
+        evidence: tuple[str, ...] = (),
     ) -> None:
         self.folder.append_density(
             {
@@ -172,20 +173,9 @@ class Series:
                 "spawn_monotonic_ns": guest.spawned_monotonic_ns if guest else None,
                 "ready_monotonic_ns": guest.ready_monotonic_ns if guest else None,
                 "budget": {"memory_bytes": int(self.budget.memory), "guests": self.budget.guests},
-                "evidence": evidence or [],
+                "evidence": evidence,
             }
         )
-
-    def _keep(self, found: Mapping[str, bytes]) -> list[str]:
-        """Store what a guest that did not start left; returns the paths in the run folder."""
-        folder = self.folder.path / "evidence" / f"density-{self.choice.label}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, content in found.items():
-                (folder / name).write_bytes(content)
-        except OSError as error:
-            raise StorageError(f"cannot write {folder}: {error.strerror or error}; make room and resume") from error
-        return [f"evidence/{folder.name}/{name}" for name in found]
 
 
 def measure(

@@ -19,7 +19,7 @@ from typing import Any, Self
 from virtoll.agent.client import PROTOCOL, Answer, Ends
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
-from virtoll.errors import GuestDied, GuestError, LabError, StorageError
+from virtoll.errors import GuestDied, GuestError, LabError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Trial
 from virtoll.host.guest_usage import cpu_around, read_footprint, view_of_host
@@ -217,7 +217,7 @@ class Fleet:
         """Why ``guest`` gave None, in one sentence."""
         return self._absent.get(label, "its guest could not be started")
 
-    def lose(self, label: str, error: GuestError, folder_name: str) -> tuple[str, list[str]]:
+    def lose(self, label: str, error: GuestError, folder_name: str) -> tuple[str, tuple[str, ...]]:
         """A guest failed in a trial: keep its evidence and end it.
 
         Gives the reason, for a guest that died with what its console said last, and the evidence's paths in the run
@@ -227,15 +227,15 @@ class Fleet:
         reason = str(error)
         self._absent[label] = f"its guest was lost and not started again: {reason}"
         if live is None:
-            return reason, []
+            return reason, ()
         with live.site.awake():
             found = live.guest.evidence()
             if isinstance(error, GuestDied):
                 reason = with_last_words(reason, found)
                 self._absent[label] = f"its guest was lost and not started again: {reason}"
-            paths = self._keep(folder_name, found)
+            paths = self.folder.keep_evidence(folder_name, found)
             for number, other in enumerate(self._beside.pop(label, []), start=1):
-                paths += self._keep(f"{folder_name}-beside-{number}", other.guest.evidence())
+                paths += self.folder.keep_evidence(f"{folder_name}-beside-{number}", other.guest.evidence())
                 self._end(other.guest, other.site, other.data)
             self._end(live.guest, live.site, live.data)
         return reason, paths
@@ -310,7 +310,9 @@ class Fleet:
             live = self._boot(choice, site, record, place)
         except (GuestError, LabError) as error:
             found = error.evidence if isinstance(error, GuestStartError) else {}
-            record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
+            record.update(
+                status="failed", reason=str(error), evidence=self.folder.keep_evidence(boot.replace("/", "-"), found)
+            )
             which = "its guest" if place == 0 else f"guest {place + 1} of those side by side"
             self._absent[choice.label] = f"{which} could not be started: {error}"
             interrupts.check()  # before it is stored: the start may have failed of it
@@ -450,19 +452,3 @@ class Fleet:
     def _wire(self, guest: Guest, site: Site) -> Ends:
         """Who generates and counts for a guest: its peer, or the testbed's other hosts."""
         return site.far.ends if site.far else Ends.of_one(guest.peer)
-
-    def _keep(self, name: str, found: Mapping[str, bytes]) -> list[str]:
-        """Store evidence files; returns their paths relative to the run folder."""
-        folder = self.folder.path / "evidence" / name
-        paths = []
-        for file, content in found.items():
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / file).write_bytes(content)
-            except OSError as error:
-                raise StorageError(
-                    f"cannot write {folder / file}: {error.strerror or error}. What was stored before is whole; "
-                    "make room or fix the permission, then `virtoll resume` this run."
-                ) from error
-            paths.append(f"evidence/{name}/{file}")
-        return paths

@@ -155,7 +155,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
     """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
     started = time.time_ns()
     ground.attempts[trial.number] += 1
-    outcome, status, reason, evidence = Measurement(), "ok", None, list[str]()
+    outcome, status, reason, evidence = Measurement(), "ok", None, tuple[str, ...]()
     live: LiveGuest | None = None
     host_cpu: dict[str, Any] | None = None
     workload = workload_of(trial.workload)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from virtoll.errors import RunFolderError
+from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
 
 if TYPE_CHECKING:
@@ -167,6 +167,23 @@ class RunFolder:
         from virtoll.runfolder.guest_records import DensityRecord
 
         self._append("density.jsonl", DensityRecord, record)
+
+    def keep_evidence(self, name: str, found: Mapping[str, bytes]) -> tuple[str, ...]:
+        """Store files by their names in evidence/<name>; gives their paths as records name them. No files: no folder.
+
+        Raises StorageError naming the file that cannot be written.
+        """
+        folder = self.path / "evidence" / name
+        for file, content in found.items():
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / file).write_bytes(content)
+            except OSError as error:
+                raise StorageError(
+                    f"cannot write {folder / file}: {error.strerror or error}. What was stored before is whole; "
+                    "make room or fix the permission, then `virtoll resume` this run."
+                ) from error
+        return tuple(f"evidence/{name}/{file}" for file in found)
 
     def set_state(self, state: RunState, reason: str | None) -> None:
         """Replace state.json atomically."""
