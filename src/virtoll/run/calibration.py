@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from virtoll.agent.client import Caller, Ends
 from virtoll.agent.path_counters import knows_counters
@@ -22,6 +22,9 @@ from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads.traffic import BACKENDS, RESIDUAL_NS, FrameParameters, Lane, Stream, send, unbalanced
+
+if TYPE_CHECKING:
+    from virtoll.runfolder.records import TrialRecord
 
 POINT_NS = 200_000_000
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
@@ -54,14 +57,14 @@ class Calibrator:
     _used: dict[FrameParameters, None] = field(default_factory=dict)
     _done: set[FrameParameters] = field(default_factory=set)
 
-    def note(self, workload: WorkloadChoice, record: dict[str, Any]) -> None:
+    def note(self, workload: WorkloadChoice, record: TrialRecord) -> None:
         """Remember the back ends of the points in the record of a trial of this workload."""
         asked = workload.parameters
         if not isinstance(asked, FrameParameters):
             return
-        for point in record["points"] or ():
-            if point["backend"] in BACKENDS:
-                self._used[asked.shape().model_copy(update={"backend": point["backend"]})] = None
+        for point in record.points or ():
+            if point.backend in BACKENDS:
+                self._used[asked.shape().model_copy(update={"backend": point.backend})] = None
 
     def run(self, when: str) -> None:
         """Measure every shape and store a line for each; a failure is stored with its reason and costs nothing else."""

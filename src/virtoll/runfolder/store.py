@@ -15,6 +15,7 @@ It must not round, subtract or drop anything, and must not import what measures 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from virtoll.runfolder.guest_records import DensityRecord, FootprintRecord
     from virtoll.runfolder.records import (
         BootRecord,
+        Check,
+        Clock,
         CommandRecord,
         FitnessRecord,
         Manifest,
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
         State,
         TrialRecord,
     )
-    from virtoll.runfolder.traffic_records import CalibrationRecord
+    from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 
 FORMAT = 1
 
@@ -53,6 +56,9 @@ Record = TypeVar(
     "FootprintRecord",
     "DensityRecord",
     "State",
+    "Clock",
+    "Check",
+    "Point",
 )
 _APPENDED = ("trials", "boots", "commands", "fitness", "calibration", "footprints", "density")
 
@@ -79,8 +85,24 @@ def _parse(kind: type[Record], data: bytes, where: str) -> Record:
 
 
 def parse_record(kind: type[Record], record: JsonObject) -> Record:
-    """One record from a plain dict, checked as an append checks it."""
+    """One record, or what a workload gives for a part of one, from plain JSON; checked as an append checks it."""
     return _parse(kind, jsonlines.encode(record), kind.__name__)
+
+
+def to_json(record: Record) -> dict[str, object]:
+    """A record as the JSON object that is stored: its fields in their order, then keys that no field declares."""
+    return {name: _plain(value) for name, value in vars(record).items()}
+
+
+def _plain(value: object) -> object:
+    """A field's value without dataclasses and tuples; `dataclasses.asdict` would lose keys that no field declares."""
+    if is_dataclass(value):
+        return {name: _plain(part) for name, part in vars(value).items()}
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value
 
 
 class RunFolder:
@@ -126,47 +148,41 @@ class RunFolder:
         _refuse_other_format(data, path)
         return cls(path, _parse(Manifest, data, f"{path}/manifest.json"))
 
-    def append_trial(self, record: JsonObject) -> None:
+    def append_trial(self, record: TrialRecord) -> None:
         """Store one finished trial durably; raises RunFolderError (not the format) or StorageError (cannot write)."""
-        from virtoll.runfolder.records import TrialRecord
+        self._append("trials.jsonl", record)
 
-        self._append("trials.jsonl", TrialRecord, record)
-
-    def append_boot(self, record: JsonObject) -> None:
+    def append_boot(self, record: BootRecord) -> None:
         """Store one guest start; errors as `append_trial`."""
-        from virtoll.runfolder.records import BootRecord
-
-        self._append("boots.jsonl", BootRecord, record)
+        self._append("boots.jsonl", record)
 
     def append_command(self, record: JsonObject) -> None:
         """Store one executed command line; errors as `append_trial`."""
         from virtoll.runfolder.records import CommandRecord
 
-        self._append("commands.jsonl", CommandRecord, record)
+        self._append_json("commands.jsonl", CommandRecord, record)
 
     def append_fitness(self, record: JsonObject) -> None:
         """Store one sample of the host's state; errors as `append_trial`."""
         from virtoll.runfolder.records import FitnessRecord
 
-        self._append("fitness.jsonl", FitnessRecord, record)
+        self._append_json("fitness.jsonl", FitnessRecord, record)
 
     def append_calibration(self, record: JsonObject) -> None:
         """Store one measurement of generator and sink back to back; errors as `append_trial`."""
         from virtoll.runfolder.traffic_records import CalibrationRecord
 
-        self._append("calibration.jsonl", CalibrationRecord, record)
+        self._append_json("calibration.jsonl", CalibrationRecord, record)
 
-    def append_footprint(self, record: JsonObject) -> None:
+    def append_footprint(self, record: FootprintRecord) -> None:
         """Store one reading of what a guest holds of the host's memory; errors as `append_trial`."""
-        from virtoll.runfolder.guest_records import FootprintRecord
-
-        self._append("footprints.jsonl", FootprintRecord, record)
+        self._append("footprints.jsonl", record)
 
     def append_density(self, record: JsonObject) -> None:
         """Store one step of a density series; errors as `append_trial`."""
         from virtoll.runfolder.guest_records import DensityRecord
 
-        self._append("density.jsonl", DensityRecord, record)
+        self._append_json("density.jsonl", DensityRecord, record)
 
     def keep_evidence(self, name: str, found: Mapping[str, bytes]) -> tuple[str, ...]:
         """Store files by their names in evidence/<name>; gives their paths as records name them. No files: no folder.
@@ -255,7 +271,10 @@ class RunFolder:
         cut = {f"{name}.jsonl": jsonlines.repair(self.path / f"{name}.jsonl") for name in _APPENDED}
         return {name: count for name, count in cut.items() if count}
 
-    def _append(self, name: str, kind: type[Record], record: JsonObject) -> None:
+    def _append(self, name: str, record: Record) -> None:
+        self._append_json(name, type(record), to_json(record))
+
+    def _append_json(self, name: str, kind: type[Record], record: JsonObject) -> None:
         _parse(kind, jsonlines.encode(record), f"{name}, new line")
         jsonlines.append(self.path / name, record)
 
