@@ -14,7 +14,7 @@ import pytest
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
-from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.records import CommandRecord, TrialRecord
 from virtoll.runfolder.store import RunFolder, parse_record, to_json
 
 
@@ -96,7 +96,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 def test_what_is_appended_is_read_back(folder: RunFolder) -> None:
     folder.append_trial(trial())
-    folder.append_command({"realtime_ns": 1, "role": "guest é", "argv": ["a", "\u2028\r"], "exit": None})
+    folder.append_command(CommandRecord(1, "guest é", ("a", "\u2028\r"), None))
     again = RunFolder.open(folder.path)
     assert again.manifest == folder.manifest
     assert again.trials()[0].parameters == {"digits": 16}

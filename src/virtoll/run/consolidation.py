@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from virtoll.errors import GuestError
 from virtoll.experiment.model import DensityBudget, Experiment, PlatformChoice
@@ -150,31 +150,33 @@ class Series:
 
     def _store(
         self,
-        status: str,
+        status: Literal["ok", "failed", "stopped"],
         reason: str | None,
         before: Reading,
         after: Reading,
         guest: Guest | None,
         evidence: tuple[str, ...] = (),
     ) -> None:
+        from virtoll.runfolder.guest_records import Budget, DensityRecord
+
         self.folder.append_density(
-            {
-                "platform": self.choice.label,
-                "step": len(self.guests) + (status != "ok"),
-                "status": status,
-                "reason": reason,
-                "guests": len(self.guests),
-                "monotonic_ns": time.monotonic_ns(),
-                "available_before_bytes": before.available,
-                "available_bytes": after.available,
-                "processes_bytes": after.processes,
-                "shared_bytes": after.shared,
-                "swap_out_pages": after.swapped_out_pages,
-                "spawn_monotonic_ns": guest.spawned_monotonic_ns if guest else None,
-                "ready_monotonic_ns": guest.ready_monotonic_ns if guest else None,
-                "budget": {"memory_bytes": int(self.budget.memory), "guests": self.budget.guests},
-                "evidence": evidence,
-            }
+            DensityRecord(
+                platform=self.choice.label,
+                step=len(self.guests) + (status != "ok"),
+                status=status,
+                reason=reason,
+                guests=len(self.guests),
+                monotonic_ns=time.monotonic_ns(),
+                available_before_bytes=before.available,
+                available_bytes=after.available,
+                processes_bytes=after.processes,
+                shared_bytes=after.shared,
+                swap_out_pages=after.swapped_out_pages,
+                spawn_monotonic_ns=guest.spawned_monotonic_ns if guest else None,
+                ready_monotonic_ns=guest.ready_monotonic_ns if guest else None,
+                budget=Budget(int(self.budget.memory), self.budget.guests),
+                evidence=evidence,
+            )
         )
 
 
@@ -205,7 +207,7 @@ def measure(
             series.refuse(f"not available: {entry.reason}")
 
 
-def _total(parts: list[Any]) -> int | None:
+def _total(parts: Sequence[int | None]) -> int | None:
     """The sum; None where a part is not known; 0 of nothing."""
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None

@@ -19,7 +19,6 @@ from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.experiment.selection import Selection
-from virtoll.host.fitness import FitnessSampler
 from virtoll.lab import interrupts
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import AnyPlatform, Probe
@@ -115,6 +114,8 @@ def experiment_of(folder: RunFolder) -> Experiment:
 
 
 def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground, progress: Progress) -> None:
+    from virtoll.host.fitness import FitnessSampler
+
     if experiment.density is not None:
         consolidation.measure(experiment, folder, ground, PLATFORMS, progress)
         folder.set_state("complete", None)

@@ -3,9 +3,9 @@
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
 `BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `DensityRecord`, `State`.
 
-**Appends take plain dicts, reads give frozen dataclasses.** A dict is checked against its dataclass before it is
-written (a missing key or a wrong type raises `RunFolderError`, nothing is written), so that a folder that could be
-written can be read. Keys that the dataclass does not know are stored and, on reading, ignored.
+**Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written: a value that
+its field does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
+What an agent told without a field for it is kept beside the fields (`traffic_records.Answered`), stored, and ignored.
 
 The records are imported where one is read or written: a plan is made without them, and there are many.
 
@@ -156,33 +156,25 @@ class RunFolder:
         """Store one guest start; errors as `append_trial`."""
         self._append("boots.jsonl", record)
 
-    def append_command(self, record: JsonObject) -> None:
+    def append_command(self, record: CommandRecord) -> None:
         """Store one executed command line; errors as `append_trial`."""
-        from virtoll.runfolder.records import CommandRecord
+        self._append("commands.jsonl", record)
 
-        self._append_json("commands.jsonl", CommandRecord, record)
-
-    def append_fitness(self, record: JsonObject) -> None:
+    def append_fitness(self, record: FitnessRecord) -> None:
         """Store one sample of the host's state; errors as `append_trial`."""
-        from virtoll.runfolder.records import FitnessRecord
+        self._append("fitness.jsonl", record)
 
-        self._append_json("fitness.jsonl", FitnessRecord, record)
-
-    def append_calibration(self, record: JsonObject) -> None:
+    def append_calibration(self, record: CalibrationRecord) -> None:
         """Store one measurement of generator and sink back to back; errors as `append_trial`."""
-        from virtoll.runfolder.traffic_records import CalibrationRecord
-
-        self._append_json("calibration.jsonl", CalibrationRecord, record)
+        self._append("calibration.jsonl", record)
 
     def append_footprint(self, record: FootprintRecord) -> None:
         """Store one reading of what a guest holds of the host's memory; errors as `append_trial`."""
         self._append("footprints.jsonl", record)
 
-    def append_density(self, record: JsonObject) -> None:
+    def append_density(self, record: DensityRecord) -> None:
         """Store one step of a density series; errors as `append_trial`."""
-        from virtoll.runfolder.guest_records import DensityRecord
-
-        self._append_json("density.jsonl", DensityRecord, record)
+        self._append("density.jsonl", record)
 
     def keep_evidence(self, name: str, found: Mapping[str, bytes]) -> tuple[str, ...]:
         """Store files by their names in evidence/<name>; gives their paths as records name them. No files: no folder.
@@ -272,11 +264,9 @@ class RunFolder:
         return {name: count for name, count in cut.items() if count}
 
     def _append(self, name: str, record: Record) -> None:
-        self._append_json(name, type(record), to_json(record))
-
-    def _append_json(self, name: str, kind: type[Record], record: JsonObject) -> None:
-        _parse(kind, jsonlines.encode(record), f"{name}, new line")
-        jsonlines.append(self.path / name, record)
+        line = to_json(record)
+        _parse(type(record), jsonlines.encode(line), f"{name}, new line")
+        jsonlines.append(self.path / name, line)
 
     def _read(self, name: str, kind: type[Record]) -> tuple[Record, ...]:
         path = self.path / name
