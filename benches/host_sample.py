@@ -11,7 +11,7 @@ import statistics
 import sys
 import time
 
-from virtoll.host.fingerprint import FitnessSampler
+from virtoll.host.fitness import FitnessSampler
 
 
 def main(samples: int) -> None:

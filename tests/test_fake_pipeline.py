@@ -107,7 +107,7 @@ def test_a_second_guest_is_started_for_the_trials_that_need_one(tmp_path: Path) 
         ("skipped", "the fake platform's model has no 'serve'"),
     }
     assert [boot.boot for boot in folder.boots()] == ["model/0", "model/0/2", "model/1", "model/1/2"]
-    links = [boot.requested["interface_macs"] for boot in folder.boots() if boot.requested is not None]
+    links = [boot.requested.interface_macs for boot in folder.boots() if boot.requested is not None]
     assert len({mac for macs in links[:2] for mac in macs}) == 6
 
 
@@ -125,7 +125,7 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
         assert fleet.guests("model", 2) == first
         reason, evidence = fleet.lose("model", GuestError("died"), "trial-9")
         assert reason == "died"
-        assert evidence == ["evidence/trial-9/console.txt", "evidence/trial-9-beside-1/console.txt"]
+        assert evidence == ("evidence/trial-9/console.txt", "evidence/trial-9-beside-1/console.txt")
         anew = fleet.guests("model", 2)
         assert len(anew) == 2
         assert not {id(one.guest) for one in anew} & {id(one.guest) for one in first}

@@ -125,10 +125,12 @@ def test_cpu_time_is_found_also_of_children_that_were_reaped() -> None:
     with child("\n".join(lines)) as process, cpu_around(GuestProcesses(process.pid)) as record:
         go(process)
     assert record is not None
-    (before,), (after,) = record["before"]["processes"], record["after"]["processes"]
-    assert before["started_ticks"] == after["started_ticks"]
-    assert after["cpu_ns"] - before["cpu_ns"] >= 100_000_000
-    reaped = sum(after[key] - before[key] for key in ("children_user_ns", "children_system_ns"))
+    assert record.used.before is not None
+    assert record.used.after is not None
+    (before,), (after,) = record.used.before.processes, record.used.after.processes
+    assert before.started_ticks == after.started_ticks
+    assert (after.cpu_ns or 0) - (before.cpu_ns or 0) >= 100_000_000
+    reaped = after.children_user_ns - before.children_user_ns + after.children_system_ns - before.children_system_ns
     assert reaped >= 90_000_000, "the kernel's tick is ten milliseconds"
 
 
@@ -137,8 +139,9 @@ def test_a_guest_that_is_lost_has_no_reading_after() -> None:
     kept = reading.__enter__()
     assert not reading.__exit__(RuntimeError, RuntimeError(), None)
     assert kept is not None
-    assert kept["before"]["processes"]
-    assert kept["after"] is None
+    assert kept.used.before is not None
+    assert kept.used.before.processes
+    assert kept.used.after is None
     with cpu_around(None) as nothing:
         assert nothing is None
 

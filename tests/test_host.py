@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
@@ -14,8 +13,9 @@ from typing import Any
 import pytest
 
 from virtoll.host.fingerprint import describe_host
-from virtoll.host.fitness import FitnessSample, FitnessSampler
-from virtoll.runfolder import records
+from virtoll.host.fitness import FitnessSampler
+from virtoll.runfolder.records import FitnessRecord, Pressure
+from virtoll.runfolder.store import parse_record, to_json
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
@@ -57,7 +57,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def sample(root: Path) -> FitnessSample:
+def sample(root: Path) -> FitnessRecord:
     """One sample of a tree."""
     with FitnessSampler(root) as sampler:
         return sampler.sample(None)
@@ -65,37 +65,38 @@ def sample(root: Path) -> FitnessSample:
 
 def test_a_sample_has_each_number_from_its_file(tree: Path) -> None:
     record = sample(tree)
-    assert record["busy_ns"] == (100 + 20 + 30 + 6 + 7) * TICK_NS
-    assert record["idle_ns"] == (4000 + 500) * TICK_NS
-    assert record["steal_ns"] == 8 * TICK_NS
-    assert record["load_1m"] == 0.52
-    assert record["pressure"] == {"cpu_some_us": 101, "memory_some_us": 103, "io_some_us": 107}
-    assert (record["swap_in_pages"], record["swap_out_pages"]) == (23, 29)
-    assert record["frequency_khz"] == [2_400_000, 1_200_000]
-    assert record["temperature_millicelsius"] == [45_500, -2_000]
-    assert record["throttle_count"] == 7
-    assert record["memory_available_bytes"] == 1024 * 1024
-    assert record["kernel_messages"] == []
+    assert record.busy_ns == (100 + 20 + 30 + 6 + 7) * TICK_NS
+    assert record.idle_ns == (4000 + 500) * TICK_NS
+    assert record.steal_ns == 8 * TICK_NS
+    assert record.load_1m == 0.52
+    assert record.pressure == Pressure(101, 103, 107)
+    assert (record.swap_in_pages, record.swap_out_pages) == (23, 29)
+    assert record.frequency_khz == (2_400_000, 1_200_000)
+    assert record.temperature_millicelsius == (45_500, -2_000)
+    assert record.throttle_count == 7
+    assert record.memory_available_bytes == 1024 * 1024
+    assert record.kernel_messages == ()
 
 
 def test_what_the_host_does_not_offer_is_null(tmp_path: Path) -> None:
     record = sample(tmp_path)
-    known = {key for key, value in record.items() if value is not None}
+    known = {key for key, value in to_json(record).items() if value is not None}
     assert known == {"monotonic_ns", "realtime_ns", "kernel_messages"}
 
 
 def test_a_kernel_that_lacks_one_pressure_file_keeps_the_others(tree: Path) -> None:
     (tree / "proc/pressure/io").unlink()
-    assert sample(tree)["pressure"] == {"cpu_some_us": 101, "memory_some_us": 103, "io_some_us": None}
+    assert sample(tree).pressure == Pressure(101, 103, None)
 
 
 def test_a_sensor_that_cannot_be_read_is_left_out(tree: Path) -> None:
     (tree / "sys/class/thermal/thermal_zone0/temp").write_text("", encoding="utf-8")
-    assert sample(tree)["temperature_millicelsius"] == [-2000]
+    assert sample(tree).temperature_millicelsius == (-2000,)
 
 
-def test_a_sample_has_the_fields_of_the_run_folder(tree: Path) -> None:
-    assert set(sample(tree)) == {field.name for field in dataclasses.fields(records.FitnessRecord)}
+def test_a_sample_is_read_from_the_run_folder_as_it_was_taken(tree: Path) -> None:
+    record = sample(tree)
+    assert parse_record(FitnessRecord, to_json(record)) == record
 
 
 def test_kernel_messages_are_the_new_ones_only(tree: Path) -> None:
@@ -103,11 +104,11 @@ def test_kernel_messages_are_the_new_ones_only(tree: Path) -> None:
     log = tree / "dev/kmsg"
     log.write_text("6,1,0,-;an old message\n", encoding="utf-8")
     with FitnessSampler(tree) as sampler:
-        assert sampler.sample(None)["kernel_messages"] == []
+        assert sampler.sample(None).kernel_messages == ()
         with log.open("a", encoding="utf-8") as file:
             file.write("4,2,5,-;a new message; with a semicolon\n SUBSYSTEM=pci\n")
-        assert sampler.sample(1)["kernel_messages"] == ["a new message; with a semicolon"]
-        assert sampler.sample(2)["kernel_messages"] == []
+        assert sampler.sample(1).kernel_messages == ("a new message; with a semicolon",)
+        assert sampler.sample(2).kernel_messages == ()
 
 
 def test_the_real_kernel_log_gives_a_new_message() -> None:
@@ -119,7 +120,7 @@ def test_the_real_kernel_log_gives_a_new_message() -> None:
         wanted, seen = f"virtoll: a test looks for this message, {os.urandom(8).hex()}", list[str]()
         log.write(f"{wanted}\n")
         log.flush()
-        while new := sampler.sample(None)["kernel_messages"]:
+        while new := sampler.sample(None).kernel_messages:
             seen += new  # others' messages, of which a sample takes so many and no more
             if wanted in new:
                 break
@@ -130,7 +131,7 @@ def test_a_closed_sampler_still_samples(tree: Path) -> None:
     sampler = FitnessSampler(tree)
     sampler.close()
     sampler.close()
-    assert sampler.sample(5)["after_trial"] == 5
+    assert sampler.sample(5).after_trial == 5
 
 
 class Watch:
@@ -184,9 +185,9 @@ def test_this_host_can_be_sampled(watch: Watch) -> None:
             record = sampler.sample(1)
         assert len(watch.opened) == len(set(watch.opened))
         assert watch.other == []
-    assert record["busy_ns"]
-    assert record["memory_available_bytes"]
-    json.dumps(record)
+    assert record.busy_ns
+    assert record.memory_available_bytes
+    assert parse_record(FitnessRecord, to_json(record)) == record
 
 
 def test_the_block_names_what_the_files_say(tree: Path) -> None:

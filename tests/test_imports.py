@@ -30,7 +30,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "experiment": "errors",
         "image": "errors",
         "lab": "errors units",
-        "host": "lab",
+        "host": "lab runfolder",
         "agent": "errors lab",
         # measuring
         "hosts": "agent errors experiment lab",

@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
-from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.records import CommandRecord, TrialRecord
+from virtoll.runfolder.store import RunFolder, parse_record, to_json
 
 
 def manifest() -> dict[str, Any]:
@@ -62,7 +64,7 @@ def manifest() -> dict[str, Any]:
     }
 
 
-def trial(number: int = 0, status: str = "ok", reason: str | None = None) -> dict[str, Any]:
+def trial_json(number: int = 0, status: str = "ok", reason: str | None = None) -> dict[str, Any]:
     return {
         "trial": number,
         "block": 0,
@@ -83,6 +85,10 @@ def trial(number: int = 0, status: str = "ok", reason: str | None = None) -> dic
     }
 
 
+def trial(number: int = 0, status: str = "ok", reason: str | None = None) -> TrialRecord:
+    return parse_record(TrialRecord, trial_json(number, status, reason))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
     return RunFolder.create(tmp_path / "run", manifest())
@@ -90,7 +96,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 def test_what_is_appended_is_read_back(folder: RunFolder) -> None:
     folder.append_trial(trial())
-    folder.append_command({"realtime_ns": 1, "role": "guest é", "argv": ["a", "\u2028\r"], "exit": None})
+    folder.append_command(CommandRecord(1, "guest é", ("a", "\u2028\r"), None))
     again = RunFolder.open(folder.path)
     assert again.manifest == folder.manifest
     assert again.trials()[0].parameters == {"digits": 16}
@@ -138,14 +144,82 @@ def test_damage_in_the_middle_is_not_passed_over(folder: RunFolder) -> None:
 
 
 def test_a_record_that_could_not_be_read_is_not_written(folder: RunFolder) -> None:
+    changes: tuple[dict[str, Any], ...] = (
+        {"trial": "0"},
+        {"status": "fine"},
+        {"points": ({"backend": "af-packet"},)},
+        {"result": {"x": float("nan")}},
+        {"result": {"x": folder.path}},
+    )
+    for changed in changes:
+        with pytest.raises(RunFolderError):
+            folder.append_trial(replace(trial(), **changed))
+    assert not (folder.path / "trials.jsonl").exists()
+
+
+def test_json_that_is_no_record_is_refused() -> None:
     for record in (
-        trial() | {"trial": "0"},
-        {key: value for key, value in trial().items() if key != "points"},
-        trial() | {"result": {"x": float("nan")}},
+        trial_json() | {"trial": "0"},
+        {key: value for key, value in trial_json().items() if key != "points"},
+        trial_json() | {"result": {"x": float("nan")}},
     ):
         with pytest.raises(RunFolderError):
-            folder.append_trial(record)
-    assert not (folder.path / "trials.jsonl").exists()
+            parse_record(TrialRecord, record)
+
+
+def test_what_an_agent_told_without_a_field_for_it_is_stored(folder: RunFolder) -> None:
+    """Nothing is dropped before it is stored: the keys and values are those that the agent and the workload gave."""
+    source = {"source": 0, "intended_frames": 2, "offered_frames": 2, "unsent_frames": 0, "cpus_ran_on": [1]}
+    sink: dict[str, object] = {
+        "source": 0,
+        "forwarded_frames": 2,
+        "duplicate_frames": 0,
+        "reordered_frames": 0,
+        "lost_frames": 0,
+    }
+    point = {
+        "intended_rate_frames_per_second": None,
+        "duration_ns": 5,
+        "frame_size_bytes": 64,
+        "backend": "af-packet",
+        "sources": [source | {"start_monotonic_ns": 1, "end_monotonic_ns": 2}],
+        "sink": {
+            "per_source": [sink | {"first_received_monotonic_ns": 1, "last_received_monotonic_ns": None, "ttl": 63}],
+            "foreign_frames": 0,
+            "late_trial_frames": 0,
+            "kernel_dropped_frames": None,
+            "drained": True,
+            "ring": {"frames": 4096},
+        },
+        "interfaces": [{"name": "p0in0", "queues": [1, 2]}],
+    }
+    check = {"value": [1], "expected": None, "ok": True, "rounds": 3}
+    clock = {
+        "method": "icmp",
+        "marks": {"start_ns": 1, "end_ns": 2, "sequence": 7},
+        "channel_marks": None,
+        "realtime_step_ns": 0,
+        "path_delay_before_ns": [1],
+        "path_delay_after_ns": [],
+        "error_bound_ns": 1,
+        "guest": None,
+        "source": "tsc",
+    }
+    given = trial_json() | {"points": [point], "check": check, "clock": clock, "result": {"figures": {"x": [1.5]}}}
+    folder.append_trial(parse_record(TrialRecord, given))
+    stored = json.loads((folder.path / "trials.jsonl").read_text())
+    assert lacking(given, stored) == []
+    assert to_json(folder.trials()[0]) == stored, "and what is read can be written again"
+
+
+def lacking(given: object, stored: object, where: str = "") -> list[str]:
+    """Where a value of the first is not in the second."""
+    if isinstance(given, dict) and isinstance(stored, dict):
+        return [each for key in given for each in lacking(given[key], stored.get(key, "no key"), f"{where}.{key}")]
+    if isinstance(given, list) and isinstance(stored, list) and len(given) == len(stored):
+        pairs = enumerate(zip(given, stored, strict=True))
+        return [each for number, (one, other) in pairs for each in lacking(one, other, f"{where}[{number}]")]
+    return [] if given == stored else [where]
 
 
 def test_another_format_is_refused_in_one_sentence(folder: RunFolder) -> None:

@@ -72,11 +72,13 @@ def test_its_work_is_found_in_its_processes_cpu_time(live: Connected) -> None:
         ended = group.read().used_ns
     after = group.read().used_ns
     assert busy is not None
+    assert busy.used.before is not None
+    assert busy.used.after is not None
     used = sum(
-        sign * one["cpu_ns"]
-        for when, sign in (("before", -1), ("after", 1))
-        for one in busy[when]["processes"]
-        if one["pid"] in members
+        sign * (one.cpu_ns or 0)
+        for reading, sign in ((busy.used.before, -1), (busy.used.after, 1))
+        for one in reading.processes
+        if one.pid in members
     )
     assert used > 20_000_000
     assert ended - began - ROUNDED_NS <= used <= after - before + ROUNDED_NS

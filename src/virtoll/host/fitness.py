@@ -4,8 +4,7 @@ Everything is read from /proc, /sys and /dev/kmsg (below `root`, so that tests c
 Linux, Documentation/filesystems/proc.rst, Documentation/accounting/psi.rst, Documentation/admin-guide/abi-testing
 (cpufreq, thermal, thermal_throttle), and Documentation/ABI/testing/dev-kmsg.
 
-Main types: `FitnessSample` (the JSON of docs/run-folder.md), `FitnessSampler`. Whether the host is fit is judged by the
-analysis.
+Main type: `FitnessSampler`, which makes the records of fitness.jsonl. The analysis judges whether the host is fit.
 """
 
 from __future__ import annotations
@@ -16,41 +15,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypedDict
+from typing import Self
 
 from virtoll.host.readings import memory_bytes, read_numbers, read_table, read_text
+from virtoll.runfolder.records import FitnessRecord, Pressure
 
 _CPU = Path("sys/devices/system/cpu")
 _KERNEL_MESSAGE_BYTES = 8192  # the kernel's own limit for one record of /dev/kmsg
 _KERNEL_MESSAGES_AT_ONCE = 200
-
-
-class PressureTotals(TypedDict):
-    """Time in which some task waited for a resource, in microseconds since boot (/proc/pressure)."""
-
-    cpu_some_us: int | None
-    memory_some_us: int | None
-    io_some_us: int | None
-
-
-class FitnessSample(TypedDict):
-    """One line of fitness.jsonl; counters are cumulative since the host's boot."""
-
-    monotonic_ns: int
-    realtime_ns: int
-    after_trial: int | None
-    steal_ns: int | None
-    busy_ns: int | None
-    idle_ns: int | None
-    load_1m: float | None
-    pressure: PressureTotals | None
-    swap_in_pages: int | None
-    swap_out_pages: int | None
-    frequency_khz: list[int] | None
-    temperature_millicelsius: list[int] | None
-    throttle_count: int | None
-    kernel_messages: list[str]
-    memory_available_bytes: int | None
 
 
 class FitnessSampler:
@@ -67,12 +39,12 @@ class FitnessSampler:
         self._throttles = sorted((root / _CPU).glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
         self._messages = _open_at_end(root / "dev/kmsg")
 
-    def sample(self, after_trial: int | None) -> FitnessSample:
+    def sample(self, after_trial: int | None) -> FitnessRecord:
         """The state now; `after_trial` is the trial that ended just before, None before the first."""
         busy_ns, idle_ns, steal_ns = _processor_times(self._root)
         paging = read_table(self._root / "proc/vmstat")
         throttles = read_numbers(self._throttles)
-        return FitnessSample(
+        return FitnessRecord(
             monotonic_ns=time.monotonic_ns(),
             realtime_ns=time.time_ns(),
             after_trial=after_trial,
@@ -86,7 +58,7 @@ class FitnessSampler:
             frequency_khz=read_numbers(self._frequencies),
             temperature_millicelsius=read_numbers(self._temperatures),
             throttle_count=None if throttles is None else sum(throttles),
-            kernel_messages=list(self._new_messages()),
+            kernel_messages=tuple(self._new_messages()),
             memory_available_bytes=memory_bytes(self._root, "MemAvailable"),
         )
 
@@ -142,12 +114,12 @@ def _load(root: Path) -> float | None:
     return float(text.split()[0]) if text else None
 
 
-def _pressure(root: Path) -> PressureTotals | None:
+def _pressure(root: Path) -> Pressure | None:
     """Totals of the "some" lines; None where the kernel was built or booted without pressure stall information."""
     cpu, memory, io = (_pressure_total(root / "proc/pressure" / resource) for resource in ("cpu", "memory", "io"))
     if cpu is None and memory is None and io is None:
         return None
-    return PressureTotals(cpu_some_us=cpu, memory_some_us=memory, io_some_us=io)
+    return Pressure(cpu_some_us=cpu, memory_some_us=memory, io_some_us=io)
 
 
 def _pressure_total(path: Path) -> int | None:

@@ -1,8 +1,8 @@
 """What a guest costs the host, read from the host's own /proc: processes, memory, page tables, CPU time.
 
-Main types: ``GuestProcesses`` (which processes are a guest's), ``Footprint`` (memory at one moment), ``CpuReading``
-(CPU time so far) and ``HostView`` (what the host says of itself and of the limits on a guest). Raw readings only:
-differences and shares are made by ``stats/guests.py``. Nothing is read while a trial is timed.
+Main types: ``GuestProcesses`` (which processes are a guest's), ``Footprint`` (memory at one moment) and ``HostView``
+(what the host says of itself and of the limits on a guest); readings of processes are the run folder's records. Raw
+readings only: differences and shares are made by ``stats/guests.py``. Nothing is read while a trial is timed.
 
 A guest's processes are the one that was started with all below it, and where an engine started what runs inside: that
 one with all below it, and its ancestors up to a process that serves several guests (a daemon, which is named by
@@ -15,12 +15,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from virtoll.lab.cgroups import Limits, charged_memory_bytes, limits_of
+from virtoll.runfolder.guest_records import CpuReading, HostCpu, ProcessMemory, ProcessTime
 
 PROC = Path("/proc")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -50,22 +50,6 @@ class GuestProcesses:
 
 
 @dataclass(frozen=True)
-class ProcessMemory:
-    """One process's memory in bytes; None where the kernel does not tell. ``pss``: shared pages count in proportion."""
-
-    pid: int
-    name: str
-    threads: int | None
-    rss_bytes: int | None
-    pss_bytes: int | None
-    pss_anonymous_bytes: int | None
-    pss_file_bytes: int | None
-    pss_shared_bytes: int | None
-    swap_pss_bytes: int | None
-    page_tables_bytes: int | None
-
-
-@dataclass(frozen=True)
 class Footprint:
     """What a guest holds of the host's memory at one moment.
 
@@ -75,46 +59,15 @@ class Footprint:
 
     monotonic_ns: int
     processes: tuple[ProcessMemory, ...]
-    shared: Mapping[str, tuple[ProcessMemory, ...]]
+    shared: dict[str, tuple[ProcessMemory, ...]]
     charged_bytes: int | None
     files_bytes: int | None
-
-    def as_record(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
 
     def held_bytes(self) -> int | None:
         """PSS and page tables of the guest's own processes together; None where one of them cannot be read."""
         parts = [part for one in self.processes for part in (one.pss_bytes, one.page_tables_bytes)]
         known = [part for part in parts if part is not None]
         return sum(known) if known and len(known) == len(parts) else None
-
-
-@dataclass(frozen=True)
-class ProcessTime:
-    """CPU time of one process so far, in ns: ``cpu`` exact, the others in the kernel's ticks; with reaped children."""
-
-    pid: int
-    started_ticks: int
-    name: str
-    cpu_ns: int | None
-    user_ns: int
-    system_ns: int
-    children_user_ns: int
-    children_system_ns: int
-
-
-@dataclass(frozen=True)
-class CpuReading:
-    """CPU time of a guest's processes so far, and of those that it shares."""
-
-    monotonic_ns: int
-    processes: tuple[ProcessTime, ...]
-    shared: Mapping[str, tuple[ProcessTime, ...]]
-
-    def as_record(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -150,15 +103,22 @@ def swapped_out_pages() -> int | None:
     return next((int(row[1]) for row in rows if row[:1] == ["pswpout"]), None)
 
 
+@dataclass
+class CpuAround:
+    """What `cpu_around` gives: readings before and after, the second when its context has come to an orderly end."""
+
+    used: HostCpu
+
+
 @contextlib.contextmanager
-def cpu_around(guest: GuestProcesses | None) -> Iterator[dict[str, Any] | None]:
-    """CPU time before and after what happens in the context, as a record; ``after`` stays None where that fails."""
+def cpu_around(guest: GuestProcesses | None) -> Iterator[CpuAround | None]:
+    """CPU time before and after what happens in the context; ``after`` stays None where that fails."""
     if guest is None:
         yield None
         return
-    record: dict[str, Any] = {"before": read_cpu(guest).as_record(), "after": None}
-    yield record
-    record["after"] = read_cpu(guest).as_record()
+    around = CpuAround(HostCpu(read_cpu(guest), None))
+    yield around
+    around.used = replace(around.used, after=read_cpu(guest))
 
 
 def read_footprint(guest: GuestProcesses, lab_cgroup: str | None = None) -> Footprint:

@@ -13,10 +13,10 @@ def read_text(path: Path) -> str | None:
         return None
 
 
-def read_numbers(paths: list[Path]) -> list[int] | None:
+def read_numbers(paths: list[Path]) -> tuple[int, ...] | None:
     """The numbers in small files; None where there are no files or none can be read now."""
     texts = [read_text(path) for path in paths]
-    numbers = [int(text) for text in texts if text is not None and text.lstrip("-").isdigit()]
+    numbers = tuple(int(text) for text in texts if text is not None and text.lstrip("-").isdigit())
     return numbers or None
 
 

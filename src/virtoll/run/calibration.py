@@ -11,17 +11,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
-from virtoll.agent.client import Caller, Ends
+from virtoll.agent.client import Answer, Caller, Ends
 from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.hosts.remote_peer import Apart
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
-from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.store import RunFolder, parse_record
 from virtoll.workloads.traffic import BACKENDS, RESIDUAL_NS, FrameParameters, Lane, Stream, send, unbalanced
+
+if TYPE_CHECKING:
+    from virtoll.runfolder.records import TrialRecord
 
 POINT_NS = 200_000_000
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
@@ -54,41 +57,45 @@ class Calibrator:
     _used: dict[FrameParameters, None] = field(default_factory=dict)
     _done: set[FrameParameters] = field(default_factory=set)
 
-    def note(self, workload: WorkloadChoice, record: dict[str, Any]) -> None:
+    def note(self, workload: WorkloadChoice, record: TrialRecord) -> None:
         """Remember the back ends of the points in the record of a trial of this workload."""
         asked = workload.parameters
         if not isinstance(asked, FrameParameters):
             return
-        for point in record["points"] or ():
-            if point["backend"] in BACKENDS:
-                self._used[asked.shape().model_copy(update={"backend": point["backend"]})] = None
+        for point in record.points or ():
+            if point.backend in BACKENDS:
+                self._used[asked.shape().model_copy(update={"backend": point.backend})] = None
 
-    def run(self, when: str) -> None:
+    def run(self, when: Literal["start", "end"]) -> None:
         """Measure every shape and store a line for each; a failure is stored with its reason and costs nothing else."""
+        from virtoll.runfolder.traffic_records import CalibrationRecord, Point
+
         wanted = list(shapes(self.experiment.workloads))
         wanted += [shape for shape in self._used if when == "end" and shape not in self._done]
         for shape in wanted:
-            points: list[dict[str, Any]] = []
+            points: tuple[Point, ...] = ()
             reason: str | None = None
             try:
-                points = self._measure(shape)
-                reason = unbalanced(points)
-                self._done.update(shape.model_copy(update={"backend": point["backend"]}) for point in points)
+                answers = self._measure(shape)
+                reason = unbalanced(answers)
+                points = tuple(parse_record(Point, answer) for answer in answers)
+                self._done.update(shape.model_copy(update={"backend": point.backend}) for point in points)
             except GuestError as error:
                 reason = str(error)
             self.folder.append_calibration(
-                {
-                    "when": when,
-                    "realtime_ns": time.time_ns(),
-                    "parameters": shape.model_dump(mode="json"),
-                    "status": "failed" if reason else "ok",
-                    "reason": reason,
-                    "points": points,
-                    "way": "testbed" if self.site.far else "lab",
-                }
+                CalibrationRecord(
+                    when=when,
+                    realtime_ns=time.time_ns(),
+                    parameters=shape.model_dump(mode="json"),
+                    status="failed" if reason else "ok",
+                    reason=reason,
+                    points=points,
+                    way="testbed" if self.site.far else "lab",
+                )
             )
 
-    def _measure(self, shape: FrameParameters) -> list[dict[str, Any]]:
+    def _measure(self, shape: FrameParameters) -> list[Answer]:
+        """As the agents answered: flat out, and paced."""
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
         histograms = knows_counters(peer)
         ends = Ends.of_one(peer)
@@ -120,7 +127,7 @@ class Calibrator:
         for number in range(self._pairs, shape.sources):
             names, macs = _names(number), _macs(number)
             self.site.network.back_to_back(names, macs, mtu)
-            ends: list[dict[str, Any]] = [
+            ends: list[Answer] = [
                 {"mac": mac, "name": None, "mtu": mtu, "address": None, "neighbours": []} for mac in macs
             ]
             self.site.peer.call("network", interfaces=ends, routes=[], ip_forward=None)

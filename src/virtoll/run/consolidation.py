@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from virtoll.errors import GuestError, StorageError
+from virtoll.errors import GuestError
 from virtoll.experiment.model import DensityBudget, Experiment, Parameters, PlatformChoice
 from virtoll.host.guest_usage import available_bytes, read_footprint, swapped_out_pages
 from virtoll.lab import interrupts
@@ -135,7 +135,8 @@ class Series:
             guest = self.driver.start(wanted, self.ground.site)
         except (GuestError, OSError) as error:
             interrupts.check()
-            evidence = self._keep(error.evidence) if isinstance(error, GuestStartError) else []
+            found = error.evidence if isinstance(error, GuestStartError) else {}
+            evidence = self.folder.keep_evidence(f"density-{self.choice.label}", found)
             reason = f"guest {len(self.guests) + 1} did not start: {error}"
             self._store("failed", reason, before, self.read(), None, evidence)
             return False
@@ -149,43 +150,34 @@ class Series:
 
     def _store(
         self,
-        status: str,
+        status: Literal["ok", "failed", "stopped"],
         reason: str | None,
         before: Reading,
         after: Reading,
         guest: Guest | None,
-        evidence: list[str] | None = None,
+        evidence: tuple[str, ...] = (),
     ) -> None:
-        self.folder.append_density(
-            {
-                "platform": self.choice.label,
-                "step": len(self.guests) + (status != "ok"),
-                "status": status,
-                "reason": reason,
-                "guests": len(self.guests),
-                "monotonic_ns": time.monotonic_ns(),
-                "available_before_bytes": before.available,
-                "available_bytes": after.available,
-                "processes_bytes": after.processes,
-                "shared_bytes": after.shared,
-                "swap_out_pages": after.swapped_out_pages,
-                "spawn_monotonic_ns": guest.spawned_monotonic_ns if guest else None,
-                "ready_monotonic_ns": guest.ready_monotonic_ns if guest else None,
-                "budget": {"memory_bytes": int(self.budget.memory), "guests": self.budget.guests},
-                "evidence": evidence or [],
-            }
-        )
+        from virtoll.runfolder.guest_records import Budget, DensityRecord
 
-    def _keep(self, found: Mapping[str, bytes]) -> list[str]:
-        """Store what a guest that did not start left; returns the paths in the run folder."""
-        folder = self.folder.path / "evidence" / f"density-{self.choice.label}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, content in found.items():
-                (folder / name).write_bytes(content)
-        except OSError as error:
-            raise StorageError(f"cannot write {folder}: {error.strerror or error}; make room and resume") from error
-        return [f"evidence/{folder.name}/{name}" for name in found]
+        self.folder.append_density(
+            DensityRecord(
+                platform=self.choice.label,
+                step=len(self.guests) + (status != "ok"),
+                status=status,
+                reason=reason,
+                guests=len(self.guests),
+                monotonic_ns=time.monotonic_ns(),
+                available_before_bytes=before.available,
+                available_bytes=after.available,
+                processes_bytes=after.processes,
+                shared_bytes=after.shared,
+                swap_out_pages=after.swapped_out_pages,
+                spawn_monotonic_ns=guest.spawned_monotonic_ns if guest else None,
+                ready_monotonic_ns=guest.ready_monotonic_ns if guest else None,
+                budget=Budget(int(self.budget.memory), self.budget.guests),
+                evidence=evidence,
+            )
+        )
 
 
 def measure(
@@ -215,7 +207,7 @@ def measure(
             series.refuse(f"not available: {entry.reason}")
 
 
-def _total(parts: list[Any]) -> int | None:
+def _total(parts: Sequence[int | None]) -> int | None:
     """The sum; None where a part is not known; 0 of nothing."""
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None

@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from virtoll.agent.client import PROTOCOL, Answer, Ends
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
-from virtoll.errors import GuestDied, GuestError, LabError, StorageError
+from virtoll.errors import GuestDied, GuestError, LabError
 from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
 from virtoll.experiment.plan import Trial
-from virtoll.host.guest_usage import cpu_around, read_footprint, view_of_host
+from virtoll.host.guest_usage import CpuAround, cpu_around, read_footprint, view_of_host
 from virtoll.lab import interrupts
 from virtoll.lab.data import DataRoom
 from virtoll.lab.network import GuestNetwork, Network, plan_links, with_found_macs
@@ -36,6 +36,9 @@ from virtoll.run.progress import Progress
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import Bench, DataDirectory, Needs, Shaper
+
+if TYPE_CHECKING:
+    from virtoll.run.drafts import BootDraft
 
 _STARTS_PER_BLOCK = 3
 _STANDARD_MTU_BYTES = 1500
@@ -97,7 +100,7 @@ class LiveGuest:
             yield None
             self.data.empty()
 
-    def host_cpu(self) -> contextlib.AbstractContextManager[dict[str, Any] | None]:
+    def host_cpu(self) -> contextlib.AbstractContextManager[CpuAround | None]:
         """What its processes use of the host's CPUs in the context; None where it has none here."""
         return cpu_around(self.guest.host_processes())
 
@@ -217,7 +220,7 @@ class Fleet:
         """Why ``guest`` gave None, in one sentence."""
         return self._absent.get(label, "its guest could not be started")
 
-    def lose(self, label: str, error: GuestError, folder_name: str) -> tuple[str, list[str]]:
+    def lose(self, label: str, error: GuestError, folder_name: str) -> tuple[str, tuple[str, ...]]:
         """A guest failed in a trial: keep its evidence and end it.
 
         Gives the reason, for a guest that died with what its console said last, and the evidence's paths in the run
@@ -227,15 +230,15 @@ class Fleet:
         reason = str(error)
         self._absent[label] = f"its guest was lost and not started again: {reason}"
         if live is None:
-            return reason, []
+            return reason, ()
         with live.site.awake():
             found = live.guest.evidence()
             if isinstance(error, GuestDied):
                 reason = with_last_words(reason, found)
                 self._absent[label] = f"its guest was lost and not started again: {reason}"
-            paths = self._keep(folder_name, found)
+            paths = self.folder.keep_evidence(folder_name, found)
             for number, other in enumerate(self._beside.pop(label, []), start=1):
-                paths += self._keep(f"{folder_name}-beside-{number}", other.guest.evidence())
+                paths += self.folder.keep_evidence(f"{folder_name}-beside-{number}", other.guest.evidence())
                 self._end(other.guest, other.site, other.data)
             self._end(live.guest, live.site, live.data)
         return reason, paths
@@ -277,6 +280,8 @@ class Fleet:
 
         ``place``: 0 for the platform's guest, from 1 for those beside it.
         """
+        from virtoll.run.drafts import BootDraft
+
         number = self.block[0].block
         self.boots[choice.label, number] += 1
         attempt = self.boots[choice.label, number]
@@ -284,73 +289,43 @@ class Fleet:
             self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
-        record: dict[str, Any] = {
-            "boot": boot,
-            "platform": choice.label,
-            "block": number,
-            "attempt": attempt,
-            "status": "ok",
-            "reason": None,
-            "spawn_monotonic_ns": None,
-            "ready_monotonic_ns": None,
-            "facts": None,
-            "mismatches": [],
-            "attachment": None,
-            "agent_clock": None,
-            "host_boot_id": None,
-            "limits_seen": None,
-            "grave": [],
-            "requested": None,
-            "evidence": [],
-            "place": place,
-            **choice.whereabouts,
-        }
+        draft = BootDraft(boot, choice, number, attempt, place)
         live: LiveGuest | None = None
         try:
-            live = self._boot(choice, site, record, place)
+            live = self._boot(choice, site, draft)
         except (GuestError, LabError) as error:
             found = error.evidence if isinstance(error, GuestStartError) else {}
-            record.update(status="failed", reason=str(error), evidence=self._keep(boot.replace("/", "-"), found))
+            draft.failed(str(error), self.folder.keep_evidence(boot.replace("/", "-"), found))
             which = "its guest" if place == 0 else f"guest {place + 1} of those side by side"
             self._absent[choice.label] = f"{which} could not be started: {error}"
             interrupts.check()  # before it is stored: the start may have failed of it
-        self.folder.append_boot(record)
+        self.folder.append_boot(draft.record)
         return live
 
-    def _boot(self, choice: PlatformChoice, site: Site, record: dict[str, Any], place: int) -> LiveGuest:
-        """Start one guest; ``record`` gets what was asked for and what was found, as far as it comes.
+    def _boot(self, choice: PlatformChoice, site: Site, draft: BootDraft) -> LiveGuest:
+        """Start one guest; its record's draft gets what was asked for and what was found, as far as it comes.
 
         Whatever ends the start early ends the guest and gives its room back; a ``GuestError`` carries the evidence.
         """
-        boot, kind = str(record["boot"]), self.platforms[choice.platform]
+        boot, place, kind = draft.record.boot, draft.record.place, self.platforms[choice.platform]
         with contextlib.ExitStack() as undo:
             promised = sum(live.data.room.size_bytes for live in self._everyone() if live.data is not None)
             room, no_data = find_room(kind, site, self._data_bytes(), promised)
             if room is not None:
                 undo.callback(room.remove)
             request = self._request(choice, boot, site, room, place)
-            record["requested"] = asked = {
-                "vcpus": request.vcpus,
-                "memory_bytes": request.memory_bytes,
-                "cpus": list(request.cpus),
-                "cpu_quota": request.cpu_quota,
-                "interface_macs": [link.guest_mac for link in request.network.links],
-            }
+            draft.asked(request, request.network)
             guest = kind.with_parameters(choice.parameters).start(request, site)
             undo.callback(self._end, guest, site, None)
-            record.update(
-                attachment=guest.attachment,
-                spawn_monotonic_ns=guest.spawned_monotonic_ns,
-                ready_monotonic_ns=guest.ready_monotonic_ns,
-            )
+            draft.started(guest)
             try:
                 network = guest.network or request.network
                 if network.attachment == "passthrough":
                     inside = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)["interfaces"]
                     network = with_found_macs(network, [one["mac"] for one in inside])
-                asked["interface_macs"] = [link.guest_mac for link in network.links]
+                draft.asked(request, network)
                 timekeeper, hops = self._connect(guest, network, site)
-                unlike = self._examine(guest, request, record, found=choice.parameters.found)
+                unlike = self._examine(guest, request, draft, found=choice.parameters.found)
                 if place == 0:
                     self._append_footprint(guest, boot, choice.label, "idle", site)
                 guest.park()
@@ -360,31 +335,36 @@ class Fleet:
         data = DataKeeper(guest.agent, room, guest.flushes) if room is not None else None
         return LiveGuest(boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike, data, no_data)
 
-    def _examine(self, guest: Guest, request: GuestRequest, record: dict[str, Any], *, found: bool) -> tuple[str, ...]:
+    def _examine(self, guest: Guest, request: GuestRequest, draft: BootDraft, *, found: bool) -> tuple[str, ...]:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
         hello = guest.agent.call("hello", protocol=PROTOCOL)
-        keys = ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")
         facts = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)
         host = view_of_host(guest.host_processes())
         unlike = as_found(request, facts) if found else compare(request, facts, host)
-        grave = tuple(one.text for one in unlike if one.grave)
-        record.update(
-            facts=facts,
-            mismatches=[one.text for one in unlike],
-            grave=list(grave),
-            agent_clock={key: hello[key] for key in keys} if all(key in hello for key in keys) else None,
-            host_boot_id=host.boot_id,
-            limits_seen={"memory_bytes": host.limits.memory_bytes, "cpu_quota": host.limits.cpu_quota},
-        )
-        return grave
+        draft.examined(facts, unlike, hello, host)
+        return draft.record.grave
 
-    def _append_footprint(self, guest: Guest, boot: str, label: str, when: str, site: Site) -> None:
+    def _append_footprint(
+        self, guest: Guest, boot: str, label: str, when: Literal["idle", "after-work"], site: Site
+    ) -> None:
         """Store what a guest holds of the host's memory; nothing for a model."""
+        from virtoll.runfolder.guest_records import FootprintRecord
+
         processes = guest.host_processes()
         if processes is not None:
-            found = read_footprint(processes, site.host.cgroup).as_record()
+            held = read_footprint(processes, site.host.cgroup)
             self.folder.append_footprint(
-                {"boot": boot, "platform": label, "block": self.block[0].block, "when": when, **found}
+                FootprintRecord(
+                    boot=boot,
+                    platform=label,
+                    block=self.block[0].block,
+                    when=when,
+                    monotonic_ns=held.monotonic_ns,
+                    processes=held.processes,
+                    shared=held.shared,
+                    charged_bytes=held.charged_bytes,
+                    files_bytes=held.files_bytes,
+                )
             )
 
     def _everyone(self) -> Iterator[LiveGuest]:
@@ -450,19 +430,3 @@ class Fleet:
     def _wire(self, guest: Guest, site: Site) -> Ends:
         """Who generates and counts for a guest: its peer, or the testbed's other hosts."""
         return site.far.ends if site.far else Ends.of_one(guest.peer)
-
-    def _keep(self, name: str, found: Mapping[str, bytes]) -> list[str]:
-        """Store evidence files; returns their paths relative to the run folder."""
-        folder = self.folder.path / "evidence" / name
-        paths = []
-        for file, content in found.items():
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / file).write_bytes(content)
-            except OSError as error:
-                raise StorageError(
-                    f"cannot write {folder / file}: {error.strerror or error}. What was stored before is whole; "
-                    "make room or fix the permission, then `virtoll resume` this run."
-                ) from error
-            paths.append(f"evidence/{name}/{file}")
-        return paths

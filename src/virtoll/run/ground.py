@@ -9,9 +9,9 @@ import contextlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from virtoll.errors import GuestError, LabError
 from virtoll.experiment.model import PlatformChoice
@@ -27,17 +27,22 @@ from virtoll.run.progress import Progress
 from virtoll.run.sites import Sites
 from virtoll.runfolder.store import RunFolder
 
+if TYPE_CHECKING:
+    from virtoll.runfolder.records import CommandRecord
+
 
 @dataclass
 class CommandLog:
     """The record of every command line: into the run folder, once there is one; before, they are held back."""
 
     folder: RunFolder | None = None
-    _held: list[dict[str, Any]] = field(default_factory=list)
+    _held: list[CommandRecord] = field(default_factory=list)
 
-    def record(self, role: str, argv: Any, code: int | None) -> None:
+    def record(self, role: str, argv: Sequence[str], code: int | None) -> None:
         """Keep one command line."""
-        entry = {"realtime_ns": time.time_ns(), "role": role, "argv": list(argv), "exit": code}
+        from virtoll.runfolder.records import CommandRecord
+
+        entry = CommandRecord(time.time_ns(), role, tuple(argv), code)
         if self.folder is None:
             self._held.append(entry)
         else:

@@ -12,14 +12,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from virtoll.errors import AgentError, GuestCannot, GuestError, UsageError
 from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.experiment.selection import Selection
-from virtoll.host.fitness import FitnessSampler
 from virtoll.lab import interrupts
 from virtoll.platforms import PLATFORMS, platform_of
 from virtoll.platforms.base import Probe
@@ -30,9 +29,13 @@ from virtoll.run.fleet import Fleet, LiveGuest, choose_pinning, running
 from virtoll.run.ground import Ground, bare_ground, open_ground
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import needs_of, possible, why_impossible
-from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.store import RunFolder, to_json
 from virtoll.workloads import WORKLOADS, workload_of
 from virtoll.workloads.base import Measurement
+
+if TYPE_CHECKING:
+    from virtoll.host.guest_usage import CpuAround
+    from virtoll.runfolder.records import Status, TrialRecord
 
 
 def catalogue() -> Catalogue:
@@ -111,6 +114,8 @@ def experiment_of(folder: RunFolder) -> Experiment:
 
 
 def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground, progress: Progress) -> None:
+    from virtoll.host.fitness import FitnessSampler
+
     if experiment.density is not None:
         consolidation.measure(experiment, folder, ground, PLATFORMS, progress)
         folder.set_state("complete", None)
@@ -137,7 +142,7 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
                     interrupts.check()  # before it is stored: the trial may have failed of it
                     folder.append_trial(record)
                     folder.append_fitness(sampler.sample(trial.number))
-                    progress.trial_ends(trial, record)
+                    progress.trial_ends(trial, to_json(record))
                     if calibrator is not None:
                         calibrator.note(trial.workload, record)
         _calibrate(calibrator, "end" if todo else None, progress)
@@ -151,13 +156,17 @@ def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | No
         calibrator.run(when)
 
 
-def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]:
+def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> TrialRecord:
     """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
+    from virtoll.run.drafts import skipped_trial, with_outcome
+
     started = time.time_ns()
     ground.attempts[trial.number] += 1
-    outcome, status, reason, evidence = Measurement(), "ok", None, list[str]()
+    outcome, evidence = Measurement(), tuple[str, ...]()
+    status: Status = "ok"
+    reason: str | None = None
     live: LiveGuest | None = None
-    host_cpu: dict[str, Any] | None = None
+    host_cpu: CpuAround | None = None
     workload = workload_of(trial.workload)
     needs = workload.needs()
     try:
@@ -188,22 +197,16 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> dict[str, Any]
         ground.refuse_dead_peer(error)
         status = "failed"
         reason, evidence = fleet.lose(trial.platform.label, error, f"trial-{trial.number}")
-    return {
-        **manifest.trial_entry(trial),
-        "boot": live.boot if live else None,
-        "attempt": ground.attempts[trial.number],
-        "status": status,
-        "reason": reason,
-        "started_realtime_ns": started,
-        "ended_realtime_ns": time.time_ns(),
-        "clock": outcome.clock,
-        "result": outcome.result,
-        "check": outcome.check,
-        "points": outcome.points,
-        "evidence": evidence,
-        "host_cpu": host_cpu,
-        **trial.platform.whereabouts,
-    }
+    record = replace(
+        skipped_trial(trial, ground.attempts[trial.number], reason),
+        boot=live.boot if live else None,
+        status=status,
+        started_realtime_ns=started,
+        ended_realtime_ns=time.time_ns(),
+        evidence=evidence,
+        host_cpu=host_cpu.used if host_cpu else None,
+    )
+    return with_outcome(record, outcome)
 
 
 def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground) -> None:
@@ -211,22 +214,13 @@ def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, grou
 
     Its platform cannot be used here, or has not what the workload needs.
     """
+    from virtoll.run.drafts import skipped_trial
+
     reasons = {entry.label: entry.reason for entry in folder.manifest.platforms if not entry.available}
-    never = dict.fromkeys(("boot", "started_realtime_ns", "ended_realtime_ns", "clock", "result", "check", "points"))
     for trial in plan.trials:
         reason = reasons.get(trial.platform.label) or why_impossible(trial, experiment)
         if reason is not None and not ground.attempts[trial.number]:
-            folder.append_trial(
-                {
-                    **manifest.trial_entry(trial),
-                    **never,
-                    "attempt": 1,
-                    "status": "skipped",
-                    "reason": reason,
-                    "evidence": [],
-                    **trial.platform.whereabouts,
-                }
-            )
+            folder.append_trial(skipped_trial(trial, 1, reason))
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ never zero. No behaviour lives here.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,14 @@ class HostCpu:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """When a density series was to end: so many bytes of the host's memory gone, or so many guests."""
+
+    memory_bytes: int
+    guests: int
+
+
+@dataclass(frozen=True)
 class DensityRecord:
     """One step of a density series: a guest was to be started beside those that idle already.
 
@@ -112,5 +120,5 @@ class DensityRecord:
     swap_out_pages: int | None
     spawn_monotonic_ns: int | None
     ready_monotonic_ns: int | None
-    budget: dict[str, Any]
+    budget: Budget
     evidence: tuple[str, ...]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from virtoll.runfolder.guest_records import AgentClock, HostCpu, LimitsSeen
-from virtoll.runfolder.traffic_records import Point
+from virtoll.runfolder.traffic_records import Answered, Point
 
 Status = Literal["ok", "invalid", "failed", "skipped"]
 RunState = Literal["running", "interrupted", "complete"]
@@ -115,7 +115,7 @@ class GuestClock:
 
 
 @dataclass(frozen=True)
-class Clock:
+class Clock(Answered):
     """The timekeeper's readings of one trial; `realtime_step_ns`: the outside clock's step between the marks."""
 
     method: Literal["icmp", "channel"]
@@ -129,7 +129,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Answered):
     """The check value of a job: a fast wrong answer shows here."""
 
     value: Any
@@ -138,7 +138,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class TrialRecord:
+class TrialRecord(Answered):
     """One trial that came to an end, whatever that end was; `host` and `brand` as in `PlatformEntry`."""
 
     trial: int
@@ -163,6 +163,20 @@ class TrialRecord:
 
 
 @dataclass(frozen=True)
+class Requested:
+    """What a guest was to be: host CPUs that it is pinned to, quota in CPUs, MAC addresses of its own links.
+
+    The last two are as their defaults in the records of an older Virtoll, which did not tell them.
+    """
+
+    vcpus: int
+    memory_bytes: int
+    cpus: tuple[int, ...]
+    cpu_quota: float | None = None
+    interface_macs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class BootRecord:
     """One start of a guest, with the facts measured inside it; `host` and `brand` as in `PlatformEntry`.
 
@@ -178,7 +192,7 @@ class BootRecord:
     spawn_monotonic_ns: int | None
     ready_monotonic_ns: int | None
     facts: dict[str, Any] | None
-    requested: dict[str, Any] | None
+    requested: Requested | None
     mismatches: tuple[str, ...]
     attachment: str | None
     evidence: tuple[str, ...]

@@ -3,9 +3,9 @@
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
 `BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `DensityRecord`, `State`.
 
-**Appends take plain dicts, reads give frozen dataclasses.** A dict is checked against its dataclass before it is
-written (a missing key or a wrong type raises `RunFolderError`, nothing is written), so that a folder that could be
-written can be read. Keys that the dataclass does not know are stored and, on reading, ignored.
+**Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written: a value that
+its field does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
+What an agent told without a field for it is kept beside the fields (`traffic_records.Answered`), stored, and ignored.
 
 The records are imported where one is read or written: a plan is made without them, and there are many.
 
@@ -15,18 +15,21 @@ It must not round, subtract or drop anything, and must not import what measures 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from virtoll.errors import RunFolderError
+from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
 
 if TYPE_CHECKING:
     from virtoll.runfolder.guest_records import DensityRecord, FootprintRecord
     from virtoll.runfolder.records import (
         BootRecord,
+        Check,
+        Clock,
         CommandRecord,
         FitnessRecord,
         Manifest,
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
         State,
         TrialRecord,
     )
-    from virtoll.runfolder.traffic_records import CalibrationRecord
+    from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 
 FORMAT = 1
 
@@ -53,6 +56,9 @@ Record = TypeVar(
     "FootprintRecord",
     "DensityRecord",
     "State",
+    "Clock",
+    "Check",
+    "Point",
 )
 _APPENDED = ("trials", "boots", "commands", "fitness", "calibration", "footprints", "density")
 
@@ -79,8 +85,24 @@ def _parse(kind: type[Record], data: bytes, where: str) -> Record:
 
 
 def parse_record(kind: type[Record], record: JsonObject) -> Record:
-    """One record from a plain dict, checked as an append checks it."""
+    """One record, or what a workload gives for a part of one, from plain JSON; checked as an append checks it."""
     return _parse(kind, jsonlines.encode(record), kind.__name__)
+
+
+def to_json(record: Record) -> dict[str, object]:
+    """A record as the JSON object that is stored: its fields in their order, then keys that no field declares."""
+    return {name: _plain(value) for name, value in vars(record).items()}
+
+
+def _plain(value: object) -> object:
+    """A field's value without dataclasses and tuples; `dataclasses.asdict` would lose keys that no field declares."""
+    if is_dataclass(value):
+        return {name: _plain(part) for name, part in vars(value).items()}
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value
 
 
 class RunFolder:
@@ -126,47 +148,50 @@ class RunFolder:
         _refuse_other_format(data, path)
         return cls(path, _parse(Manifest, data, f"{path}/manifest.json"))
 
-    def append_trial(self, record: JsonObject) -> None:
+    def append_trial(self, record: TrialRecord) -> None:
         """Store one finished trial durably; raises RunFolderError (not the format) or StorageError (cannot write)."""
-        from virtoll.runfolder.records import TrialRecord
+        self._append("trials.jsonl", record)
 
-        self._append("trials.jsonl", TrialRecord, record)
-
-    def append_boot(self, record: JsonObject) -> None:
+    def append_boot(self, record: BootRecord) -> None:
         """Store one guest start; errors as `append_trial`."""
-        from virtoll.runfolder.records import BootRecord
+        self._append("boots.jsonl", record)
 
-        self._append("boots.jsonl", BootRecord, record)
-
-    def append_command(self, record: JsonObject) -> None:
+    def append_command(self, record: CommandRecord) -> None:
         """Store one executed command line; errors as `append_trial`."""
-        from virtoll.runfolder.records import CommandRecord
+        self._append("commands.jsonl", record)
 
-        self._append("commands.jsonl", CommandRecord, record)
-
-    def append_fitness(self, record: JsonObject) -> None:
+    def append_fitness(self, record: FitnessRecord) -> None:
         """Store one sample of the host's state; errors as `append_trial`."""
-        from virtoll.runfolder.records import FitnessRecord
+        self._append("fitness.jsonl", record)
 
-        self._append("fitness.jsonl", FitnessRecord, record)
-
-    def append_calibration(self, record: JsonObject) -> None:
+    def append_calibration(self, record: CalibrationRecord) -> None:
         """Store one measurement of generator and sink back to back; errors as `append_trial`."""
-        from virtoll.runfolder.traffic_records import CalibrationRecord
+        self._append("calibration.jsonl", record)
 
-        self._append("calibration.jsonl", CalibrationRecord, record)
-
-    def append_footprint(self, record: JsonObject) -> None:
+    def append_footprint(self, record: FootprintRecord) -> None:
         """Store one reading of what a guest holds of the host's memory; errors as `append_trial`."""
-        from virtoll.runfolder.guest_records import FootprintRecord
+        self._append("footprints.jsonl", record)
 
-        self._append("footprints.jsonl", FootprintRecord, record)
-
-    def append_density(self, record: JsonObject) -> None:
+    def append_density(self, record: DensityRecord) -> None:
         """Store one step of a density series; errors as `append_trial`."""
-        from virtoll.runfolder.guest_records import DensityRecord
+        self._append("density.jsonl", record)
 
-        self._append("density.jsonl", DensityRecord, record)
+    def keep_evidence(self, name: str, found: Mapping[str, bytes]) -> tuple[str, ...]:
+        """Store files by their names in evidence/<name>; gives their paths as records name them. No files: no folder.
+
+        Raises StorageError naming the file that cannot be written.
+        """
+        folder = self.path / "evidence" / name
+        for file, content in found.items():
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / file).write_bytes(content)
+            except OSError as error:
+                raise StorageError(
+                    f"cannot write {folder / file}: {error.strerror or error}. What was stored before is whole; "
+                    "make room or fix the permission, then `virtoll resume` this run."
+                ) from error
+        return tuple(f"evidence/{name}/{file}" for file in found)
 
     def set_state(self, state: RunState, reason: str | None) -> None:
         """Replace state.json atomically."""
@@ -238,9 +263,10 @@ class RunFolder:
         cut = {f"{name}.jsonl": jsonlines.repair(self.path / f"{name}.jsonl") for name in _APPENDED}
         return {name: count for name, count in cut.items() if count}
 
-    def _append(self, name: str, kind: type[Record], record: JsonObject) -> None:
-        _parse(kind, jsonlines.encode(record), f"{name}, new line")
-        jsonlines.append(self.path / name, record)
+    def _append(self, name: str, record: Record) -> None:
+        line = to_json(record)
+        _parse(type(record), jsonlines.encode(line), f"{name}, new line")
+        jsonlines.append(self.path / name, line)
 
     def _read(self, name: str, kind: type[Record]) -> tuple[Record, ...]:
         path = self.path / name

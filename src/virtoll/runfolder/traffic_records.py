@@ -1,11 +1,22 @@
 """Records of traffic: one point of a sweep with the counters of every hop, and calibrations, as frozen dataclasses.
 
-Field by field as docs/run-folder.md gives them. What an older agent did not tell is None, never zero; keys that are
-not known here are stored and, on reading, ignored. No behaviour lives here.
+Field by field as docs/run-folder.md gives them. What an older agent did not tell is None, never zero. No behaviour
+lives here.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict
+
+
+class Answered:
+    """Base of what is made from an agent's answer: keys without a field are kept too, there and in all below it.
+
+    They are attributes that no field declares; `store.to_json` writes them.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
 
 @dataclass(frozen=True)
@@ -196,7 +207,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(Answered):
     """One point of a rate sweep; an intended rate of None is flat out. `hops` is in the order of the path."""
 
     intended_rate_frames_per_second: float | None
@@ -213,7 +224,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class CalibrationRecord:
+class CalibrationRecord(Answered):
     """Generator and sink back to back: `points` holds one flat out (the ceiling) and one paced (the latency's floor).
 
     `parameters` are those of the forward workload that shape its frames; `status` failed has a reason and no points.

@@ -122,8 +122,8 @@ def _agreed(values: Sequence[str | None]) -> str | None:
 
 def _own_macs(boot: BootRecord) -> frozenset[str] | None:
     """MAC addresses of the guest's own links where the boot says them: the bare host sees the others' links too."""
-    macs = (boot.requested or {}).get("interface_macs")
-    return frozenset(macs) if macs else None
+    macs = boot.requested.interface_macs if boot.requested is not None else ()
+    return frozenset(macs) or None
 
 
 def _flat(facts: Mapping[str, Any], attachment: str | None, macs: frozenset[str] | None) -> dict[str, str | None]:

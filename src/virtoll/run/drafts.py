@@ -1,0 +1,126 @@
+"""Records of what is still going on: a guest that is being started, a trial that has not been run.
+
+Main types: ``BootDraft``. A record is a frozen value: what becomes known makes the next one. Imported where a record is
+made, for the same reason as the records themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from virtoll.experiment.model import PlatformChoice
+from virtoll.experiment.plan import Trial
+from virtoll.runfolder.guest_records import AgentClock, LimitsSeen
+from virtoll.runfolder.records import BootRecord, Check, Clock, Requested, TrialRecord
+from virtoll.runfolder.store import parse_record
+from virtoll.runfolder.traffic_records import Point
+
+if TYPE_CHECKING:
+    from virtoll.agent.client import Answer
+    from virtoll.host.guest_usage import HostView
+    from virtoll.lab.network import GuestNetwork
+    from virtoll.platforms.base import Guest, GuestRequest
+    from virtoll.run.guest_check import Mismatch
+    from virtoll.workloads.base import Measurement
+
+
+class BootDraft:
+    """The record of a guest's start, as far as it has come: ``record`` is what is stored, whatever ends the start."""
+
+    def __init__(self, boot: str, choice: PlatformChoice, block: int, attempt: int, place: int) -> None:
+        where = choice.whereabouts
+        self.record = BootRecord(
+            boot=boot,
+            platform=choice.label,
+            block=block,
+            attempt=attempt,
+            status="ok",
+            reason=None,
+            spawn_monotonic_ns=None,
+            ready_monotonic_ns=None,
+            facts=None,
+            requested=None,
+            mismatches=(),
+            attachment=None,
+            evidence=(),
+            host=where["host"],
+            brand=where["brand"],
+            place=place,
+        )
+
+    def asked(self, request: GuestRequest, network: GuestNetwork) -> None:
+        """What the guest was to be; ``network`` may be another than the request's, once it is there."""
+        macs = tuple(link.guest_mac for link in network.links)
+        wanted = Requested(request.vcpus, request.memory_bytes, tuple(request.cpus), request.cpu_quota, macs)
+        self.record = replace(self.record, requested=wanted)
+
+    def started(self, guest: Guest) -> None:
+        """The guest's agent has said that it is ready."""
+        self.record = replace(
+            self.record,
+            attachment=guest.attachment,
+            spawn_monotonic_ns=guest.spawned_monotonic_ns,
+            ready_monotonic_ns=guest.ready_monotonic_ns,
+        )
+
+    def examined(self, facts: Answer, unlike: Sequence[Mismatch], hello: Mapping[str, object], host: HostView) -> None:
+        """What the guest is, by its agent's ``facts`` and ``hello`` and by its host."""
+        self.record = replace(
+            self.record,
+            facts=facts,
+            mismatches=tuple(one.text for one in unlike),
+            grave=tuple(one.text for one in unlike if one.grave),
+            agent_clock=_agent_clock(hello),
+            host_boot_id=host.boot_id,
+            limits_seen=LimitsSeen(host.limits.memory_bytes, host.limits.cpu_quota),
+        )
+
+    def failed(self, reason: str, evidence: tuple[str, ...]) -> None:
+        """The start came to nothing."""
+        self.record = replace(self.record, status="failed", reason=reason, evidence=evidence)
+
+
+def _agent_clock(hello: Mapping[str, object]) -> AgentClock | None:
+    """When the agent was started and ready, by its own kernel's clocks; None where an older one does not tell."""
+    told = [hello.get(key) for key in ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")]
+    known = [value for value in told if isinstance(value, int)]
+    return AgentClock(*known) if len(known) == len(told) else None
+
+
+def skipped_trial(trial: Trial, attempt: int, reason: str | None = None) -> TrialRecord:
+    """A trial of which nothing was measured."""
+    where = trial.platform.whereabouts
+    return TrialRecord(
+        trial=trial.number,
+        block=trial.block,
+        platform=trial.platform.label,
+        workload=trial.workload.workload,
+        parameters=trial.workload.parameters.model_dump(mode="json"),
+        boot=None,
+        attempt=attempt,
+        status="skipped",
+        reason=reason,
+        started_realtime_ns=None,
+        ended_realtime_ns=None,
+        clock=None,
+        result=None,
+        check=None,
+        points=None,
+        evidence=(),
+        host=where["host"],
+        brand=where["brand"],
+    )
+
+
+def with_outcome(record: TrialRecord, outcome: Measurement) -> TrialRecord:
+    """The record with what its workload measured; RunFolderError where that is not of the run folder's format."""
+    points = outcome.points
+    return replace(
+        record,
+        clock=None if outcome.clock is None else parse_record(Clock, outcome.clock),
+        result=outcome.result,
+        check=None if outcome.check is None else parse_record(Check, outcome.check),
+        points=None if points is None else tuple(parse_record(Point, point) for point in points),
+    )
