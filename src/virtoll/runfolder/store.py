@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 
-JsonObject = Mapping[str, Any]
+JsonObject = Mapping[str, object]
 FINISHED: frozenset[str] = frozenset({"ok", "invalid", "failed", "skipped"})
 
 
@@ -277,7 +277,7 @@ class RunFolder:
 def _refuse_other_format(manifest: bytes, path: Path) -> None:
     """One clear sentence for a manifest of another format version, before its keys are looked at."""
     try:
-        found = TypeAdapter(dict[str, Any]).validate_json(manifest).get("format")
+        found = TypeAdapter(dict[str, object]).validate_json(manifest).get("format")
     except ValidationError as error:
         raise RunFolderError(
             f"{path}/manifest.json is not a JSON object: the folder is damaged, restore it."
