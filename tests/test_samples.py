@@ -14,12 +14,12 @@ import pytest
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
-from virtoll.runfolder.records import CommandRecord, TrialRecord
+from virtoll.runfolder.records import CommandRecord, Manifest, TrialRecord
 from virtoll.runfolder.store import RunFolder, parse_record, to_json
 
 
-def manifest() -> dict[str, Any]:
-    return {
+def manifest() -> Manifest:
+    content: dict[str, Any] = {
         "format": 1,
         "run": "20261121T001500Z-quick-1a2b",
         "created_realtime_ns": 5,
@@ -62,6 +62,7 @@ def manifest() -> dict[str, Any]:
         "agent": None,
         "pinning": None,
     }
+    return parse_record(Manifest, content)
 
 
 def trial_json(number: int = 0, status: str = "ok", reason: str | None = None) -> dict[str, Any]:

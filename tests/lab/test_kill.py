@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -160,4 +159,4 @@ def test_a_launcher_that_survives_says_what_happened(root_place: Playground) -> 
     assert last == "virtoll: the lab was killed; what was finished is stored: continue it with 'virtoll resume'"
     (path,) = root_place.runs.iterdir()
     with pytest.raises(VirtollError, match="already holds a run"):
-        RunFolder.create(path, json.loads((path / "manifest.json").read_text()))
+        RunFolder.create(path, RunFolder.open(path).manifest)

@@ -173,7 +173,7 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
 def write(path: Path, truth: Truth) -> Path:
     """Make the run folder through `RunFolder`, as a campaign does; the appends are not synced one by one."""
     manifest, lines = records(truth)
-    folder = RunFolder.create(path, manifest)
+    folder = RunFolder.create(path, parse_record(Manifest, manifest))
     for name, own in lines.items():
         (path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in own))
     folder.set_state("interrupted" if truth.state != "complete" else "complete", None)

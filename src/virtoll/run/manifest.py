@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from virtoll import __version__
 from virtoll.agent.client import PROTOCOL
@@ -22,12 +22,13 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
-from virtoll.runfolder.store import FORMAT
+from virtoll.runfolder.store import FORMAT, parse_record
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 
 if TYPE_CHECKING:
-    from virtoll.runfolder.records import Manifest
+    from virtoll.runfolder.records import Manifest, PlannedTrial, PlatformEntry
+    from virtoll.runfolder.records import Metric as MetricRecord
 
 
 def build(
@@ -39,14 +40,17 @@ def build(
     probes: Mapping[str, Probe],
     site: Site,
     pinning: Pinning,
-) -> dict[str, Any]:
-    """The manifest as a JSON object."""
-    return {
-        "format": FORMAT,
-        "run": run,
-        "created_realtime_ns": time.time_ns(),
-        "virtoll": __version__,
-        "experiment": {
+) -> Manifest:
+    """The manifest of a run that is about to begin."""
+    from virtoll.runfolder.records import Manifest
+    from virtoll.runfolder.records import Plan as PlanRecord
+
+    return Manifest(
+        format=FORMAT,
+        run=run,
+        created_realtime_ns=time.time_ns(),
+        virtoll=__version__,
+        experiment={
             "name": experiment.name,
             "question": experiment.question,
             "file": str(experiment.file),
@@ -61,33 +65,36 @@ def build(
             "summary": experiment.summary,
             "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes, "marks": experiment.marks},
         },
-        "command": command,
-        "baseline": experiment.baseline,
-        "control": experiment.control,
-        "platforms": [_platform(experiment, number, probes) for number in range(len(experiment.platforms))],
-        "metrics": _metrics(experiment),
-        "plan": {
-            "seed": plan.seed,
-            "estimated_seconds": estimated_seconds,
-            "trials": [trial_entry(t) for t in plan.trials],
-        },
-        "host": describe_host({"libc6", *(package for kind in PLATFORMS.values() for package in kind.packages)}),
-        "image": _image(site),
-        "agent": _agent(site),
-        "pinning": asdict(pinning),
-        "testbed": experiment.testbed.model_dump(mode="json") if experiment.testbed else None,
-    }
+        command=tuple(command),
+        baseline=experiment.baseline,
+        control=experiment.control,
+        platforms=tuple(_platform(choice, probes[choice.label]) for choice in experiment.platforms),
+        metrics=_metrics(experiment),
+        plan=PlanRecord(plan.seed, estimated_seconds, tuple(map(_planned, plan.trials))),
+        host=dict(describe_host({"libc6", *(package for kind in PLATFORMS.values() for package in kind.packages)})),
+        image=_image(site),
+        agent=_agent(site),
+        pinning=asdict(pinning),
+        testbed=experiment.testbed.model_dump(mode="json") if experiment.testbed else None,
+    )
 
 
-def trial_entry(trial: Trial) -> dict[str, Any]:
-    """One planned trial as the manifest, ``virtoll plan`` and the trial's record name it."""
-    return {
-        "trial": trial.number,
-        "block": trial.block,
-        "platform": trial.platform.label,
-        "workload": trial.workload.workload,
-        "parameters": trial.workload.parameters.model_dump(mode="json"),
-    }
+def _planned(trial: Trial) -> PlannedTrial:
+    """One trial of the plan, as its record will name it."""
+    from virtoll.runfolder.records import PlannedTrial
+
+    return PlannedTrial(
+        trial=trial.number,
+        block=trial.block,
+        platform=trial.platform.label,
+        workload=trial.workload.workload,
+        parameters=trial.workload.parameters.model_dump(mode="json"),
+    )
+
+
+def trial_entry(trial: Trial) -> dict[str, object]:
+    """One planned trial as ``virtoll plan`` prints it: as the manifest has it."""
+    return asdict(_planned(trial))
 
 
 def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site) -> None:
@@ -115,30 +122,35 @@ def _brand(choice: PlatformChoice) -> str | None:
     return choice.whereabouts["brand"] or VALIDATION_WORDS.get(PLATFORMS[choice.platform].validation)
 
 
-def _platform(experiment: Experiment, number: int, probes: Mapping[str, Probe]) -> dict[str, Any]:
-    choice = experiment.platforms[number]
-    probe = probes[choice.label]
-    return {
-        "label": choice.label,
-        "platform": choice.platform,
-        "family": PLATFORMS[choice.platform].family,
-        "parameters": choice.parameters.model_dump(mode="json"),
-        **choice.whereabouts,
-        "brand": _brand(choice),
-        "stands_for": choice.stands_for,
-        "available": probe.available,
-        "reason": probe.reason,
-        "version": probe.version,
-    }
+def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
+    from virtoll.runfolder.records import PlatformEntry
+
+    return PlatformEntry(
+        label=choice.label,
+        platform=choice.platform,
+        family=PLATFORMS[choice.platform].family,
+        parameters=choice.parameters.model_dump(mode="json"),
+        available=probe.available,
+        reason=probe.reason,
+        version=probe.version,
+        host=choice.whereabouts["host"],
+        brand=_brand(choice),
+        stands_for=choice.stands_for,
+    )
 
 
-def _metrics(experiment: Experiment) -> list[dict[str, Any]]:
+def _metrics(experiment: Experiment) -> tuple[MetricRecord, ...]:
+    from virtoll.runfolder.records import Metric as MetricRecord
+
     names = dict.fromkeys(choice.workload for choice in experiment.workloads)
-    return [
-        {"workload": name, **asdict(metric), "title": _title(name, metric), "resource": WORKLOADS[name].resource}
+    return tuple(
+        parse_record(
+            MetricRecord,
+            {"workload": name, **asdict(metric), "title": _title(name, metric), "resource": WORKLOADS[name].resource},
+        )
         for name in names
         for metric in WORKLOADS[name].metrics
-    ]
+    )
 
 
 def _title(name: str, metric: Metric) -> str:
@@ -147,20 +159,23 @@ def _title(name: str, metric: Metric) -> str:
     return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {metric.name.replace('_', ' ')}"
 
 
-def _image(site: Site) -> dict[str, Any] | None:
+def _image(site: Site) -> dict[str, object] | None:
     if site.is_model:
         return None
     kernel = site.image.kernel
-    return {
+    forms = dict(site.image.digests) | {form.name: form.digest for form in made_forms(site.image)}
+    described: dict[str, object] = {
         "name": site.image.name,
         "digest": site.image.digest,
-        "forms": {**site.image.digests, **{form.name: form.digest for form in made_forms(site.image)}},
+        "forms": forms,
         "kernel": {"package": kernel.package, "version": kernel.version, "sha256": kernel.sha256},
-        **({} if site.image.tools is None else {"tools": dict(site.image.tools)}),
     }
+    if site.image.tools is not None:
+        described["tools"] = dict(site.image.tools)
+    return described
 
 
-def _agent(site: Site) -> dict[str, Any] | None:
+def _agent(site: Site) -> dict[str, object] | None:
     if site.is_model:
         return None
     hello = site.peer.call("hello", protocol=PROTOCOL)

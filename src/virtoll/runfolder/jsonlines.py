@@ -10,12 +10,11 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from virtoll.errors import RunFolderError, StorageError
 
 
-def encode(record: Mapping[str, Any]) -> bytes:
+def encode(record: Mapping[str, object]) -> bytes:
     """One record as one line of UTF-8, ended by a newline; NaN and infinity are refused (they are not JSON)."""
     try:
         return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
@@ -25,7 +24,7 @@ def encode(record: Mapping[str, Any]) -> bytes:
         ) from error
 
 
-def append(path: Path, record: Mapping[str, Any]) -> None:
+def append(path: Path, record: Mapping[str, object]) -> None:
     """Append one record and make it durable; when that fails, cut the partial line off again.
 
     Raises StorageError naming the file and the cause (for example: no space left on device).
@@ -107,7 +106,7 @@ def _whole_length(data: bytes) -> int:
     return end
 
 
-def replace(path: Path, content: Mapping[str, Any]) -> None:
+def replace(path: Path, content: Mapping[str, object]) -> None:
     """Write a JSON file so that a reader sees the old content or the new, never a part: fsync, then rename."""
     beside = path.with_name(path.name + ".new")
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         CommandRecord,
         FitnessRecord,
         Manifest,
+        Metric,
         RunState,
         State,
         TrialRecord,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 
-JsonObject = Mapping[str, Any]
+JsonObject = Mapping[str, object]
 FINISHED: frozenset[str] = frozenset({"ok", "invalid", "failed", "skipped"})
 
 
@@ -56,6 +57,7 @@ Record = TypeVar(
     "FootprintRecord",
     "DensityRecord",
     "State",
+    "Metric",
     "Clock",
     "Check",
     "Point",
@@ -114,13 +116,12 @@ class RunFolder:
         self.manifest = manifest
 
     @classmethod
-    def create(cls, path: Path, manifest: JsonObject) -> RunFolder:
+    def create(cls, path: Path, manifest: Manifest) -> RunFolder:
         """Make a new folder with its manifest and the state `running`; refuses a folder that already holds a run."""
-        from virtoll.runfolder.records import Manifest
-
-        data = jsonlines.encode(manifest)
+        content = to_json(manifest)
+        data = jsonlines.encode(content)
         _refuse_other_format(data, path)
-        parsed = _parse(Manifest, data, "manifest")
+        parsed = _parse(type(manifest), data, "manifest")
         if (path / "manifest.json").exists():
             raise RunFolderError(f"{path} already holds a run: choose another folder, or `virtoll resume {path}`.")
         try:
@@ -129,7 +130,7 @@ class RunFolder:
             raise RunFolderError(
                 f"cannot make {path}: {error.strerror or error}. Choose a folder that can be written."
             ) from error
-        jsonlines.replace(path / "manifest.json", manifest)
+        jsonlines.replace(path / "manifest.json", content)
         folder = cls(path, parsed)
         folder.set_state("running", None)
         return folder
@@ -276,7 +277,7 @@ class RunFolder:
 def _refuse_other_format(manifest: bytes, path: Path) -> None:
     """One clear sentence for a manifest of another format version, before its keys are looked at."""
     try:
-        found = TypeAdapter(dict[str, Any]).validate_json(manifest).get("format")
+        found = TypeAdapter(dict[str, object]).validate_json(manifest).get("format")
     except ValidationError as error:
         raise RunFolderError(
             f"{path}/manifest.json is not a JSON object: the folder is damaged, restore it."
