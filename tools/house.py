@@ -1,7 +1,7 @@
 """Print the figures of the house: rooms, arrows, lengths, and what is counted because it should become less.
 
-Run it in the top of a clone: ``python3 tools/house.py``. A room is a folder of ``src/virtoll`` or a file in its root. An
-arrow is one room's import of another, late ones and those for type checking included.
+Run it in the top of a clone: ``python3 tools/house.py``. A room is a folder of ``src/virtoll`` or a file in its root.
+An arrow is one room's import of another, late ones and those for type checking included.
 """
 
 from __future__ import annotations
