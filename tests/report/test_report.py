@@ -22,7 +22,7 @@ from virtoll.report.figures import FIGURES
 from virtoll.report.figures.style import KNOWN, SETTINGS, platform_styles
 from virtoll.report.headline import limit_words, platform_words
 from virtoll.stats.analysis import analyse
-from virtoll.stats.compare import Verdict
+from virtoll.stats.compare import Obstacle, Verdict, judge
 
 KVM = {"qemu-kvm": "/dev/kvm does not exist on <this> host"}
 RUNS = {
@@ -319,9 +319,14 @@ def test_what_correction_or_noise_took_is_told_apart_from_what_is_alike() -> Non
     analysis = analyse(run_data(RUNS["whole"]))
     some = next(one for one in analysis.comparisons if one.verdict is Verdict.NONE and one.interval is not None)
     assert some.interval is not None
-    taken = replace(some, share=0.2, interval=replace(some.interval, low=0.15, high=0.25))
-    assert (some.is_open, taken.is_open) == (False, True)
-    assert not replace(taken, verdict=Verdict.SLOWER).is_open
+    clear = replace(some, share=0.2, interval=replace(some.interval, low=0.15, high=0.25))
+    taken = judge(replace(clear, p_adjusted=0.5), analysis.detectable, analysis.family)
+    hidden = {metric: replace(one, factor=10.0) for metric, one in analysis.detectable.items()}
+    assert taken.obstacle is Obstacle.CORRECTION
+    assert judge(replace(clear, p_adjusted=0.001), hidden, analysis.family).obstacle is Obstacle.CONTROL
+    shown = judge(replace(clear, p_adjusted=0.001), analysis.detectable, analysis.family)
+    assert (some.is_open, taken.is_open, shown.is_open) == (False, True, False)
+    assert shown.verdict is Verdict.SLOWER
     found = replace(analysis, comparisons=(taken,))
     (phrase,) = next(one for one in platform_words(found) if one.platform == some.platform).phrases
     name = f"{some.task.metric.title} {some.task.size}".strip()

@@ -189,15 +189,8 @@ def _cost_cell(comparison: Comparison | None, generator_bound: bool) -> Shown:
     interval = comparison.interval
     small = _between(interval.low, interval.high) if interval else _blocks(1)
     main = units.percent(comparison.share)
-    but = ", ".join(filter(None, (_but(comparison), "generator-bound" if generator_bound else "")))
-    return Shown(main, small, _VERDICT_CLASS[comparison.verdict], f"{comparison.verdict}|{comparison.reason}", but)
-
-
-def _but(comparison: Comparison) -> str:
-    """What keeps a comparison whose own interval leaves out 100 % from being a difference."""
-    if not comparison.is_open:
-        return ""
-    return "lost in correction" if "correction" in comparison.reason else "inside the A/A limit"
+    but = ", ".join(filter(None, (comparison.obstacle, "generator-bound" if generator_bound else "")))
+    return Shown(main, small, _VERDICT_CLASS[comparison.verdict], comparison.reason, but, words=str(comparison.verdict))
 
 
 def _median_row(analysis: Analysis, task: Task) -> TableRow:

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Shown:
-    """One cell of a table: what stands big, what small below it, its class, and what a pointer shows."""
+    """One cell of a table: what stands big, what small below it, its class, and what a pointer shows.
+
+    `words`: its verdict, which stands beside the number.
+    """
 
     main: str
     small: str = ""
@@ -13,6 +16,7 @@ class Shown:
     hint: str = ""
     but: str = ""
     span: int = 1
+    words: str = ""
 
 
 @dataclass(frozen=True)

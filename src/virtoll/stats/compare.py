@@ -30,6 +30,13 @@ class Verdict(StrEnum):
     NOT_MEASURED = "not measured"
 
 
+class Obstacle(StrEnum):
+    """What keeps a comparison, whose own interval leaves out 100 %, from being a difference."""
+
+    CORRECTION = "lost in correction"
+    CONTROL = "inside the A/A limit"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One platform against the baseline on one task: `share` with its interval, and the verdict with its reason.
@@ -48,12 +55,12 @@ class Comparison:
     verdict: Verdict
     reason: str
     brand: str | None = None
+    obstacle: Obstacle | None = None
 
     @property
     def is_open(self) -> bool:
         """No difference may be said to be there, and yet the interval by itself leaves out that there is none."""
-        interval = self.interval
-        return self.verdict is Verdict.NONE and interval is not None and not interval.low <= 1 <= interval.high
+        return self.obstacle is not None
 
 
 @dataclass(frozen=True)
@@ -203,10 +210,10 @@ def judge(comparison: Comparison, detectable: Mapping[Metric, Detectable] | None
         return replace(comparison, verdict=Verdict.NONE, reason="the interval holds 100 %")
     if p_adjusted >= LEVEL:
         reason = f"its own interval leaves out 100 %, but it does not survive correction for {family} comparisons"
-        return replace(comparison, verdict=Verdict.NONE, reason=reason)
+        return replace(comparison, verdict=Verdict.NONE, reason=reason, obstacle=Obstacle.CORRECTION)
     if limit is not None and abs(math.log(share)) <= math.log(limit.factor):
         reason = "smaller than the smallest difference that the A/A control lets the campaign see"
-        return replace(comparison, verdict=Verdict.NONE, reason=reason)
+        return replace(comparison, verdict=Verdict.NONE, reason=reason, obstacle=Obstacle.CONTROL)
     verdict = Verdict.SLOWER if share < 1 else Verdict.FASTER
     reason = f"p = {p_adjusted:.2g} after correction for {family} comparisons"
     if limit is None and detectable is not None:
