@@ -6,7 +6,7 @@ import contextlib
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from virtoll.run.fleet import Fleet, Pinning
 from virtoll.run.pipeline import catalogue, measure, resume
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
@@ -44,7 +45,7 @@ class StopAfter(SilentProgress):
     def __init__(self, trials: int) -> None:
         self.left = trials
 
-    def trial_ends(self, trial: Trial, record: Mapping[str, Any]) -> None:  # noqa: ARG002 - the seam's signature
+    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:  # noqa: ARG002 - the seam's signature
         self.left -= 1
         if self.left == 0:
             raise KeyboardInterrupt

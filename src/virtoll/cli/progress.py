@@ -6,9 +6,9 @@ Main types: ``PlainProgress``, ``LiveProgress``. They show, and decide nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -17,6 +17,9 @@ from rich.text import Text
 
 from virtoll.experiment.plan import Trial
 from virtoll.run.progress import describe, outcome
+
+if TYPE_CHECKING:
+    from virtoll.runfolder.records import TrialRecord
 
 
 class PlainProgress:
@@ -39,7 +42,7 @@ class PlainProgress:
     def trial_begins(self, trial: Trial) -> None:
         """Nothing: the line comes with the result."""
 
-    def trial_ends(self, trial: Trial, record: Mapping[str, Any]) -> None:
+    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
         """The trial, its result, and how long the rest will take."""
         self._pace.step()
         left = _minutes(self._pace.seconds_left())
@@ -86,10 +89,10 @@ class LiveProgress:
         """Names the trial under way."""
         self._bar.update(self._task, description=describe(trial))
 
-    def trial_ends(self, trial: Trial, record: Mapping[str, Any]) -> None:
+    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
         """Moves the bar and shows the result among the last four."""
         self._pace.step()
-        colour = {"ok": "green", "skipped": "yellow"}.get(str(record["status"]), "red")
+        colour = {"ok": "green", "skipped": "yellow"}.get(record.status, "red")
         self._last = [*self._last[-3:], Text(f"{describe(trial)}: {outcome(record)}", style=colour)]
         self._bar.update(
             self._task, completed=self._pace.done, left=f"about {_minutes(self._pace.seconds_left())} left"

@@ -29,7 +29,7 @@ from virtoll.run.fleet import Fleet, LiveGuest, choose_pinning, running
 from virtoll.run.ground import Ground, bare_ground, open_ground
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import needs_of, possible, why_impossible
-from virtoll.runfolder.store import RunFolder, to_json
+from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import WORKLOADS, workload_of
 from virtoll.workloads.base import Measurement
 
@@ -142,7 +142,7 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
                     interrupts.check()  # before it is stored: the trial may have failed of it
                     folder.append_trial(record)
                     folder.append_fitness(sampler.sample(trial.number))
-                    progress.trial_ends(trial, to_json(record))
+                    progress.trial_ends(trial, record)
                     if calibrator is not None:
                         calibrator.note(trial.workload, record)
         _calibrate(calibrator, "end" if todo else None, progress)

@@ -5,10 +5,12 @@ Main types: ``Progress`` (the seam), ``SilentProgress``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from virtoll.experiment.plan import Trial
+
+if TYPE_CHECKING:
+    from virtoll.runfolder.records import TrialRecord
 
 
 class Progress(Protocol):
@@ -26,7 +28,7 @@ class Progress(Protocol):
         """A trial begins."""
         ...
 
-    def trial_ends(self, trial: Trial, record: Mapping[str, Any]) -> None:
+    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
         """A trial has ended and is stored."""
         ...
 
@@ -43,7 +45,7 @@ class SilentProgress:
     def trial_begins(self, trial: Trial) -> None:
         """Nothing."""
 
-    def trial_ends(self, trial: Trial, record: Mapping[str, Any]) -> None:
+    def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
         """Nothing."""
 
 
@@ -54,15 +56,15 @@ def describe(trial: Trial) -> str:
     return " ".join([f"block {trial.block + 1}", trial.platform.label, trial.workload.workload, *words])
 
 
-def outcome(record: Mapping[str, Any]) -> str:
+def outcome(record: TrialRecord) -> str:
     """A trial's result in a few words, from its record."""
-    if record["status"] != "ok":
-        return f"{record['status']}: {record['reason']}"
-    if record["points"]:
-        last = record["points"][-1]
-        forwarded = sum(source["forwarded_frames"] for source in last["sink"]["per_source"])
-        return f"{forwarded / last['duration_ns'] * 1e6:.1f} kframes/s forwarded flat out"
-    if record["clock"] is None:  # its duration is given, and no result
+    if record.status != "ok":
+        return f"{record.status}: {record.reason}"
+    if record.points:
+        last = record.points[-1]
+        forwarded = sum(source.forwarded_frames for source in last.sink.per_source)
+        return f"{forwarded / last.duration_ns * 1e6:.1f} kframes/s forwarded flat out"
+    marks = record.clock.marks if record.clock is not None else None
+    if marks is None:  # its duration is given, and no result
         return "ok"
-    marks = record["clock"]["marks"]
-    return f"{(marks['end_ns'] - marks['start_ns']) / 1e6:.1f} ms"
+    return f"{(marks.end_ns - marks.start_ns) / 1e6:.1f} ms"
