@@ -48,10 +48,13 @@ impl<'plans> Sources<'plans> {
     pub(crate) fn send_from(&mut self, not_before_ns: u64) {
         let (senders, plans) = (&mut self.senders.value, self.plans);
         let start = Start::not_before(senders.len(), not_before_ns);
-        self.ended = thread::scope(|scope| {
+        // Reserved before the first thread starts: from the first frame on nothing is allocated.
+        let mut ended = Vec::with_capacity(senders.len());
+        thread::scope(|scope| {
             let threads = senders::spawn(scope, senders, plans, &start);
-            threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
+            ended.extend(threads.into_iter().map(thread::ScopedJoinHandle::join));
         });
+        self.ended = ended;
     }
 
     /// Frames that each source offered, in the order of the plans. Before [`Self::settle`] this still includes frames that
