@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
 from virtoll.experiment.model import Image, Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric
+from virtoll.workloads.kernel import Operation
 from virtoll.workloads.programs import ProgramWorkload, Said, run
 
 _FOLDER = f"/usr/lib/lmbench/bin/{os.uname().machine}-linux-gnu"  # a guest's machine is the host's
@@ -53,20 +54,7 @@ TESTS: Final[dict[str, Test]] = {
 class LmbenchParameters(Parameters):
     """``repetitions`` of ``repetition_microseconds`` each, of whose figures the tool tells the median."""
 
-    operation: Literal[
-        "null-call",
-        "read",
-        "write",
-        "stat",
-        "fstat",
-        "open-close",
-        "signal-install",
-        "signal-handle",
-        "pipe",
-        "fork-exit",
-        "fork-exec",
-        "fork-sh",
-    ] = "null-call"
+    operation: Operation = "null-call"
     repetitions: int = Field(default=11, ge=1, le=1000)
     repetition_microseconds: int = Field(default=20_000, ge=1000, le=60_000_000)
 
