@@ -110,8 +110,7 @@ class Sites:
         network = RemoteNetwork(remote, nics)
         shared = SharedResources()
         self.stack.callback(shared.close)
-        here = replace(self.here, host=remote, network=network, far=None, shared=shared)
-        return replace(here, counters=counters, cpus=cpus)
+        return replace(self.here, host=remote, network=network, counters=counters, far=None, cpus=cpus, shared=shared)
 
 
 def _quietly(action: Callable[[], None]) -> None:

@@ -104,9 +104,7 @@ class Esxi(Platform[EsxiParameters]):
         return guest
 
     def _start(self, request: GuestRequest, site: Site) -> EsxiMachine:
-        lab_id = getattr(site.host, "lab_id", None)
-        if lab_id is None:
-            raise GuestError(f"esxi: is driven from this machine, not from {site.host.name}; leave 'host' out")
+        lab_id = site.host.lab_id
         from virtoll.platforms.esxi.datastore import Datastore
         from virtoll.platforms.esxi.leftovers import command
         from virtoll.platforms.esxi.serial import open_line
