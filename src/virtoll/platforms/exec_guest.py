@@ -23,6 +23,7 @@ from virtoll.lab.network import Link
 from virtoll.platforms.base import GuestRequest, GuestStartError
 from virtoll.platforms.containers.guest import AGENT
 from virtoll.platforms.host import CommandRunner, GuestHost
+from virtoll.platforms.last_words import last_line
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import connect_stdio
 
@@ -93,8 +94,8 @@ def enter(
     try:
         guest.wait_ready(request.deadline_seconds)
     except GuestStartError as error:
-        said = error.evidence["exec.txt"].decode(errors="replace").strip().splitlines()
-        told = f" (it said: {said[-1][-300:]})" if said else ""
+        said = last_line(error.evidence["exec.txt"])
+        told = f" (it said: {said[-300:]})" if said else ""
         raise GuestStartError(f"{error}{told}", error.evidence) from error
     return guest
 

@@ -14,6 +14,11 @@ _REASON = re.compile(r"Kernel panic|Unable to mount root|Out of memory|^BUG: |^O
 _MOST_CHARACTERS = 200
 
 
+def last_line(output: bytes) -> str:
+    """The last line of a program's output that is not blank, without white space at its ends; empty where none is."""
+    return next((line.strip() for line in reversed(output.decode(errors="replace").splitlines()) if line.strip()), "")
+
+
 def last_words(evidence: Mapping[str, bytes]) -> str | None:
     """The console's line with the reason where a kernel gave one, else its last line; None where it said nothing."""
     lines = [_TIME.sub("", line.strip()) for line in evidence.get(CONSOLE, b"").decode(errors="replace").splitlines()]

@@ -23,6 +23,7 @@ from virtoll.platforms.containers.engines import EngineParameters, container_nam
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest
 from virtoll.platforms.containers.oci import beside_cgroup_v2
 from virtoll.platforms.host import GuestHost, Site
+from virtoll.platforms.last_words import last_line
 
 _READY_SECONDS = 120.0
 _DEBIAN = "apt-get install docker.io"
@@ -155,8 +156,7 @@ def _await_daemon(daemon: Daemon) -> None:
         lambda: is_listened(socket) or daemon.process.poll() is not None, _READY_SECONDS, "the Docker daemon's start"
     )
     if daemon.process.poll() is not None:
-        lines = daemon.log().decode(errors="replace").strip().splitlines() or ["nothing"]
-        raise GuestError(f"the lab's own Docker daemon ended; it said: {lines[-1].strip()}")
+        raise GuestError(f"the lab's own Docker daemon ended; it said: {last_line(daemon.log()) or 'nothing'}")
 
 
 def _choose_client(site: Site, folder: Path) -> tuple[list[str], str]:

@@ -16,6 +16,7 @@ from virtoll.lab.inside import end_process, signal_tree, with_descendants
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.host import Site
+from virtoll.platforms.last_words import last_line
 from virtoll.platforms.process_guest import AgentGuest, connect_stdio
 
 AGENT = ("/init", "--seat", "guest", "--channel", "stdio")
@@ -97,14 +98,9 @@ def start_namespaced(
     try:
         guest.wait_ready(request.deadline_seconds)
     except GuestStartError as error:
-        raise GuestStartError(f"{error}{_last_words(error.evidence)}", error.evidence) from error
+        said = last_line(error.evidence["console.txt"])  # what the engine complained of last
+        raise GuestStartError(f"{error} (it said: {said[-300:]})" if said else str(error), error.evidence) from error
     return guest
-
-
-def _last_words(evidence: dict[str, bytes]) -> str:
-    """What the engine complained of last: that is why its guest did not start."""
-    lines = [line for line in evidence["console.txt"].decode(errors="replace").splitlines() if line.strip()]
-    return f" (it said: {lines[-1].strip()[-300:]})" if lines else ""
 
 
 class ManagedContainer(Platform[Attached]):

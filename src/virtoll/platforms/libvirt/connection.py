@@ -24,6 +24,7 @@ from virtoll.lab import cgroups
 from virtoll.lab.cgroups import Group
 from virtoll.lab.inside import end_process
 from virtoll.platforms.host import CommandRunner, GuestHost
+from virtoll.platforms.last_words import last_line
 
 _PLACED = Path(cgroups.__file__).with_name("placed.py")
 DEBIAN = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu"
@@ -112,11 +113,11 @@ class HeldShell:
             ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
                 raise GuestDied(
-                    f"{self.who}: virsh did not answer '{what}' within {deadline_seconds:g} s{_last_line(said)}"
+                    f"{self.who}: virsh did not answer '{what}' within {deadline_seconds:g} s{_it_said(said)}"
                 )
             new = os.read(output, _CHUNK_BYTES)
             if not new:
-                raise GuestDied(f"{self.who}: virsh ended{_last_line(said)}")
+                raise GuestDied(f"{self.who}: virsh ended{_it_said(said)}")
             said += new
         return said.partition(until)[0]
 
@@ -182,9 +183,9 @@ def placed(places: Sequence[str]) -> list[str]:
     return ["unshare", "--mount", "--propagation", "private", "--", sys.executable, "-I", str(_PLACED), *places, "--"]
 
 
-def _last_line(said: bytes) -> str:
-    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
-    return f"; it said: {lines[-1].strip().removeprefix('error: ')}" if lines else ""
+def _it_said(said: bytes) -> str:
+    line = last_line(said)
+    return f"; it said: {line.removeprefix('error: ')}" if line else ""
 
 
 def explained(complaint: str, uri: str, host: CommandRunner) -> str:

@@ -25,6 +25,7 @@ from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.host import Site
+from virtoll.platforms.last_words import last_line
 from virtoll.platforms.microvm.http_over_unix import SocketApi
 from virtoll.platforms.process_guest import AgentGuest, root_disk
 
@@ -192,8 +193,10 @@ class MicroVm(Platform[MicroVmParameters]):
             end_process(process)
             if group is not None:
                 group.remove()
-            said = output.read_bytes()
-            raise GuestStartError(f"{error}{_last_words(said)}", {"monitor.txt": said}) from error
+            output_bytes = output.read_bytes()
+            said = last_line(output_bytes)
+            reason = f"{error} (it said: {said})" if said else str(error)
+            raise GuestStartError(reason, {"monitor.txt": output_bytes}) from error
         guest = MicroVmGuest(
             agent=agent,
             peer=site.peer,
@@ -222,8 +225,3 @@ def kernel_arguments(console: str, disk: Path | None, *more: str) -> str:
     if disk is not None:
         words += ["virtoll.modules=erofs", "virtoll.root=/dev/vda", "virtoll.disktype=erofs"]
     return " ".join(words)
-
-
-def _last_words(output: bytes) -> str:
-    lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
-    return f" (it said: {lines[-1].strip()})" if lines else ""

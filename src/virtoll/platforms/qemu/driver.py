@@ -31,6 +31,7 @@ from virtoll.lab.priority import preferred
 from virtoll.platforms.attachment import descriptors, machine_ports
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.host import GuestHost, Site
+from virtoll.platforms.last_words import last_line
 from virtoll.platforms.process_guest import AgentGuest, root_disk, socket_session
 from virtoll.platforms.qemu.command import (
     MACHINES,
@@ -201,7 +202,7 @@ class Qemu(Platform[QemuParameters]):
             with preferred([] if host.remote else [process.pid]):
                 guest.wait_ready(request.deadline_seconds)
         except GuestStartError as error:
-            said = _last_line(error.evidence)
+            said = last_line(error.evidence["qemu.txt"])
             raise GuestStartError(f"{error} (QEMU said: {said})" if said else str(error), error.evidence) from error
         return guest
 
@@ -303,12 +304,7 @@ def _may_open(device: Path, host: GuestHost) -> bool:
     return True
 
 
-def _last_line(evidence: Mapping[str, bytes]) -> str:
-    """What QEMU itself said last; empty where it said nothing."""
-    lines = evidence.get("qemu.txt", b"").decode(errors="replace").strip().splitlines()
-    return lines[-1].strip() if lines else ""
-
-
 def _cause(error: GuestError) -> str:
     """QEMU's own words where it said why; else the error's sentence."""
-    return (_last_line(error.evidence) if isinstance(error, GuestStartError) else "") or str(error)
+    said = last_line(error.evidence.get("qemu.txt", b"")) if isinstance(error, GuestStartError) else ""
+    return said or str(error)
