@@ -8,11 +8,11 @@ import pytest
 
 from virtoll.errors import GuestError
 from virtoll.hosts.cabled_network import CabledNetwork
-from virtoll.hosts.remote_network import FarNic
+from virtoll.hosts.remote_network import RemoteNic
 from virtoll.lab.network import Link, plan_links
 
 NICS = {
-    name: FarNic(f"vmnic{number}", f"eth{number}", f"02:00:00:00:00:0{number}")
+    name: RemoteNic(f"vmnic{number}", f"eth{number}", f"02:00:00:00:00:0{number}")
     for number, name in ((1, "in0"), (2, "out"), (3, "marks"))
 }
 
@@ -50,7 +50,7 @@ def test_nothing_is_made() -> None:
     network = CabledNetwork("the host", NICS)
     reached = network.reach(plan_links(0))
     assert [network.bridge_port(link) for link in reached.links] == ["vmnic1", "vmnic2", "vmnic3"]
-    assert network.ways(reached) == {}
+    assert network.endpoint_interfaces(reached) == {}
     network.remove(reached)
     with pytest.raises(GuestError, match="does not lead to the host"):
         network.bridge_port(plan_links(0).links[0])

@@ -398,5 +398,5 @@ def test_a_nested_host_is_in_the_label_and_brands_the_platform() -> None:
     assert [choice.label for choice in made.platforms] == ["native", "qemu-tcg", "qemu-tcg-nested"]
     host = made.platforms[2].host
     assert host is not None
-    assert (host.words, host.brand) == ("nested kvm", "nested: functional only")
+    assert (host.words, host.caveat) == ("nested kvm", "nested: functional only")
     assert made.platforms[1].host is None

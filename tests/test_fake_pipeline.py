@@ -383,12 +383,12 @@ def test_a_model_on_a_nested_host_is_branded_from_its_records_to_the_headline(tm
     here: tuple[str, str | None] = ("this machine", None)
     assert folder.manifest.experiment["study"] == "schlosser2011"
     for one in folder.manifest.platforms:
-        assert (one.host, one.brand) == (elsewhere if one.label == "slow" else here)
+        assert (one.host, one.caveat) == (elsewhere if one.label == "slow" else here)
     assert len(folder.boots()) == len(folder.trials()) == 12
     for boot in folder.boots():
-        assert (boot.host, boot.brand) == (elsewhere if boot.platform == "slow" else here)
+        assert (boot.host, boot.caveat) == (elsewhere if boot.platform == "slow" else here)
     for trial in folder.trials():
-        assert (trial.host, trial.brand) == (elsewhere if trial.platform == "slow" else here)
+        assert (trial.host, trial.caveat) == (elsewhere if trial.platform == "slow" else here)
     headline = {row.platform: row for row in headline_rows(analyse(load(tmp_path / "run")))}
     assert {cell.words for cell in headline["slow"].cells} == {"functional only"}
     assert {cell.words for cell in headline["slow-here"].cells} == {"slower"}

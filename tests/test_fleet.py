@@ -77,7 +77,7 @@ def against(host: HostView, quota: float | None = None, **facts: Any) -> list[Mi
 
 
 @pytest.mark.parametrize(
-    ("facts", "grave"),
+    ("facts", "fatal"),
     [
         ({"boot_id": "own", "memory_installed_bytes": 128 * MIB}, ["memory: asked 256 MiB, inside 128 MiB"]),
         ({"boot_id": "own", "memory_installed_bytes": 512 * MIB}, ["memory: asked 256 MiB, inside 512 MiB"]),
@@ -88,18 +88,18 @@ def against(host: HostView, quota: float | None = None, **facts: Any) -> list[Mi
         ({"cpus_allowed": 2}, ["CPUs: asked 1, usable inside 2"]),
     ],
 )
-def test_another_guest_than_was_asked_for_is_grave(facts: dict[str, Any], grave: list[str]) -> None:
-    assert [one.text for one in against(HOST, **facts) if one.grave] == grave
+def test_another_guest_than_was_asked_for_is_grave(facts: dict[str, Any], fatal: list[str]) -> None:
+    assert [one.text for one in against(HOST, **facts) if one.fatal] == fatal
 
 
 def test_a_platform_that_holds_nobody_to_a_size_is_told_and_believed() -> None:
     (found,) = against(HOST, boot_id="host", memory_total_bytes=64 * 1024 * MIB)
-    assert found == Mismatch("memory: asked 256 MiB, inside 65536 MiB", grave=False)
+    assert found == Mismatch("memory: asked 256 MiB, inside 65536 MiB", fatal=False)
 
 
 def test_a_limit_that_is_only_seen_from_outside_counts_for_guests_on_the_hosts_kernel() -> None:
     host = HostView("host", 64 * 1024 * MIB, Limits(memory_bytes=128 * MIB))
-    assert [one.grave for one in against(host, boot_id="host", memory_total_bytes=64 * 1024 * MIB)] == [True]
+    assert [one.fatal for one in against(host, boot_id="host", memory_total_bytes=64 * 1024 * MIB)] == [True]
     assert against(host, boot_id="own", memory_installed_bytes=256 * MIB) == [], "that is the monitor's limit"
 
 
@@ -109,9 +109,9 @@ def test_a_limit_that_is_only_seen_from_outside_counts_for_guests_on_the_hosts_k
         (0.2, (20_000, 100_000), None, []),
         (0.2, None, 0.2, []),
         (0.2, None, None, []),
-        (0.2, (50_000, 100_000), None, [Mismatch("CPU quota: asked 0.2, found 0.5", grave=True)]),
-        (0.5, (50_000, 100_000), 0.25, [Mismatch("CPU quota: asked 0.5, found 0.25", grave=True)]),
-        (None, None, 0.5, [Mismatch("CPU quota: none asked, found 0.5", grave=False)]),
+        (0.2, (50_000, 100_000), None, [Mismatch("CPU quota: asked 0.2, found 0.5", fatal=True)]),
+        (0.5, (50_000, 100_000), 0.25, [Mismatch("CPU quota: asked 0.5, found 0.25", fatal=True)]),
+        (None, None, 0.5, [Mismatch("CPU quota: none asked, found 0.5", fatal=False)]),
         (None, None, 4.0, []),
     ],
 )

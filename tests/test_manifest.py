@@ -14,7 +14,7 @@ from virtoll.errors import UsageError
 from virtoll.host.fingerprint import describe_host
 from virtoll.image import GuestImage, GuestKernel
 from virtoll.platforms.fake.site import ModelPeer, model_site
-from virtoll.run.manifest import refuse_other_ground
+from virtoll.run.manifest import refuse_other_host
 
 
 class AnyAgent(ModelPeer):
@@ -41,9 +41,9 @@ def test_a_run_is_not_resumed_on_other_packages() -> None:
     image = GuestImage("full", "sha256:23", Path(), Path(), kernel, Path(), "", tools={"packages": {}})
     site = replace(model_site(), image=image, peer=AnyAgent(), is_model=False)
     same: Any = Stored("sha256:23")
-    refuse_other_ground(same, experiments.parsed(), site)
+    refuse_other_host(same, experiments.parsed(), site)
     other: Any = Stored("sha256:42")
     with pytest.raises(
         UsageError, match=r"run example-1 was begun with another image full .*start a new run of example"
     ):
-        refuse_other_ground(other, experiments.parsed(), site)
+        refuse_other_host(other, experiments.parsed(), site)

@@ -18,8 +18,8 @@ from virtoll.platforms.containers.native import Native
 from virtoll.run.requirements import unmet
 from virtoll.workloads import WORKLOADS, iperf, rsync
 from virtoll.workloads.base import Bench, Measurement
+from virtoll.workloads.network_path import peer_with_addresses, peer_without_addresses, route_request
 from virtoll.workloads.programs import Port
-from virtoll.workloads.way import peer_with_addresses, peer_without_addresses, route_request
 
 # iperf 2.1.8 and rsync 3.2.7 of Debian 12: 1000 datagrams of 1472 bytes asked for.
 SENT = "19700101000000,10.64.0.1,35562,10.64.0.2,5001,1,0.0-0.3,1473472,37243569,0.000,0,-1,-0.000,0\n"

@@ -11,10 +11,10 @@ import pytest
 
 from virtoll.agent.client import Answer, ChannelMark, Ends
 from virtoll.errors import AgentError, GuestDied, GuestError, LabError
-from virtoll.hosts.remote_peer import Apart, FarPeer
+from virtoll.hosts.remote_peer import Apart, RemotePeer
 from virtoll.platforms.fake.site import model_site
 from virtoll.run.fleet import Pinning
-from virtoll.run.ground import CommandLog, Ground
+from virtoll.run.session import CommandLog, RunSession
 from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
 
 LANE = Lane("eth1", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.1.0.1", "10.2.0.1")
@@ -117,11 +117,11 @@ def test_a_sink_that_does_not_open_lets_nothing_be_sent() -> None:
 
 def test_a_run_whose_far_agent_is_gone_ends_with_its_host_named() -> None:
     """It cannot be started anew from inside the lab, and no platform is to blame."""
-    far = FarPeer(Ends(Scripted({}), Scripted({}, ended=True)), ("ssh a", "ssh b"), (), ())
+    far = RemotePeer(Ends(Scripted({}), Scripted({}, ended=True)), ("ssh a", "ssh b"), (), ())
     site = replace(model_site(), peer=Scripted({}), far=far)
-    ground = Ground(site, Pinning((), None, None), itertools.count(1), CommandLog())
+    run_session = RunSession(site, Pinning((), None, None), itertools.count(1), CommandLog())
     with pytest.raises(LabError, match=r"the agent on ssh b ended; .*virtoll resume"):
-        ground.refuse_dead_peer(GuestDied("it ended"))
+        run_session.refuse_dead_peer(GuestDied("it ended"))
 
 
 def test_an_agent_apart_says_why_it_gave_no_answer() -> None:

@@ -20,8 +20,8 @@ from virtoll.errors import GuestError, ImageError
 from virtoll.image import prepare_image
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import Network
-from virtoll.run.ground import Ground
 from virtoll.run.peer import peer_programs
+from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS, mariadb_oltp, nginx
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.nginx_server import PORT, WebParameters, configuration, web_server
@@ -39,22 +39,22 @@ ROOM_BYTES = 256 * 2**20
 
 
 @pytest.fixture(scope="module")
-def tools() -> Iterator[Ground]:
-    """The lab's ground with the tools in its image, and who starts its programs beside the peer."""
-    with guests.ground() as ground:
-        assert isinstance(ground.site.network, Network)
+def tools() -> Iterator[RunSession]:
+    """The lab's run_session with the tools in its image, and who starts its programs beside the peer."""
+    with guests.run_session() as run_session:
+        assert isinstance(run_session.site.network, Network)
         try:
-            ground.site.image = prepare_image("full", offline=True)
+            run_session.site.image = prepare_image("full", offline=True)
         except ImageError as error:
             pytest.skip(f"{error} (or make tools)")
         with peer_programs(
-            ground.site.host, ground.site.image, ground.site.network, ground.pinning.generator_cpu
-        ) as ground.site.programs:
-            yield ground
+            run_session.site.host, run_session.site.image, run_session.site.network, run_session.pinning.generator_cpu
+        ) as run_session.site.programs:
+            yield run_session
 
 
 @pytest.fixture(scope="module")
-def live(tools: Ground) -> Iterator[guests.Connected]:
+def live(tools: RunSession) -> Iterator[guests.Connected]:
     """A guest in bare namespaces."""
     found = guests.start("netns", tools, data_bytes=ROOM_BYTES)
     yield found
@@ -94,7 +94,7 @@ def test_they_give_right_answers_and_leave_nothing(live: guests.Connected, name:
 
 @pytest.mark.extended
 @pytest.mark.parametrize("kind", ["netns", "runc", "runsc-systrap", "uml-raw", "qemu-tcg"])
-def test_they_give_right_answers_in_each_sort_of_guest(tools: Ground, kind: str) -> None:
+def test_they_give_right_answers_in_each_sort_of_guest(tools: RunSession, kind: str) -> None:
     found = guests.start(kind, tools, data_bytes=ROOM_BYTES)
     for name in WITH_COMPILER:
         right(found, name)
@@ -179,7 +179,7 @@ def test_a_server_ends_with_what_needed_it(live: guests.Connected) -> None:
 
 
 @pytest.fixture(scope="module")
-def uml(tools: Ground) -> Iterator[guests.Connected]:
+def uml(tools: RunSession) -> Iterator[guests.Connected]:
     """A guest of User-mode Linux, whose kernel has neither IPv6 nor terabytes of address space."""
     found = guests.start("uml-raw", tools, data_bytes=ROOM_BYTES)
     yield found

@@ -28,7 +28,7 @@ from virtoll.platforms.libvirt.connection import Commands
 from virtoll.platforms.libvirt.daemon import lab_daemon
 from virtoll.platforms.libvirt.domain_xml import SYSTEM
 from virtoll.platforms.xen.driver import Xen, XenParameters
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -39,8 +39,8 @@ THEIRS = """<domain type="qemu"><name>{name}</name><description>a pet</descripti
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
@@ -136,10 +136,10 @@ def libvirt_system_without_room(site: Site, undo: ExitStack, folder: Path) -> Ca
     ],
 )
 def test_it_is_one_sentence_and_nothing_of_others_is_touched(
-    ground: Ground, record: Path, tmp_path: Path, prepare: Callable[[Site, ExitStack, Path], Case], said: str
+    run_session: RunSession, record: Path, tmp_path: Path, prepare: Callable[[Site, ExitStack, Path], Case], said: str
 ) -> None:
     with ExitStack() as undo:
-        case = prepare(ground.site, undo, tmp_path)
+        case = prepare(run_session.site, undo, tmp_path)
         before = case.seen(), links(), residue.noted_commands(record)
         with pytest.raises(GuestError) as raised:
             case.platform.start(case.request, case.site)

@@ -25,7 +25,7 @@ from virtoll.platforms import openvz, vserver
 from virtoll.platforms.exec_guest import EnteredMachine
 from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
@@ -96,14 +96,14 @@ def colon(line: str) -> tuple[str, str, str]:
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture
-def site(ground: Ground) -> Site:
-    return ground.site
+def site(run_session: RunSession) -> Site:
+    return run_session.site
 
 
 @pytest.fixture
@@ -135,8 +135,8 @@ def interfaces() -> set[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_whole_path_runs_by_the_documented_commands(ground: Ground, products: Products, kind: str) -> None:
-    live = guests.start(kind, ground)
+def test_the_whole_path_runs_by_the_documented_commands(run_session: RunSession, products: Products, kind: str) -> None:
+    live = guests.start(kind, run_session)
     assert isinstance(live.held, ManagedMachine)
     point = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND)
     (arrived,) = point["sink"]["per_source"]
@@ -162,9 +162,9 @@ def test_the_whole_path_runs_by_the_documented_commands(ground: Ground, products
     assert list((products.area / "template/cache").iterdir()) == []
 
 
-def test_the_size_is_set_as_vzctl_documents_it(ground: Ground, products: Products) -> None:
+def test_the_size_is_set_as_vzctl_documents_it(run_session: RunSession, products: Products) -> None:
     wanted = guests.request("openvz-standin", cpu_quota=0.2)
-    live = guests.start("openvz-standin", ground, wanted)
+    live = guests.start("openvz-standin", run_session, wanted)
     given = next(call for call in products.calls() if call[:2] == ["vzctl", "set"])
     size = dict(zip(given[3::2], given[4::2], strict=False))
     assert size["--ram"] == f"{guests.MEMORY_BYTES}b"
@@ -173,8 +173,8 @@ def test_the_size_is_set_as_vzctl_documents_it(ground: Ground, products: Product
     live.held.stop()
 
 
-def test_a_guest_that_dies_is_noticed_and_cleared_away(ground: Ground, products: Products, site: Site) -> None:
-    live = guests.start("openvz-standin", ground)
+def test_a_guest_that_dies_is_noticed_and_cleared_away(run_session: RunSession, products: Products, site: Site) -> None:
+    live = guests.start("openvz-standin", run_session)
     site.host.run(["vzctl", "stop", "7001", "--fast"], "kill")
     with pytest.raises(GuestDied, match="ended while it was needed"):
         live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)

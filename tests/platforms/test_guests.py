@@ -30,8 +30,8 @@ from virtoll.image import prepare_image
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.qemu.driver import QemuGuest
-from virtoll.run.ground import Ground
 from virtoll.run.guest_check import compare
+from virtoll.run.session import RunSession
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.hops import CHATTER_FRAMES, Owner, locate
 from virtoll.workloads import WORKLOADS, kernel
@@ -64,8 +64,8 @@ STATIONS = {
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
@@ -96,9 +96,9 @@ on_every_attachment = pytest.mark.parametrize("live", [*KINDS, *ATTACHED], indir
 
 
 @pytest.fixture(scope="module", params=list(KINDS))
-def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """One guest for all tests of its kind; the last test ends it."""
-    started = guests.start(request.param, ground)
+    started = guests.start(request.param, run_session)
     yield started
     started.guest.stop()
 
@@ -359,10 +359,10 @@ def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
         assert measured.check["ok"], given
 
 
-def test_without_a_shell_none_is_started(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_shell_none_is_started(run_session: RunSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other guests here have busybox, and so the shell that fork-sh starts."""
-    monkeypatch.setattr(ground.site, "image", prepare_image("tiny", offline=True))
-    live = guests.start("netns", ground)
+    monkeypatch.setattr(run_session.site, "image", prepare_image("tiny", offline=True))
+    live = guests.start("netns", run_session)
     own = WORKLOADS["kernel-operations"]
     with pytest.raises(AgentError, match="/bin/sh, which is not in this guest: it is in the image full") as refused:
         own.with_parameters({"operation": "fork-sh"}).measure(live.bench)
@@ -410,12 +410,12 @@ def test_stopped_it_leaves_nothing(live: Connected) -> None:
 
 
 @pytest.fixture(scope="module", params=[name for name, kind in KINDS.items() if not kind.variant])
-def limited(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+def limited(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """A second guest beside the first of its kind, with a fifth of a CPU; the last test kills it."""
     with contextlib.ExitStack() as both:
-        beside = guests.start(request.param, ground)
+        beside = guests.start(request.param, run_session)
         both.callback(beside.guest.stop)
-        second = guests.start(request.param, ground, guests.request(request.param, cpu_quota=QUOTA))
+        second = guests.start(request.param, run_session, guests.request(request.param, cpu_quota=QUOTA))
         both.callback(second.guest.stop)
         for one in (beside, second):
             point = Forward(guests.few_frames()).point(one.bench, guests.FEW_PER_SECOND)
@@ -444,7 +444,9 @@ def test_two_run_at_once_and_a_quota_bites(limited: Connected) -> None:
     assert used_ns >= group.quota_ns * (now.throttled_periods - begun.throttled_periods - 1) - ahead_ns
 
 
-def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(limited: Connected, ground: Ground) -> None:
+def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(
+    limited: Connected, run_session: RunSession
+) -> None:
     family = limited.processes()
     victim = limited.agent_process()
     os.kill(victim.pid, signal.SIGKILL)
@@ -459,7 +461,7 @@ def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(limited: C
     _assert_gone(limited, family)
     again = guests.request(limited.name)
     again = dataclasses.replace(again, name=limited.wanted.name, network=limited.wanted.network)
-    next_one = guests.start(limited.name, ground, again)
+    next_one = guests.start(limited.name, run_session, again)
     assert next_one.guest.agent.call("clocks")
     family = next_one.processes()
     next_one.guest.stop()
@@ -467,9 +469,9 @@ def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(limited: C
 
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.bounded and not kind.variant])
-def test_memory_over_the_limit_is_not_had_and_that_is_said(ground: Ground, name: str) -> None:
+def test_memory_over_the_limit_is_not_had_and_that_is_said(run_session: RunSession, name: str) -> None:
     """Twice the memory it was given: the job ends with a reason, or the guest dies, and never an answer."""
-    live = guests.start(name, ground)
+    live = guests.start(name, run_session)
     family = live.processes()
     parameters = {"size_bytes": 2 * guests.MEMORY_BYTES}
     with pytest.raises(GuestError) as raised:
@@ -480,9 +482,9 @@ def test_memory_over_the_limit_is_not_had_and_that_is_said(ground: Ground, name:
     _assert_gone(live, family)
 
 
-def test_a_machine_whose_monitor_is_gone_is_cleared_away_all_the_same(ground: Ground) -> None:
+def test_a_machine_whose_monitor_is_gone_is_cleared_away_all_the_same(run_session: RunSession) -> None:
     """As after a kill whose victim is not dead yet: nothing can be asked of it, and its links must still go."""
-    doomed = guests.start("qemu-tcg", ground)
+    doomed = guests.start("qemu-tcg", run_session)
     family = doomed.processes()
     assert isinstance(doomed.guest, QemuGuest)
     assert doomed.guest.monitor is not None
@@ -508,7 +510,7 @@ def _assert_gone(live: Connected, family: machine.Family) -> None:
     for link in live.bench.network.links:
         assert not here & {link.lab_interface, link.port_interface, link.outer_interface, link.bridge}
         assert link.peer_interface not in beyond
-    assert live.site.network.ways(live.bench.network) == {}
+    assert live.site.network.endpoint_interfaces(live.bench.network) == {}
     assert _hosts_agents() == 1, "the one that reads the lab's counters"
     assert _cgroups() == []
 

@@ -17,7 +17,7 @@ from virtoll.platforms.libvirt.connection import DEBIAN, Commands
 from virtoll.platforms.libvirt.daemon import Daemon, lab_daemon
 from virtoll.platforms.libvirt.domain_xml import CONTAINERS, SYSTEM, TAG, LibvirtParameters
 from virtoll.platforms.libvirt.driver import Libvirt, domains, remove_leftovers
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -27,14 +27,14 @@ THEIRS = """<domain type="lxc"><name>{name}</name><description>{note}</descripti
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture
-def site(ground: Ground) -> Site:
-    return ground.site
+def site(run_session: RunSession) -> Site:
+    return run_session.site
 
 
 @pytest.fixture

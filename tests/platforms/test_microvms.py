@@ -20,7 +20,7 @@ from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.host import Site
 from virtoll.platforms.microvm import driver
 from virtoll.platforms.process_guest import AgentGuest
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
@@ -51,14 +51,14 @@ EXCHANGE = {
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture
-def site(ground: Ground) -> Site:
-    return ground.site
+def site(run_session: RunSession) -> Site:
+    return run_session.site
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def requests(live: Connected) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_the_whole_path_runs_by_the_document(ground: Ground, standin: dict[str, str], product: str) -> None:
-    live = guests.start(standin[product], ground)
+def test_the_whole_path_runs_by_the_document(run_session: RunSession, standin: dict[str, str], product: str) -> None:
+    live = guests.start(standin[product], run_session)
     family = live.processes()
     facts = guests.facts(live)
     assert facts["root_filesystem"] == "erofs"
@@ -112,8 +112,8 @@ def test_the_whole_path_runs_by_the_document(ground: Ground, standin: dict[str, 
     assert not _interfaces() & {link.port_interface for link in live.bench.network.links}
 
 
-def test_a_monitor_that_is_killed_is_noticed(ground: Ground, standin: dict[str, str]) -> None:
-    live = guests.start(standin["firecracker"], ground)
+def test_a_monitor_that_is_killed_is_noticed(run_session: RunSession, standin: dict[str, str]) -> None:
+    live = guests.start(standin["firecracker"], run_session)
     family = live.processes()
     assert isinstance(live.guest, AgentGuest)
     os.killpg(live.guest.process.pid, signal.SIGKILL)
@@ -128,9 +128,9 @@ def test_a_monitor_that_is_killed_is_noticed(ground: Ground, standin: dict[str, 
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_a_refused_boot_is_one_sentence(
-    ground: Ground, site: Site, standin: dict[str, str], monkeypatch: pytest.MonkeyPatch, product: str
+    run_session: RunSession, site: Site, standin: dict[str, str], monkeypatch: pytest.MonkeyPatch, product: str
 ) -> None:
-    del ground
+    del run_session
     monkeypatch.setenv("STANDIN_REFUSES", "Error creating KVM object: no such ioctl")
     wanted = guests.request(standin[product])
     with pytest.raises(GuestStartError, match=r"was refused with 400: Error creating KVM object") as raised:

@@ -18,7 +18,7 @@ from virtoll.agent.timekeeper import echo_request
 from virtoll.errors import GuestDied, GuestError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY, HostAddress
 from virtoll.lab.inside import wait_until
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
@@ -52,17 +52,17 @@ def _kinds() -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture(scope="module", params=_kinds())
-def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """One guest for all tests of its kind, on a host that is awake; the last test ends it."""
-    site = ground.site_of(guests.choice(request.param))
+    site = run_session.site_of(guests.choice(request.param))
     with site.awake():
-        started = guests.start(request.param, ground)
+        started = guests.start(request.param, run_session)
         yield started
         started.held.stop()
 
@@ -98,7 +98,7 @@ def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
 
 def test_it_is_branded(live: Connected) -> None:
     assert live.kind.host is not None
-    assert HostAddress.model_validate(live.kind.host).brand == FUNCTIONAL_ONLY
+    assert HostAddress.model_validate(live.kind.host).caveat == FUNCTIONAL_ONLY
 
 
 def test_frames_are_counted_on_its_host(live: Connected) -> None:
@@ -129,9 +129,9 @@ def test_parked_it_answers_nothing_and_then_goes_on(live: Connected) -> None:
     assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
 
 
-def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, ground: Ground) -> None:
+def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, run_session: RunSession) -> None:
     contract.skip_variant(live)
-    beside = guests.start(live.name, ground)
+    beside = guests.start(live.name, run_session)
     for one in (live, beside):
         point = Forward(guests.few_frames()).point(one.bench, guests.FEW_PER_SECOND)
         assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
@@ -146,7 +146,7 @@ def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, g
 
 
 def test_stopped_it_leaves_nothing_on_its_host(live: Connected) -> None:
-    ways = live.site.network.ways(live.bench.network)
+    ways = live.site.network.endpoint_interfaces(live.bench.network)
     names = {way.port for way in ways.values()}
     assert len(names) == len(live.bench.network.links)
     assert None not in names
@@ -154,5 +154,5 @@ def test_stopped_it_leaves_nothing_on_its_host(live: Connected) -> None:
     live.held.stop()
     said = live.site.host.run(["ip", "-brief", "link"], "look")
     assert not names & {line.split()[0].split("@")[0] for line in said.splitlines() if line.strip()}
-    assert live.site.network.ways(live.bench.network) == {}
+    assert live.site.network.endpoint_interfaces(live.bench.network) == {}
     assert guests.left_of(live) == []

@@ -17,21 +17,21 @@ from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.containers import docker, oci, podman
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab]
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture
-def site(ground: Ground) -> Site:
-    return ground.site
+def site(run_session: RunSession) -> Site:
+    return run_session.site
 
 
 def links() -> set[str]:
@@ -176,8 +176,10 @@ def test_kvm_is_tried_by_booting_a_guest(site: Site, monkeypatch: pytest.MonkeyP
         assert "\n" not in found.reason
 
 
-def test_without_its_folder_of_devices_a_broken_root_is_evidence(ground: Ground, site: Site, tmp_path: Path) -> None:
-    del ground
+def test_without_its_folder_of_devices_a_broken_root_is_evidence(
+    run_session: RunSession, site: Site, tmp_path: Path
+) -> None:
+    del run_session
     before = links()
     broken = dataclasses.replace(site, image=dataclasses.replace(site.image, root=tmp_path))
     with pytest.raises(GuestStartError, match="ended while it was needed") as raised:

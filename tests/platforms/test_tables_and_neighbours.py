@@ -16,7 +16,7 @@ from tests.support.guests import Connected
 from virtoll.agent.client import Answer
 from virtoll.errors import AgentError
 from virtoll.lab.inside import wait_until
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.forward import Forward, ForwardParameters
@@ -51,14 +51,14 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def pair(ground: Ground) -> Iterator[tuple[Connected, Connected]]:
-    first, second = guests.start("netns", ground), guests.start("netns", ground)
+def pair(run_session: RunSession) -> Iterator[tuple[Connected, Connected]]:
+    first, second = guests.start("netns", run_session), guests.start("netns", run_session)
     yield first, second
     first.guest.stop()
     second.guest.stop()
@@ -150,8 +150,8 @@ def test_a_generator_that_is_stopped_goes_on_where_it_was(pair: tuple[Connected,
     assert forwarded(Measurement(points=[point])) == [(guests.FEW_FRAMES, guests.FEW_FRAMES)]
 
 
-def test_a_kernel_without_a_queueing_discipline_sends_too(ground: Ground) -> None:
-    live = guests.start("runsc-systrap", ground)
+def test_a_kernel_without_a_queueing_discipline_sends_too(run_session: RunSession) -> None:
+    live = guests.start("runsc-systrap", run_session)
     try:
         wanted = TransmittersParameters(
             transmitters=1, rate_frames_per_second=guests.FEW_FRAMES * 10, duration_milliseconds=100

@@ -12,20 +12,20 @@ from tests.support.guests import Connected
 
 from virtoll.image import Cache, default_cache, prepare_image
 from virtoll.image.cache import tree_digest
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    """The lab's ground with a tree of two packages as the image full, one of them with a program."""
+def run_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunSession]:
+    """The lab's run_session with a tree of two packages as the image full, one of them with a program."""
     folder = tmp_path_factory.mktemp("tools")
     folder.parent.chmod(0o755)
     mirror = Mirror(folder / "mirror")
     mirror.folder.mkdir()
-    with guests.ground() as made:
+    with guests.run_session() as made:
         busybox = (made.site.image.root / "bin/busybox").read_bytes()
         mirror.add("word", depends="programs")
         mirror.add("programs", program=busybox)
@@ -51,11 +51,11 @@ def run(live: Connected, *argv: str) -> tuple[int | None, str]:
 
 
 @pytest.mark.parametrize("kind", ["native", "netns", "runc", "uml", "qemu-tcg"])
-def test_the_packages_are_there_and_stay_as_they_are(ground: Ground, kind: str) -> None:
-    live = guests.start(kind, ground)
+def test_the_packages_are_there_and_stay_as_they_are(run_session: RunSession, kind: str) -> None:
+    live = guests.start(kind, run_session)
     assert run(live, "/usr/bin/busybox", "cat", "/usr/share/word/word") == (0, "from word\n")
     status, said = run(live, "/usr/bin/busybox", "touch", "/usr/share/word/written")
     assert (status, "Read-only file system" in said) == (1, True)
     assert run(live, "/usr/bin/busybox", "touch", "/tmp/written") == (0, "")
     live.guest.stop()
-    assert tree_digest(ground.site.image.root.parent) == ground.site.image.digest.removeprefix("sha256:")
+    assert tree_digest(run_session.site.image.root.parent) == run_session.site.image.digest.removeprefix("sha256:")

@@ -47,7 +47,7 @@ RUNS = {
         REALISTIC | {"xen": {"packet path": 300.0, "cpu": 40.0}},
         wired=True,
         weighed=True,
-        brands={"xen": ("nested xen", FUNCTIONAL_ONLY)},
+        caveats={"xen": ("nested xen", FUNCTIONAL_ONLY)},
         clock_error={"xen": 0.01},
         study="schlosser2011",
     ),
@@ -209,13 +209,13 @@ def test_a_brand_is_in_every_table_figure_and_verdict(reports: Callable[[str], R
     assert "Nested: functional only (21 of 21 trials ok)" in text
     for table in (built.path.parent / "tables").glob("*.csv"):
         rows = list(csv.DictReader(table.open()))
-        told = {row["platform"]: row["brand"] for row in rows if "platform" in row}
-        assert all(brand == (FUNCTIONAL_ONLY if platform == "xen" else "") for platform, brand in told.items())
-        assert "platform" not in (rows[0] if rows else {}) or "brand" in rows[0], table.name
+        told = {row["platform"]: row["caveat"] for row in rows if "platform" in row}
+        assert all(caveat == (FUNCTIONAL_ONLY if platform == "xen" else "") for platform, caveat in told.items())
+        assert "platform" not in (rows[0] if rows else {}) or "caveat" in rows[0], table.name
     facts = {row["fact"]: row for row in csv.DictReader((built.path.parent / "tables" / "equivalence.csv").open())}
-    assert (facts["brand"]["xen"], facts["brand"]["netns"]) == (FUNCTIONAL_ONLY, "")
+    assert (facts["caveat"]["xen"], facts["caveat"]["netns"]) == (FUNCTIONAL_ONLY, "")
     row = next(row for row in built.headline if row.platform == "xen")
-    assert row.brand == FUNCTIONAL_ONLY
+    assert row.caveat == FUNCTIONAL_ONLY
     assert {cell.words for cell in row.cells} == {"functional only"}
     console = Console(width=140, record=True, file=io.StringIO())
     console.print(headline_table(built.analysis))
@@ -234,10 +234,10 @@ def test_figures_name_the_branded_and_mark_them(
     assert set(FIGURES) - set(drawn) == {"scaling"}, "it has no table of routes and no guests side by side"
     for name, spec in drawn.items():
         svg = render(name, spec, analysis).svg
-        if name != "density":  # its series are of platforms that are not branded
+        if name != "density":  # its series are of platforms that are not with_caveat
             assert "xen †" in svg, name
             assert f"† ×  {FUNCTIONAL_ONLY}" in re.sub(r"\s+<", "<", svg), name
-    plain = replace(analysis, brands={}, comparisons=tuple(replace(one, brand=None) for one in analysis.comparisons))
+    plain = replace(analysis, caveats={}, comparisons=tuple(replace(one, caveat=None) for one in analysis.comparisons))
     for name in ("cost", "forwarding", "study"):
         assert "†" not in render(name, FIGURES[name], plain).svg, name
 
@@ -250,7 +250,7 @@ def test_the_study_stands_beside_with_shares_and_claims(reports: Callable[[str],
     assert len(rows) == 7 * 4  # OpenVZ has two successors in kind here: netns and runc
     xen = next(row for row in rows if (row["paper_platform"], row["frame_size_bytes"]) == ("xen", "64"))
     assert xen["verdict"] == "functional only"
-    assert xen["brand"] == FUNCTIONAL_ONLY
+    assert xen["caveat"] == FUNCTIONAL_ONLY
     assert float(xen["paper_share_low"]) == pytest.approx(37.1 / 153.1)
     kvm = next(row for row in rows if row["paper_platform"] == "kvm")
     assert (kvm["platform"], kvm["share_of_baseline"]) == ("", "")

@@ -8,11 +8,11 @@ import pytest
 from tests.support.synthetic_guests import density_steps
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.runfolder.guest_records import AgentClock, DensityRecord
+from virtoll.runfolder.guest_records import AgentClock, ConsolidationRecord
 from virtoll.runfolder.records import BootRecord
 from virtoll.runfolder.store import parse_record
 from virtoll.stats.analysis import Analysis, analyse
-from virtoll.stats.density import densities
+from virtoll.stats.consolidation import consolidations
 from virtoll.stats.guests import Readiness, readiness, used_ns
 
 MIB = 2**20
@@ -116,8 +116,8 @@ def test_a_trial_without_a_whole_reading_has_no_cpu_time() -> None:
 
 
 def test_density_is_what_each_guest_took() -> None:
-    steps = [parse_record(DensityRecord, one) for one in density_steps("netns", 40, 3 * MIB, 2 * MIB, 0.2)]
-    (found,) = densities(steps)
+    steps = [parse_record(ConsolidationRecord, one) for one in density_steps("netns", 40, 3 * MIB, 2 * MIB, 0.2)]
+    (found,) = consolidations(steps)
     assert (found.platform, found.guests, found.reason) == ("netns", 40, "the budget of 120 MiB is gone")
     assert found.available is not None
     assert found.processes is not None
@@ -133,22 +133,22 @@ def test_density_is_what_each_guest_took() -> None:
 
 
 def test_a_slope_that_reaches_zero_has_no_upper_bound_and_no_guests_no_slope() -> None:
-    noisy = [parse_record(DensityRecord, one) for one in density_steps("netns", 4, MIB, MIB, 8.0)]
-    found = densities(noisy)[0].available
+    noisy = [parse_record(ConsolidationRecord, one) for one in density_steps("netns", 4, MIB, MIB, 8.0)]
+    found = consolidations(noisy)[0].available
     assert found is not None
     assert found.bytes_per_guest.interval is not None
     assert found.bytes_per_guest.interval.low < 0
     fit = found.guests_per_gib
     assert fit is None or fit[2] is None
-    refused = [parse_record(DensityRecord, one) for one in density_steps("runc", 0, 0, 0, 0)]
-    assert (densities(refused)[0].guests, densities(refused)[0].available) == (0, None)
-    assert densities([]) == ()
+    refused = [parse_record(ConsolidationRecord, one) for one in density_steps("runc", 0, 0, 0, 0)]
+    assert (consolidations(refused)[0].guests, consolidations(refused)[0].available) == (0, None)
+    assert consolidations([]) == ()
 
 
 def test_a_series_that_was_broken_off_counts_from_its_new_beginning() -> None:
     broken = density_steps("netns", 7, MIB, MIB, 0)[:-1]
     again = density_steps("netns", 3, MIB, MIB, 0)
-    (found,) = densities([parse_record(DensityRecord, one) for one in [*broken, *again]])
+    (found,) = consolidations([parse_record(ConsolidationRecord, one) for one in [*broken, *again]])
     assert (found.guests, len(found.steps)) == (3, 3)
-    (half,) = densities([parse_record(DensityRecord, one) for one in broken])
+    (half,) = consolidations([parse_record(ConsolidationRecord, one) for one in broken])
     assert half.reason == "the series was not brought to its end"

@@ -29,10 +29,10 @@ from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import AgentGuest
 from virtoll.platforms.virtualbox import machines
 from virtoll.platforms.xen.dom0 import domains
-from virtoll.run.data_directory import DataKeeper, find_room
+from virtoll.run.data_directory import DataKeeper, find_data_volume
 from virtoll.run.fleet import Pinning, choose_pinning
-from virtoll.run.ground import Ground, open_ground
 from virtoll.run.progress import SilentProgress
+from virtoll.run.session import RunSession, open_run_session
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Bench
 from virtoll.workloads.forward import ForwardParameters
@@ -297,8 +297,9 @@ def pinning() -> Pinning:
 
 
 @contextlib.contextmanager
-def ground() -> Iterator[Ground]:
-    """The lab's ground with busybox in its image; its sinks wait two seconds for residual frames, as RFC 2544 does.
+def run_session() -> Iterator[RunSession]:
+    """The lab's run_session with busybox in its image; its sinks wait two seconds for residual frames, as RFC 2544
+    does.
 
     Its generators send few frames however late: a CPU that does other work for as long as a point lasts costs none.
     """
@@ -313,7 +314,7 @@ def ground() -> Iterator[Ground]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(traffic, "RESIDUAL_NS", 2 * SECOND_NS)
         patch.setattr(Stream, "request", request)
-        with open_ground(pinning(), SilentProgress(), "debug") as made:
+        with open_run_session(pinning(), SilentProgress(), "debug") as made:
             yield made
 
 
@@ -369,12 +370,12 @@ def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float |
     )
 
 
-def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes: int = 0) -> Connected:
+def start(kind: str, on: RunSession, wanted: GuestRequest | None = None, data_bytes: int = 0) -> Connected:
     """Start a guest and connect it, as the fleet does; with a data directory where ``data_bytes`` is not 0."""
     site = on.site_of(choice(kind))
     assert site.network is not None
     wanted = request(kind) if wanted is None else wanted
-    room, refusal = find_room(type(driver(kind)), site, data_bytes, 0)
+    room, refusal = find_data_volume(type(driver(kind)), site, data_bytes, 0)
     assert refusal is None
     wanted = replace(wanted, data=room)
     if site.host.remote and all(link.trunk is None for link in wanted.network.links):
@@ -389,8 +390,8 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes:
     assert marks is not None
     names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
     timekeeper = Timekeeper(guest.agent, guest.peer, marks, names[marks.guest_mac], next(_numbers))
-    ways = site.network.ways(wanted.network)
-    hops = HopReader(guest.peer, guest.agent, site.counters, wanted.network, names, ways)
+    endpoints = site.network.endpoint_interfaces(wanted.network)
+    hops = HopReader(guest.peer, guest.agent, site.counters, wanted.network, names, endpoints)
     bench = Bench(
         guest.agent,
         Ends.of_one(guest.peer),

@@ -16,7 +16,7 @@ from tests.support.synthetic_guests import add_start, density_steps, footprints,
 from tests.support.synthetic_wire import add_wire, calibrated
 
 from virtoll.reference.published import load_study
-from virtoll.runfolder.guest_records import DensityRecord, FootprintRecord
+from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.runfolder.store import RunFolder, parse_record
 from virtoll.runfolder.traffic_records import CalibrationRecord
@@ -39,7 +39,7 @@ class Truth:
 
     `drift`: how much slower the run's end is than its beginning; `failures`: (platform, workload, block) -> status;
     `unavailable`: platform -> reason; `stop_after`: trials written (None: all); `clock_error`: platform -> relative;
-    `brands`: platform -> (host, brand) for those that ran elsewhere.
+    `caveats`: platform -> (host, caveat) for those that ran elsewhere.
     `weighed`: the guests' memory, CPU time and starts are told, and there are density series.
     `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
@@ -62,7 +62,7 @@ class Truth:
     outlier: tuple[str, str, int] | None = None
     wired: bool = False
     weighed: bool = False
-    brands: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+    caveats: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     study: str | None = None
     summary: str | None = None
     order: str = "randomised"
@@ -192,7 +192,7 @@ def run_data(truth: Truth) -> RunData:
         tuple(parse_record(FitnessRecord, line) for line in lines["fitness"]),
         tuple(parse_record(CalibrationRecord, line) for line in lines["calibration"]),
         tuple(parse_record(FootprintRecord, line) for line in lines["footprints"]),
-        tuple(parse_record(DensityRecord, line) for line in lines["density"]),
+        tuple(parse_record(ConsolidationRecord, line) for line in lines["density"]),
         load_study(truth.study) if truth.study else None,
     )
 
@@ -250,8 +250,8 @@ def _platform(label: str, truth: Truth) -> dict[str, Any]:
 
 
 def _where(label: str, truth: Truth) -> dict[str, str | None]:
-    host, brand = truth.brands.get(label, ("this machine", None))
-    return {"host": host, "brand": brand}
+    host, caveat = truth.caveats.get(label, ("this machine", None))
+    return {"host": host, "caveat": caveat}
 
 
 def _plan(truth: Truth, dice: random.Random) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 `CLAIMS` is the table from a claim's identifier to its predicate; `judge_claims(analysis)` is all that a report needs. A
 claim without a predicate, or whose platforms or scenario the run has not, is *not testable here*, with the reason. What
-a branded platform shows is told beside the outcome and never decides it.
+a platform with a caveat shows is reported beside the outcome and never decides it.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ CLAIMS: Mapping[str, Predicate] = MappingProxyType(
 )
 _NEIGHBOURS = "a second guest beside the measured one"
 _SOURCES = "more than one source"
-# What a run must have for a claim to be tested; told where it has not.
+# What a run must have for a claim to be tested; reported where it has not.
 _NEEDS: Mapping[str, str] = MappingProxyType(
     {
         "S01": "frames of 1500 bytes and a platform beside the bare host, on a host whose numbers are results",

@@ -220,10 +220,12 @@ def _kvm(machine: Machine) -> Finding:
         )
     vhost = "vhost_net there" if machine.has("dev/vhost-net") else "without vhost_net (modprobe vhost_net: vhost: on)"
     nested = machine.text(f"sys/module/{name}/parameters/nested")
-    told = f", nested {'on' if nested in ('1', 'Y') else 'off'}" if nested else ""
+    reported = f", nested {'on' if nested in ('1', 'Y') else 'off'}" if nested else ""
     if "qemu-system-x86_64" not in machine.programs:
-        return Finding("KVM", f"/dev/kvm, {vhost}{told}; no QEMU", False, "apt-get install qemu-system-x86")
-    return Finding("KVM", f"/dev/kvm, {vhost}{told}", True, "whether a guest boots is tried by the platform qemu-kvm")
+        return Finding("KVM", f"/dev/kvm, {vhost}{reported}; no QEMU", False, "apt-get install qemu-system-x86")
+    return Finding(
+        "KVM", f"/dev/kvm, {vhost}{reported}", True, "whether a guest boots is tried by the platform qemu-kvm"
+    )
 
 
 def _xen(machine: Machine) -> Finding:
@@ -238,7 +240,7 @@ def _xen(machine: Machine) -> Finding:
     if "control_d" not in machine.text("proc/xen/capabilities"):
         return Finding("Xen", "a guest of Xen, not its dom0", False, "run Virtoll on its dom0, or name that as a host")
     numbers = [machine.text(f"sys/hypervisor/version/{part}") for part in ("major", "minor")]
-    version = f"dom0 of Xen {'.'.join(filter(None, numbers)) or '(version not told)'}"
+    version = f"dom0 of Xen {'.'.join(filter(None, numbers)) or '(version not reported)'}"
     if not machine.has("dev/xen/privcmd"):
         return Finding("Xen", f"{version}, no /dev/xen/privcmd", False, "modprobe xen-privcmd")
     if "xl" not in machine.programs:

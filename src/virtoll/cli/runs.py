@@ -106,11 +106,11 @@ def evidence(
 ) -> None:
     """Print what runs and contract tests show of each platform, whatever its speed, as a Markdown table."""
     from virtoll.platforms import PLATFORMS
-    from virtoll.report import evidence_table, load_analysis, read_tests
+    from virtoll.report import load_analysis, read_tests, validation_table
 
     tested = [kind for path in tests or () for kind in read_tests(_text_of(path), str(path))]
     known = {name: kind.validation for name, kind in PLATFORMS.items() if kind.needs_lab}
-    lines = evidence_table([load_analysis(find_run(run)) for run in runs], tested, known)
+    lines = validation_table([load_analysis(find_run(run)) for run in runs], tested, known)
     for line in lines:
         sys.stdout.write(line + "\n")
 
@@ -242,7 +242,7 @@ def _leave_unless_done(code: int) -> None:
 
 
 def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
-    from virtoll.report import build_report, density_lines, headline_table
+    from virtoll.report import build_report, consolidation_lines, headline_table
 
     built = build_report(folder)
     if as_json:
@@ -251,8 +251,8 @@ def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
         rows = [asdict(row) for row in built.headline]
         print_json({"run": str(folder), "report": str(built.path), "headline": rows})
         return
-    if headline and not built.analysis.densities:
+    if headline and not built.analysis.consolidations:
         console().print(headline_table(built.analysis))
-    for line in density_lines(built.analysis):
+    for line in consolidation_lines(built.analysis):
         console().print(line, highlight=False, soft_wrap=True)
     console().print(f"report: {built.path}", highlight=False, soft_wrap=True)

@@ -23,9 +23,9 @@ from virtoll.platforms import platform_of
 from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import GuestRequest, network_request
 from virtoll.run.fleet import choose_pinning
-from virtoll.run.ground import open_ground
 from virtoll.run.pipeline import catalogue
 from virtoll.run.progress import SilentProgress
+from virtoll.run.session import open_run_session
 
 _MEMORY_BYTES = 256 * 2**20
 _END_OF_TRANSMISSION = b"\x04"
@@ -57,14 +57,14 @@ def parse_platform(text: str) -> PlatformChoice:
 def interact(text: str) -> int:
     """Start a guest, give the user its shell until it ends, stop the guest; returns the shell's exit status."""
     choice = parse_platform(text)
-    with open_ground(choose_pinning(1), SilentProgress(), "debug") as ground:
+    with open_run_session(choose_pinning(1), SilentProgress(), "debug") as session:
         platform = platform_of(choice)
-        probe = platform.probe(ground.site)
+        probe = platform.probe(session.site)
         if not probe.available:
             raise UsageError(f"{choice.label} cannot be used here: {probe.reason}")
         network = attach(plan_links(0), choice.parameters)
-        request = GuestRequest("shell", 1, _MEMORY_BYTES, ground.pinning.guest_cpus, network)
-        guest = platform.start(request, ground.site)
+        request = GuestRequest("shell", 1, _MEMORY_BYTES, session.pinning.guest_cpus, network)
+        guest = platform.start(request, session.site)
         try:
             if not isinstance(guest.agent, AgentClient):
                 raise UsageError(f"{choice.label} is a model: there is no guest to look into")

@@ -48,7 +48,7 @@ class Parameters(BaseModel):
         return None
 
 
-class DensityBudget(Parameters):
+class ConsolidationBudget(Parameters):
     """When a density series ends: so much of the host's memory gone, or so many guests."""
 
     memory: ByteSize = Field(default=ByteSize(2**30), ge=2**20)
@@ -71,12 +71,12 @@ class PlatformChoice:
 
     @property
     def whereabouts(self) -> dict[str, str | None]:
-        """``host`` in words and ``brand``, as all records of this platform have them."""
+        """``host`` in words and ``caveat``, as all records of this platform have them."""
         if self.parameters.elsewhere is not None:
-            return {"host": self.parameters.elsewhere, "brand": None}
+            return {"host": self.parameters.elsewhere, "caveat": None}
         if self.host is None:
-            return {"host": "this machine", "brand": None}
-        return {"host": self.host.words, "brand": self.host.brand}
+            return {"host": "this machine", "caveat": None}
+        return {"host": self.host.words, "caveat": self.host.caveat}
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Experiment:
     seed: int
     testbed: Testbed | None = None
     cpu_quota: float | None = None
-    density: DensityBudget | None = None
+    density: ConsolidationBudget | None = None
     study: str | None = None
     image: str = "tiny"
     order: Order = "randomised"

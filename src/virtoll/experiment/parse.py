@@ -18,7 +18,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from virtoll.errors import UsageError
-from virtoll.experiment.file import DensityFile, ExperimentFile
+from virtoll.experiment.file import ConsolidationFile, ExperimentFile
 from virtoll.experiment.model import (
     LABEL_PATTERN,
     Catalogue,
@@ -77,7 +77,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     if document.get("scenario") == "density":
         if selection.filters:
             raise UsageError(f"{path}: a density series has no trials to choose from; leave out the filters")
-        return _parse_density(_validate(DensityFile, document, path, ""), text, path, catalogue)
+        return _parse_consolidation(_validate(ConsolidationFile, document, path, ""), text, path, catalogue)
     parsed = _validate(ExperimentFile, document, path, "")
     platforms = _platform_choices(parsed, path, catalogue)
     labels = [choice.label for choice in platforms]
@@ -171,7 +171,7 @@ def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:
     return parsed
 
 
-def _parse_density(parsed: DensityFile, text: str, path: Path, catalogue: Catalogue) -> Experiment:
+def _parse_consolidation(parsed: ConsolidationFile, text: str, path: Path, catalogue: Catalogue) -> Experiment:
     """An experiment without trials: its run folder holds a series of guests for each platform."""
     return Experiment(
         name=parsed.name,
@@ -195,7 +195,7 @@ def _parse_density(parsed: DensityFile, text: str, path: Path, catalogue: Catalo
 
 
 def _platform_choices(
-    parsed: ExperimentFile | DensityFile, path: Path, catalogue: Catalogue
+    parsed: ExperimentFile | ConsolidationFile, path: Path, catalogue: Catalogue
 ) -> tuple[PlatformChoice, ...]:
     choices: list[PlatformChoice] = []
     for position, entry in enumerate(parsed.platforms):
@@ -217,7 +217,7 @@ def _platform_choices(
     return tuple(choices)
 
 
-def _testbed(parsed: ExperimentFile | DensityFile) -> Testbed | None:
+def _testbed(parsed: ExperimentFile | ConsolidationFile) -> Testbed | None:
     """The file's section ``testbed``, which a density series has not."""
     return parsed.testbed if isinstance(parsed, ExperimentFile) else None
 
@@ -228,13 +228,13 @@ def _refuse_conflict(parameters: Parameters, testbed: Testbed | None, where: str
         raise UsageError(f"{path}: key '{where}.{conflict[0]}': {conflict[1]}")
 
 
-def _host(given: object, where: str, path: Path, parsed: ExperimentFile | DensityFile) -> HostAddress | None:
+def _host(given: object, where: str, path: Path, parsed: ExperimentFile | ConsolidationFile) -> HostAddress | None:
     """Where a platform's guests are: its own ``host``, or the testbed's hypervisor; None: this machine."""
     testbed = _testbed(parsed)
     if given is None or given == "local":
         return None if testbed is None or testbed.hypervisor.host.local else testbed.hypervisor.host
     address = _validate(HostAddress, given, path, f"{where}.host")
-    if address.nested is None or testbed is not None or isinstance(parsed, DensityFile):
+    if address.nested is None or testbed is not None or isinstance(parsed, ConsolidationFile):
         raise UsageError(
             f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, xen-hvm, kvm, virtualbox) in an "
             "experiment with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'"
@@ -243,7 +243,11 @@ def _host(given: object, where: str, path: Path, parsed: ExperimentFile | Densit
 
 
 def _refuse_misplaced(
-    model: type[Parameters], host: HostAddress | None, where: str, path: Path, parsed: ExperimentFile | DensityFile
+    model: type[Parameters],
+    host: HostAddress | None,
+    where: str,
+    path: Path,
+    parsed: ExperimentFile | ConsolidationFile,
 ) -> None:
     """A guest that is found has no host to choose, no size and no share of a CPU; all others have."""
     if not model.found:
@@ -258,7 +262,7 @@ def _refuse_misplaced(
             f"{path}: key '{where}': its guest is there already, on no host of Virtoll's; leave out 'host' and "
             "'testbed.hypervisor'"
         )
-    if isinstance(parsed, DensityFile) or (host is None and _testbed(parsed) is not None):
+    if isinstance(parsed, ConsolidationFile) or (host is None and _testbed(parsed) is not None):
         raise UsageError(
             f"{path}: key '{where}': its guest is there already: it is in no density series, and in no 'testbed' that "
             "has guests on this machine; take it out"

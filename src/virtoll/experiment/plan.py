@@ -36,7 +36,7 @@ class Plan:
     trials: tuple[Trial, ...]
     order: Order = "randomised"
 
-    def sittings(self) -> list[tuple[Trial, ...]]:
+    def batches(self) -> list[tuple[Trial, ...]]:
         """Trials in order, grouped as they share guests: a block's, or in the paper's order a platform's."""
         key = attrgetter("platform") if self.order == "paper" else attrgetter("block")
         return [tuple(group) for _, group in groupby(self.trials, key)]
@@ -77,6 +77,6 @@ def estimate_seconds(
     trial_seconds: Callable[[Trial], float],
     boot_seconds: Callable[[PlatformChoice], float],
 ) -> float:
-    """How long the plan will take, in seconds: each trial, and one start of each platform a sitting."""
-    boots = [dict.fromkeys(trial.platform for trial in sitting) for sitting in plan.sittings()]
+    """How long the plan will take, in seconds: each trial, and one start of each platform a batch."""
+    boots = [dict.fromkeys(trial.platform for trial in batch) for batch in plan.batches()]
     return sum(map(trial_seconds, plan.trials)) + sum(boot_seconds(choice) for own in boots for choice in own)

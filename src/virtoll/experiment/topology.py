@@ -16,7 +16,7 @@ class _Model(BaseModel):
 
 NESTED = "nested:"
 FUNCTIONAL_ONLY = "nested: functional only"
-"""The brand of everything measured in a nested testbed: its timing is that of an emulated host."""
+"""The caveat of everything measured in a nested testbed: its timing is that of an emulated host."""
 
 
 class HostAddress(_Model):
@@ -67,7 +67,7 @@ class HostAddress(_Model):
         return f"ssh {self.ssh}" if self.ssh is not None else f"netns {self.netns}"
 
     @property
-    def brand(self) -> str | None:
+    def caveat(self) -> str | None:
         """What everything measured there is marked with; None: nothing."""
         return FUNCTIONAL_ONLY if self.nested is not None else None
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from virtoll.errors import GuestError
-from virtoll.hosts.remote_network import FarNic
-from virtoll.lab.attachments import Port, Way
+from virtoll.hosts.remote_network import RemoteNic
+from virtoll.lab.attachments import EndpointInterfaces, Port
 from virtoll.lab.network import GuestNetwork, Link
 
 
 class CabledNetwork:
     """The ``HostNetwork`` of such a host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
 
-    def __init__(self, name: str, nics: dict[str, FarNic]) -> None:
+    def __init__(self, name: str, nics: dict[str, RemoteNic]) -> None:
         """``name``: the host's, as messages have it."""
         self._name = name
         self._nics = nics
@@ -28,7 +28,7 @@ class CabledNetwork:
             raise GuestError(f"{self._name} has no NIC for {', '.join(missing)}; it has: {', '.join(self._nics)}")
         return GuestNetwork(tuple(self._through(link, self._nics[link.name]) for link in network.links))
 
-    def _through(self, link: Link, nic: FarNic) -> Link:
+    def _through(self, link: Link, nic: RemoteNic) -> Link:
         return replace(link, peer_mac=nic.peer_mac, peer_interface=nic.peer_interface, trunk=nic.name)
 
     def bridge_port(self, link: Link, port: str | None = None) -> str:
@@ -64,7 +64,7 @@ class CabledNetwork:
         del macs, mtu_bytes
         raise GuestError(f"{'-'.join(names)}: the pair is made on this machine")
 
-    def ways(self, network: GuestNetwork) -> dict[str, Way]:
+    def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """None of its interfaces is seen from here."""
         del network
         return {}

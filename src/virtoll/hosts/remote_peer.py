@@ -1,6 +1,6 @@
 """The generator and sink of a testbed, on other hosts: their agents and NICs, and how guests are reached over them.
 
-Main types: ``FarPeer``, ``Apart`` (the agent of a host once more, with no NIC in reach). The timekeeper stays in the
+Main types: ``RemotePeer``, ``Apart`` (the agent of a host once more, with no NIC in reach). The timekeeper stays in the
 lab's own peer: marks never cross a NIC that carries traffic.
 """
 
@@ -25,7 +25,7 @@ _ANSWER_LIMIT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class FarPeer:
+class RemotePeer:
     """``ends`` are the sessions; ``near`` this machine's NICs, ``far`` those they face by name and MAC; sink's last.
 
     ``where`` names the hosts.
@@ -47,7 +47,7 @@ class FarPeer:
 
 
 @contextlib.contextmanager
-def far_peer(testbed: Testbed | None, network: Network) -> Iterator[FarPeer | None]:
+def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePeer | None]:
     """Connect to the agent that the launcher started, and take this machine's NICs; None without a testbed."""
     given = inherited()
     if testbed is None:
@@ -70,7 +70,7 @@ def far_peer(testbed: Testbed | None, network: Network) -> Iterator[FarPeer | No
             far += _addresses(agent, names, words)
         network.adopt(testbed.hypervisor.interfaces, given.outside)
         near, where = tuple(testbed.hypervisor.interfaces), tuple(words for words, _ in hosts)
-        yield FarPeer(Ends(agents[0], agents[-1]), where, near, tuple(far))
+        yield RemotePeer(Ends(agents[0], agents[-1]), where, near, tuple(far))
     finally:
         for agent in agents:
             agent.close()

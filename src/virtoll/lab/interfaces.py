@@ -60,13 +60,13 @@ def open_macvtap(interface: str) -> int:
 
     The kernel gives it the header of virtual NICs from the start. ``GuestError`` where no node may be made.
     """
-    told = sorted(Path("/sys/class/net", interface).glob("tap*/dev"))
-    if not told:
+    reported = sorted(Path("/sys/class/net", interface).glob("tap*/dev"))
+    if not reported:
         raise GuestError(
             f"attachment: macvtap: the number of {interface}'s device is not in /sys/class/net, because this kernel "
             "refuses the lab a /sys of its own; run as root, or choose another attachment"
         )
-    major, minor = map(int, told[0].read_text(encoding="ascii").split(":"))
+    major, minor = map(int, reported[0].read_text(encoding="ascii").split(":"))
     node = _NODES / interface
     try:
         _nodes_folder()

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from virtoll.errors import GuestCannot, GuestError, LabError
-from virtoll.lab.attachments import Attachment, Attachments, Port, Router, Way
+from virtoll.lab.attachments import Attachment, Attachments, EndpointInterfaces, Port, Router
 from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
 from virtoll.lab.shaping import Shape, shaped
 
@@ -228,9 +228,9 @@ class Network:
 
     def close(self) -> None:
         """End the routers and close the netlink socket; other interfaces stay until their namespace ends."""
-        for way in self._attachments.ways.values():
-            if way.router is not None:
-                way.router.close()
+        for endpoint in self._attachments.endpoints.values():
+            if endpoint.router is not None:
+                endpoint.router.close()
         self._interfaces.close()
 
     def host_port(self, link: Link) -> None:
@@ -268,9 +268,9 @@ class Network:
         """The links as they are: they end on this machine."""
         return network
 
-    def ways(self, network: GuestNetwork) -> dict[str, Way]:
+    def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """By link's name, the lab's interfaces on it; nothing for links that have none."""
-        made = self._attachments.ways
+        made = self._attachments.endpoints
         return {link.name: made[link.port_interface] for link in network.links if link.port_interface in made}
 
     def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
@@ -278,13 +278,13 @@ class Network:
 
         ``GuestCannot`` where the kernel, or the way the link is attached, does not let it be.
         """
-        way = self._attachments.ways.get(link.port_interface, Way(link.lab_interface))
+        endpoint = self._attachments.endpoints.get(link.port_interface, EndpointInterfaces(link.lab_interface))
         if not shape.plain and (link.trunk is not None or link.attachment == "passthrough"):
             raise GuestCannot(
                 f"link {link.name} has no end in the lab that could be shaped (a real NIC, or passthrough); "
                 "leave the parameters link_... out",
             )
-        lab = way.router.pid if way.router is not None else os.getpid()
+        lab = endpoint.router.pid if endpoint.router is not None else os.getpid()
         return shaped(((self._peer_pid, link.peer_interface), (lab, link.lab_interface)), shape)
 
     def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:

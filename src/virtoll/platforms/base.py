@@ -19,7 +19,7 @@ from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.host.guest_usage import GuestProcesses
 from virtoll.lab.cgroups import Limits
-from virtoll.lab.data import DataRoom
+from virtoll.lab.data import DataVolume
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.host import CommandRunner, Site
 
@@ -73,7 +73,7 @@ class GuestRequest:
     network: GuestNetwork
     deadline_seconds: float = 120.0
     cpu_quota: float | None = None
-    data: DataRoom | None = None
+    data: DataVolume | None = None
 
     @property
     def file_name(self) -> str:

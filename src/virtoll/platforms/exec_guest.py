@@ -95,8 +95,8 @@ def enter(
         guest.wait_ready(request.deadline_seconds)
     except GuestStartError as error:
         said = last_line(error.evidence["exec.txt"])
-        told = f" (it said: {said[-300:]})" if said else ""
-        raise GuestStartError(f"{error}{told}", error.evidence) from error
+        reported = f" (it said: {said[-300:]})" if said else ""
+        raise GuestStartError(f"{error}{reported}", error.evidence) from error
     return guest
 
 

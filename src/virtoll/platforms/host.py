@@ -16,9 +16,9 @@ from typing import Protocol, TypeVar
 
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestError
-from virtoll.hosts.remote_peer import FarPeer
+from virtoll.hosts.remote_peer import RemotePeer
 from virtoll.image import GuestImage
-from virtoll.lab.attachments import Port, Way
+from virtoll.lab.attachments import EndpointInterfaces, Port
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.network import GuestNetwork, Link
 
@@ -158,7 +158,7 @@ class HostNetwork(Protocol):
         """The link ends at a bridge, to which the product attaches its interface ``port``; the bridge's name."""
         ...
 
-    def ways(self, network: GuestNetwork) -> dict[str, Way]:
+    def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """The host's interfaces on each link, by the link's name."""
         ...
 
@@ -226,7 +226,7 @@ class Site:
     peer: Caller
     network: HostNetwork
     counters: Caller | None = None
-    far: FarPeer | None = None
+    far: RemotePeer | None = None
     cpus: tuple[int, ...] | None = None
     sleeper: Sleeper | None = None
     programs: Caller | None = None

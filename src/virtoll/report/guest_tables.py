@@ -10,7 +10,7 @@ from virtoll.stats.guests import forwarded_frames, held_bytes, readiness, used_n
 
 def guest_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     """The three tables; without rows where nothing was read."""
-    return _guests(analysis), _host_cpu(analysis), _density(analysis)
+    return _guests(analysis), _host_cpu(analysis), _consolidation(analysis)
 
 
 def _guests(analysis: Analysis) -> CsvTable:
@@ -29,7 +29,7 @@ def _guests(analysis: Analysis) -> CsvTable:
         "idle_charged_bytes",
         "idle_files_bytes",
         "idle_shared_bytes",
-        "brand",
+        "caveat",
     )
     rows: list[Row] = []
     for boot in analysis.data.boots:
@@ -51,7 +51,7 @@ def _guests(analysis: Analysis) -> CsvTable:
                 idle.charged_bytes if idle else None,
                 idle.files_bytes if idle else None,
                 sum(one or 0 for one in shared) if shared and None not in shared else None,
-                analysis.brands.get(boot.platform),
+                analysis.caveats.get(boot.platform),
             )
         )
     return CsvTable("guests", header, tuple(rows))
@@ -63,7 +63,7 @@ def _at(read: Sequence[FootprintRecord], when: str) -> FootprintRecord | None:
 
 def _host_cpu(analysis: Analysis) -> CsvTable:
     """One row a trial that was read before and after."""
-    header = ("trial", "block", "platform", "workload", "status", "used_ns", "forwarded_frames", "brand")
+    header = ("trial", "block", "platform", "workload", "status", "used_ns", "forwarded_frames", "caveat")
     rows = tuple(
         (
             one.trial,
@@ -73,7 +73,7 @@ def _host_cpu(analysis: Analysis) -> CsvTable:
             one.status,
             used,
             forwarded_frames(one) if one.points else None,
-            analysis.brands.get(one.platform),
+            analysis.caveats.get(one.platform),
         )
         for one in analysis.data.trials
         if (used := used_ns(one)) is not None
@@ -81,7 +81,7 @@ def _host_cpu(analysis: Analysis) -> CsvTable:
     return CsvTable("host-cpu", header, rows)
 
 
-def _density(analysis: Analysis) -> CsvTable:
+def _consolidation(analysis: Analysis) -> CsvTable:
     header = (
         "platform",
         "step",
@@ -92,7 +92,7 @@ def _density(analysis: Analysis) -> CsvTable:
         "processes_bytes",
         "shared_bytes",
         "reason",
-        "brand",
+        "caveat",
     )
     rows = tuple(
         (
@@ -105,7 +105,7 @@ def _density(analysis: Analysis) -> CsvTable:
             one.processes_bytes,
             one.shared_bytes,
             one.reason,
-            analysis.brands.get(one.platform),
+            analysis.caveats.get(one.platform),
         )
         for one in analysis.data.density
     )

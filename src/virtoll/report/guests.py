@@ -1,6 +1,6 @@
 """The page's part on the guests themselves: readiness, memory, host CPU, density, as rows of text.
 
-No numbers are computed here: they come from ``stats/guests.py`` and ``stats/density.py``.
+No numbers are computed here: they come from ``stats/guests.py`` and ``stats/consolidation.py``.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 from virtoll import units
 from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.density import Density, Slope
+from virtoll.stats.consolidation import Consolidation, Slope
 from virtoll.stats.guests import CpuUse, GuestCost, Quantity
 from virtoll.stats.values import Task
 
@@ -27,7 +27,7 @@ def guests_context(analysis: Analysis) -> dict[str, Any]:
         "shared": list(names),
         "cpu_platforms": platforms,
         "cpu": [_cpu_row(task, [uses.get((task, one)) for one in platforms]) for task in tasks],
-        "densities": [_density_row(one) for one in analysis.densities],
+        "consolidations": [_consolidation_row(one) for one in analysis.consolidations],
     }
 
 
@@ -74,17 +74,17 @@ def _cpu_cell(use: CpuUse | None) -> Shown:
     return Shown(main, f"{units.times(use.ratio)}{between}")
 
 
-def _density_row(one: Density) -> TableRow:
+def _consolidation_row(one: Consolidation) -> TableRow:
     return TableRow(
         one.platform,
         (Shown(str(one.guests)), *_slope(one.available), *_slope(one.processes), Shown(one.reason)),
     )
 
 
-def density_lines(analysis: Analysis) -> list[str]:
+def consolidation_lines(analysis: Analysis) -> list[str]:
     """Each platform's density in a sentence, for the terminal."""
     lines = []
-    for one in analysis.densities:
+    for one in analysis.consolidations:
         parts = [f"{one.platform}: {one.guests} idle guests"]
         for slope, by in ((one.available, "available memory"), (one.processes, "their processes")):
             each, fit = _slope(slope)

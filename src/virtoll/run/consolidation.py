@@ -1,9 +1,9 @@
 """How many idle guests fit: started one after another until a stated budget of the host's memory is gone.
 
 Main types: ``Reading`` (the host's memory and the guests' at one moment). Every step is stored as it was read; slopes
-are made by ``stats/density.py``. The guests have no links, are not pinned and are not parked: idle is what they are by
-themselves. The host is never brought to swap or to kill: a start that could take it below its reserve is not tried, and
-if all the same memory runs out, the kernel takes the lab first.
+are made by ``stats/consolidation.py``. The guests have no links, are not pinned and are not parked: idle is what they
+are by themselves. The host is never brought to swap or to kill: a start that could take it below its reserve is not
+tried, and if all the same memory runs out, the kernel takes the lab first.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Literal
 
 from virtoll.errors import GuestError
-from virtoll.experiment.model import DensityBudget, Experiment, Parameters, PlatformChoice
+from virtoll.experiment.model import ConsolidationBudget, Experiment, Parameters, PlatformChoice
 from virtoll.host.guest_usage import available_bytes, read_footprint, swapped_out_pages
 from virtoll.lab import interrupts
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
-from virtoll.run.ground import Ground
 from virtoll.run.progress import Progress
+from virtoll.run.session import RunSession
 from virtoll.runfolder.store import RunFolder
 
 _MIB = 2**20
@@ -34,7 +34,10 @@ _KILLED_FIRST = "1000"
 
 @dataclass(frozen=True)
 class Reading:
-    """Bytes that the host has available, and that all guests' processes and what they share hold; None: not told."""
+    """Bytes that the host has available, and that all guests' processes and what they share hold.
+
+    None: not reported.
+    """
 
     available: int | None
     processes: int | None
@@ -48,9 +51,9 @@ class Series:
 
     choice: PlatformChoice
     experiment: Experiment
-    budget: DensityBudget
+    budget: ConsolidationBudget
     folder: RunFolder
-    ground: Ground
+    session: RunSession
     driver: Platform[Parameters]
     guests: list[Guest] = field(default_factory=list)
     first: Reading | None = None
@@ -132,7 +135,7 @@ class Series:
             cpu_quota=self.experiment.cpu_quota,
         )
         try:
-            guest = self.driver.start(wanted, self.ground.site)
+            guest = self.driver.start(wanted, self.session.site)
         except (GuestError, OSError) as error:
             interrupts.check()
             found = error.evidence if isinstance(error, GuestStartError) else {}
@@ -157,10 +160,10 @@ class Series:
         guest: Guest | None,
         evidence: tuple[str, ...] = (),
     ) -> None:
-        from virtoll.runfolder.guest_records import Budget, DensityRecord
+        from virtoll.runfolder.guest_records import Budget, ConsolidationRecord
 
-        self.folder.append_density(
-            DensityRecord(
+        self.folder.append_consolidation(
+            ConsolidationRecord(
                 platform=self.choice.label,
                 step=len(self.guests) + (status != "ok"),
                 status=status,
@@ -183,7 +186,7 @@ class Series:
 def measure(
     experiment: Experiment,
     folder: RunFolder,
-    ground: Ground,
+    session: RunSession,
     platforms: Mapping[str, type[Platform[Parameters]]],
     progress: Progress,
 ) -> None:
@@ -199,7 +202,7 @@ def measure(
         if choice.label in ended:
             continue
         driver = platforms[choice.platform].with_parameters(choice.parameters)
-        series = Series(choice, experiment, budget, folder, ground, driver)
+        series = Series(choice, experiment, budget, folder, session, driver)
         entry = entries[choice.label]
         if entry.available:
             series.run(progress)

@@ -46,7 +46,7 @@ class BootDraft:
             attachment=None,
             evidence=(),
             host=where["host"],
-            brand=where["brand"],
+            caveat=where["caveat"],
             place=place,
         )
 
@@ -71,7 +71,7 @@ class BootDraft:
             self.record,
             facts=facts,
             mismatches=tuple(one.text for one in unlike),
-            grave=tuple(one.text for one in unlike if one.grave),
+            fatal=tuple(one.text for one in unlike if one.fatal),
             agent_clock=_agent_clock(hello),
             host_boot_id=host.boot_id,
             limits_seen=LimitsSeen(host.limits.memory_bytes, host.limits.cpu_quota),
@@ -84,9 +84,9 @@ class BootDraft:
 
 def _agent_clock(hello: Mapping[str, object]) -> AgentClock | None:
     """When the agent was started and ready, by its own kernel's clocks; None where an older one does not tell."""
-    told = [hello.get(key) for key in ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")]
-    known = [value for value in told if isinstance(value, int)]
-    return AgentClock(*known) if len(known) == len(told) else None
+    reported = [hello.get(key) for key in ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")]
+    known = [value for value in reported if isinstance(value, int)]
+    return AgentClock(*known) if len(known) == len(reported) else None
 
 
 def skipped_trial(trial: Trial, attempt: int, reason: str | None = None) -> TrialRecord:
@@ -110,7 +110,7 @@ def skipped_trial(trial: Trial, attempt: int, reason: str | None = None) -> Tria
         points=None,
         evidence=(),
         host=where["host"],
-        brand=where["brand"],
+        caveat=where["caveat"],
     )
 
 

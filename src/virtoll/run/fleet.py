@@ -24,13 +24,13 @@ from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
 from virtoll.experiment.plan import Trial
 from virtoll.host.guest_usage import CpuAround, cpu_around, read_footprint, view_of_host
 from virtoll.lab import interrupts
-from virtoll.lab.data import DataRoom
+from virtoll.lab.data import DataVolume
 from virtoll.lab.network import GuestNetwork, Network, plan_links, with_found_macs
 from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, network_request, peer_request
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import with_last_words
-from virtoll.run.data_directory import DataKeeper, find_room
+from virtoll.run.data_directory import DataKeeper, find_data_volume
 from virtoll.run.guest_check import as_found, compare
 from virtoll.run.progress import Progress
 from virtoll.runfolder.store import RunFolder
@@ -257,7 +257,7 @@ class Fleet:
         except (GuestError, OSError) as error:
             self.progress.message(f"the end of a guest: {error}")
         if data is not None:
-            data.room.remove()
+            data.volume.remove()
 
     def _start(self, choice: PlatformChoice) -> None:
         """Start the platform's guest."""
@@ -309,11 +309,11 @@ class Fleet:
         """
         boot, place, kind = draft.record.boot, draft.record.place, self.platforms[choice.platform]
         with contextlib.ExitStack() as undo:
-            promised = sum(live.data.room.size_bytes for live in self._everyone() if live.data is not None)
-            room, no_data = find_room(kind, site, self._data_bytes(), promised)
-            if room is not None:
-                undo.callback(room.remove)
-            request = self._request(choice, boot, site, room, place)
+            promised = sum(live.data.volume.size_bytes for live in self._everyone() if live.data is not None)
+            volume, no_data = find_data_volume(kind, site, self._data_bytes(), promised)
+            if volume is not None:
+                undo.callback(volume.remove)
+            request = self._request(choice, boot, site, volume, place)
             draft.asked(request, request.network)
             guest = kind.with_parameters(choice.parameters).start(request, site)
             undo.callback(self._end, guest, site, None)
@@ -332,7 +332,7 @@ class Fleet:
             except GuestError as error:
                 raise GuestStartError(str(error), guest.evidence()) from error
             undo.pop_all()
-        data = DataKeeper(guest.agent, room, guest.flushes) if room is not None else None
+        data = DataKeeper(guest.agent, volume, guest.flushes) if volume is not None else None
         return LiveGuest(boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike, data, no_data)
 
     def _examine(self, guest: Guest, request: GuestRequest, draft: BootDraft, *, found: bool) -> tuple[str, ...]:
@@ -342,7 +342,7 @@ class Fleet:
         host = view_of_host(guest.host_processes())
         unlike = as_found(request, facts) if found else compare(request, facts, host)
         draft.examined(facts, unlike, hello, host)
-        return draft.record.grave
+        return draft.record.fatal
 
     def _append_footprint(
         self, guest: Guest, boot: str, label: str, when: Literal["idle", "after-work"], site: Site
@@ -376,7 +376,7 @@ class Fleet:
         return max((needs.data_bytes for needs in self._needs()), default=0)
 
     def _request(
-        self, choice: PlatformChoice, boot: str, site: Site, room: DataRoom | None, place: int
+        self, choice: PlatformChoice, boot: str, site: Site, volume: DataVolume | None, place: int
     ) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
         if place > 0:
@@ -400,7 +400,7 @@ class Fleet:
             site.pinned(self.experiment.vcpus, cpus),
             network,
             cpu_quota=self.experiment.cpu_quota,
-            data=room,
+            data=volume,
         )
 
     def _needs(self) -> list[Needs]:
@@ -423,9 +423,9 @@ class Fleet:
             await_path(guest.peer if each in near else wire.at(each.role), each)
         identifier = (os.getpid() + self.boots.total()) % 2**16
         timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
-        ways = site.network.ways(network)
+        endpoints = site.network.endpoint_interfaces(network)
         sink_host = wire.sink if len(wire.agents) > 1 else None
-        return timekeeper, HopReader(wire.generator, guest.agent, site.counters, network, names, ways, sink_host)
+        return timekeeper, HopReader(wire.generator, guest.agent, site.counters, network, names, endpoints, sink_host)
 
     def _wire(self, guest: Guest, site: Site) -> Ends:
         """Who generates and counts for a guest: its peer, or the testbed's other hosts."""

@@ -1,8 +1,8 @@
 """Whether a guest is what was asked for: the request against what was measured inside it and what its host says.
 
-Main type: ``Mismatch``. Pure. A mismatch that makes the guest another guest is *grave*: trials in it
-are invalid. A platform that holds no guest to its memory (the host itself) is unlike its request too, and that is told,
-but its trials are what it was asked for.
+Main type: ``Mismatch``. Pure. A mismatch that makes the guest another guest is *fatal*: trials in it
+are invalid. A platform that holds no guest to its memory (the host itself) is unlike its request too, and that is
+reported, but its trials are what it was asked for.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _FIRMWARES_SHARE = 0.02
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One way in which a guest is not what was asked for, in words; ``grave``: its trials cannot be believed."""
+    """One way in which a guest is not what was asked for, in words; ``fatal``: its trials cannot be believed."""
 
     text: str
-    grave: bool
+    fatal: bool
 
 
 def compare(request: GuestRequest, facts: Mapping[str, Any], host: HostView) -> list[Mismatch]:
@@ -33,12 +33,12 @@ def compare(request: GuestRequest, facts: Mapping[str, Any], host: HostView) -> 
 
 
 def as_found(request: GuestRequest, facts: Mapping[str, Any]) -> list[Mismatch]:
-    """The same for a guest that its user made: told, never grave, because nothing there could be made equal."""
+    """The same for a guest that its user made: reported, never fatal, because nothing there could be made equal."""
     said = "is as it was found: its CPUs, memory, kernel and files are its user's choice and were not made equal"
     wanted = replace(request, cpus=tuple(range(request.vcpus)))
     return [
-        Mismatch(said, grave=False),
-        *(replace(one, grave=False) for one in compare(wanted, facts, HostView())),
+        Mismatch(said, fatal=False),
+        *(replace(one, fatal=False) for one in compare(wanted, facts, HostView())),
     ]
 
 

@@ -97,7 +97,7 @@ def trial_entry(trial: Trial) -> dict[str, object]:
     return asdict(_planned(trial))
 
 
-def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site) -> None:
+def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site) -> None:
     """Samples of one run come from one host and one agent: refuse to mix in another's."""
     here = describe_host()
     if manifest.host["fingerprint"] != here["fingerprint"]:
@@ -117,9 +117,9 @@ def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site) 
         )
 
 
-def _brand(choice: PlatformChoice) -> str | None:
-    """What everything measured of it is marked with: its host's brand, or that its driver never met the product."""
-    return choice.whereabouts["brand"] or VALIDATION_WORDS.get(PLATFORMS[choice.platform].validation)
+def _caveat(choice: PlatformChoice) -> str | None:
+    """What everything measured of it is marked with: its host's caveat, or that its driver never met the product."""
+    return choice.whereabouts["caveat"] or VALIDATION_WORDS.get(PLATFORMS[choice.platform].validation)
 
 
 def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
@@ -134,7 +134,7 @@ def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
         reason=probe.reason,
         version=probe.version,
         host=choice.whereabouts["host"],
-        brand=_brand(choice),
+        caveat=_caveat(choice),
         stands_for=choice.stands_for,
     )
 

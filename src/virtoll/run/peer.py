@@ -78,7 +78,7 @@ class RouterAgent:
 
 
 def start_router(host: GuestHost, image: GuestImage, name: str) -> RouterAgent:
-    """A router for one link; ``name`` is only told in the record of command lines."""
+    """A router for one link; ``name`` is only reported in the record of command lines."""
     command = ["unshare", "--net", "--", str(image.agent), "--seat", "host", "--channel", "stdio"]
     process = host.spawn(command, f"router of {name}", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     router = RouterAgent(connect_stdio(process, f"the router of {name}"), process)

@@ -76,9 +76,9 @@ def guests_at_once(plan: Plan) -> int:
 def _most_at_once(plan: Plan, amount: Callable[[Needs], int]) -> int:
     """What the platforms that are up together take, of each the largest amount among its trials."""
     most = 0
-    for sitting in plan.sittings():
+    for batch in plan.batches():
         largest: dict[str, int] = {}
-        for trial in sitting:
+        for trial in batch:
             largest[trial.platform.label] = max(largest.get(trial.platform.label, 0), amount(needs_of(trial)))
         most = max(most, sum(largest.values()))
     return most

@@ -16,7 +16,7 @@ from virtoll.errors import GuestError, ImageError, LabError
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.hosts.cabled_network import CabledNetwork
 from virtoll.hosts.remote_host import Connection, RemoteHost, open_remote, ssh_connection
-from virtoll.hosts.remote_network import FarNic, RemoteNetwork
+from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic
 from virtoll.hosts.session import inherited
 from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import Network, plan_links
@@ -59,14 +59,14 @@ class Sites:
             return replace(self.here, network=CabledNetwork(host.words, self._facing(host)), counters=None, far=None)
         return self._over_ssh(host) if host.nested is None else self._nested(host, len(self._open))
 
-    def _facing(self, host: HostAddress) -> dict[str, FarNic]:
+    def _facing(self, host: HostAddress) -> dict[str, RemoteNic]:
         """The hypervisor's NICs by link's name, with this machine's that face them and are the peer's already."""
         if self.testbed is None or inherited() is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
         macs = {one["name"]: one["mac"] for one in self.here.peer.call("facts")["interfaces"]}
         names = [link.name for link in plan_links(0, len(self.testbed.generator.interfaces)).links]
         facing = zip(names, self.testbed.hypervisor.interfaces, self.testbed.near, strict=False)
-        return {name: FarNic(there, here, macs[here]) for name, there, here in facing}
+        return {name: RemoteNic(there, here, macs[here]) for name, there, here in facing}
 
     def _over_ssh(self, host: HostAddress) -> Site:
         """The testbed's hypervisor; this machine's NICs that face it are the peer's already."""
@@ -93,7 +93,8 @@ class Sites:
         remote = self._remote(Connection(host.words, machine.ssh, baked=machine.baked))
         names = {one["address"]: one["ifname"] for one in json.loads(remote.run(["ip", "-json", "link"], "NICs"))}
         nics = {
-            link.name: FarNic(names[link.guest_mac], link.peer_interface, link.peer_mac) for link in machine.links.links
+            link.name: RemoteNic(names[link.guest_mac], link.peer_interface, link.peer_mac)
+            for link in machine.links.links
         }
         site = replace(self._site(remote, nics), sleeper=machine)
         machine.park()
@@ -103,7 +104,7 @@ class Sites:
     def _remote(self, connection: Connection) -> RemoteHost:
         return self.stack.enter_context(open_remote(connection, self.lab, self.here.image.agent))
 
-    def _site(self, remote: RemoteHost, nics: dict[str, FarNic]) -> Site:
+    def _site(self, remote: RemoteHost, nics: dict[str, RemoteNic]) -> Site:
         """A site like this machine's own, with the counters and CPUs of the host."""
         counters = self.stack.enter_context(host_agent(remote))
         cpus = tuple(range(int(counters.call("facts", deadline_seconds=_READY_SECONDS)["cpus_online"])))

@@ -100,7 +100,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class DensityRecord:
+class ConsolidationRecord:
     """One step of a density series: a guest was to be started beside those that idle already.
 
     `guests`: how many ran after the step. `available_bytes`: the host's, before and after. `processes_bytes`: PSS and

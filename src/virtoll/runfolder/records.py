@@ -18,7 +18,7 @@ RunState = Literal["running", "interrupted", "complete"]
 class PlatformEntry:
     """One platform of the experiment, available or not.
 
-    `host`: where its guests live, in words; `brand`: what all that is measured there is marked with, None for a host
+    `host`: where its guests live, in words; `caveat`: what all that is measured there is marked with, None for a host
     whose numbers may be results. Both are None in the records of an older Virtoll, which knew this machine alone.
     `stands_for`: what of a paper's it is in the place of, in words.
     """
@@ -31,7 +31,7 @@ class PlatformEntry:
     reason: str | None
     version: str | None
     host: str | None = None
-    brand: str | None = None
+    caveat: str | None = None
     stands_for: str | None = None
 
 
@@ -139,7 +139,7 @@ class Check(Answered):
 
 @dataclass(frozen=True)
 class TrialRecord(Answered):
-    """One trial that came to an end, whatever that end was; `host` and `brand` as in `PlatformEntry`."""
+    """One trial that came to an end, whatever that end was; `host` and `caveat` as in `PlatformEntry`."""
 
     trial: int
     block: int
@@ -159,7 +159,7 @@ class TrialRecord(Answered):
     evidence: tuple[str, ...]
     host_cpu: HostCpu | None = None
     host: str | None = None
-    brand: str | None = None
+    caveat: str | None = None
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Requested:
 
 @dataclass(frozen=True)
 class BootRecord:
-    """One start of a guest, with the facts measured inside it; `host` and `brand` as in `PlatformEntry`.
+    """One start of a guest, with the facts measured inside it; `host` and `caveat` as in `PlatformEntry`.
 
     `place`: 0 for the platform's guest, from 1 for those that were started beside it.
     """
@@ -199,9 +199,9 @@ class BootRecord:
     agent_clock: AgentClock | None = None
     host_boot_id: str | None = None
     limits_seen: LimitsSeen | None = None
-    grave: tuple[str, ...] = ()
+    fatal: tuple[str, ...] = ()
     host: str | None = None
-    brand: str | None = None
+    caveat: str | None = None
     place: int = 0
 
 

@@ -1,11 +1,12 @@
 """The run folder: the border between measuring and analysing (format in docs/run-folder.md).
 
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
-`BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `DensityRecord`, `State`.
+`BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `ConsolidationRecord`, `State`.
 
 **Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written: a value that
 its field does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
-What an agent told without a field for it is kept beside the fields (`traffic_records.Answered`), stored, and ignored.
+What an agent reported without a field for it is kept beside the fields (`traffic_records.Answered`), stored, and
+ignored.
 
 The records are imported where one is read or written: a plan is made without them, and there are many.
 
@@ -25,7 +26,7 @@ from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
 
 if TYPE_CHECKING:
-    from virtoll.runfolder.guest_records import DensityRecord, FootprintRecord
+    from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
     from virtoll.runfolder.records import (
         BootRecord,
         Check,
@@ -55,7 +56,7 @@ Record = TypeVar(
     "FitnessRecord",
     "CalibrationRecord",
     "FootprintRecord",
-    "DensityRecord",
+    "ConsolidationRecord",
     "State",
     "Metric",
     "Clock",
@@ -173,7 +174,7 @@ class RunFolder:
         """Store one reading of what a guest holds of the host's memory; errors as `append_trial`."""
         self._append("footprints.jsonl", record)
 
-    def append_density(self, record: DensityRecord) -> None:
+    def append_consolidation(self, record: ConsolidationRecord) -> None:
         """Store one step of a density series; errors as `append_trial`."""
         self._append("density.jsonl", record)
 
@@ -249,11 +250,11 @@ class RunFolder:
 
         return self._read("footprints.jsonl", FootprintRecord)
 
-    def density(self) -> tuple[DensityRecord, ...]:
+    def density(self) -> tuple[ConsolidationRecord, ...]:
         """Every step of the density series, in the order written; none in a run of another scenario."""
-        from virtoll.runfolder.guest_records import DensityRecord
+        from virtoll.runfolder.guest_records import ConsolidationRecord
 
-        return self._read("density.jsonl", DensityRecord)
+        return self._read("density.jsonl", ConsolidationRecord)
 
     def finished_trials(self) -> frozenset[int]:
         """Numbers of the trials that `resume` need not run: those whose latest record has any of the four statuses."""

@@ -133,7 +133,7 @@ class SinkCounts:
 class Sink:
     """What the sink saw in one traffic trial; `seen_frames`: all frames that it read, its own or not.
 
-    `delay_reason`: why no delay could be told, where that is not for want of frames.
+    `delay_reason`: why no delay could be reported, where that is not for want of frames.
     """
 
     per_source: tuple[SinkCounts, ...]

@@ -114,11 +114,14 @@ def ceilings(calibrations: Sequence[CalibrationRecord]) -> tuple[Ceiling, ...]:
 
 def _floor(points: Sequence[Point]) -> Floor | None:
     delays = [(point, one.delay_ns) for point in points for one in point.sink.per_source]
-    known = [(point, told) for point, told in delays if told is not None]
+    known = [(point, reported) for point, reported in delays if reported is not None]
     full = [
-        (told.minimum, told.p50, told.p99, told.maximum)
-        for _, told in known
-        if told.minimum is not None and told.p50 is not None and told.p99 is not None and told.maximum is not None
+        (reported.minimum, reported.p50, reported.p99, reported.maximum)
+        for _, reported in known
+        if reported.minimum is not None
+        and reported.p50 is not None
+        and reported.p99 is not None
+        and reported.maximum is not None
     ]
     if not full:
         return None
@@ -138,15 +141,15 @@ def headrooms(
 ) -> dict[tuple[str, Task], Headroom]:
     """Each cell of a rate against the ceiling of the points where its trials forwarded most."""
     by_number = {trial.trial: trial for trial in trials}
-    told = {}
+    reported = {}
     for (platform, task), cell in cells.items():
         if task.metric.source != "points":
             continue
         pairs = [_best(found, by_number[one.trial]) for one in cell.observations]
         known = [(rate, ceiling) for rate, ceiling in pairs if ceiling is not None]
         share = statistics.median(rate / ceiling.rate for rate, ceiling in known) if known else None
-        told[platform, task] = Headroom(share, known[0][1] if known else None)
-    return told
+        reported[platform, task] = Headroom(share, known[0][1] if known else None)
+    return reported
 
 
 def _best(found: Sequence[Ceiling], trial: TrialRecord) -> tuple[float, Ceiling | None]:

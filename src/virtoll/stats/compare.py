@@ -41,8 +41,9 @@ class Obstacle(StrEnum):
 class Comparison:
     """One platform against the baseline on one task: `share` with its interval, and the verdict with its reason.
 
-    `pairs` is (block, share) for each block that has both; `p_adjusted` is Holm's over the family. `brand`: the
-    platform's or the baseline's (`stats/brands.py`); a branded comparison is never tested and has no verdict but that.
+    `pairs` is (block, share) for each block that has both; `p_adjusted` is Holm's over the family. `caveat`: the
+    platform's or the baseline's (`stats/caveats.py`); a comparison with a caveat is never tested and has no verdict but
+    that.
     """
 
     platform: str
@@ -54,7 +55,7 @@ class Comparison:
     p_adjusted: float | None
     verdict: Verdict
     reason: str
-    brand: str | None = None
+    caveat: str | None = None
     obstacle: Obstacle | None = None
 
     @property
@@ -95,16 +96,16 @@ def compare(
     own: CellSummary | None,
     baseline: CellSummary | None,
     why_not: str,
-    brand: str | None = None,
+    caveat: str | None = None,
 ) -> Comparison:
     """One comparison before correction; `why_not` is the reason to give when there is nothing to compare.
 
-    With a `brand` there is no test: the ratio is told, and that it is no result.
+    With a `caveat` there is no test: the ratio is reported, and that it is no result.
     """
     pairs = paired_shares(task, own, baseline) if own and baseline else ()
     if not pairs:
         reason = why_not or "no block has both a valid value of the platform and one of the baseline"
-        return Comparison(platform, task, (), None, None, None, None, Verdict.NOT_MEASURED, reason, brand)
+        return Comparison(platform, task, (), None, None, None, None, Verdict.NOT_MEASURED, reason, caveat)
     found = log_ratio_estimate([math.log(share) for _, share in pairs])
     interval = found.interval and Interval(
         math.exp(min(found.interval.low, 700.0)),
@@ -113,9 +114,9 @@ def compare(
         found.interval.method,
     )
     share = math.exp(found.value)
-    if brand is not None:
-        reason = f"{brand}: it shows that this works; the ratio is no result"
-        return Comparison(platform, task, pairs, share, interval, None, None, Verdict.FUNCTIONAL, reason, brand)
+    if caveat is not None:
+        reason = f"{caveat}: it shows that this works; the ratio is no result"
+        return Comparison(platform, task, pairs, share, interval, None, None, Verdict.FUNCTIONAL, reason, caveat)
     verdict, reason = (
         (Verdict.NONE, "")
         if interval
@@ -128,15 +129,15 @@ def moderate(comparisons: Sequence[Comparison], prior: Prior) -> list[Comparison
     """The same comparisons with moderated p-values where there are two to eleven blocks; exact ones stay."""
     return [
         replace(one, p_value=moderated_p(_logs(one), prior))
-        if one.brand is None and 2 <= len(one.pairs) < EXACT_TEST_FROM
+        if one.caveat is None and 2 <= len(one.pairs) < EXACT_TEST_FROM
         else one
         for one in comparisons
     ]
 
 
 def prior_of(comparisons: Sequence[Comparison]) -> Prior:
-    """What all comparisons of a run together say about the noise of one log ratio; branded ones say nothing."""
-    return estimate_prior([_logs(one) for one in comparisons if one.brand is None])
+    """What all comparisons of a run together say about the noise of one log ratio; those with a caveat say nothing."""
+    return estimate_prior([_logs(one) for one in comparisons if one.caveat is None])
 
 
 def _logs(comparison: Comparison) -> list[float]:
@@ -161,12 +162,12 @@ def smallest_detectable(
     """
     metrics: dict[Metric, list[Comparison]] = {}
     for comparison in control:
-        if len(comparison.pairs) > 1 and comparison.brand is None:
+        if len(comparison.pairs) > 1 and comparison.caveat is None:
             metrics.setdefault(comparison.task.metric, []).append(comparison)
     family = sum(one.p_value is not None for one in comparisons)
     result = {}
     for metric, own in metrics.items():
-        plain = [one for one in comparisons if one.brand is None and len(one.pairs) > 1]
+        plain = [one for one in comparisons if one.caveat is None and len(one.pairs) > 1]
         others = [one for one in plain if one.task.metric == metric]
         pairs = sorted(len(one.pairs) for one in others or own)
         result[metric] = _detectable(metric, own, pairs[len(pairs) // 2], prior, family)

@@ -144,11 +144,12 @@ def cpu_uses(
     trials: Sequence[TrialRecord],
     platforms: Sequence[str],
     baseline: str | None,
-    brands: Mapping[str, str] = MappingProxyType({}),
+    caveats: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[CpuUse, ...]:
-    """Every cell whose `ok` trials were read before and after, by task and platform; no ratio where one is branded.
+    """Every cell whose `ok` trials were read before and after, by task and platform; no ratio where one is marked with
+    a caveat.
 
-    A workload's figures are of the same trials as its duration, whose CPU time is told once.
+    A workload's figures are of the same trials as its duration, whose CPU time is reported once.
     """
     tasks = [task for task in tasks if task.metric.source != "figures"]
     cells: dict[tuple[str, Task], dict[int, list[float]]] = {}
@@ -173,7 +174,7 @@ def cpu_uses(
                 for block, value in blocks.items()
                 if value > 0 and reference.get(block, 0) > 0 and not traffic
             ]
-            unlike = platform == baseline or platform in brands or baseline in brands
+            unlike = platform == baseline or platform in caveats or baseline in caveats
             found = log_ratio_estimate(logs) if logs and not unlike else None
             interval = found.interval if found else None
             rows.append(

@@ -72,10 +72,10 @@ def scalings(
         if factor is not None and one.task.metric.source == "points":
             key = (one.platform, factor, _others(factor, parameters))
             groups.setdefault(key, {}).setdefault(parameters[factor], []).append(one)
-    told = {key[1:]: None for key in groups}
-    several = len({others for _, others in told}) > 1
+    reported = {key[1:]: None for key in groups}
+    several = len({others for _, others in reported}) > 1
     rows = []
-    for factor, others in told:
+    for factor, others in reported:
         for platform in platforms:
             sizes = groups.get((platform, factor, others), {})
             if len(sizes) < 2:

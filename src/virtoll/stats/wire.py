@@ -27,7 +27,7 @@ class LossRow:
     flat_out: bool
     offered_frames: int
     by_owner: dict[Owner, int]
-    by_place: dict[str, int]
+    by_segment: dict[str, int]
     evidence: dict[str, str]
 
     @property
@@ -40,7 +40,8 @@ class LossRow:
 class PaceRow:
     """One target rate of one task with one back end: relative errors of the sources that sent all they should.
 
-    `held` and `missed` count sources; `longest_gap_ns` and `worst_error` are the worst of those held; None: not told.
+    `held` and `missed` count sources; `longest_gap_ns` and `worst_error` are the worst of those held; None: not
+    reported.
     """
 
     task: Task
@@ -128,11 +129,11 @@ def loss_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Los
         row = rows.get(key) or LossRow(*key, 0, {}, {}, {})
         for loss in locate(point):
             row.by_owner[loss.owner] = row.by_owner.get(loss.owner, 0) + loss.frames
-            row.by_place[loss.words] = row.by_place.get(loss.words, 0) + loss.frames
+            row.by_segment[loss.words] = row.by_segment.get(loss.words, 0) + loss.frames
             if loss.evidence:
                 row.evidence.setdefault(loss.words, ", ".join(loss.evidence))
         offered = row.offered_frames + sum(source.offered_frames for source in point.sources)
-        rows[key] = LossRow(*key, offered, row.by_owner, row.by_place, row.evidence)
+        rows[key] = LossRow(*key, offered, row.by_owner, row.by_segment, row.evidence)
     return tuple(rows[key] for key in sorted(rows, key=lambda key: (tasks.index(key[1]), key[2])))
 
 
@@ -190,8 +191,10 @@ def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[De
         clean = [rate for rate, points in rates.items() if statistics.median(map(_missing, points)) <= LOSSLESS_SHARE]
         chosen = {min(rates): "lowest rate"} | ({max(clean): "highest without loss"} if clean else {})
         for rate, what in chosen.items():
-            told = [one.delay_ns for point in rates[rate] for one in point.sink.per_source if one.delay_ns is not None]
-            row = _delay_row(platform, task, rate, what, told)
+            reported = [
+                one.delay_ns for point in rates[rate] for one in point.sink.per_source if one.delay_ns is not None
+            ]
+            row = _delay_row(platform, task, rate, what, reported)
             rows += [row] if row else []
     return tuple(rows)
 
@@ -203,10 +206,10 @@ def _missing(point: Point) -> float:
     return missing / intended if intended else 1.0
 
 
-def _delay_row(platform: str, task: Task, rate: float, what: str, told: Sequence[Distribution]) -> DelayRow | None:
+def _delay_row(platform: str, task: Task, rate: float, what: str, reported: Sequence[Distribution]) -> DelayRow | None:
     full = [
         (one.minimum, one.p50, one.p90, one.p99, one.maximum)
-        for one in told
+        for one in reported
         if None not in (one.minimum, one.p50, one.p90, one.p99, one.maximum)
     ]
     if not full:
@@ -220,7 +223,7 @@ def _delay_row(platform: str, task: Task, rate: float, what: str, told: Sequence
         task,
         rate,
         what,
-        sum(one.count for one in told),
+        sum(one.count for one in reported),
         min(least),
         middle(p50),
         middle(p90),
@@ -301,7 +304,7 @@ def backend_uses(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[
     for _, trial, point in points_of(tasks, trials):
         for key in (
             ("generator", point.backend, point.backend_reason),
-            ("sink", point.sink.backend or "not told", point.sink.backend_reason),
+            ("sink", point.sink.backend or "not reported", point.sink.backend_reason),
         ):
             counts[key] += 1
             where.setdefault(key, {})[trial.platform] = None

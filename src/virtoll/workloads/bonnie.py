@@ -15,7 +15,7 @@ from pydantic import ByteSize, Field
 from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.on_disk import DiskWorkload
-from virtoll.workloads.programs import Said
+from virtoll.workloads.programs import ProgramOutput
 
 _MIB = 2**20
 _FILES_UNIT = 1024
@@ -115,7 +115,7 @@ class Bonnie(DiskWorkload[BonnieParameters]):
         del bench
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """Its rates and latencies by the guest's clock; none of a step that took less than half a second."""
         return parse(said.output)
 
@@ -125,7 +125,10 @@ class Bonnie(DiskWorkload[BonnieParameters]):
         return _done(figures["file_bytes"], figures["chunk_bytes"], figures["small_files"], left)
 
     def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
-        """What was asked for, as far as it is told, and nothing left. Version 2.00a obeys a chunk and tells none."""
+        """What was asked for, as far as it is reported, and nothing left.
+
+        Version 2.00a obeys a chunk and tells none.
+        """
         del prepared
         wanted = self.parameters
         chunk_bytes = None if figures["chunk_bytes"] is None else int(wanted.chunk_bytes)

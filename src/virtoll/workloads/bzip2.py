@@ -14,7 +14,7 @@ from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench, Needs
 from virtoll.workloads.on_disk import DiskWorkload
 from virtoll.workloads.packed import BLOCK_BYTES, KERNEL_SOURCE, make_packed, sha256
-from virtoll.workloads.programs import Said, run
+from virtoll.workloads.programs import ProgramOutput, run
 
 _NAME = "virtoll-bzip2"
 _NATIVE_BYTES_PER_SECOND = 8e6
@@ -67,7 +67,7 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
         make_packed(guest, file, int(self.parameters.size_bytes), seconds)
         return sha256(guest, file, seconds)
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """Bytes in and out."""
         return parse(said.complaints)
 

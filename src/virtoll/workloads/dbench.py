@@ -16,7 +16,7 @@ from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench, Measurement, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
-from virtoll.workloads.programs import Said
+from virtoll.workloads.programs import ProgramOutput
 
 _LOAD = "/usr/share/dbench/client.txt"
 # Its processes wait at a semaphore, which it removes as soon as it has released them: who is woken after that fails.
@@ -100,7 +100,7 @@ class Dbench(DiskWorkload[DbenchParameters]):
             "as it has released them, and this guest's kernel wakes them after that; take this workload out"
         )
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """Throughput, the number of each operation, latencies; all by the guest's clock."""
         return parse(said.output)
 

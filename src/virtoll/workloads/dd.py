@@ -15,7 +15,7 @@ from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
 from virtoll.workloads.packed import BLOCK_BYTES, KERNEL_SOURCE, make_packed, sha256
-from virtoll.workloads.programs import Said
+from virtoll.workloads.programs import ProgramOutput
 
 _RECORDS = re.compile(r"^(\d+)\+(\d+) records (in|out)$", re.MULTILINE)
 _COPIED = re.compile(r"^(\d+) bytes(?: \(.*?\))? copied, ([0-9.e+-]+) s, ", re.MULTILINE)
@@ -84,7 +84,7 @@ class Dd(DiskWorkload[DdParameters]):
         make_packed(bench.guest, image, int(wanted.size_bytes), seconds)
         return sha256(bench.guest, image, seconds)
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """Blocks and bytes; seconds and rate by the guest's clock."""
         return parse(said.complaints)
 

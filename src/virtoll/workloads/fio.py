@@ -16,7 +16,7 @@ from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric, Needs
 from virtoll.workloads.on_disk import OPERATIONS, RATE, DiskWorkload, require_direct
-from virtoll.workloads.programs import Said, attempt, run
+from virtoll.workloads.programs import ProgramOutput, attempt, run
 
 _FILE = "virtoll-fio"
 _ABSENT = re.compile(r"not implemented|not permitted|not supported|not loadable|err(or)?=(38|1|95)\b", re.IGNORECASE)
@@ -97,7 +97,7 @@ class Fio(DiskWorkload[FioParameters]):
         run(bench.guest, [*_command(bench, wanted), "--create_only=1"], self.deadline_seconds())
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """Bytes, requests, rates and latencies by the guest's clock."""
         return parse(said.output)
 

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from virtoll.experiment.model import Image
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
-from virtoll.workloads.programs import Port, Said, run, serving, time_program
-from virtoll.workloads.way import FarEnd, NetworkWorkload, WayParameters, far_end
+from virtoll.workloads.network_path import FarEnd, NetworkWorkload, PathParameters, far_end
+from virtoll.workloads.programs import Port, ProgramOutput, run, serving, time_program
 
 _PORT = 5001
 _LOG = "/tmp/virtoll-iperf.log"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
@@ -26,7 +26,7 @@ _SURPLUS_DATAGRAMS = 2  # iperf 2.1 sends one beyond the number of bytes that it
 _FIELDS = 14
 
 
-class IperfUdpParameters(WayParameters):
+class IperfUdpParameters(PathParameters):
     """``rate_bits_per_second``: payload that the sender is to send; ``datagrams`` of ``datagram_bytes``.
 
     Quick: 50 Mbit/s for a second. The paper's: gigabit Ethernet, which is 957 087 379 bit/s of such payload.
@@ -194,7 +194,7 @@ def parse(output: str) -> Line:
     return Line(int(row[7]), int(row[8]), float(row[9]), None if sends else int(row[10]), None if sends else total)
 
 
-def _books(wanted: IperfUdpParameters, sending: Said, receiving: Said) -> Books:
+def _books(wanted: IperfUdpParameters, sending: ProgramOutput, receiving: ProgramOutput) -> Books:
     sent, received = parse(sending.output), parse(receiving.output)
     if sent.datagrams is not None:
         raise ValueError("the sending end printed no line of its own")

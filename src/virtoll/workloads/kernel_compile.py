@@ -19,10 +19,10 @@ from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench, Measurement, Needs
+from virtoll.workloads.network_path import PathParameters, far_end
 from virtoll.workloads.packed import ARCHIVE, KERNEL_SOURCE
-from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, write
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, folder_of_its_own, run, write
 from virtoll.workloads.rsync import daemon, fetch, there
-from virtoll.workloads.way import WayParameters, far_end
 
 _MIB = 2**20
 # What make says of an object that it compiles, and not of those that it makes on the way and removes.
@@ -162,7 +162,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
             )
         if not there(maker, _HASHES):
             self._make_beside(maker, size)
-        with far_end(bench, WayParameters()) as end, daemon(maker, _BESIDE):
+        with far_end(bench, PathParameters()) as end, daemon(maker, _BESIDE):
             fetch(guest, end.near, folder, seconds)
         packed = f"{folder}/{_PACKED}"
         run(guest, ["tar", "--extract", "--gzip", "--file", packed, "--directory", folder, "--no-same-owner"], seconds)
@@ -193,7 +193,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         """The build."""
         return make_command(_folder(bench), self._size().targets, self.parameters.jobs)
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """The objects that it compiled, by its own words: of the tree's own tools it says the whole path."""
         objects = sorted({name.rpartition(f"/{KERNEL_SOURCE}/")[2] for name in _COMPILED.findall(said.output)})
         if not objects:

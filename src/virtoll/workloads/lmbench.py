@@ -18,7 +18,7 @@ from pydantic import Field
 from virtoll.experiment.model import Image, Parameters
 from virtoll.workloads.base import DURATION, Bench, Metric
 from virtoll.workloads.kernel import Operation
-from virtoll.workloads.programs import ProgramWorkload, Said, run
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, run
 
 _FOLDER = f"/usr/lib/lmbench/bin/{os.uname().machine}-linux-gnu"  # a guest's machine is the host's
 _FILE = "/etc/hostname"
@@ -90,7 +90,7 @@ class Lmbench(ProgramWorkload[LmbenchParameters]):
         run(bench.guest, ["cat", f"{_FOLDER}/{test.program}", f"{_FOLDER}/hello"], 600.0, limit_bytes=0)
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """``operation_time``: ns an operation, by the guest's clock."""
         name, microseconds = parse(said.complaints)
         return {"operation_time": microseconds * 1e3, "measured": name}

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
-from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, serving
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, folder_of_its_own, run, serving
 
 _MIB = 2**20
 _POOL_BYTES = 32 * _MIB
@@ -99,7 +99,7 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
         run(bench.guest, [*_sysbench(folder, wanted), "prepare"], self.deadline_seconds() + _START_SECONDS)
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """Rates and latencies by the guest's clock."""
         return parse(said.output)
 

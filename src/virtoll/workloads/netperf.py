@@ -15,8 +15,8 @@ from pydantic import ByteSize, Field
 
 from virtoll.experiment.model import Image
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
-from virtoll.workloads.programs import Port, Said, run, serving, time_program
-from virtoll.workloads.way import FarEnd, NetworkWorkload, Way_co, WayParameters, far_end
+from virtoll.workloads.network_path import FarEnd, NetworkWorkload, Path_co, PathParameters, far_end
+from virtoll.workloads.programs import Port, ProgramOutput, run, serving, time_program
 
 _PORT = 12865  # netperf's own
 _LOG = "/tmp/virtoll-netserver.log"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
@@ -25,20 +25,20 @@ _BESIDES_SECONDS = 0.4
 _NATIVE_BYTES_PER_SECOND, _NATIVE_TRANSACTIONS_PER_SECOND = 3e8, 2e4
 
 
-class NetperfStreamParameters(WayParameters):
+class NetperfStreamParameters(PathParameters):
     """``size``: bytes sent; quick 64 MiB. Messages and socket buffers are netperf's defaults."""
 
     direction: Literal["to-guest", "from-guest"] = "from-guest"
     size: ByteSize = Field(default=ByteSize(64 * 2**20), ge=1, le=2**42)
 
 
-class NetperfRequestResponseParameters(WayParameters):
+class NetperfRequestResponseParameters(PathParameters):
     """``transactions`` that the guest asks for, of one byte each way: netperf's default."""
 
     transactions: int = Field(default=5000, ge=1, le=10**9)
 
 
-class _Netperf(NetworkWorkload[Way_co]):
+class _Netperf(NetworkWorkload[Path_co]):
     """What both share: netperf in the guest, netserver at the other end."""
 
     image: ClassVar[Image] = "full-non-free"
@@ -175,7 +175,7 @@ def server_command(end: FarEnd) -> list[str]:
     return ["netserver", "-4", "-D", "-L", end.address, "-p", str(_PORT)]
 
 
-def parse(said: Said) -> dict[str, str]:
+def parse(said: ProgramOutput) -> dict[str, str]:
     """The `KEY=value` lines of netperf's omni output; ValueError where there is none."""
     found = dict(line.split("=", 1) for line in said.output.splitlines() if "=" in line and line[:1].isupper())
     if "THROUGHPUT" not in found:

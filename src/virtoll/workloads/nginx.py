@@ -15,8 +15,8 @@ from virtoll.agent.client import Answer, Caller
 from virtoll.experiment.model import Image
 from virtoll.lab.network import Link
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
+from virtoll.workloads.network_path import peer_with_addresses, peer_without_addresses
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
-from virtoll.workloads.way import peer_with_addresses, peer_without_addresses
 
 _WARM_REQUESTS = 20
 _STARTING_SECONDS = 0.5

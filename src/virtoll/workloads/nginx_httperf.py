@@ -14,7 +14,7 @@ from pydantic import Field
 
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
-from virtoll.workloads.programs import ProgramWorkload, Said, run
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, run
 
 _ADDRESS = "127.0.0.1"
 _TOTAL = re.compile(r"^Total: connections (\d+) requests (\d+) replies (\d+) test-duration ([0-9.]+) s$", re.MULTILINE)
@@ -74,12 +74,12 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
         folder = f"{bench.data.path}/virtoll-nginx"
         with web_server(bench.guest, folder, _ADDRESS, self.parameters):
             measured = super().measure(bench)
-        told = (measured.result or {}).get("figures")
-        if told and not told["replies"]:
+        reported = (measured.result or {}).get("figures")
+        if reported and not reported["replies"]:
             return replace(
                 measured,
-                problem=f"no connection got a reply: {told['timeouts']} of {told['connections']} timed out, "
-                f"{told['refused']} were refused, {told['reset']} reset",
+                problem=f"no connection got a reply: {reported['timeouts']} of {reported['connections']} timed out, "
+                f"{reported['refused']} were refused, {reported['reset']} reset",
             )
         return measured
 
@@ -103,7 +103,7 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
         run(bench.guest, ["httperf", f"--server={_ADDRESS}", f"--port={PORT}", f"--uri={PATH}", "--num-conns=5"])
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """Counts, and times in ns, by the guest's clock."""
         return parse(said.output)
 

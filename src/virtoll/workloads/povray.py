@@ -14,7 +14,7 @@ from pydantic import Field
 
 from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench, Needs
-from virtoll.workloads.programs import ProgramWorkload, Said, attempt, run
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, attempt, run
 
 _SCENE = "/usr/share/doc/povray/examples/advanced/benchmark/benchmark"
 _PICTURE = "/tmp/virtoll-povray.ppm"  # noqa: S108 - in the guest, where nobody else is
@@ -125,7 +125,7 @@ class PovRay(ProgramWorkload[PovRayParameters]):
         run(bench.guest, ["sha256sum", f"{_SCENE}.ini", f"{_SCENE}.pov"])
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """The tool's own times by the guest's clock, and what it counted."""
         return parse(said.complaints)
 
@@ -133,7 +133,7 @@ class PovRay(ProgramWorkload[PovRayParameters]):
         """Whether each field of the picture has the scene's colour, or which one is farthest from it.
 
         Exact sums are no check value: two threads do not make the picture of one to the last bit, and the C library's
-        functions may round differently on another CPU. They are told all the same, ``colour_sums``; the file's hash
+        functions may round differently on another CPU. They are reported all the same, ``colour_sums``; the file's hash
         would be another each second, which it holds as a comment.
         """
         pixels, guest = self.parameters.pixels, bench.guest

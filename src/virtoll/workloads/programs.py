@@ -4,8 +4,8 @@ The program is started with an argument list, without a shell; its marks leave j
 it has ended, so that loading it is part of the duration. What it printed is stored as it is, beside what was read from
 it: the tool's own figure by the guest's clock stands beside the duration by the outside clock.
 
-Main types: ``Said`` (what a program wrote), ``ProgramWorkload`` (the shape of such a workload), ``serving`` (a server
-beside it), ``Port`` (where one listens).
+Main types: ``ProgramOutput`` (what a program wrote), ``ProgramWorkload`` (the shape of such a workload), ``serving`` (a
+server beside it), ``Port`` (where one listens).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ANSWER_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
-class Said:
+class ProgramOutput:
     """What a program wrote, and its exit code (None: a signal ended it)."""
 
     status: int | None
@@ -68,7 +68,7 @@ class ProgramWorkload(Workload[P_co]):
         """Make the same state before each trial; returns the check value that is right, where it is known only here."""
 
     @abstractmethod
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """The tool's own figures, read from what it printed; ValueError where they are not there."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class ProgramWorkload(Workload[P_co]):
 
 def time_program(
     bench: Bench, argv: list[str], seconds: float, limit_bytes: int = _LIMIT_BYTES
-) -> tuple[TimedJob, Said, str | None]:
+) -> tuple[TimedJob, ProgramOutput, str | None]:
     """Run a program of the guest between two marks; what it wrote, and why it did not end well, or None."""
     request = _request(argv, seconds, limit_bytes)
     timed = bench.timekeeper.time_job("program", request, seconds + _ANSWER_SECONDS)
@@ -155,7 +155,7 @@ def run(
 
 def attempt(
     guest: Caller, argv: list[str], seconds: float = 60.0, limit_bytes: int = _LIMIT_BYTES, *, stdin: str = ""
-) -> Said:
+) -> ProgramOutput:
     """Run a program of the guest that may fail, untimed; ``GuestError`` where it does not end."""
     request = _request(argv, seconds, limit_bytes, stdin)
     answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **request)
@@ -198,7 +198,7 @@ def folder_of_its_own(guest: Caller, folder: str, seconds: float = 600.0) -> Ite
 @contextlib.contextmanager
 def serving(
     guest: Caller, argv: list[str], log: str, ready: list[str], seconds: float
-) -> Iterator[Callable[[float], Said]]:
+) -> Iterator[Callable[[float], ProgramOutput]]:
     """A server of the guest, or beside the peer, while something is done in the context; ended with that in any case.
 
     ``log``: the file that takes what it writes; ``ready``: a program that ends well once it serves, within ``seconds``.
@@ -217,7 +217,7 @@ def serving(
     def there() -> bool:
         return succeeds(guest, ["test", "-d", f"/proc/{started['pid']}"])
 
-    def finish(most_seconds: float) -> Said:
+    def finish(most_seconds: float) -> ProgramOutput:
         deadline = time.monotonic() + most_seconds
         while there() and time.monotonic() < deadline:
             time.sleep(_READY_STEP_SECONDS)
@@ -259,8 +259,8 @@ def _early(name: str, answer: Answer) -> str:
     return f"{name} {_ending(_written(answer))} (in the guest, before it was told to end)"
 
 
-def _written(answer: Answer) -> Said:
-    return Said(answer["status"], base64.b64decode(answer["output"]).decode(errors="replace"), "")
+def _written(answer: Answer) -> ProgramOutput:
+    return ProgramOutput(answer["status"], base64.b64decode(answer["output"]).decode(errors="replace"), "")
 
 
 def _end(guest: Caller, name: str) -> Answer:
@@ -285,12 +285,12 @@ def _request(argv: list[str], seconds: float, limit_bytes: int, stdin: str = "")
     }
 
 
-def _said(answer: Answer) -> Said:
+def _said(answer: Answer) -> ProgramOutput:
     output, complaints = (base64.b64decode(answer[name]).decode(errors="replace") for name in ("stdout", "stderr"))
-    return Said(answer["status"], output, complaints)
+    return ProgramOutput(answer["status"], output, complaints)
 
 
-def _ending(said: Said) -> str:
+def _ending(said: ProgramOutput) -> str:
     lines = [line.strip() for line in (said.complaints or said.output).splitlines() if line.strip()]
     how = "was ended by a signal" if said.status is None else f"failed with exit code {said.status}"
     return f"{how}: {lines[-1][:200]}" if lines else how

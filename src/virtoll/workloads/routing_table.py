@@ -27,7 +27,10 @@ _DEADLINE_BASE_SECONDS, _DEADLINE_SECONDS_A_ROUTE = 60.0, 1e-3
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """``record``: size, seed, outside clock of loading, what the guest told; ``problem``: why it is not believed."""
+    """``record``: size, seed, outside clock of loading, what the guest reported.
+
+    ``problem``: why it is not believed.
+    """
 
     record: dict[str, Any]
     check: dict[str, Any]

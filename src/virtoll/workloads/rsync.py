@@ -20,9 +20,9 @@ from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Image
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
+from virtoll.workloads.network_path import FarEnd, NetworkWorkload, PathParameters, far_end
 from virtoll.workloads.packed import ARCHIVE, BLOCK_BYTES, KERNEL_SOURCE, make_packed
 from virtoll.workloads.programs import Port, run, serving, time_program, write
-from virtoll.workloads.way import FarEnd, NetworkWorkload, WayParameters, far_end
 
 _HOME = "/tmp"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
 _MADE = f"{_HOME}/virtoll-rsync-source"
@@ -42,7 +42,7 @@ _TREES: dict[str, tuple[tuple[str, ...], int, int]] = {
 }
 
 
-class RsyncParameters(WayParameters):
+class RsyncParameters(PathParameters):
     """``direction``: to the guest, its rsync pulls; from the guest, it pushes."""
 
     direction: Literal["to-guest", "from-guest"] = "to-guest"

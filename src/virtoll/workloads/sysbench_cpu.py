@@ -14,7 +14,7 @@ from pydantic import Field
 
 from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench
-from virtoll.workloads.programs import ProgramWorkload, Said, run
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, run
 
 _FIGURES = {
     "events_per_second": (r"^\s*events per second:\s+([0-9.]+)$", float),
@@ -66,7 +66,7 @@ class SysbenchCpu(ProgramWorkload[SysbenchCpuParameters]):
         run(bench.guest, ["sysbench", "--version"], 600.0)
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> dict[str, Any]:
         """The tool's own rate, time and latencies, by the guest's clock."""
         return parse(said.output)
 

@@ -17,7 +17,7 @@ from pydantic import ByteSize, Field
 from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
-from virtoll.workloads.way import FarEnd, NetworkWorkload, Way_co, WayParameters, far_end
+from virtoll.workloads.network_path import FarEnd, NetworkWorkload, Path_co, PathParameters, far_end
 
 Direction = Literal["to-guest", "from-guest"]
 _STALL_NS = 60_000_000_000
@@ -26,7 +26,7 @@ _BESIDES_SECONDS = 0.15
 _NATIVE_BYTES_PER_SECOND, _NATIVE_TRANSACTIONS_PER_SECOND = 1e9, 2e4
 
 
-class TcpStreamParameters(WayParameters):
+class TcpStreamParameters(PathParameters):
     """``size``: bytes sent; quick 64 MiB, ten seconds of a gigabit link (netperf's default time) are 1200 MiB.
 
     ``message_bytes``: handed to the kernel at once; 16 384 is netperf's default on Linux (a new socket's send buffer).
@@ -37,7 +37,7 @@ class TcpStreamParameters(WayParameters):
     message_bytes: int = Field(default=16_384, ge=8, le=2**24)
 
 
-class TcpRequestResponseParameters(WayParameters):
+class TcpRequestResponseParameters(PathParameters):
     """``direction``: where the requests go. 1 byte each way is netperf's default; quick 5000 transactions."""
 
     direction: Direction = "to-guest"
@@ -46,7 +46,7 @@ class TcpRequestResponseParameters(WayParameters):
     response_bytes: int = Field(default=1, ge=1, le=2**24)
 
 
-class _Tcp(NetworkWorkload[Way_co]):
+class _Tcp(NetworkWorkload[Path_co]):
     """What both share: one exchange of the guest's agent with another agent, between two marks."""
 
     @abstractmethod

@@ -200,8 +200,8 @@ def _by_halves(ends: Ends, request: Answer, deadline_seconds: float) -> Answer:
     ends.sink.call("sink-open", **request)
     try:
         sent = ends.generator.call("send", deadline_seconds, **request)
-        told = [{key: source[key] for key in TOLD} for source in sent["sources"]]
-        received = ends.sink.call("sink-finish", deadline_seconds, sources=told)
+        reported = [{key: source[key] for key in TOLD} for source in sent["sources"]]
+        received = ends.sink.call("sink-finish", deadline_seconds, sources=reported)
     except GuestError:
         with contextlib.suppress(GuestError):
             ends.sink.call("sink-close", deadline_seconds)

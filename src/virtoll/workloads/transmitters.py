@@ -115,8 +115,8 @@ def _send_together(benches: Sequence[Bench], request: Answer, deadline_seconds: 
             ]
             sent = [one.result() for one in asked]
         sources = [{**one["sources"][0], "source": number} for number, one in enumerate(sent)]
-        told = [{key: source[key] for key in TOLD} for source in sources]
-        received = sink.call("sink-finish", deadline_seconds, sources=told)
+        reported = [{key: source[key] for key in TOLD} for source in sources]
+        received = sink.call("sink-finish", deadline_seconds, sources=reported)
     except GuestError:
         with contextlib.suppress(GuestError):
             sink.call("sink-close", deadline_seconds)

@@ -104,18 +104,18 @@ class OciPlatform(Platform[AttachedP]):
 
     def _first_process(self, guest: NamespacedGuest, pid_file: Path) -> int:
         """The number of the container's first process; some runtimes make the file first and write to it then."""
-        told, awaited = "", f"{self.runtime}'s pid file"
+        reported, awaited = "", f"{self.runtime}'s pid file"
 
         def decided() -> bool:
-            nonlocal told
+            nonlocal reported
             with contextlib.suppress(FileNotFoundError):
-                told = pid_file.read_text(encoding="ascii")
-            return bool(told) or guest.process.poll() is not None
+                reported = pid_file.read_text(encoding="ascii")
+            return bool(reported) or guest.process.poll() is not None
 
         wait_until(decided, _PID_SECONDS, awaited)
-        if not told:
+        if not reported:
             raise GuestDied(f"{awaited} was never written: the container has ended")
-        return int(told)
+        return int(reported)
 
     def _binary(self) -> str:
         return self.runtime

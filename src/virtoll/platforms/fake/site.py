@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from virtoll.agent.client import Answer, ChannelMark
 from virtoll.errors import GuestError
 from virtoll.image import GuestImage, GuestKernel
-from virtoll.lab.attachments import Port, Way
+from virtoll.lab.attachments import EndpointInterfaces, Port
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.host import Site
@@ -129,7 +129,7 @@ class ModelNetwork:
         del link, port
         _refuse()
 
-    def ways(self, network: GuestNetwork) -> dict[str, Way]:
+    def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """No interface of any host is on a model's links."""
         del network
         return {}

@@ -43,7 +43,7 @@ class FakeWire:
 
     def counters(self, where: str, interfaces: Sequence[str]) -> Answer:
         """The agent's ``counters`` for the peer or the guest."""
-        told: list[Answer] = [
+        reported: list[Answer] = [
             {
                 "name": name,
                 "statistics": dict(self._at(where, name)),
@@ -52,7 +52,7 @@ class FakeWire:
             }
             for name in interfaces
         ]
-        return {"interfaces": told, "softnet": None, "snmp": None, "snmp6": None, "processors": []}
+        return {"interfaces": reported, "softnet": None, "snmp": None, "snmp6": None, "processors": []}
 
     def traffic(self, fields: dict[str, Any], now_ns: int, spread: float) -> Answer:
         """Each frame costs a + b x size nanoseconds; what comes faster than that is lost."""
@@ -90,10 +90,10 @@ class FakeWire:
         """The agent's ``sink-open``; ``sink-close`` is one of nothing."""
         self._open = fields
 
-    def close_sink(self, told: Sequence[dict[str, Any]], now_ns: int) -> Answer:
+    def close_sink(self, reported: Sequence[dict[str, Any]], now_ns: int) -> Answer:
         """The agent's ``sink-finish``: what was sent arrives, but for the model's own loss."""
         sinks = []
-        for number, one in enumerate(told):
+        for number, one in enumerate(reported):
             offered = one["offered_frames"]
             forwarded = int(offered * (1 - self.loss))
             sinks.append(self._arrived(number, offered, forwarded, now_ns, self._open["duration_ns"]))

@@ -49,7 +49,7 @@ def interval_text(analysis: Analysis) -> str:
     found = sorted({(cell.blocks, cell.interval.coverage) for cell in analysis.cells.values() if cell.interval})
     if not found:
         return "one block only: no intervals"
-    told = "; ".join(
+    reported = "; ".join(
         f"{coverage:.1%} at n = {blocks}".replace(".0%", "%").replace("%", " %") for blocks, coverage in found
     )
-    return f"order-statistic intervals of the median, covering {told}"
+    return f"order-statistic intervals of the median, covering {reported}"

@@ -22,7 +22,7 @@ from virtoll.run.pipeline import measure, resume
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
-from virtoll.stats.density import densities
+from virtoll.stats.consolidation import consolidations
 
 GIB, MIB = 2**30, 2**20
 FULL = Reading(20 * GIB, 0, 0, 0)
@@ -109,7 +109,7 @@ def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_onl
     assert (folder.path / "evidence/density-dumb/console.txt").is_file()
     assert folder.state().state == "complete"
     assert folder.trials() == ()
-    rows = {one.platform: one for one in analyse(load(folder.path)).densities}
+    rows = {one.platform: one for one in analyse(load(folder.path)).consolidations}
     assert (rows["model"].guests, rows["dumb"].guests) == (3, 0)
     assert rows["model"].processes is None, "a model has no process on the host: missing, not zero"
 
@@ -124,7 +124,7 @@ def test_a_series_that_was_broken_off_is_begun_anew(tmp_path: Path) -> None:
     resume(tmp_path / "run", SilentProgress())
     found = [(one.platform, one.step) for one in RunFolder.open(tmp_path / "run").density()]
     assert found == [("one", step) for step in (1, 2, 3, 4)] + [("two", step) for step in (1, 2, 1, 2, 3, 4)]
-    assert {one.platform: one.guests for one in densities(RunFolder.open(tmp_path / "run").density())} == {
+    assert {one.platform: one.guests for one in consolidations(RunFolder.open(tmp_path / "run").density())} == {
         "one": 3,
         "two": 3,
     }
@@ -174,7 +174,7 @@ def test_real_guests_are_counted_and_gone_afterwards(tmp_path: Path) -> None:
         assert one.available_bytes is not None
         assert one.processes_bytes is not None
         assert one.processes_bytes > one.guests * 100 * 1024
-    for found in analyse(load(folder.path)).densities:
+    for found in analyse(load(folder.path)).consolidations:
         assert found.processes is not None
         assert found.processes.bytes_per_guest.value > 0
 

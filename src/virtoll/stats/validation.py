@@ -1,7 +1,7 @@
 """What one run shows of each platform, apart from any speed: that it started, forwarded, was timed, and where. Pure.
 
-Main type: `Evidence`. It is read off boots and trials; a branded platform's evidence is as good as any other's, because
-nothing here is a cost.
+Main type: `Evidence`. It is read off boots and trials; the evidence of a platform with a caveat is as good as any
+other's, because nothing here is a cost.
 """
 
 import statistics
@@ -33,7 +33,7 @@ class Forwarded:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PlatformValidation:
     """One platform of one run. `where`: on what it ran, in words; `marks`: trials timed outside, by the marks' path.
 
     `error_bound_ns`: the median of these trials' bounds; `ready` is in ns. None: the run has nothing of it.
@@ -43,7 +43,7 @@ class Evidence:
     kind: str
     version: str | None
     where: str
-    brand: str | None
+    caveat: str | None
     why_not: str | None
     boots: Mapping[str, int]
     trials: Mapping[str, int]
@@ -53,7 +53,7 @@ class Evidence:
     error_bound_ns: float | None
 
 
-def evidence_of(analysis: Analysis) -> tuple[Evidence, ...]:
+def validations_of(analysis: Analysis) -> tuple[PlatformValidation, ...]:
     """A row for each platform that the run's experiment names, in its order."""
     manifest = analysis.data.manifest
     rows = []
@@ -61,15 +61,15 @@ def evidence_of(analysis: Analysis) -> tuple[Evidence, ...]:
         boots = [one for one in analysis.data.boots if one.platform == entry.label]
         trials = [one for one in analysis.data.trials if one.platform == entry.label]
         marks, bound = _marks(trials)
-        brand = analysis.brands.get(entry.label)
+        caveat = analysis.caveats.get(entry.label)
         host = entry.host or "this machine"
         rows.append(
-            Evidence(
+            PlatformValidation(
                 platform=entry.label,
                 kind=entry.platform,
                 version=entry.version,
-                where=_MODEL if entry.family == _MODEL else f"real, {host}" if brand is None else host,
-                brand=brand,
+                where=_MODEL if entry.family == _MODEL else f"real, {host}" if caveat is None else host,
+                caveat=caveat,
                 why_not=None if entry.available else entry.reason,
                 boots=Counter(one.status for one in boots),
                 trials=MappingProxyType({key: count for key, count in analysis.statuses[entry.label].items() if count}),

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import branding
+from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, new_figure
 from virtoll.report.figures.style import MUTED, platform_styles
 from virtoll.stats.analysis import Analysis
@@ -18,9 +18,9 @@ def draw(analysis: Analysis) -> "Figure":
     """One marker a guest: what has gone of the available memory; a thin line: what the guests' processes hold."""
     figure = new_figure(3.0)
     panel = figure.subplots()
-    styles = platform_styles([one.platform for one in analysis.densities])
+    styles = platform_styles([one.platform for one in analysis.consolidations])
     ends: list[float] = []
-    for one in analysis.densities:
+    for one in analysis.consolidations:
         style, steps = styles[one.platform], one.steps
         if not steps:
             continue
@@ -41,7 +41,7 @@ def draw(analysis: Analysis) -> "Figure":
                     color=style.colour,
                     linestyle="none" if look else "-",
                     linewidth=0.9,
-                    label=branding.name(analysis, one.platform) if look else None,
+                    label=caveat_signs.name(analysis, one.platform) if look else None,
                 )
     panel.set_xlim(left=0)
     if min(ends, default=0) > 0 and max(ends) > _FAR_APART * min(ends):
@@ -62,14 +62,14 @@ def draw(analysis: Analysis) -> "Figure":
     )
     shown = panel.get_legend_handles_labels()[0]
     if shown:
-        brands = branding.handles(analysis, [one.platform for one in analysis.densities])
-        figure.legend(handles=[*shown, *brands], loc="outside lower center", ncols=4)
+        caveats = caveat_signs.handles(analysis, [one.platform for one in analysis.consolidations])
+        figure.legend(handles=[*shown, *caveats], loc="outside lower center", ncols=4)
     return figure
 
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
-    counts = ", ".join(f"{one.platform}: {one.guests}" for one in analysis.densities)
+    counts = ", ".join(f"{one.platform}: {one.guests}" for one in analysis.consolidations)
     return (
         "Guests started one after the other and left idle. Each marker is how much less memory the host has "
         "available than before the first guest, after that many; the line is PSS and page tables of all guests' "
@@ -80,9 +80,9 @@ def caption(analysis: Analysis) -> str:
 
 def why_not(analysis: Analysis) -> str | None:
     """A started guest of a density series is needed."""
-    if any(one.steps for one in analysis.densities):
+    if any(one.steps for one in analysis.consolidations):
         return None
     return "no density series was measured in this run"
 
 
-DENSITY = FigureSpec("Density", caption, draw, why_not, section="density")
+CONSOLIDATION = FigureSpec("Density", caption, draw, why_not, section="density")

@@ -1,9 +1,9 @@
 """Where a guest's traffic goes: to the peer or to another guest, over its first source link, shaped or as it is.
 
-Main types: ``WayParameters`` (what every network workload lets its user choose), ``NetworkWorkload`` (their base class)
-and ``FarEnd`` (who is at the other end and at which address). The peer has no address but for the length of a trial: at
-all other times its kernel answers nothing and forwards nothing. Between two guests it routes from the first one's
-source link to the second one's. It knows no platform.
+Main types: ``PathParameters`` (what every network workload lets its user choose), ``NetworkWorkload`` (their base
+class) and ``FarEnd`` (who is at the other end and at which address). The peer has no address but for the length of a
+trial: at all other times its kernel answers nothing and forwards nothing. Between two guests it routes from the first
+one's source link to the second one's. It knows no platform.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from virtoll.lab.shaping import Shape
 from virtoll.workloads.base import Bench, Needs, Workload
 
 
-class WayParameters(Parameters):
+class PathParameters(Parameters):
     """``between``: the other end is the ``peer`` (the host), or a second guest of the same kind (``guests``).
 
     ``link_...``: the guest's link, in each direction: bit/s (0: not limited), one-way delay, share of frames lost.
@@ -45,10 +45,10 @@ class WayParameters(Parameters):
         return payload_bytes / min(shaped, free_bytes_per_second) + 0.02 * self.link_delay_ms
 
 
-Way_co = TypeVar("Way_co", bound=WayParameters, covariant=True)
+Path_co = TypeVar("Path_co", bound=PathParameters, covariant=True)
 
 
-class NetworkWorkload(Workload[Way_co]):
+class NetworkWorkload(Workload[Path_co]):
     """A workload whose traffic goes over the guest's first source link."""
 
     resource: ClassVar[str] = "network"
@@ -88,7 +88,7 @@ class FarEnd:
 
 
 @contextlib.contextmanager
-def far_end(bench: Bench, wanted: WayParameters) -> Iterator[FarEnd]:
+def far_end(bench: Bench, wanted: PathParameters) -> Iterator[FarEnd]:
     """The way to the other end, there for the length of the context; raises ``GuestCannot`` where there is none."""
     bench.require_sources()
     link = bench.network.sources[0]

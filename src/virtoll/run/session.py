@@ -1,6 +1,6 @@
 """What all guests of a run stand on: lab, image, network peer, pinning, and the record of every command line.
 
-Main types: ``Ground``. Opened once a run, before the first guest; closed after the last.
+Main types: ``RunSession``. Opened once a run, before the first guest; closed after the last.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from virtoll.errors import GuestError, LabError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.topology import Testbed
-from virtoll.hosts.remote_peer import far_peer
+from virtoll.hosts.remote_peer import remote_peer
 from virtoll.image import prepare_image
 from virtoll.lab.inside import this_lab
 from virtoll.platforms.fake.site import model_site
@@ -57,7 +57,7 @@ class CommandLog:
 
 
 @dataclass
-class Ground:
+class RunSession:
     """What all guests of a run stand on: this machine's site (a model's for models alone), pinning, frames' tags.
 
     ``attempts`` counts the records of each trial,
@@ -86,9 +86,9 @@ class Ground:
 
 
 @contextlib.contextmanager
-def open_ground(
+def open_run_session(
     pinning: Pinning, progress: Progress, image: str = "tiny", testbed: Testbed | None = None
-) -> Iterator[Ground]:
+) -> Iterator[RunSession]:
     """Lab, image, network peer, and the testbed's other hosts.
 
     The image was made, and the other hosts' agents started, before the lab was entered: there is no way out of here.
@@ -100,7 +100,7 @@ def open_ground(
     with (
         network_peer(lab, made) as (peer, network),
         lab_agent(lab, made) as counters,
-        far_peer(testbed, network) as far,
+        remote_peer(testbed, network) as far,
         contextlib.ExitStack() as stack,
     ):
         programs = None
@@ -108,9 +108,9 @@ def open_ground(
             programs = stack.enter_context(peer_programs(lab, made, network, pinning.generator_cpu))
         site = Site(lab, made, peer, network, counters, far, programs=programs)
         stack.callback(site.shared.close)
-        yield Ground(site, pinning, itertools.count(1), commands, Sites(site, lab, network, testbed, stack))
+        yield RunSession(site, pinning, itertools.count(1), commands, Sites(site, lab, network, testbed, stack))
 
 
-def bare_ground(pinning: Pinning) -> Ground:
+def model_session(pinning: Pinning) -> RunSession:
     """Nothing but numbers: enough for platforms that are models."""
-    return Ground(model_site(), pinning, itertools.count(1), CommandLog())
+    return RunSession(model_site(), pinning, itertools.count(1), CommandLog())

@@ -1,7 +1,7 @@
 """The table of the platforms' evidence as Markdown: runs and the contract tests' own record, side by side.
 
-`evidence_table` is made from analyses and from what `read_tests` finds in JUnit XML, as `pytest --junitxml` writes it.
-Nothing in it is a result about speed, and a row of a nested testbed says so.
+`validation_table` is made from analyses and from what `read_tests` finds in JUnit XML, as `pytest --junitxml` writes
+it. Nothing in it is a result about speed, and a row of a nested testbed says so.
 """
 
 import re
@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 from virtoll import units
 from virtoll.errors import UsageError
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.evidence import Evidence, evidence_of
+from virtoll.stats.validation import PlatformValidation, validations_of
 
 _NESTED = "nested-"
 # What a platform's `evidence` means in a row without a run of it; any other says nothing there.
@@ -102,7 +102,7 @@ def _outcome(case: ET.Element) -> str:
     return "skipped" if case.find("skipped") is not None else "passed"
 
 
-def evidence_table(
+def validation_table(
     analyses: Sequence[Analysis], tested: Sequence[TestedKind], others: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[str, ...]:
     """The lines of a Markdown table: a row a platform of each run, then kinds that were tested alone, then `others`.
@@ -110,7 +110,7 @@ def evidence_table(
     `others`: platforms that Virtoll knows, each with its driver's `evidence`. Where there are tests, those that neither
     they nor a run name get a row that says so: then the table is meant to be whole.
     """
-    rows = [one for analysis in analyses for one in evidence_of(analysis)]
+    rows = [one for analysis in analyses for one in validations_of(analysis)]
     kinds = {row.platform: _kinds_of(row, rows, tested) for row in rows}
     lines = [_line(_HEADER), _line(["---"] * len(_HEADER))]
     lines += [_row(row, kinds[row.platform], others) for row in rows]
@@ -138,9 +138,11 @@ def _tested_on(kind: str, others: Mapping[str, str]) -> str:
     return _INSTEAD.get(others.get(kind) or others.get(_family_of(kind, others) or "", ""), "in the tests alone")
 
 
-def _kinds_of(row: Evidence, rows: Sequence[Evidence], tested: Sequence[TestedKind]) -> list[TestedKind]:
+def _kinds_of(
+    row: PlatformValidation, rows: Sequence[PlatformValidation], tested: Sequence[TestedKind]
+) -> list[TestedKind]:
     """The kind of the platform's own name; without one, its variants that are no other platform's of the runs."""
-    here = [one for one in tested if one.nested is (row.brand is not None)]
+    here = [one for one in tested if one.nested is (row.caveat is not None)]
     exact = [one for one in here if one.kind.removeprefix(_NESTED) == row.platform]
     taken = {other.platform for other in rows}
     variants = [
@@ -151,8 +153,8 @@ def _kinds_of(row: Evidence, rows: Sequence[Evidence], tested: Sequence[TestedKi
     return exact or variants
 
 
-def _row(row: Evidence, tested: Sequence[TestedKind], others: Mapping[str, str]) -> str:
-    where = f"{row.where}; *{row.brand}*" if row.brand else row.where
+def _row(row: PlatformValidation, tested: Sequence[TestedKind], others: Mapping[str, str]) -> str:
+    where = f"{row.where}; *{row.caveat}*" if row.caveat else row.where
     name = f"{row.platform} ({row.version})" if row.version else row.platform
     tests = "; ".join(one.words for one in tested) or "–"
     if row.why_not is not None:
@@ -161,20 +163,20 @@ def _row(row: Evidence, tested: Sequence[TestedKind], others: Mapping[str, str])
     return _line([name, where, tests, _ready(row), _trials(row), _forwarded(row), _marks(row)])
 
 
-def _ready(row: Evidence) -> str:
+def _ready(row: PlatformValidation) -> str:
     if row.ready is None:
         return "–"
     failed = f", {row.boots['failed']} failed" if row.boots.get("failed") else ""
     return f"{units.nanoseconds(row.ready.median)} ({row.boots['ok']} boots{failed})"
 
 
-def _trials(row: Evidence) -> str:
+def _trials(row: PlatformValidation) -> str:
     total = sum(row.trials.values())
     rest = ", ".join(f"{count} {status}" for status, count in row.trials.items() if status != "ok")
     return f"{row.trials.get('ok', 0)} of {total}{f' ({rest})' if rest else ''}" if total else "–"
 
 
-def _forwarded(row: Evidence) -> str:
+def _forwarded(row: PlatformValidation) -> str:
     found = row.forwarded
     if found is None:
         return "–"
@@ -184,7 +186,7 @@ def _forwarded(row: Evidence) -> str:
     return f"{found.offered} frames, at up to {units.frame_rate(found.rate)}"
 
 
-def _marks(row: Evidence) -> str:
+def _marks(row: PlatformValidation) -> str:
     if not row.marks:
         return "–"
     count = ", ".join(f"{number} by {method}" for method, number in row.marks.items())

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from virtoll.runfolder.guest_records import DensityRecord
+from virtoll.runfolder.guest_records import ConsolidationRecord
 from virtoll.stats.intervals import Estimate, student
 
 GIB = 2**30
@@ -39,18 +39,18 @@ class Slope:
 
 
 @dataclass(frozen=True)
-class Density:
+class Consolidation:
     """One platform's series: guests that ran at its end, why it ended, and what each took by either measure."""
 
     platform: str
     guests: int
     reason: str
-    steps: tuple[DensityRecord, ...]
+    steps: tuple[ConsolidationRecord, ...]
     available: Slope | None
     processes: Slope | None
 
 
-def densities(records: Sequence[DensityRecord]) -> tuple[Density, ...]:
+def consolidations(records: Sequence[ConsolidationRecord]) -> tuple[Consolidation, ...]:
     """One row for each platform, in the order measured."""
     rows = []
     for platform in dict.fromkeys(record.platform for record in records):
@@ -60,7 +60,7 @@ def densities(records: Sequence[DensityRecord]) -> tuple[Density, ...]:
         started = tuple(record for record in own if record.status == "ok")
         ended = [record.reason for record in own if record.status != "ok"]
         rows.append(
-            Density(
+            Consolidation(
                 platform,
                 started[-1].guests if started else 0,
                 ended[-1] or "no reason was stored" if ended else "the series was not brought to its end",
@@ -72,13 +72,13 @@ def densities(records: Sequence[DensityRecord]) -> tuple[Density, ...]:
     return tuple(rows)
 
 
-def _taken(record: DensityRecord) -> int | None:
+def _taken(record: ConsolidationRecord) -> int | None:
     if record.available_before_bytes is None or record.available_bytes is None:
         return None
     return record.available_before_bytes - record.available_bytes
 
 
-def _growth(steps: Sequence[DensityRecord]) -> list[int | None]:
+def _growth(steps: Sequence[ConsolidationRecord]) -> list[int | None]:
     held = [0, *(record.processes_bytes for record in steps)]
     return [after - before if before is not None and after is not None else None for before, after in pairwise(held)]
 

@@ -7,9 +7,9 @@ from tests.support.synthetic_run import Truth, run_data
 
 from virtoll.errors import UsageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
-from virtoll.report import evidence_table, read_tests
+from virtoll.report import read_tests, validation_table
 from virtoll.stats.analysis import analyse
-from virtoll.stats.evidence import Evidence, evidence_of
+from virtoll.stats.validation import PlatformValidation, validations_of
 
 COSTS: dict[str, dict[str, float]] = {"native": {}, "netns": {}, "xen": {"packet path": 400.0}, "qemu-kvm": {}}
 TESTS = """<testsuites><testsuite>
@@ -26,13 +26,13 @@ TESTS = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def rows(**changed: Any) -> dict[str, Evidence]:
+def rows(**changed: Any) -> dict[str, PlatformValidation]:
     given: dict[str, Any] = {
         "control": None,
-        "brands": {"xen": ("nested xen", FUNCTIONAL_ONLY)},
+        "caveats": {"xen": ("nested xen", FUNCTIONAL_ONLY)},
         "unavailable": {"qemu-kvm": "there is no /dev/kvm"},
     }
-    return {one.platform: one for one in evidence_of(analyse(run_data(Truth(COSTS, **{**given, **changed}))))}
+    return {one.platform: one for one in validations_of(analyse(run_data(Truth(COSTS, **{**given, **changed}))))}
 
 
 def test_evidence_is_read_off_boots_and_trials() -> None:
@@ -47,7 +47,7 @@ def test_evidence_is_read_off_boots_and_trials() -> None:
     assert found["qemu-kvm"].why_not == "there is no /dev/kvm"
     assert found["qemu-kvm"].ready is None
     assert found["xen"].where == "nested xen"
-    assert found["xen"].brand == FUNCTIONAL_ONLY
+    assert found["xen"].caveat == FUNCTIONAL_ONLY
 
 
 def test_frames_count_up_to_the_first_rate_with_a_loss() -> None:
@@ -79,8 +79,8 @@ def test_tests_count_for_the_kind_in_their_brackets_or_for_their_module() -> Non
 
 
 def test_the_table_brands_counts_and_leaves_nobody_out() -> None:
-    analysis = analyse(run_data(Truth(COSTS, control=None, brands={"xen": ("nested xen", FUNCTIONAL_ONLY)})))
-    lines = evidence_table(
+    analysis = analyse(run_data(Truth(COSTS, control=None, caveats={"xen": ("nested xen", FUNCTIONAL_ONLY)})))
+    lines = validation_table(
         [analysis], read_tests(TESTS, "tests.xml"), {"netns": "real", "openvz": "stand-in", "uml": "real"}
     )
     table = {line.split("|")[1].strip(): line for line in lines[2:]}
