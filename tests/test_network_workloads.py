@@ -182,7 +182,7 @@ def bench(guest: Agent, peer: Agent, programs: Agent | None = None, second: Agen
             1,
             iter(()),
             nothing,
-            beside=beside,
+            co_located=beside,
             programs=programs,
         )
 

@@ -116,7 +116,7 @@ def test_each_router_and_transmitter_is_a_source_and_a_guest_of_its_own(tmp_path
         assert (trial.host_cpu is None) == (count > 1) or trial.platform in ("model", "dear")
     # Four guests of each platform at most, each started once a block, whatever the trials' order.
     boots = [boot for boot in folder.boots() if boot.platform == "dear"]
-    assert sorted((boot.block, boot.place) for boot in boots) == [
+    assert sorted((boot.block, boot.instance) for boot in boots) == [
         (block, place) for block in (0, 1) for place in range(4)
     ]
     assert len({boot.boot for boot in boots}) == 8

@@ -80,7 +80,7 @@ def bench_of(run_session: RunSession, one: Connected, other: Connected | None = 
     """What the fleet gives a workload."""
     assert isinstance(run_session.site.network, Network)
     beside = (other.bench,) if other is not None else ()
-    return replace(one.bench, shaper=run_session.site.network, beside=beside, programs=run_session.site.programs)
+    return replace(one.bench, shaper=run_session.site.network, co_located=beside, programs=run_session.site.programs)
 
 
 def measure(bench: Bench, name: str, **given: Any) -> Measurement:

@@ -110,7 +110,7 @@ def test_a_table_over_another_way_out_is_refused_and_the_way_is_kept(pair: tuple
 
 def test_two_routers_forward_each_its_own_flow(pair: tuple[Connected, Connected]) -> None:
     first, second = pair
-    bench = dataclasses.replace(first.bench, beside=(second.bench,))
+    bench = dataclasses.replace(first.bench, co_located=(second.bench,))
     done = VirtualRouters(VirtualRoutersParameters(routers=2, **SWEEP)).measure(bench)
     assert done.problem is None
     for offered, came in forwarded(done):
@@ -121,7 +121,7 @@ def test_two_routers_forward_each_its_own_flow(pair: tuple[Connected, Connected]
 
 def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tuple[Connected, Connected]) -> None:
     first, second = pair
-    bench = dataclasses.replace(first.bench, beside=(second.bench,))
+    bench = dataclasses.replace(first.bench, co_located=(second.bench,))
     wanted = TransmittersParameters(
         transmitters=2, rate_frames_per_second=guests.FEW_PER_SECOND, duration_milliseconds=100
     )

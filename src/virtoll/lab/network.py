@@ -26,7 +26,7 @@ from virtoll.lab.shaping import Shape, shaped
 
 MAXIMUM_SOURCES = 3
 _MAXIMUM_GUESTS = 190
-_VLAN_PLACE = 128  # links in a VLAN are networks of their own, so much further up
+_VLAN_NUMBER = 128  # links in a VLAN are networks of their own, so much further up
 _LOOPBACK_MAC = "00:00:00:00:00:00"
 
 
@@ -52,7 +52,7 @@ class Link:
     role: str
     mtu_bytes: int
     owner: int
-    place: int
+    number: int
     guest_mac: str
     peer_mac: str
     peer_interface: str
@@ -64,11 +64,11 @@ class Link:
 
     def ends(self, ip_version: int = 4, *, tagged: bool = False) -> Ends:
         """The addresses of both ends, of IPv4 or IPv6 (RFC 5180: 2001:2::/48 for benchmarks), in a VLAN or outside."""
-        place = self.place + (_VLAN_PLACE if tagged else 0)
+        number = self.number + (_VLAN_NUMBER if tagged else 0)
         if ip_version == 6:
-            network = f"2001:2:0:{self.owner << 8 | place:x}::"
+            network = f"2001:2:0:{self.owner << 8 | number:x}::"
             return Ends(f"{network}1", f"{network}2", 64)
-        network = f"10.{64 + self.owner}.{place}."
+        network = f"10.{64 + self.owner}.{number}."
         return Ends(f"{network}1", f"{network}2", 24)
 
     @property
@@ -138,19 +138,19 @@ def plan_links(index: int, sources: int = 1, mtu_bytes: int = 1500, *, marks: bo
         )
     roles = [(f"in{n}", "source", n) for n in range(sources)] + [("out", "sink", 3)]
     roles += [("marks", "marks", 4)] if marks else []
-    return GuestNetwork(tuple(_plan_link(index, name, role, place, mtu_bytes) for name, role, place in roles))
+    return GuestNetwork(tuple(_plan_link(index, name, role, number, mtu_bytes) for name, role, number in roles))
 
 
-def _plan_link(index: int, name: str, role: str, place: int, mtu_bytes: int) -> Link:
+def _plan_link(index: int, name: str, role: str, number: int, mtu_bytes: int) -> Link:
     tag = f"{index}{name}"
     return Link(
         name=name,
         role=role,
         mtu_bytes=mtu_bytes,
         owner=index,
-        place=place,
-        guest_mac=f"02:76:74:01:{index:02x}:{place:02x}",
-        peer_mac=f"02:76:74:02:{index:02x}:{place:02x}",
+        number=number,
+        guest_mac=f"02:76:74:01:{index:02x}:{number:02x}",
+        peer_mac=f"02:76:74:02:{index:02x}:{number:02x}",
         peer_interface=f"p{tag}",
         lab_interface=f"l{tag}",
         port_interface=f"g{tag}",
@@ -163,10 +163,10 @@ def over_trunks(network: GuestNetwork, near: Sequence[str], far: Sequence[tuple[
 
     Links of more sources than there are NICs stay as they were; the link for marks always does.
     """
-    ways = {**{f"in{place}": place for place in range(len(near) - 1)}, "out": len(near) - 1}
+    ways = {**{f"in{number}": number for number in range(len(near) - 1)}, "out": len(near) - 1}
 
-    def through(link: Link, place: int) -> Link:
-        nic, (interface, mac) = near[place], far[place]
+    def through(link: Link, number: int) -> Link:
+        nic, (interface, mac) = near[number], far[number]
         return replace(
             link, peer_mac=mac, peer_interface=interface, lab_interface=nic, bridge=f"t{link.name}", trunk=nic
         )

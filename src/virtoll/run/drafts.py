@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class BootDraft:
     """The record of a guest's start, as far as it has come: ``record`` is what is stored, whatever ends the start."""
 
-    def __init__(self, boot: str, choice: PlatformChoice, block: int, attempt: int, place: int) -> None:
+    def __init__(self, boot: str, choice: PlatformChoice, block: int, attempt: int, instance: int) -> None:
         where = choice.whereabouts
         self.record = BootRecord(
             boot=boot,
@@ -47,7 +47,7 @@ class BootDraft:
             evidence=(),
             host=where["host"],
             caveat=where["caveat"],
-            place=place,
+            instance=instance,
         )
 
     def asked(self, request: GuestRequest, network: GuestNetwork) -> None:

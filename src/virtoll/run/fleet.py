@@ -104,8 +104,8 @@ class LiveGuest:
         """What its processes use of the host's CPUs in the context; None where it has none here."""
         return cpu_around(self.guest.host_processes())
 
-    def bench(self, pinning: Pinning, tags: Iterator[int], beside: tuple[Bench, ...] = ()) -> Bench:
-        """What a workload is given; ``beside``: the same of the guests that are measured together with it."""
+    def bench(self, pinning: Pinning, tags: Iterator[int], co_located: tuple[Bench, ...] = ()) -> Bench:
+        """What a workload is given; ``co_located``: the same of the guests that are measured together with it."""
         bench = Bench(
             self.guest.agent,
             self.wire,
@@ -116,7 +116,7 @@ class LiveGuest:
             tags,
             self.hops,
             self._directory,
-            beside=beside,
+            co_located=co_located,
             programs=self.site.programs,
             shaper=self._shaper(),
         )
@@ -161,7 +161,7 @@ class Fleet:
     progress: Progress
     boots: Counter[tuple[str, int]]
     _live: dict[str, LiveGuest] = field(default_factory=dict)
-    _beside: dict[str, list[LiveGuest]] = field(default_factory=dict)
+    _co_located: dict[str, list[LiveGuest]] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
     _absent: dict[str, str] = field(default_factory=dict)
 
@@ -204,17 +204,17 @@ class Fleet:
         first = self.guest(label)
         if first is None:
             return ()
-        beside = self._beside.setdefault(label, [])
-        while len(beside) < count - 1:
+        co_located = self._co_located.setdefault(label, [])
+        while len(co_located) < count - 1:
             choice = next(trial.platform for trial in self.block if trial.platform.label == label)
             if choice.parameters.found:
                 self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
                 return ()
-            live = self._start_one(choice, len(beside) + 1)
+            live = self._start_one(choice, len(co_located) + 1)
             if live is None:
                 return ()
-            beside.append(live)
-        return first, *beside[: count - 1]
+            co_located.append(live)
+        return first, *co_located[: count - 1]
 
     def why_absent(self, label: str) -> str:
         """Why ``guest`` gave None, in one sentence."""
@@ -237,7 +237,7 @@ class Fleet:
                 reason = with_last_words(reason, found)
                 self._absent[label] = f"its guest was lost and not started again: {reason}"
             paths = self.folder.keep_evidence(folder_name, found)
-            for number, other in enumerate(self._beside.pop(label, []), start=1):
+            for number, other in enumerate(self._co_located.pop(label, []), start=1):
                 paths += self.folder.keep_evidence(f"{folder_name}-beside-{number}", other.guest.evidence())
                 self._end(other.guest, other.site, other.data)
             self._end(live.guest, live.site, live.data)
@@ -247,7 +247,7 @@ class Fleet:
         for live in self._everyone():
             self._end(live.guest, live.site, live.data)
         self._live.clear()
-        self._beside.clear()
+        self._co_located.clear()
 
     def _end(self, guest: Guest, site: Site, data: DataKeeper | None) -> None:
         """What cannot be removed costs no trial, and is reported."""
@@ -265,7 +265,7 @@ class Fleet:
         if live is not None:
             self._live[choice.label] = live
 
-    def _start_one(self, choice: PlatformChoice, place: int = 0) -> LiveGuest | None:
+    def _start_one(self, choice: PlatformChoice, instance: int = 0) -> LiveGuest | None:
         """Start one guest on its host; a host that cannot be had is the guest's failure."""
         try:
             site = self.site_of(choice)
@@ -273,30 +273,30 @@ class Fleet:
             self._absent[choice.label] = f"its host cannot be had: {error}"
             return None
         with site.awake():
-            return self._start_at(choice, site, place)
+            return self._start_at(choice, site, instance)
 
-    def _start_at(self, choice: PlatformChoice, site: Site, place: int) -> LiveGuest | None:
+    def _start_at(self, choice: PlatformChoice, site: Site, instance: int) -> LiveGuest | None:
         """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised.
 
-        ``place``: 0 for the platform's guest, from 1 for those beside it.
+        ``instance``: 0 for the platform's guest, from 1 for those beside it.
         """
         from virtoll.run.drafts import BootDraft
 
         number = self.block[0].block
         self.boots[choice.label, number] += 1
         attempt = self.boots[choice.label, number]
-        if place == 0:
+        if instance == 0:
             self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
-        draft = BootDraft(boot, choice, number, attempt, place)
+        draft = BootDraft(boot, choice, number, attempt, instance)
         live: LiveGuest | None = None
         try:
             live = self._boot(choice, site, draft)
         except (GuestError, LabError) as error:
             found = error.evidence if isinstance(error, GuestStartError) else {}
             draft.failed(str(error), self.folder.keep_evidence(boot.replace("/", "-"), found))
-            which = "its guest" if place == 0 else f"guest {place + 1} of those side by side"
+            which = "its guest" if instance == 0 else f"guest {instance + 1} of those side by side"
             self._absent[choice.label] = f"{which} could not be started: {error}"
             interrupts.check()  # before it is stored: the start may have failed of it
         self.folder.append_boot(draft.record)
@@ -307,13 +307,13 @@ class Fleet:
 
         Whatever ends the start early ends the guest and gives its room back; a ``GuestError`` carries the evidence.
         """
-        boot, place, kind = draft.record.boot, draft.record.place, self.platforms[choice.platform]
+        boot, instance, kind = draft.record.boot, draft.record.instance, self.platforms[choice.platform]
         with contextlib.ExitStack() as undo:
             promised = sum(live.data.volume.size_bytes for live in self._everyone() if live.data is not None)
             volume, no_data = find_data_volume(kind, site, self._data_bytes(), promised)
             if volume is not None:
                 undo.callback(volume.remove)
-            request = self._request(choice, boot, site, volume, place)
+            request = self._request(choice, boot, site, volume, instance)
             draft.asked(request, request.network)
             guest = kind.with_parameters(choice.parameters).start(request, site)
             undo.callback(self._end, guest, site, None)
@@ -326,7 +326,7 @@ class Fleet:
                 draft.asked(request, network)
                 timekeeper, hops = self._connect(guest, network, site)
                 unlike = self._examine(guest, request, draft, found=choice.parameters.found)
-                if place == 0:
+                if instance == 0:
                     self._append_footprint(guest, boot, choice.label, "idle", site)
                 guest.park()
             except GuestError as error:
@@ -369,18 +369,18 @@ class Fleet:
 
     def _everyone(self) -> Iterator[LiveGuest]:
         """All guests that are up: those beside others first."""
-        return itertools.chain(*self._beside.values(), self._live.values())
+        return itertools.chain(*self._co_located.values(), self._live.values())
 
     def _data_bytes(self) -> int:
         """Room in the data directory for the largest of the experiment's workloads; 0 where none needs one."""
         return max((needs.data_bytes for needs in self._needs()), default=0)
 
     def _request(
-        self, choice: PlatformChoice, boot: str, site: Site, volume: DataVolume | None, place: int
+        self, choice: PlatformChoice, boot: str, site: Site, volume: DataVolume | None, instance: int
     ) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
-        if place > 0:
-            live = itertools.chain(*self._beside.values())
+        if instance > 0:
+            live = itertools.chain(*self._co_located.values())
             taken = {link.owner for other in live for link in other.network.links}
             index = next(n for n in itertools.count(len(self.experiment.platforms)) if n not in taken)
         mtu = max([_STANDARD_MTU_BYTES, *(needs.mtu_bytes for needs in self._needs())])
@@ -392,7 +392,7 @@ class Fleet:
         network = site.network.reach(network)
         cpus = () if choice.parameters.found else self.pinning.guest_cpus
         # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
-        name = boot if place == 0 else f"beside-{boot}"
+        name = boot if instance == 0 else f"beside-{boot}"
         return GuestRequest(
             name,
             self.experiment.vcpus,

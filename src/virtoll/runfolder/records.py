@@ -5,13 +5,20 @@ writing and checking are in `store`.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, Field
 
 from virtoll.runfolder.guest_records import AgentClock, HostCpu, LimitsSeen
 from virtoll.runfolder.traffic_records import Answered, Point
 
 Status = Literal["ok", "invalid", "failed", "skipped"]
 RunState = Literal["running", "interrupted", "complete"]
+
+# Records of Virtoll 0.1.0 have the second name of each.
+Caveat = Annotated[str | None, Field(validation_alias=AliasChoices("caveat", "caveat"))]
+Fatal = Annotated[tuple[str, ...], Field(validation_alias=AliasChoices("fatal", "fatal"))]
+Instance = Annotated[int, Field(validation_alias=AliasChoices("instance", "place"))]
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class PlatformEntry:
     reason: str | None
     version: str | None
     host: str | None = None
-    caveat: str | None = None
+    caveat: Caveat = None
     stands_for: str | None = None
 
 
@@ -159,7 +166,7 @@ class TrialRecord(Answered):
     evidence: tuple[str, ...]
     host_cpu: HostCpu | None = None
     host: str | None = None
-    caveat: str | None = None
+    caveat: Caveat = None
 
 
 @dataclass(frozen=True)
@@ -180,7 +187,7 @@ class Requested:
 class BootRecord:
     """One start of a guest, with the facts measured inside it; `host` and `caveat` as in `PlatformEntry`.
 
-    `place`: 0 for the platform's guest, from 1 for those that were started beside it.
+    `instance`: 0 for the platform's guest, from 1 for those co-located with it.
     """
 
     boot: str
@@ -199,10 +206,10 @@ class BootRecord:
     agent_clock: AgentClock | None = None
     host_boot_id: str | None = None
     limits_seen: LimitsSeen | None = None
-    fatal: tuple[str, ...] = ()
+    fatal: Fatal = ()
     host: str | None = None
-    caveat: str | None = None
-    place: int = 0
+    caveat: Caveat = None
+    instance: Instance = 0
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def guest_costs(
     """One row for each platform of which a guest was started or read, in the given order."""
     rows = []
     for platform in platforms:
-        own = [boot for boot in boots if boot.platform == platform and boot.place == 0]
+        own = [boot for boot in boots if boot.platform == platform and boot.instance == 0]
         ways = {boot.block: way for boot in own if (way := readiness(boot))}
         read = [one for one in footprints if one.platform == platform]
         if not ways and not read:

@@ -83,7 +83,7 @@ def validations_of(analysis: Analysis) -> tuple[PlatformValidation, ...]:
 
 
 def _ready(boots: Sequence[BootRecord]) -> Quantity | None:
-    alone = [one for one in boots if one.place == 0]  # those beside it were started on a busier host
+    alone = [one for one in boots if one.instance == 0]  # those beside it were started on a busier host
     ways = {one.block: way for one in alone if (way := readiness(one)) is not None}
     return quantity(way.total for way in ways.values())
 

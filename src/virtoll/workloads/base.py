@@ -102,7 +102,8 @@ class Bench:
 
     ``data_state``: what is in the data directory and in the page caches now, for the record; called with True it first
     has everything written back and forgotten, so that what a workload made ready is read from the disk.
-    ``beside``: the other guests of its platform that the workload needs, as many as it said, each on links of its own.
+    ``co_located``: the other guests of its platform that the workload needs, as many as it said, each on links of its
+    own.
     ``programs``: an agent in the peer's network namespace on the root of the guests' image, for what runs there; None
     where the peer is on another host, or the image holds no programs. ``shaper``: None where links are not the lab's.
     """
@@ -117,7 +118,7 @@ class Bench:
     hops: HopReader
     data: DataDirectory = DataDirectory()
     data_state: Callable[[bool], dict[str, Any]] = _no_data_state
-    beside: tuple[Bench, ...] = ()
+    co_located: tuple[Bench, ...] = ()
     programs: Caller | None = None
     shaper: Shaper | None = None
 

@@ -145,9 +145,9 @@ def peer_without_addresses(links: tuple[Link, ...], *, forward: bool) -> dict[st
 @contextlib.contextmanager
 def _routed(bench: Bench, link: Link) -> Iterator[tuple[Caller, Link]]:
     """A second guest with its source link, and a route each way by the peer."""
-    if not bench.beside:
+    if not bench.co_located:
         raise GuestCannot("there is no second guest beside this one; leave 'between: guests' out")
-    partner = bench.beside[0]
+    partner = bench.co_located[0]
     other = partner.network.sources[0]
     if link.trunk is not None or other.trunk is not None:
         raise GuestCannot("two guests share one real NIC here, and the peer cannot route between them")

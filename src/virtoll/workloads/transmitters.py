@@ -74,7 +74,7 @@ class Transmitters(Workload[TransmittersParameters]):
     def measure(self, bench: Bench) -> Measurement:
         """One point: the sink is opened, all guests send, the sink is told what they sent."""
         wanted = self.parameters
-        benches = (bench, *bench.beside)
+        benches = (bench, *bench.co_located)
         refuse_shared_links(benches)
         request = _request(benches, wanted, bench.next_tag())
         point = _send_together(benches, request, 30 + 2 * wanted.duration_ns / 1e9)

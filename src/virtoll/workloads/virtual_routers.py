@@ -54,7 +54,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
     def measure(self, bench: Bench) -> Measurement:
         """The sweep; every point is kept as the agent answered it."""
         wanted = self.parameters
-        benches = (bench, *bench.beside)
+        benches = (bench, *bench.co_located)
         refuse_shared_links(benches)
         histograms = knows_counters(bench.peer.generator)
         with contextlib.ExitStack() as configured:

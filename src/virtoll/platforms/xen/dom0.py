@@ -146,7 +146,7 @@ def routed_link(host: GuestHost, link: Link, vif: str) -> Iterator[None]:
     """
     _refuse_strict_filter(host)
     inner, outer = f"vtr{link.owner}{link.name}", f"vto{link.owner}{link.name}"
-    tables = (_FIRST_TABLE + 512 * link.owner + 2 * link.place, _FIRST_TABLE + 512 * link.owner + 2 * link.place + 1)
+    tables = (_FIRST_TABLE + 512 * link.owner + 2 * link.number, _FIRST_TABLE + 512 * link.owner + 2 * link.number + 1)
     undo = [["ip", "link", "del", inner], *(["ip", "rule", "del", "lookup", str(table)] for table in tables)]
     withdraw = [host.guard(argv) for argv in undo]
     try:
