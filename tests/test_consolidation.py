@@ -28,9 +28,9 @@ GIB, MIB = 2**30, 2**20
 FULL = Reading(20 * GIB, 0, 0, 0)
 
 
-def density(**changed: Any) -> dict[str, Any]:
+def consolidation(**changed: Any) -> dict[str, Any]:
     """The keys of an experiment that counts guests."""
-    return {"scenario": "density", "workloads": None, "density": {"memory": "1GiB", "guests": 3}, **changed}
+    return {"scenario": "consolidation", "workloads": None, "consolidation": {"memory": "1GiB", "guests": 3}, **changed}
 
 
 @pytest.fixture
@@ -43,14 +43,14 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def series(tmp_path: Path) -> Series:
     """A series of models of which none has been started."""
-    experiment = experiments.parsed(**density(platforms=[fake("model")]))
+    experiment = experiments.parsed(**consolidation(platforms=[fake("model")]))
     (choice,) = experiment.platforms
-    assert experiment.density is not None
+    assert experiment.consolidation is not None
     measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
     made = Series(
         choice,
         experiment,
-        experiment.density,
+        experiment.consolidation,
         RunFolder.open(tmp_path / "run"),
         None,  # type: ignore[arg-type]
         platform_of(choice),
@@ -91,9 +91,9 @@ def test_the_host_keeps_a_reserve_whatever_the_budget(series: Series, left: int,
 @pytest.mark.usefixtures("alone")
 def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_only(tmp_path: Path) -> None:
     platforms = [fake("model"), fake("dumb", failure="never-ready"), fake("absent", failure="unavailable")]
-    measure(experiments.parsed(**density(platforms=platforms)), tmp_path / "run", ["virtoll"], SilentProgress())
+    measure(experiments.parsed(**consolidation(platforms=platforms)), tmp_path / "run", ["virtoll"], SilentProgress())
     folder = RunFolder.open(tmp_path / "run")
-    told = [(one.platform, one.step, one.status, one.guests) for one in folder.density()]
+    told = [(one.platform, one.step, one.status, one.guests) for one in folder.consolidation()]
     assert told == [
         ("model", 1, "ok", 1),
         ("model", 2, "ok", 2),
@@ -102,11 +102,11 @@ def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_onl
         ("dumb", 1, "failed", 0),
         ("absent", 1, "stopped", 0),
     ]
-    reasons = {one.platform: one.reason for one in folder.density() if one.status != "ok"}
+    reasons = {one.platform: one.reason for one in folder.consolidation() if one.status != "ok"}
     assert reasons["model"] == "there are as many guests as were asked for (3)"
-    assert str(reasons["dumb"]).startswith("guest 1 did not start: dumb/density/1 was not ready")
+    assert str(reasons["dumb"]).startswith("guest 1 did not start: dumb/consolidation/1 was not ready")
     assert reasons["absent"] == "not available: the model was told to be unavailable; set 'failure: none'"
-    assert (folder.path / "evidence/density-dumb/console.txt").is_file()
+    assert (folder.path / "evidence/consolidation-dumb/console.txt").is_file()
     assert folder.state().state == "complete"
     assert folder.trials() == ()
     rows = {one.platform: one for one in analyse(load(folder.path)).consolidations}
@@ -116,15 +116,15 @@ def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_onl
 
 @pytest.mark.usefixtures("alone")
 def test_a_series_that_was_broken_off_is_begun_anew(tmp_path: Path) -> None:
-    experiment = experiments.parsed(**density(platforms=[fake("one"), fake("two")]))
+    experiment = experiments.parsed(**consolidation(platforms=[fake("one"), fake("two")]))
     measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
-    path = tmp_path / "run" / "density.jsonl"
+    path = tmp_path / "run" / "consolidation.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:6]) + lines[6][:20])
     resume(tmp_path / "run", SilentProgress())
-    found = [(one.platform, one.step) for one in RunFolder.open(tmp_path / "run").density()]
+    found = [(one.platform, one.step) for one in RunFolder.open(tmp_path / "run").consolidation()]
     assert found == [("one", step) for step in (1, 2, 3, 4)] + [("two", step) for step in (1, 2, 1, 2, 3, 4)]
-    assert {one.platform: one.guests for one in consolidations(RunFolder.open(tmp_path / "run").density())} == {
+    assert {one.platform: one.guests for one in consolidations(RunFolder.open(tmp_path / "run").consolidation())} == {
         "one": 3,
         "two": 3,
     }
@@ -134,19 +134,45 @@ def test_a_series_that_was_broken_off_is_begun_anew(tmp_path: Path) -> None:
     ("changed", "words"),
     [
         ({"workloads": ["superpi"]}, "key 'workloads': not known"),
-        ({"density": {"memory": "much"}}, "key 'density.memory'"),
-        ({"density": {"guests": 0}}, "key 'density.guests'"),
-        ({"scenario": "dense", "workloads": ["superpi"], "density": None}, "allowed: 'dedicated' or 'density'"),
+        ({"consolidation": {"memory": "much"}}, "key 'consolidation.memory'"),
+        ({"consolidation": {"guests": 0}}, "key 'consolidation.guests'"),
+        (
+            {"scenario": "dense", "workloads": ["superpi"], "consolidation": None},
+            "allowed: 'dedicated' or 'consolidation'",
+        ),
     ],
 )
 def test_a_mistake_in_the_file_is_one_sentence(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        experiments.parsed(**{**density(), **changed})
+        experiments.parsed(**{**consolidation(), **changed})
+
+
+def test_a_file_with_the_old_name_still_parses_and_both_names_are_refused() -> None:
+    new = experiments.parsed(**consolidation(platforms=[fake("model")]))
+    old_keys = {"scenario": "density", "consolidation": None, "density": {"memory": "1GiB", "guests": 3}}
+    old = experiments.parsed(**{**consolidation(platforms=[fake("model")]), **old_keys})
+    assert (old.scenario, old.consolidation) == (new.scenario, new.consolidation) == ("consolidation", new.consolidation)
+    with pytest.raises(UsageError, match="'density' is the old name of 'consolidation'"):
+        experiments.parsed(**consolidation(density={"guests": 3}))
+
+
+def test_a_run_that_was_begun_under_the_old_name_goes_on_in_its_file(tmp_path: Path) -> None:
+    experiment = experiments.parsed(**consolidation(platforms=[fake("one")]))
+    measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
+    (tmp_path / "run/consolidation.jsonl").rename(tmp_path / "run/density.jsonl")
+    folder = RunFolder.open(tmp_path / "run")
+    steps = folder.consolidation()
+    folder.append_consolidation(steps[-1])
+    assert folder.consolidation() == (*steps, steps[-1])
+    assert not (tmp_path / "run/consolidation.jsonl").exists()
 
 
 def test_a_mistake_on_the_command_line_exits_with_2(tmp_path: Path) -> None:
-    for arguments, words in ((["nativ"], "'nativ' is not known"), (["netns", "--memory", "much"], "density.memory")):
-        finished = virtoll("density", *arguments, runs=tmp_path)
+    for arguments, words in (
+        (["nativ"], "'nativ' is not known"),
+        (["netns", "--memory", "much"], "consolidation.memory"),
+    ):
+        finished = virtoll("consolidation", *arguments, runs=tmp_path)
         assert finished.returncode == 2
         assert words in finished.stderr
         assert "Traceback" not in finished.stderr
@@ -159,18 +185,18 @@ def test_a_mistake_on_the_command_line_exits_with_2(tmp_path: Path) -> None:
 def test_real_guests_are_counted_and_gone_afterwards(tmp_path: Path) -> None:
     """The number ends each series, and no budget: what others take of the host's memory meanwhile is no guest's."""
     wanted = ("--limit", "4", "--memory", "1000GiB", "--into", tmp_path / "run")
-    finished = virtoll("density", "netns:limits=cgroup", "runc", *wanted)
+    finished = virtoll("consolidation", "netns:limits=cgroup", "runc", *wanted)
     assert finished.returncode == 0, finished.stderr
     assert "runc: 4 idle guests; " in finished.stdout
     folder = RunFolder.open(tmp_path / "run")
-    assert [(one.guests, one.status) for one in folder.density()] == 2 * [
+    assert [(one.guests, one.status) for one in folder.consolidation()] == 2 * [
         (1, "ok"),
         (2, "ok"),
         (3, "ok"),
         (4, "ok"),
         (4, "stopped"),
     ]
-    for one in folder.density():
+    for one in folder.consolidation():
         assert one.available_bytes is not None
         assert one.processes_bytes is not None
         assert one.processes_bytes > one.guests * 100 * 1024
@@ -185,7 +211,7 @@ def test_an_interrupt_that_is_lost_at_a_start_stores_no_failed_step(
 ) -> None:
     """Else the series would end with a platform's failure that was none."""
     monkeypatch.setattr(Fake, "start", lambda *_: interrupted_but_replaced())
-    experiment = experiments.parsed(**density(platforms=[fake("model")]))
+    experiment = experiments.parsed(**consolidation(platforms=[fake("model")]))
     with interrupts.interruptible(), pytest.raises(KeyboardInterrupt):
         measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
-    assert RunFolder.open(tmp_path / "run").density() == ()
+    assert RunFolder.open(tmp_path / "run").consolidation() == ()

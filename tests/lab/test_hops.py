@@ -127,7 +127,7 @@ def test_what_netfilter_drops_is_inside_the_guest_and_in_no_counter(router: Rout
         losses = locate(point(router.live))
         assert dropped() == FRAMES
     assert told(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM)]
-    assert losses[0].evidence == (f"{FRAMES} in no counter of the guest's stack",)
+    assert losses[0].counters == (f"{FRAMES} in no counter of the guest's stack",)
 
 
 def test_frames_whose_time_to_live_ends_are_header_errors(router: Router) -> None:
@@ -135,7 +135,7 @@ def test_frames_whose_time_to_live_ends_are_header_errors(router: Router) -> Non
         losses = locate(point(router.live))
         assert marked() == FRAMES
     assert told(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM)]
-    assert losses[0].evidence == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
+    assert losses[0].counters == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
 
 
 def test_frames_without_a_route(router: Router) -> None:
@@ -147,7 +147,7 @@ def test_frames_without_a_route(router: Router) -> None:
         router.inside("ip", "route", "add", *route, "dev", router.out)
     losses = locate(measured)
     assert told(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
-    assert losses[0].evidence == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)
+    assert losses[0].counters == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)
 
 
 def test_frames_that_are_larger_than_the_next_link_takes(router: Router) -> None:
@@ -158,7 +158,7 @@ def test_frames_that_are_larger_than_the_next_link_takes(router: Router) -> None
         router.inside("ip", "link", "set", router.out, "mtu", "1500")
     losses = locate(measured)
     assert told(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
-    assert losses[0].evidence == (f"guest's stack Ip FragFails +{offered(measured)}",)
+    assert losses[0].counters == (f"guest's stack Ip FragFails +{offered(measured)}",)
 
 
 def test_what_the_outgoing_queue_drops_is_the_queues(router: Router) -> None:
@@ -167,7 +167,7 @@ def test_what_the_outgoing_queue_drops_is_the_queues(router: Router) -> None:
         drops = dropped()
     assert drops > FRAMES
     assert told(losses) == [(Segment.GUEST_QUEUE, drops, Owner.PLATFORM)]
-    assert f"queue_dropped +{drops}" in " ".join(losses[0].evidence)
+    assert f"queue_dropped +{drops}" in " ".join(losses[0].counters)
 
 
 def test_losses_at_two_places_are_told_apart(router: Router) -> None:
@@ -176,7 +176,7 @@ def test_losses_at_two_places_are_told_apart(router: Router) -> None:
         drops = dropped()
     losses = locate(measured)
     assert told(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM), (Segment.GUEST_QUEUE, drops, Owner.PLATFORM)]
-    assert losses[0].evidence == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
+    assert losses[0].counters == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
     assert measured.sink.per_source[0].lost_frames == FRAMES + drops
 
 
@@ -202,4 +202,4 @@ def test_an_interface_that_is_down(router: Router) -> None:
     measured = point(router.live)
     losses = locate(measured)
     assert told(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
-    assert losses[0].evidence == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)
+    assert losses[0].counters == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)

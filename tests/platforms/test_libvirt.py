@@ -30,14 +30,14 @@ from virtoll.platforms.libvirt.domain_xml import (
     TAG,
     TEST,
     XEN,
+    GuestFiles,
     LibvirtParameters,
-    Places,
     domain,
 )
 from virtoll.platforms.libvirt.driver import Libvirt, domains, refuse_taken, remove_ours
 
 needs_virsh = pytest.mark.skipif(shutil.which("virsh") is None, reason="virsh is not installed")
-PLACES = Places(Path("/a & b/agent"), Path("/a/console"), Path("/k<ernel"), Path("/initramfs"), Path("/root"))
+PLACES = GuestFiles(Path("/a & b/agent"), Path("/a/console"), Path("/k<ernel"), Path("/initramfs"), Path("/root"))
 REQUEST = GuestRequest("guest/1", 2, 2**28, (0, 1), plan_links(3), cpu_quota=0.5)
 
 

@@ -234,7 +234,7 @@ def test_figures_name_the_branded_and_mark_them(
     assert set(FIGURES) - set(drawn) == {"scaling"}, "it has no table of routes and no guests side by side"
     for name, spec in drawn.items():
         svg = render(name, spec, analysis).svg
-        if name != "density":  # its series are of platforms that are not with_caveat
+        if name != "consolidation":  # its series are of platforms without a caveat
             assert "xen †" in svg, name
             assert f"† ×  {FUNCTIONAL_ONLY}" in re.sub(r"\s+<", "<", svg), name
     plain = replace(analysis, caveats={}, comparisons=tuple(replace(one, caveat=None) for one in analysis.comparisons))

@@ -1,11 +1,11 @@
-"""The guests themselves: the way to readiness in parts, memory, CPU time per unit of work, density; missing is None."""
+"""The guests themselves: readiness in parts, memory, CPU time per unit of work, consolidation; missing is None."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from tests.support.synthetic_guests import density_steps
+from tests.support.synthetic_guests import consolidation_steps
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.runfolder.guest_records import AgentClock, ConsolidationRecord
@@ -115,8 +115,8 @@ def test_a_trial_without_a_whole_reading_has_no_cpu_time() -> None:
     assert all(row.idle is None and row.processes is None for row in plain.guests)
 
 
-def test_density_is_what_each_guest_took() -> None:
-    steps = [parse_record(ConsolidationRecord, one) for one in density_steps("netns", 40, 3 * MIB, 2 * MIB, 0.2)]
+def test_consolidation_is_what_each_guest_took() -> None:
+    steps = [parse_record(ConsolidationRecord, one) for one in consolidation_steps("netns", 40, 3 * MIB, 2 * MIB, 0.2)]
     (found,) = consolidations(steps)
     assert (found.platform, found.guests, found.reason) == ("netns", 40, "the budget of 120 MiB is gone")
     assert found.available is not None
@@ -133,21 +133,21 @@ def test_density_is_what_each_guest_took() -> None:
 
 
 def test_a_slope_that_reaches_zero_has_no_upper_bound_and_no_guests_no_slope() -> None:
-    noisy = [parse_record(ConsolidationRecord, one) for one in density_steps("netns", 4, MIB, MIB, 8.0)]
+    noisy = [parse_record(ConsolidationRecord, one) for one in consolidation_steps("netns", 4, MIB, MIB, 8.0)]
     found = consolidations(noisy)[0].available
     assert found is not None
     assert found.bytes_per_guest.interval is not None
     assert found.bytes_per_guest.interval.low < 0
     fit = found.guests_per_gib
     assert fit is None or fit[2] is None
-    refused = [parse_record(ConsolidationRecord, one) for one in density_steps("runc", 0, 0, 0, 0)]
+    refused = [parse_record(ConsolidationRecord, one) for one in consolidation_steps("runc", 0, 0, 0, 0)]
     assert (consolidations(refused)[0].guests, consolidations(refused)[0].available) == (0, None)
     assert consolidations([]) == ()
 
 
 def test_a_series_that_was_broken_off_counts_from_its_new_beginning() -> None:
-    broken = density_steps("netns", 7, MIB, MIB, 0)[:-1]
-    again = density_steps("netns", 3, MIB, MIB, 0)
+    broken = consolidation_steps("netns", 7, MIB, MIB, 0)[:-1]
+    again = consolidation_steps("netns", 3, MIB, MIB, 0)
     (found,) = consolidations([parse_record(ConsolidationRecord, one) for one in [*broken, *again]])
     assert (found.guests, len(found.steps)) == (3, 3)
     (half,) = consolidations([parse_record(ConsolidationRecord, one) for one in broken])

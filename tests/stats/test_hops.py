@@ -134,7 +134,7 @@ def test_a_queue_that_says_what_it_dropped_is_believed() -> None:
     """The tap's queue dropped 23; a probe frame of the generator's own stands in the counts before it."""
     losses = locate(point([100], [77], bridged([101, 101, 78, 78, 77, 77, 77, 77], {"port-in": 23})))
     assert told(losses) == [(0, Segment.PORT, 23)]
-    assert losses[0].evidence == ("if-port-in tx_dropped +23",)
+    assert losses[0].counters == ("if-port-in tx_dropped +23",)
 
 
 def test_a_macvtap_counts_what_the_machine_did_not_take() -> None:
@@ -144,7 +144,7 @@ def test_a_macvtap_counts_what_the_machine_did_not_take() -> None:
     hops[5] |= {"direction": "out", "before": {}, "after": {"tx_packets": 77}}
     losses = locate(point([100], [77], hops))
     assert told(losses) == [(0, Segment.PORT, 23)]
-    assert losses[0].evidence == ("if-port-in rx_dropped +23",)
+    assert losses[0].counters == ("if-port-in rx_dropped +23",)
 
 
 @pytest.mark.parametrize("upper", ["guest-out", "port-out"])

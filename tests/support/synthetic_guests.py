@@ -56,7 +56,9 @@ def host_cpu(trial: dict[str, Any], cost: float, dice: random.Random) -> dict[st
     return {"before": _reading(10**9, 0), "after": _reading(10**9 + used // 2, used - used // 2)}
 
 
-def density_steps(platform: str, guests: int, available: int, processes: int, noise: float) -> list[dict[str, Any]]:
+def consolidation_steps(
+    platform: str, guests: int, available: int, processes: int, noise: float
+) -> list[dict[str, Any]]:
     """A series in which each guest takes so many bytes by either measure, with noise between steps, and its end."""
     dice, left = random.Random(platform), [20 * 2**30]
     for number in range(1, guests + 1):

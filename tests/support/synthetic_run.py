@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.synthetic_guests import add_start, density_steps, footprints, host_cpu
+from tests.support.synthetic_guests import add_start, consolidation_steps, footprints, host_cpu
 from tests.support.synthetic_wire import add_wire, calibrated
 
 from virtoll.reference.published import load_study
@@ -40,7 +40,7 @@ class Truth:
     `drift`: how much slower the run's end is than its beginning; `failures`: (platform, workload, block) -> status;
     `unavailable`: platform -> reason; `stop_after`: trials written (None: all); `clock_error`: platform -> relative;
     `caveats`: platform -> (host, caveat) for those that ran elsewhere.
-    `weighed`: the guests' memory, CPU time and starts are told, and there are density series.
+    `weighed`: the guests' memory, CPU time and starts are told, and there are consolidation series.
     `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
 
@@ -156,7 +156,7 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
         }
         for boot in boots
     ]
-    extra: dict[str, list[dict[str, Any]]] = {"footprints": [], "density": []}
+    extra: dict[str, list[dict[str, Any]]] = {"footprints": [], "consolidation": []}
     if truth.weighed:
         _weigh(truth, trials, boots, extra)
     calibration = [calibrated(size, when) for when in ("start", "end") for size in truth.frame_sizes]
@@ -192,7 +192,7 @@ def run_data(truth: Truth) -> RunData:
         tuple(parse_record(FitnessRecord, line) for line in lines["fitness"]),
         tuple(parse_record(CalibrationRecord, line) for line in lines["calibration"]),
         tuple(parse_record(FootprintRecord, line) for line in lines["footprints"]),
-        tuple(parse_record(ConsolidationRecord, line) for line in lines["density"]),
+        tuple(parse_record(ConsolidationRecord, line) for line in lines["consolidation"]),
         load_study(truth.study) if truth.study else None,
     )
 
@@ -210,9 +210,9 @@ def _weigh(
         machine = boot["platform"].startswith("qemu")
         boots[number] = add_start(boot, machine=machine)
         extra["footprints"] += footprints(boot, machine=machine)
-    extra["density"] = [
-        *density_steps("netns", 30, 3 << 20, 2 << 20, 0.3),
-        *density_steps("runc", 8, 12 << 20, 9 << 20, 0.1),
+    extra["consolidation"] = [
+        *consolidation_steps("netns", 30, 3 << 20, 2 << 20, 0.3),
+        *consolidation_steps("runc", 8, 12 << 20, 9 << 20, 0.1),
     ]
 
 

@@ -26,7 +26,7 @@ def list_platforms(as_json: Json = False) -> None:
             "name": name,
             "family": kind.family,
             "title": kind.title,
-            "evidence": VALIDATION_WORDS.get(kind.validation, kind.validation),
+            "validation": VALIDATION_WORDS.get(kind.validation, kind.validation),
             "parameters": describe_parameters(kind.parameter_model),
         }
         for name, kind in PLATFORMS.items()

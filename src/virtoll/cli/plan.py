@@ -102,7 +102,7 @@ def plan(
     for line in _summary(checked, planned, len(held.trials), seconds):
         say(line)
     say(_disk_line(checked.image, image, data))
-    if checked.scenario != "density":  # which starts guests until a budget of memory is gone
+    if checked.scenario != "consolidation":  # which starts guests until a budget of memory is gone
         each, all_ = units.size(checked.memory_bytes), units.size(guests * checked.memory_bytes)
         number = "1 guest" if guests == 1 else f"{guests} guests"
         say(f"memory: {number} of {each} at one time, {all_} if each fills what it is given")

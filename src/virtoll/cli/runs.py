@@ -1,4 +1,4 @@
-"""``virtoll run``, ``density``, ``resume``, ``report`` and ``evidence``, and the first three's halves in the lab."""
+"""``virtoll run``, ``consolidation``, ``resume``, ``report``, ``validation``; the first three's halves in the lab."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from virtoll.cli.folders import find_run, new_folder
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
-from virtoll.cli.output import Json, console, print_json, say_beside
+from virtoll.cli.output import Json, console, print_json, say_on_stderr
 from virtoll.cli.plan import (
     ExperimentArgument,
     OnlyOption,
@@ -49,7 +49,7 @@ def run(
     _measure(checked, folder, ["in-lab-run", str(checked.file.absolute()), str(folder), words])
 
 
-def density(
+def consolidation(
     platforms: Annotated[list[str], typer.Argument(help="Platforms, each as NAME or NAME:key=value,key=value.")],
     memory: Annotated[str, typer.Option(help="The host's memory that may be used, such as 2GiB.")] = "1GiB",
     limit: Annotated[int, typer.Option(help="At most so many guests.")] = 1000,
@@ -64,17 +64,17 @@ def density(
     from virtoll.run.pipeline import catalogue
 
     document = {
-        "name": "density",
+        "name": "consolidation",
         "question": f"How many idle guests fit into {memory} of this host's memory?",
-        "scenario": "density",
+        "scenario": "consolidation",
         "platforms": [given_platform(platform) for platform in platforms],
         "guest": {"memory": guest_memory},
-        "density": {"memory": memory, "guests": limit},
+        "consolidation": {"memory": memory, "guests": limit},
     }
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    checked = parse_experiment(text, Path("virtoll density"), catalogue())
+    checked = parse_experiment(text, Path("virtoll consolidation"), catalogue())
     folder = new_folder(checked.name, into)
-    _measure(checked, folder, ["in-lab-density", text, str(folder)])
+    _measure(checked, folder, ["in-lab-consolidation", text, str(folder)])
 
 
 def resume(run: RunArgument = "latest") -> None:
@@ -98,7 +98,7 @@ def report(run: RunArgument = "latest", as_json: Json = False) -> None:
     _report(find_run(run), headline=True, as_json=as_json)
 
 
-def evidence(
+def validation(
     runs: Annotated[list[str], typer.Argument(help="Runs: folders, names, or 'latest'.", metavar="RUN...")],
     tests: Annotated[
         list[Path] | None, typer.Option(help="JUnit XML of the contract tests ('pytest --junitxml FILE'); repeatable.")
@@ -130,13 +130,13 @@ def in_lab_run(experiment: str, into: Path, selection: str) -> None:
     _measure_here(load(experiment, Selection.of_record(json.loads(selection))), into)
 
 
-def in_lab_density(text: str, into: Path) -> None:
-    """``density``, in its lab; ``text``: the experiment's YAML."""
+def in_lab_consolidation(text: str, into: Path) -> None:
+    """``consolidation``, in its lab; ``text``: the experiment's YAML."""
     require_lab()
     from virtoll.experiment.parse import parse_experiment
     from virtoll.run.pipeline import catalogue
 
-    _measure_here(parse_experiment(text, Path("virtoll density"), catalogue()), into)
+    _measure_here(parse_experiment(text, Path("virtoll consolidation"), catalogue()), into)
 
 
 def in_lab_resume(into: Path) -> None:
@@ -230,9 +230,9 @@ def _prepare_testbeds(experiment: Experiment) -> None:
 
     for name in sorted(kinds & set(TESTBEDS)):
         try:
-            prepare_testbed(TESTBEDS[name], progress=say_beside)
+            prepare_testbed(TESTBEDS[name], progress=say_on_stderr)
         except ImageError as error:
-            say_beside(f"virtoll: {error}")
+            say_on_stderr(f"virtoll: {error}")
 
 
 def _leave_unless_done(code: int) -> None:

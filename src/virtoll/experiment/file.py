@@ -1,6 +1,6 @@
 """The keys of an experiment's YAML file, as models.
 
-Main types: ``ExperimentFile`` and ``ConsolidationFile`` (a file with ``scenario: density``).
+Main types: ``ExperimentFile`` and ``ConsolidationFile`` (a file with ``scenario: consolidation``).
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class ExperimentFile(Parameters):
 
 
 class ConsolidationFile(Parameters):
-    """The keys of a file with ``scenario: density``: idle guests are counted, and no workload is run."""
+    """The keys of a file with ``scenario: consolidation``: idle guests are counted, and no workload is run."""
 
     name: Label
     question: str = Field(min_length=1)
-    scenario: Literal["density"]
+    scenario: Literal["consolidation"]
     platforms: list[str | dict[str, Any]] = Field(min_length=1)
     guest: GuestSize = Field(default_factory=GuestSize)
-    density: ConsolidationBudget = Field(default_factory=ConsolidationBudget)
+    consolidation: ConsolidationBudget = Field(default_factory=ConsolidationBudget)

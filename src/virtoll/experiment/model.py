@@ -49,7 +49,7 @@ class Parameters(BaseModel):
 
 
 class ConsolidationBudget(Parameters):
-    """When a density series ends: so much of the host's memory gone, or so many guests."""
+    """When a consolidation series ends: so much of the host's memory gone, or so many guests."""
 
     memory: ByteSize = Field(default=ByteSize(2**30), ge=2**20)
     guests: int = Field(default=1000, ge=1, le=100_000)
@@ -125,7 +125,7 @@ class Experiment:
     seed: int
     testbed: Testbed | None = None
     cpu_quota: float | None = None
-    density: ConsolidationBudget | None = None
+    consolidation: ConsolidationBudget | None = None
     study: str | None = None
     image: str = "tiny"
     order: Order = "randomised"

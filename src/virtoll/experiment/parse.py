@@ -74,9 +74,10 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     file = path
     document, size = at_size(document, selection.size, path)
     path = path if size is None else Path(f"{path}, size {size}")  # as complaints name it
-    if document.get("scenario") == "density":
+    document = _renamed_keys(document, path)
+    if document.get("scenario") == "consolidation":
         if selection.filters:
-            raise UsageError(f"{path}: a density series has no trials to choose from; leave out the filters")
+            raise UsageError(f"{path}: a consolidation series has no trials to choose from; leave out the filters")
         return _parse_consolidation(_validate(ConsolidationFile, document, path, ""), text, path, catalogue)
     parsed = _validate(ExperimentFile, document, path, "")
     platforms = _platform_choices(parsed, path, catalogue)
@@ -171,6 +172,15 @@ def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:
     return parsed
 
 
+def _renamed_keys(document: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The file with the names of today: consolidation was called density up to Virtoll 0.1.0."""
+    old, new = "density", "consolidation"
+    if old in document and new in document:
+        raise UsageError(f"{path}: key '{old}' is the old name of '{new}', and both are there; leave '{old}' out")
+    renamed = {new if key == old else key: value for key, value in document.items()}
+    return {**renamed, "scenario": new} if renamed.get("scenario") == old else renamed
+
+
 def _parse_consolidation(parsed: ConsolidationFile, text: str, path: Path, catalogue: Catalogue) -> Experiment:
     """An experiment without trials: its run folder holds a series of guests for each platform."""
     return Experiment(
@@ -189,7 +199,7 @@ def _parse_consolidation(parsed: ConsolidationFile, text: str, path: Path, catal
         blocks=1,
         seed=0,
         cpu_quota=parsed.guest.cpu_quota,
-        density=parsed.density,
+        consolidation=parsed.consolidation,
         image=parsed.guest.image or "tiny",
     )
 
@@ -218,7 +228,7 @@ def _platform_choices(
 
 
 def _testbed(parsed: ExperimentFile | ConsolidationFile) -> Testbed | None:
-    """The file's section ``testbed``, which a density series has not."""
+    """The file's section ``testbed``, which a consolidation series has not."""
     return parsed.testbed if isinstance(parsed, ExperimentFile) else None
 
 
@@ -264,8 +274,8 @@ def _refuse_misplaced(
         )
     if isinstance(parsed, ConsolidationFile) or (host is None and _testbed(parsed) is not None):
         raise UsageError(
-            f"{path}: key '{where}': its guest is there already: it is in no density series, and in no 'testbed' that "
-            "has guests on this machine; take it out"
+            f"{path}: key '{where}': its guest is there already: it is in no consolidation series, and in no "
+            "'testbed' that has guests on this machine; take it out"
         )
     if parsed.guest.cpu_quota is not None:
         raise UsageError(f"{path}: key 'guest.cpu_quota': no quota is set on a guest that is found; leave it out")
@@ -356,7 +366,7 @@ def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> st
         inner = _model_at(model, location[:-1])
         return f"key '{key}': not known; allowed keys: {_keys_of(inner)}"
     if key == "scenario" and not where:
-        return f"key 'scenario': {first['input']!r} is not known; allowed: 'dedicated' or 'density'"
+        return f"key 'scenario': {first['input']!r} is not known; allowed: 'dedicated' or 'consolidation'"
     if first["type"] == "missing":
         return f"key '{key}': is missing; add it"
     if first["type"] == "value_error":

@@ -38,7 +38,7 @@ def load(run_directory: Path) -> RunData:
         folder.fitness(),
         folder.calibrations(),
         folder.footprints(),
-        folder.density(),
+        folder.consolidation(),
         _study(folder),
     )
 

@@ -1,4 +1,4 @@
-"""The guests themselves as CSV: each start with what was read of it, CPU time trial by trial, density step by step."""
+"""The guests themselves as CSV: each start, CPU time trial by trial, consolidation step by step."""
 
 from collections.abc import Sequence
 
@@ -107,6 +107,6 @@ def _consolidation(analysis: Analysis) -> CsvTable:
             one.reason,
             analysis.caveats.get(one.platform),
         )
-        for one in analysis.data.density
+        for one in analysis.data.consolidation
     )
-    return CsvTable("density", header, rows)
+    return CsvTable("consolidation", header, rows)

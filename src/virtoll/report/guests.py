@@ -1,4 +1,4 @@
-"""The page's part on the guests themselves: readiness, memory, host CPU, density, as rows of text.
+"""The page's part on the guests themselves: readiness, memory, host CPU, consolidation, as rows of text.
 
 No numbers are computed here: they come from ``stats/guests.py`` and ``stats/consolidation.py``.
 """
@@ -82,7 +82,7 @@ def _consolidation_row(one: Consolidation) -> TableRow:
 
 
 def consolidation_lines(analysis: Analysis) -> list[str]:
-    """Each platform's density in a sentence, for the terminal."""
+    """Each platform's consolidation in a sentence, for the terminal."""
     lines = []
     for one in analysis.consolidations:
         parts = [f"{one.platform}: {one.guests} idle guests"]

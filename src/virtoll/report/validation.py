@@ -1,4 +1,4 @@
-"""The table of the platforms' evidence as Markdown: runs and the contract tests' own record, side by side.
+"""The table of what shows that platforms work, as Markdown: runs and the contract tests' own record, side by side.
 
 `validation_table` is made from analyses and from what `read_tests` finds in JUnit XML, as `pytest --junitxml` writes
 it. Nothing in it is a result about speed, and a row of a nested testbed says so.
@@ -17,7 +17,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.validation import PlatformValidation, validations_of
 
 _NESTED = "nested-"
-# What a platform's `evidence` means in a row without a run of it; any other says nothing there.
+# What a platform's validation level means in a row without a run of it; any other says nothing there.
 _INSTEAD: Mapping[str, str] = MappingProxyType(
     {
         "stand-in": "stand-in: never run on the real platform",
@@ -107,8 +107,8 @@ def validation_table(
 ) -> tuple[str, ...]:
     """The lines of a Markdown table: a row a platform of each run, then kinds that were tested alone, then `others`.
 
-    `others`: platforms that Virtoll knows, each with its driver's `evidence`. Where there are tests, those that neither
-    they nor a run name get a row that says so: then the table is meant to be whole.
+    `others`: platforms that Virtoll knows, each with its driver's validation level. Where there are tests, those that
+    neither they nor a run name get a row that says so: then the table is meant to be whole.
     """
     rows = [one for analysis in analyses for one in validations_of(analysis)]
     kinds = {row.platform: _kinds_of(row, rows, tested) for row in rows}

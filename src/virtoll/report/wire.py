@@ -56,7 +56,7 @@ def _loss_row(row: LossRow) -> TableRow:
     places = "; ".join(
         f"{place}: {count}" for place, count in sorted(row.by_segment.items(), key=lambda item: -item[1])
     )
-    reported = "; ".join(row.evidence.values())
+    reported = "; ".join(row.counters.values())
     cells = [
         Shown(row.task.size, "flat out" if row.flat_out else "paced, all rates"),
         Shown(str(row.offered_frames)),

@@ -125,7 +125,7 @@ class Series:
 
     def _add(self, before: Reading) -> bool:
         """Start one more guest and store the step; False where it did not start, which ends the series."""
-        name = f"{self.choice.label}/density/{len(self.guests) + 1}"
+        name = f"{self.choice.label}/consolidation/{len(self.guests) + 1}"
         wanted = GuestRequest(
             name,
             self.experiment.vcpus,
@@ -139,7 +139,7 @@ class Series:
         except (GuestError, OSError) as error:
             interrupts.check()
             found = error.evidence if isinstance(error, GuestStartError) else {}
-            evidence = self.folder.keep_evidence(f"density-{self.choice.label}", found)
+            evidence = self.folder.keep_evidence(f"consolidation-{self.choice.label}", found)
             reason = f"guest {len(self.guests) + 1} did not start: {error}"
             self._store("failed", reason, before, self.read(), None, evidence)
             return False
@@ -191,12 +191,12 @@ def measure(
     progress: Progress,
 ) -> None:
     """A series for each platform that has none in the folder yet that came to its end."""
-    budget = experiment.density
+    budget = experiment.consolidation
     if budget is None:
-        raise ValueError("an experiment of the scenario density is expected")
+        raise ValueError("an experiment of the scenario consolidation is expected")
     _be_killed_first()
     _allow_many_files()
-    ended = {record.platform for record in folder.density() if record.status != "ok"}
+    ended = {record.platform for record in folder.consolidation() if record.status != "ok"}
     entries = {entry.label: entry for entry in folder.manifest.platforms}
     for choice in experiment.platforms:
         if choice.label in ended:

@@ -118,7 +118,7 @@ def _measure_plan(
 ) -> None:
     from virtoll.host.fitness import FitnessSampler
 
-    if experiment.density is not None:
+    if experiment.consolidation is not None:
         consolidation.measure(experiment, folder, session, PLATFORMS, progress)
         folder.set_state("complete", None)
         return

@@ -63,7 +63,7 @@ Record = TypeVar(
     "Check",
     "Point",
 )
-_APPENDED = ("trials", "boots", "commands", "fitness", "calibration", "footprints", "density")
+_APPENDED = ("trials", "boots", "commands", "fitness", "calibration", "footprints", "consolidation", "density")
 
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}  # made at first use: building one takes milliseconds
@@ -175,8 +175,8 @@ class RunFolder:
         self._append("footprints.jsonl", record)
 
     def append_consolidation(self, record: ConsolidationRecord) -> None:
-        """Store one step of a density series; errors as `append_trial`."""
-        self._append("density.jsonl", record)
+        """Store one step of a consolidation series; errors as `append_trial`."""
+        self._append(self._consolidation_file, record)
 
     def keep_evidence(self, name: str, found: Mapping[str, bytes]) -> tuple[str, ...]:
         """Store files by their names in evidence/<name>; gives their paths as records name them. No files: no folder.
@@ -250,11 +250,17 @@ class RunFolder:
 
         return self._read("footprints.jsonl", FootprintRecord)
 
-    def density(self) -> tuple[ConsolidationRecord, ...]:
-        """Every step of the density series, in the order written; none in a run of another scenario."""
+    def consolidation(self) -> tuple[ConsolidationRecord, ...]:
+        """Every step of the consolidation series, in the order written; none in a run of another scenario."""
         from virtoll.runfolder.guest_records import ConsolidationRecord
 
-        return self._read("density.jsonl", ConsolidationRecord)
+        return self._read(self._consolidation_file, ConsolidationRecord)
+
+    @property
+    def _consolidation_file(self) -> str:
+        """Virtoll 0.1.0 called it density; a run that it began goes on in its file."""
+        old = "density.jsonl"
+        return old if (self.path / old).exists() else "consolidation.jsonl"
 
     def finished_trials(self) -> frozenset[int]:
         """Numbers of the trials that `resume` need not run: those whose latest record has any of the four statuses."""

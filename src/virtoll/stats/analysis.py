@@ -57,7 +57,7 @@ class RunData:
     fitness: tuple[FitnessRecord, ...]
     calibrations: tuple[CalibrationRecord, ...] = ()
     footprints: tuple[FootprintRecord, ...] = ()
-    density: tuple[ConsolidationRecord, ...] = ()
+    consolidation: tuple[ConsolidationRecord, ...] = ()
     study: Study | None = None
 
 
@@ -193,7 +193,7 @@ def analyse(data: RunData) -> Analysis:
         cautions=_cautions(data, tasks, caveats, headroom, sweeps, losses, paces, backends),
         guests=guest_costs(data.boots, data.footprints, platforms),
         host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, caveats),
-        consolidations=consolidations(data.density),
+        consolidations=consolidations(data.consolidation),
         scalings=scalings(tasks, observations, data.trials, platforms),
         caveats=caveats,
         study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),

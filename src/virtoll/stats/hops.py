@@ -58,13 +58,13 @@ HOSTS_OWN = frozenset({Segment.GENERATOR, Segment.SINK_RING, Segment.SINK})
 class Loss:
     """Frames of one source that vanished at one place, or between the first and the last of several.
 
-    `evidence`: the drop counters that grew there, as `interface counter +n`.
+    `counters`: the drop counters that grew there, as `interface counter +n`.
     """
 
     source: int
     segments: tuple[Segment, ...]
     frames: int
-    evidence: tuple[str, ...]
+    counters: tuple[str, ...]
 
     @property
     def owner(self) -> Owner:
@@ -224,7 +224,7 @@ def _walk(
         reached = station.frames if station.dropped is None else running - station.dropped
         reached = max(min(reached, running), forwarded)
         if reached < running:
-            found.append((tuple(waiting), running - reached, _evidence(hops)))
+            found.append((tuple(waiting), running - reached, _drop_counters(hops)))
         running, waiting, hops = reached, [], hops[-1:]
     return found, running, waiting
 
@@ -275,7 +275,7 @@ def _protocol(read: Mapping[str, Any], protocol: str) -> Mapping[str, int]:
     return counts
 
 
-def _evidence(hops: Sequence[Hop]) -> tuple[str, ...]:
+def _drop_counters(hops: Sequence[Hop]) -> tuple[str, ...]:
     reported: dict[str, None] = {}
     for hop in hops:
         for counter in hop.after or {}:

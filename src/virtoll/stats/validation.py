@@ -1,6 +1,6 @@
 """What one run shows of each platform, apart from any speed: that it started, forwarded, was timed, and where. Pure.
 
-Main type: `Evidence`. It is read off boots and trials; the evidence of a platform with a caveat is as good as any
+Main type: `PlatformValidation`, read off boots and trials. The validation of a platform with a caveat is as good as any
 other's, because nothing here is a cost.
 """
 

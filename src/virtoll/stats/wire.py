@@ -20,7 +20,7 @@ Cell = tuple[str, Task]
 
 @dataclass(frozen=True)
 class LossRow:
-    """One cell's points, paced or flat out, all together: frames by owner and by place (with evidence of one point)."""
+    """One cell's points, paced or flat out, together: frames by owner and segment; the drop counters of one point."""
 
     platform: str
     task: Task
@@ -28,7 +28,7 @@ class LossRow:
     offered_frames: int
     by_owner: dict[Owner, int]
     by_segment: dict[str, int]
-    evidence: dict[str, str]
+    counters: dict[str, str]
 
     @property
     def lost_frames(self) -> int:
@@ -130,10 +130,10 @@ def loss_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Los
         for loss in locate(point):
             row.by_owner[loss.owner] = row.by_owner.get(loss.owner, 0) + loss.frames
             row.by_segment[loss.words] = row.by_segment.get(loss.words, 0) + loss.frames
-            if loss.evidence:
-                row.evidence.setdefault(loss.words, ", ".join(loss.evidence))
+            if loss.counters:
+                row.counters.setdefault(loss.words, ", ".join(loss.counters))
         offered = row.offered_frames + sum(source.offered_frames for source in point.sources)
-        rows[key] = LossRow(*key, offered, row.by_owner, row.by_segment, row.evidence)
+        rows[key] = LossRow(*key, offered, row.by_owner, row.by_segment, row.counters)
     return tuple(rows[key] for key in sorted(rows, key=lambda key: (tasks.index(key[1]), key[2])))
 
 

@@ -27,7 +27,7 @@ from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import CommandRunner, GuestHost, Site
 from virtoll.platforms.libvirt.connection import DEBIAN, Commands, HeldShell, Virsh, embedded_shell
 from virtoll.platforms.libvirt.daemon import Daemon, lab_daemon
-from virtoll.platforms.libvirt.domain_xml import EMBEDDED, SYSTEM, TAG, TEST, XEN, LibvirtParameters, Places, domain
+from virtoll.platforms.libvirt.domain_xml import EMBEDDED, SYSTEM, TAG, TEST, XEN, GuestFiles, LibvirtParameters, domain
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import root_disk
 
@@ -134,13 +134,13 @@ class Libvirt(Platform[LibvirtParameters]):
                 undo.callback(network.remove, request.network)
             daemon = self._daemon(site, name, undo)
             virsh = self._virsh(request, host, folder, daemon, undo)
-            places = self._places(site, folder, daemon)
+            files = self._files(site, folder, daemon)
             bridges = {
                 link.name: network.bridge_port(link, link.port_interface)
                 for link in request.network.links
                 if network is not None
             }
-            host.write(folder / "domain.xml", domain(name, request, wanted, places, bridges).encode())
+            host.write(folder / "domain.xml", domain(name, request, wanted, files, bridges).encode())
             if isinstance(virsh, Commands):
                 refuse_taken(virsh, host, name)
                 if daemon is None:
@@ -151,8 +151,8 @@ class Libvirt(Platform[LibvirtParameters]):
             virsh.run("create", *paused, str(folder / "domain.xml"), deadline_seconds=_CREATE_SECONDS)
             processes = self._processes(virsh, daemon, name, folder, undo)
             # A container and a domain of Xen speak by their consoles, which are terminals of the host's.
-            place = places.agent if wanted.emulated else Path(virsh.run("ttyconsole", name).strip())
-            channel = host.connect(place, request.name).detach()
+            console = files.agent if wanted.emulated else Path(virsh.run("ttyconsole", name).strip())
+            channel = host.connect(console, request.name).detach()
             agent = AgentClient(channel, channel, request.name)
             kept = undo.pop_all()
         pause, unpause = self._parking(virsh, name, processes)
@@ -166,7 +166,7 @@ class Libvirt(Platform[LibvirtParameters]):
             pause=pause,
             unpause=unpause,
             destroy=lambda: None,
-            consoles={**({"console.txt": places.console} if wanted.emulated else {}), **logs},
+            consoles={**({"console.txt": files.console} if wanted.emulated else {}), **logs},
             cleanup=[kept.close],
             processes=processes,
         )
@@ -206,17 +206,17 @@ class Libvirt(Platform[LibvirtParameters]):
         undo.callback(shell.close)
         return shell
 
-    def _places(self, site: Site, folder: Path, daemon: Daemon | None) -> Places:
+    def _files(self, site: Site, folder: Path, daemon: Daemon | None) -> GuestFiles:
         """The guest's files as the driver finds them."""
         agent, console, host, image = folder / "agent", folder / "console.txt", site.host, site.image
         if daemon is not None:
             disk = daemon.disk if image.needs_disk else None
-            return Places(agent, console, daemon.kernel, daemon.initramfs, daemon.root, disk)
+            return GuestFiles(agent, console, daemon.kernel, daemon.initramfs, daemon.root, disk)
         if self.parameters.uri == XEN:  # its initramfs has modules, of which the guest loads one
-            return Places(agent, console, host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs))
+            return GuestFiles(agent, console, host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs))
         kernel = host.put(image.kernel.vmlinux or image.kernel.vmlinuz)
         disk = host.put(root_disk(image)) if image.needs_disk else None
-        return Places(agent, console, kernel, host.put(image.machine_initramfs), disk=disk)
+        return GuestFiles(agent, console, kernel, host.put(image.machine_initramfs), disk=disk)
 
     def _processes(
         self, virsh: Virsh, daemon: Daemon | None, name: str, folder: Path, undo: contextlib.ExitStack

@@ -18,7 +18,7 @@ FIGURES: dict[str, FigureSpec] = {
     "scaling": SCALING,
     "clock": CLOCK,
     "guests": GUESTS,
-    "density": CONSOLIDATION,
+    "consolidation": CONSOLIDATION,
     "order": ORDER,
     "study": STUDY,
 }

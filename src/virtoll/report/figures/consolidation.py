@@ -1,4 +1,4 @@
-"""Density: the host's memory that idle guests have taken, guest by guest."""
+"""Consolidation: the host's memory that idle guests have taken, guest by guest."""
 
 from typing import TYPE_CHECKING
 
@@ -79,10 +79,10 @@ def caption(analysis: Analysis) -> str:
 
 
 def why_not(analysis: Analysis) -> str | None:
-    """A started guest of a density series is needed."""
+    """A started guest of a consolidation series is needed."""
     if any(one.steps for one in analysis.consolidations):
         return None
-    return "no density series was measured in this run"
+    return "no consolidation series was measured in this run"
 
 
-CONSOLIDATION = FigureSpec("Density", caption, draw, why_not, section="density")
+CONSOLIDATION = FigureSpec("Consolidation", caption, draw, why_not, section="consolidation")
