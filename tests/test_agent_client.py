@@ -50,7 +50,7 @@ def session(*argv: str | Path, by: str = "pipe") -> Iterator[tuple[AgentClient, 
 
 def agent(by: str = "pipe") -> contextlib.AbstractContextManager[tuple[AgentClient, subprocess.Popen[bytes]]]:
     return session(
-        built_agent(), "--seat", "guest", "--channel", "stdio", *(["--paced"] if by == "paced" else []), by=by
+        built_agent(), "--role", "guest", "--channel", "stdio", *(["--paced"] if by == "paced" else []), by=by
     )
 
 
@@ -64,7 +64,7 @@ def test_ready_hello_and_leaving(by: str) -> None:
         hello = client.wait_ready(READY_SECONDS)
         assert hello["protocol"] == PROTOCOL
         assert client.ready is not None
-        assert (hello["seat"], hello["pid"]) == (client.ready["seat"], client.ready["pid"]) == ("guest", process.pid)
+        assert (hello["role"], hello["pid"]) == (client.ready["role"], client.ready["pid"]) == ("guest", process.pid)
         assert client.call("clocks")["monotonic_ns"] <= time.monotonic_ns()
         assert not client.ended
         assert client.call("shutdown") == {}

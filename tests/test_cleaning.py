@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.support import container_standins
+from tests.support import container_mocks
 from tests.support.commands import virtoll
 
 from virtoll.cli.clean import CommandHost, clean_host, host_to_clean, living_labs
@@ -34,7 +34,7 @@ def names(state: Path) -> set[str]:
 
 def test_only_what_a_dead_lab_made_is_removed(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    container_standins.install(tmp_path / "bin")
+    container_mocks.install(tmp_path / "bin")
     made = [f"{DEAD}-runc-1", f"{ALIVE}-runc-1", "virtoll-of-mine", "database"]
     for number, name in enumerate(made):
         container(state, 200 + number, name)

@@ -76,7 +76,7 @@ def test_lists_for_people_and_for_programs(what: str, names: list[str]) -> None:
 def test_every_platform_says_what_shows_that_its_driver_works() -> None:
     rows = {row["name"]: row["validation"] for row in as_json("list", "platforms")}
     for name in ("firecracker", "cloud-hypervisor", "openvz", "vserver"):
-        assert rows[name] == "stand-in: never run on the real platform"
+        assert rows[name] == "mock: never run on the real platform"
     assert (rows["kqemu"], rows["runc"], rows["xen"]) == ("record only", "real", "nested: functional only")
 
 

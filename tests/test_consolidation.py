@@ -151,7 +151,9 @@ def test_a_file_with_the_old_name_still_parses_and_both_names_are_refused() -> N
     new = experiments.parsed(**consolidation(platforms=[fake("model")]))
     old_keys = {"scenario": "density", "consolidation": None, "density": {"memory": "1GiB", "guests": 3}}
     old = experiments.parsed(**{**consolidation(platforms=[fake("model")]), **old_keys})
-    assert (old.scenario, old.consolidation) == (new.scenario, new.consolidation) == ("consolidation", new.consolidation)
+    assert (
+        (old.scenario, old.consolidation) == (new.scenario, new.consolidation) == ("consolidation", new.consolidation)
+    )
     with pytest.raises(UsageError, match="'density' is the old name of 'consolidation'"):
         experiments.parsed(**consolidation(density={"guests": 3}))
 

@@ -1,6 +1,6 @@
 """Hosts of a testbed: the section's checks, the way over SSH as argument lists, the agent's start, check and removal.
 
-``ssh`` is a stand-in on the PATH that does here what the real one does there; the command lines are real. The real one:
+``ssh`` is a mock on the PATH that does here what the real one does there; the command lines are real. The real one:
 ``tests/lab/test_ssh.py``.
 """
 
@@ -50,7 +50,7 @@ def on_lo(sink: dict[str, str] = FAR) -> dict[str, object]:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stand-in for ssh, and the file where it writes how it was called."""
+    """A mock for ssh, and the file where it writes how it was called."""
     program = tmp_path / "bin" / "ssh"
     program.parent.mkdir(exist_ok=True)
     program.write_text(SSH, encoding="utf-8")
@@ -147,7 +147,7 @@ def test_the_agents_are_started_checked_and_ended(
         assert len(given.agents) == len(testbed.far)
         for reader, writer in given.agents:
             client = AgentClient(os.dup(reader), os.dup(writer), "far")
-            assert client.wait_ready(END_SECONDS)["seat"] == "peer"
+            assert client.wait_ready(END_SECONDS)["role"] == "peer"
             client.close()
         copies = {word for word in log.read_text().split() if word.startswith("of=/tmp/virtoll-agent-")}
         assert len(copies) == len(testbed.far)

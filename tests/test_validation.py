@@ -81,7 +81,7 @@ def test_tests_count_for_the_kind_in_their_brackets_or_for_their_module() -> Non
 def test_the_table_brands_counts_and_leaves_nobody_out() -> None:
     analysis = analyse(run_data(Truth(COSTS, control=None, caveats={"xen": ("nested xen", FUNCTIONAL_ONLY)})))
     lines = validation_table(
-        [analysis], read_tests(TESTS, "tests.xml"), {"netns": "real", "openvz": "stand-in", "uml": "real"}
+        [analysis], read_tests(TESTS, "tests.xml"), {"netns": "real", "openvz": "mock", "uml": "real"}
     )
     table = {line.split("|")[1].strip(): line for line in lines[2:]}
     assert list(table) == ["native", "netns", "xen", "qemu-kvm", "netns-cgroup", "openvz", "uml"]

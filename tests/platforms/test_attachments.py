@@ -107,7 +107,7 @@ def test_nothing_of_any_attachment_is_left_after_kill_9() -> None:
             kill_all([one for one in seen.processes if "virtoll.lab.launch" not in one.argv])
             assert running.end() != 0
             place.check_clean(seen, running.token)
-    routers = [one for one in seen.processes if "--seat" in one.argv and "host" in one.argv]
+    routers = [one for one in seen.processes if "--role" in one.argv and "host" in one.argv]
     assert len(routers) >= 3, "one a routed link, and the lab's counters"
     assert {"l1in0", "v1in0", "l2in0", "l3in0", "g4in0"} <= seen.interfaces
     assert len(nodes) == 2

@@ -2,7 +2,7 @@
 
 What stands elsewhere is not repeated: ESXi's credentials, certificates, reach, datastore and names (``test_esxi``),
 libvirt's sockets, rights and names of containers (``test_libvirt``, ``test_libvirt_daemon``), OpenVZ's and VServer's
-numbers and names (``test_command_standins``), hosts that SSH does not reach (``test_far_hypervisor``).
+numbers and names (``test_command_mocks``), hosts that SSH does not reach (``test_far_hypervisor``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Firecracker's and Cloud Hypervisor's drivers against a stand-in that speaks their documents, and what they refuse."""
+"""Firecracker's and Cloud Hypervisor's drivers against a mock that speaks their documents, and what they refuse."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PRODUCTS = ("firecracker", "cloud-hypervisor")
-# What each driver is to send, in this order; the documents' rules are applied by the stand-in.
+# What each driver is to send, in this order; the documents' rules are applied by the mock.
 EXCHANGE = {
     "firecracker": [
         ("PUT", "/machine-config"),
@@ -62,8 +62,8 @@ def site(run_session: RunSession) -> Site:
 
 
 @pytest.fixture
-def standin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
-    """A kind for each product whose binary is the stand-in, by its name."""
+def mock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """A kind for each product whose binary is the mock, by its name."""
     names = {}
     for product in PRODUCTS:
         binary = tmp_path / product
@@ -71,19 +71,19 @@ def standin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
             f"#!{sys.executable}",
             "import sys",
             f"sys.path[:0] = [{str(REPOSITORY)!r}, {str(REPOSITORY / 'src')!r}]",
-            "from tests.support.microvm_standin import main",
+            "from tests.support.microvm_mock import main",
             f"main({product!r}, sys.argv[1:])",
         ]
         binary.write_text("\n".join(lines) + "\n", encoding="utf-8")
         binary.chmod(0o755)
-        names[product] = f"{product}-standin"
+        names[product] = f"{product}-mock"
         kind = Kind(product, {"binary": str(binary), "root": "disk"}, kernel="image", slow=True)
         monkeypatch.setitem(guests.KINDS, names[product], kind)
     return names
 
 
 def requests(live: Connected) -> list[tuple[str, str]]:
-    """What the stand-in was asked."""
+    """What the mock was asked."""
     api = getattr(live.guest, "api", None)
     assert api is not None
     lines = (api.path.parent / "requests.jsonl").read_text(encoding="utf-8").splitlines()
@@ -91,8 +91,8 @@ def requests(live: Connected) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_the_whole_path_runs_by_the_document(run_session: RunSession, standin: dict[str, str], product: str) -> None:
-    live = guests.start(standin[product], run_session)
+def test_the_whole_path_runs_by_the_document(run_session: RunSession, mock: dict[str, str], product: str) -> None:
+    live = guests.start(mock[product], run_session)
     family = live.processes()
     facts = guests.facts(live)
     assert facts["root_filesystem"] == "erofs"
@@ -112,8 +112,8 @@ def test_the_whole_path_runs_by_the_document(run_session: RunSession, standin: d
     assert not _interfaces() & {link.port_interface for link in live.bench.network.links}
 
 
-def test_a_monitor_that_is_killed_is_noticed(run_session: RunSession, standin: dict[str, str]) -> None:
-    live = guests.start(standin["firecracker"], run_session)
+def test_a_monitor_that_is_killed_is_noticed(run_session: RunSession, mock: dict[str, str]) -> None:
+    live = guests.start(mock["firecracker"], run_session)
     family = live.processes()
     assert isinstance(live.guest, AgentGuest)
     os.killpg(live.guest.process.pid, signal.SIGKILL)
@@ -128,17 +128,17 @@ def test_a_monitor_that_is_killed_is_noticed(run_session: RunSession, standin: d
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_a_refused_boot_is_one_sentence(
-    run_session: RunSession, site: Site, standin: dict[str, str], monkeypatch: pytest.MonkeyPatch, product: str
+    run_session: RunSession, site: Site, mock: dict[str, str], monkeypatch: pytest.MonkeyPatch, product: str
 ) -> None:
     del run_session
     monkeypatch.setenv("STANDIN_REFUSES", "Error creating KVM object: no such ioctl")
-    wanted = guests.request(standin[product])
+    wanted = guests.request(mock[product])
     with pytest.raises(GuestStartError, match=r"was refused with 400: Error creating KVM object") as raised:
-        guests.driver(standin[product]).start(wanted, site)
+        guests.driver(mock[product]).start(wanted, site)
     assert "\n" not in str(raised.value)
     assert "monitor.txt" in raised.value.evidence
     assert not _interfaces() & {link.port_interface for link in wanted.network.links}
-    found = guests.driver(standin[product]).probe(site)
+    found = guests.driver(mock[product]).probe(site)
     assert not found.available
     assert found.reason is not None
     if os.access(driver.KVM_DEVICE, os.R_OK | os.W_OK):
@@ -148,14 +148,14 @@ def test_a_refused_boot_is_one_sentence(
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_without_binary_or_kvm_it_says_what_is_missing(
-    site: Site, standin: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, product: str
+    site: Site, mock: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, product: str
 ) -> None:
     found = guests.driver(product).probe(dataclasses.replace(site))
     if not found.available and found.version is None:
         assert found.reason == f"{product}: not found; install {_title(product)} and give its path as 'binary'"
     monkeypatch.setattr(driver, "KVM_DEVICE", tmp_path / "kvm")
-    found = guests.driver(standin[product]).probe(site)
-    assert (found.available, found.version) == (False, f"{product} stand-in 1")
+    found = guests.driver(mock[product]).probe(site)
+    assert (found.available, found.version) == (False, f"{product} mock 1")
     assert found.reason is not None
     assert found.reason.startswith(f"{_title(product)} needs {tmp_path}/kvm, which cannot be opened here")
 

@@ -136,7 +136,7 @@ def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tu
 def test_a_generator_that_is_stopped_goes_on_where_it_was(pair: tuple[Connected, Connected], backend: str) -> None:
     """In the middle of a point: its frames leave late and in order, and none is left out."""
     live, _ = pair
-    generator = machine.family(os.getpid()).find("--seat", "peer")
+    generator = machine.family(os.getpid()).find("--role", "peer")
     assert generator is not None
     wanted = ForwardParameters(point_milliseconds=1000, backend=backend)
     enough = live.frames_at_port() + guests.FEW_FRAMES // 2

@@ -269,7 +269,7 @@ class Connected:
             return machine_itself
         if self.kind.platform == "runsc" and (sandbox := family.find("boot")):  # its kernel, in which its agent is
             return sandbox
-        return family.find("/init", "--seat", inner_pid=1) or family.find("/init", "--seat") or family.processes[0]
+        return family.find("/init", "--role", inner_pid=1) or family.find("/init", "--role") or family.processes[0]
 
     def frames_at_port(self) -> int:
         """How many frames have come as far as its port towards the generator, by the port's own counter."""

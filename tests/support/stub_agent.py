@@ -9,7 +9,7 @@ import json
 import sys
 from typing import Any
 
-READY = {"event": "ready", "protocol": 1, "version": "0.1.0", "build": "stub", "seat": "guest", "pid": 1}
+READY = {"event": "ready", "protocol": 1, "version": "0.1.0", "build": "stub", "role": "guest", "pid": 1}
 
 
 def say(message: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-//! `virtoll-agent`: the one binary of the data plane, in three seats.
+//! `virtoll-agent`: the one binary of the data plane, in three roles.
 //!
 //! As PID 1 of a virtual machine it sets the machine up, finds its channel and serves; as an ordinary process it serves
 //! on stdio or on a given path. `docs/protocol.md` says what it serves.
@@ -93,5 +93,5 @@ fn prepare(options: &Options) -> Result<(), String> {
 /// Serves until the stream ends or `shutdown` comes.
 fn serve(options: &Options, started: Readings) -> std::io::Result<()> {
     let channel = Channel::open(&options.channel, options.paced)?;
-    Session::new(channel, options.seat, started)?.serve()
+    Session::new(channel, options.role, started)?.serve()
 }

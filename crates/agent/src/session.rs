@@ -16,7 +16,7 @@ use virtoll_proto::{
 
 use crate::background::Background;
 use crate::channel::Channel;
-use crate::options::Seat;
+use crate::options::Role;
 use crate::reap::reap;
 use crate::sys::{self, ChildSignals};
 use crate::tcp_exchange::Served;
@@ -44,7 +44,7 @@ enum Progress {
 /// The agent's state between requests.
 pub struct Session {
     channel: Channel,
-    seat: Seat,
+    role: Role,
     signals: ChildSignals,
     terminal: Option<Terminal>,
     timekeeper: Timekeeper,
@@ -60,10 +60,10 @@ impl Session {
     ///
     /// # Errors
     /// No descriptor for SIGCHLD.
-    pub fn new(channel: Channel, seat: Seat, started: Readings) -> io::Result<Self> {
+    pub fn new(channel: Channel, role: Role, started: Readings) -> io::Result<Self> {
         Ok(Self {
             channel,
-            seat,
+            role,
             signals: ChildSignals::block()?,
             terminal: None,
             timekeeper: Timekeeper::default(),
@@ -108,7 +108,7 @@ impl Session {
             protocol: PROTOCOL,
             version: VERSION.to_owned(),
             build: BUILD.to_owned(),
-            seat: self.seat.to_string(),
+            role: self.role.to_string(),
             pid: std::process::id(),
             started_monotonic_ns: self.started.monotonic_ns,
             started_boottime_ns: self.started.boottime_ns,
@@ -246,11 +246,11 @@ impl Session {
     }
 
     fn peer_only(&self, operation: &str) -> Result<(), Error> {
-        if self.seat == Seat::Peer {
+        if self.role == Role::Peer {
             return Ok(());
         }
         let sentence =
-            format!("{operation} is an operation of the peer; this seat is {}", self.seat);
+            format!("{operation} is an operation of the peer; this role is {}", self.role);
         Err(Error::unsupported(sentence))
     }
 

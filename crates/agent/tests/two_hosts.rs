@@ -203,7 +203,7 @@ fn a_copy_leaves_no_file_and_can_call_itself_back_to_back() {
     assert!(copied.success());
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user"]).arg(&copy).args([
-        "--seat",
+        "--role",
         "peer",
         "--unlink-self",
     ]);
@@ -216,7 +216,7 @@ fn a_copy_leaves_no_file_and_can_call_itself_back_to_back() {
     request["id"] = json!(1);
     request["op"] = json!("traffic");
     let wanted = json!({
-        "argv": ["/proc/self/exe", "--seat", "peer", "--pairs", "1"],
+        "argv": ["/proc/self/exe", "--role", "peer", "--pairs", "1"],
         "stdin": STANDARD.encode(format!("{request}\n")),
         "timeout_ns": LONG_NS,
         "limit_bytes": 1 << 20,

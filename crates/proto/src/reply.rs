@@ -22,7 +22,7 @@ pub enum ErrorKind {
     BadRequest,
     /// The two sides do not speak the same version.
     ProtocolMismatch,
-    /// This seat or kernel cannot do it.
+    /// This role or kernel cannot do it.
     Unsupported,
     /// A system call failed; the message names it and its errno.
     System,
@@ -55,7 +55,7 @@ impl Error {
         Self::new(ErrorKind::BadRequest, message)
     }
 
-    /// An operation that this seat or kernel cannot carry out.
+    /// An operation that this role or kernel cannot carry out.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
     }
@@ -120,7 +120,7 @@ pub struct Ready {
     /// 12 hex digits of the sources' hash.
     pub build: String,
     /// `guest`, `host` or `peer`.
-    pub seat: String,
+    pub role: String,
     /// The agent's process number in its own namespace.
     pub pid: u32,
     /// When the agent's program began, by `CLOCK_MONOTONIC` of its own kernel.

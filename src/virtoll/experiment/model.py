@@ -34,7 +34,7 @@ class Parameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     unlabelled: ClassVar[frozenset[str]] = frozenset()
-    found: ClassVar[bool] = False
+    pre_provisioned: ClassVar[bool] = False
     """Whether the guest is one that its user made and Virtoll only finds: its size cannot be asked for."""
 
     @property

@@ -260,7 +260,7 @@ def _refuse_misplaced(
     parsed: ExperimentFile | ConsolidationFile,
 ) -> None:
     """A guest that is found has no host to choose, no size and no share of a CPU; all others have."""
-    if not model.found:
+    if not model.pre_provisioned:
         if host is not None and host.guests:
             raise UsageError(
                 f"{path}: key '{where}': in a 'testbed' without 'hypervisor' every guest must be one that is there "

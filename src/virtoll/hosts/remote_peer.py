@@ -108,7 +108,7 @@ class Apart:
     def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
         """One request in a namespace that is made for it; raises a ``GuestError`` as any agent."""
         request = json.dumps({"id": 1, "op": op, **fields}).encode() + b"\n"
-        argv = ["/proc/self/exe", "--seat", "peer", "--channel", "stdio", "--pairs", str(self.pairs)]
+        argv = ["/proc/self/exe", "--role", "peer", "--channel", "stdio", "--pairs", str(self.pairs)]
         ended = self.agent.call(
             "exec",
             deadline_seconds + 5,

@@ -83,7 +83,7 @@ def _agent_on(host: Host, agent: Path, interfaces: Sequence[str]) -> Iterator[tu
         _check_version(host, program, agent)
         _require(host.name, interfaces, _interfaces(host, program))
         flags = ["--unlink-self"] if host.copies else []
-        process = start(host, [program, "--seat", "peer", "--channel", "stdio", *flags])
+        process = start(host, [program, "--role", "peer", "--channel", "stdio", *flags])
         assert process.stdin is not None
         assert process.stdout is not None
         yield process.stdout.fileno(), process.stdin.fileno()
@@ -106,7 +106,7 @@ def _check_version(host: Host, program: str, agent: Path) -> None:
 
 def _interfaces(host: Host, program: str) -> list[str]:
     """Names of the host's interfaces, from a session of the agent that holds one request."""
-    said = run(host, [program, "--seat", "peer", "--channel", "stdio"], b'{"id":1,"op":"facts"}\n')
+    said = run(host, [program, "--role", "peer", "--channel", "stdio"], b'{"id":1,"op":"facts"}\n')
     answer: dict[str, Any] = next((line for line in map(json.loads, said.splitlines()) if line.get("id") == 1), {})
     return [one["name"] for one in answer.get("ok", {}).get("interfaces", [])]
 

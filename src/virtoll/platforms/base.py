@@ -23,12 +23,12 @@ from virtoll.lab.data import DataVolume
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.host import CommandRunner, Site
 
-Validation = Literal["real", "nested: functional only", "simulator", "stand-in", "record only", "model", "not stated"]
+Validation = Literal["real", "nested: functional only", "simulator", "mock", "record only", "model", "not stated"]
 """What shows that a platform's driver works: the tests' guests ran on the product itself; on it, in a host that was
 emulated; against the maker's simulator; against programs that take the documented commands (never run on the real
 platform); there is no driver, only what others published; or it is a model and no platform."""
 VALIDATION_WORDS: dict[Validation, str] = {
-    "stand-in": "stand-in: never run on the real platform",
+    "mock": "mock: never run on the real platform",
     "simulator": "simulator: never run on the real platform",
 }
 

@@ -1,7 +1,7 @@
 """OpenVZ and Virtuozzo: a container by ``vzctl``, or by ``prlctl`` with ``vzctl`` for its links, through ``GuestHost``.
 
 Never run on the real platform: written after the products' manual pages and sources (docs/platforms/openvz.md names
-file and commit of each) and tested against a stand-in that takes exactly those commands.
+file and commit of each) and tested against a mock that takes exactly those commands.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class OpenVz(Platform[OpenVzParameters]):
     name: ClassVar[str] = "openvz"
     remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "os-level"
-    validation: ClassVar[Validation] = "stand-in"
+    validation: ClassVar[Validation] = "mock"
     title: ClassVar[str] = "OpenVZ, Virtuozzo (vzctl, prlctl)"
     parameter_model = OpenVzParameters
     boot_seconds: ClassVar[float] = 3.0

@@ -1,7 +1,7 @@
 """Linux-VServer by util-vserver: a context with a network namespace of its own, through ``GuestHost``.
 
 Never run on the real platform: written after util-vserver's scripts (docs/platforms/vserver.md names file and commit of
-each) and tested against a stand-in that takes exactly those commands.
+each) and tested against a mock that takes exactly those commands.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Vserver(Platform[VserverParameters]):
     name: ClassVar[str] = "vserver"
     remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "os-level"
-    validation: ClassVar[Validation] = "stand-in"
+    validation: ClassVar[Validation] = "mock"
     title: ClassVar[str] = "Linux-VServer (history; successors: lxc, nspawn)"
     parameter_model = VserverParameters
     boot_seconds: ClassVar[float] = 3.0

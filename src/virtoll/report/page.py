@@ -19,7 +19,7 @@ from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.base import SECTIONS
 from virtoll.report.guests import guests_context
-from virtoll.report.papers import paper_context, stand_ins
+from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.rows import Shown, TableRow
 from virtoll.report.scaling import scaling_context
 from virtoll.report.study import study_context
@@ -116,7 +116,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "guests": guests_context(analysis),
         "study": study_context(analysis),
         "paper": paper_context(analysis),
-        "stand_ins": stand_ins(analysis),
+        "substitutes": substitutes(analysis),
         "tables": [table.name for table in csv_tables(analysis)],
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),

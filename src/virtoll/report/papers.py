@@ -31,7 +31,7 @@ def paper_context(analysis: Analysis) -> dict[str, Any] | None:
     }
 
 
-def stand_ins(analysis: Analysis) -> list[tuple[str, list[str]]]:
+def substitutes(analysis: Analysis) -> list[tuple[str, list[str]]]:
     """What of the paper's is stood for, each with the labels that do, in the experiment's order."""
     found: dict[str, list[str]] = {}
     for entry in analysis.data.manifest.platforms:

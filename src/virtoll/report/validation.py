@@ -20,7 +20,7 @@ _NESTED = "nested-"
 # What a platform's validation level means in a row without a run of it; any other says nothing there.
 _INSTEAD: Mapping[str, str] = MappingProxyType(
     {
-        "stand-in": "stand-in: never run on the real platform",
+        "mock": "mock: never run on the real platform",
         "simulator": "simulator: never run on the real platform",
         "record only": "record only: what others published",
     }

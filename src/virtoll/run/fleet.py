@@ -31,7 +31,7 @@ from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platfor
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import with_last_words
 from virtoll.run.data_directory import DataKeeper, find_data_volume
-from virtoll.run.guest_check import as_found, compare
+from virtoll.run.guest_check import compare, compare_pre_provisioned
 from virtoll.run.progress import Progress
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
@@ -207,7 +207,7 @@ class Fleet:
         co_located = self._co_located.setdefault(label, [])
         while len(co_located) < count - 1:
             choice = next(trial.platform for trial in self.block if trial.platform.label == label)
-            if choice.parameters.found:
+            if choice.parameters.pre_provisioned:
                 self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
                 return ()
             live = self._start_one(choice, len(co_located) + 1)
@@ -325,7 +325,7 @@ class Fleet:
                     network = with_found_macs(network, [one["mac"] for one in inside])
                 draft.asked(request, network)
                 timekeeper, hops = self._connect(guest, network, site)
-                unlike = self._examine(guest, request, draft, found=choice.parameters.found)
+                unlike = self._examine(guest, request, draft, pre_provisioned=choice.parameters.pre_provisioned)
                 if instance == 0:
                     self._append_footprint(guest, boot, choice.label, "idle", site)
                 guest.park()
@@ -335,12 +335,14 @@ class Fleet:
         data = DataKeeper(guest.agent, volume, guest.flushes) if volume is not None else None
         return LiveGuest(boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike, data, no_data)
 
-    def _examine(self, guest: Guest, request: GuestRequest, draft: BootDraft, *, found: bool) -> tuple[str, ...]:
+    def _examine(
+        self, guest: Guest, request: GuestRequest, draft: BootDraft, *, pre_provisioned: bool
+    ) -> tuple[str, ...]:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
         hello = guest.agent.call("hello", protocol=PROTOCOL)
         facts = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)
         host = view_of_host(guest.host_processes())
-        unlike = as_found(request, facts) if found else compare(request, facts, host)
+        unlike = compare_pre_provisioned(request, facts) if pre_provisioned else compare(request, facts, host)
         draft.examined(facts, unlike, hello, host)
         return draft.record.fatal
 
@@ -390,7 +392,7 @@ class Fleet:
         if site.far:
             network = site.far.reach(network)
         network = site.network.reach(network)
-        cpus = () if choice.parameters.found else self.pinning.guest_cpus
+        cpus = () if choice.parameters.pre_provisioned else self.pinning.guest_cpus
         # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
         name = boot if instance == 0 else f"beside-{boot}"
         return GuestRequest(

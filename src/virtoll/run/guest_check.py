@@ -32,7 +32,7 @@ def compare(request: GuestRequest, facts: Mapping[str, Any], host: HostView) -> 
     return [*_cpus(request, facts), *_memory(request, facts, host), *_quota(request, facts, host)]
 
 
-def as_found(request: GuestRequest, facts: Mapping[str, Any]) -> list[Mismatch]:
+def compare_pre_provisioned(request: GuestRequest, facts: Mapping[str, Any]) -> list[Mismatch]:
     """The same for a guest that its user made: reported, never fatal, because nothing there could be made equal."""
     said = "is as it was found: its CPUs, memory, kernel and files are its user's choice and were not made equal"
     wanted = replace(request, cpus=tuple(range(request.vcpus)))

@@ -26,7 +26,7 @@ _READY_SECONDS = 60.0
 @contextlib.contextmanager
 def network_peer(host: GuestHost, image: GuestImage) -> Iterator[tuple[AgentClient, Network]]:
     """Start the peer's agent and open the lab's network towards its namespace; both end with the context."""
-    command = ["unshare", "--net", "--", str(image.agent), "--seat", "peer", "--channel", "stdio"]
+    command = ["unshare", "--net", "--", str(image.agent), "--role", "peer", "--channel", "stdio"]
     process = host.spawn(command, "network peer", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     peer = connect_stdio(process, "the network peer")
     network = None
@@ -79,7 +79,7 @@ class RouterAgent:
 
 def start_router(host: GuestHost, image: GuestImage, name: str) -> RouterAgent:
     """A router for one link; ``name`` is only reported in the record of command lines."""
-    command = ["unshare", "--net", "--", str(image.agent), "--seat", "host", "--channel", "stdio"]
+    command = ["unshare", "--net", "--", str(image.agent), "--role", "host", "--channel", "stdio"]
     process = host.spawn(command, f"router of {name}", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     router = RouterAgent(connect_stdio(process, f"the router of {name}"), process)
     try:
@@ -93,7 +93,7 @@ def start_router(host: GuestHost, image: GuestImage, name: str) -> RouterAgent:
 @contextlib.contextmanager
 def lab_agent(host: GuestHost, image: GuestImage) -> Iterator[AgentClient]:
     """An agent in the lab's own namespace, which reads the counters of its bridges, veth pairs and taps."""
-    command = [str(image.agent), "--seat", "host", "--channel", "stdio"]
+    command = [str(image.agent), "--role", "host", "--channel", "stdio"]
     with _agent(host, command, "the lab's counters", "the lab's agent") as agent:
         yield agent
 

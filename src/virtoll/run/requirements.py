@@ -35,7 +35,7 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
     needs = needs_of(trial)
     if needs.data_bytes and kind.data_by is None:
         return f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload"
-    given = None if trial.platform.parameters.found else (experiment.vcpus, experiment.memory_bytes)
+    given = None if trial.platform.parameters.pre_provisioned else (experiment.vcpus, experiment.memory_bytes)
     return unmet(trial.workload.workload, needs, given, kind.name, kind.lacks)
 
 

@@ -122,7 +122,7 @@ def _quietly(action: Callable[[], None]) -> None:
 @contextlib.contextmanager
 def host_agent(host: RemoteHost) -> Iterator[Caller]:
     """An agent on the host itself, which reads the counters of its interfaces."""
-    argv = [str(host.agent), "--seat", "host", "--channel", "stdio"]
+    argv = [str(host.agent), "--role", "host", "--channel", "stdio"]
     process = host.spawn(argv, "counters", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     agent: AgentClient = connect_stdio(process, f"the agent on {host.name}")
     try:

@@ -180,7 +180,7 @@ mod tests {
             protocol: 1,
             version: "0.1.0".to_owned(),
             build: "0123456789ab".to_owned(),
-            seat: "peer".to_owned(),
+            role: "peer".to_owned(),
             pid: 7,
             started_monotonic_ns: 1,
             started_boottime_ns: 2,
@@ -188,7 +188,7 @@ mod tests {
         };
         assert_eq!(
             text(&Hello { ready, target: "x86_64-unknown-linux-gnu" }),
-            r#"{"build":"0123456789ab","pid":7,"protocol":1,"ready_monotonic_ns":3,"seat":"peer","started_boottime_ns":2,"started_monotonic_ns":1,"target":"x86_64-unknown-linux-gnu","version":"0.1.0"}"#
+            r#"{"build":"0123456789ab","pid":7,"protocol":1,"ready_monotonic_ns":3,"role":"peer","started_boottime_ns":2,"started_monotonic_ns":1,"target":"x86_64-unknown-linux-gnu","version":"0.1.0"}"#
         );
         let clocks =
             Clocks { realtime_ns: 1, monotonic_ns: 2, monotonic_raw_ns: 3, boottime_ns: 4 };

@@ -19,7 +19,7 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.process_guest import AgentGuest, connect_stdio
 
-AGENT = ("/init", "--seat", "guest", "--channel", "stdio")
+AGENT = ("/init", "--role", "guest", "--channel", "stdio")
 
 
 @dataclass(kw_only=True)

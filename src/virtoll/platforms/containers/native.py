@@ -66,9 +66,9 @@ class NativeAgain(Native):
     control_of: ClassVar[str | None] = "native"
 
 
-def confined(image: GuestImage, seat: str, request: GuestRequest | None = None) -> list[str]:
+def confined(image: GuestImage, role: str, request: GuestRequest | None = None) -> list[str]:
     """The agent of the image behind ``confine``: same files as in every other guest; without a request no guest's."""
-    agent = ["/init", "--seat", seat, "--channel", "stdio"]
+    agent = ["/init", "--role", role, "--channel", "stdio"]
     folder = request.data_folder if request is not None else None
     data = [f"--mount={folder}={DATA_PATH}"] if folder is not None else []
     return [sys.executable, "-m", "virtoll.lab.confine", *data, str(image.root), *agent]

@@ -178,7 +178,7 @@ def _container(top: ET.Element, _parameters: LibvirtParameters, _files: GuestFil
     system = _add(top, "os")
     _add(system, "type", "exe")
     _add(system, "init", "/init")
-    for word in ("--seat", "guest", "--channel", "/dev/console"):
+    for word in ("--role", "guest", "--channel", "/dev/console"):
         _add(system, "initarg", word)
 
 

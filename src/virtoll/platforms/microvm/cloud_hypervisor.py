@@ -1,7 +1,7 @@
 """Cloud Hypervisor, by the user's binary: its REST API on a socket, the serial port on another.
 
 Written against its API document (``vmm/src/api/openapi/cloud-hypervisor.yaml``, version 0.3.0) and tested against a
-stand-in that speaks it; never run on the product itself.
+mock that speaks it; never run on the product itself.
 """
 
 from __future__ import annotations

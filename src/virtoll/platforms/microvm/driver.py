@@ -85,7 +85,7 @@ class MicroVm(Platform[MicroVmParameters]):
     product: ClassVar[str]
     api_prefix: ClassVar[str] = ""
     family: ClassVar[str] = "hardware-assisted"
-    validation: ClassVar[Validation] = "stand-in"
+    validation: ClassVar[Validation] = "mock"
     parameter_model = MicroVmParameters
     boot_seconds: ClassVar[float] = 2.0
     slowdown: ClassVar[float] = 1.2

@@ -1,7 +1,7 @@
 """Firecracker, by the user's binary: its API socket, the first serial port on standard input and output.
 
 Written against Firecracker's API document (``src/firecracker/swagger/firecracker.yaml``, version 1.17.0-dev) and tested
-against a stand-in that speaks it; never run on the product itself.
+against a mock that speaks it; never run on the product itself.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import connect_stdio
 from virtoll.platforms.ssh.nics import FoundNic, find_nics
 
-_AGENT = ["--seat", "guest", "--channel", "stdio"]
+_AGENT = ["--role", "guest", "--channel", "stdio"]
 _PROBE_SECONDS = 60.0
 _ROOT_HERE = "ssh: this needs root on this machine, because a lab of an ordinary user leads to no network; run as root"
 Interface = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:@-]{1,31}$")]
@@ -56,7 +56,7 @@ class SshParameters(Unattached):
     interfaces: tuple[Interface, ...] = ()
 
     unlabelled: ClassVar[frozenset[str]] = frozenset({"destination", "interfaces"})
-    found: ClassVar[bool] = True
+    pre_provisioned: ClassVar[bool] = True
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """There is always a destination; NICs and the testbed's that they face come together."""
@@ -153,7 +153,7 @@ class SshGuestPlatform(Platform[SshParameters]):
     """The driver."""
 
     name: ClassVar[str] = "ssh"
-    family: ClassVar[str] = "as found"
+    family: ClassVar[str] = "pre-provisioned"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "a guest that its user made, over SSH"
     parameter_model = SshParameters
@@ -208,7 +208,7 @@ class SshGuestPlatform(Platform[SshParameters]):
             agent=agent,
             peer=site.peer,
             host=host,
-            attachment="as found",
+            attachment="pre-provisioned",
             spawned_monotonic_ns=spawned,
             pause=lambda: tell("STOP"),
             unpause=lambda: tell("CONT"),

@@ -53,7 +53,7 @@ def install(folder: Path) -> None:
             f"#!{sys.executable}",
             "import sys",
             f"sys.path[:0] = [{str(REPOSITORY)!r}, {str(REPOSITORY / 'src')!r}]",
-            "from tests.support.container_standins import main",
+            "from tests.support.container_mocks import main",
             f"main({name!r}, sys.argv[1:])",
         ]
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -380,7 +380,7 @@ def vserver(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a
         if rest[:2] != ["--rescue", "--rescue-init"]:
             fail(1, f"vserver ... start: unknown option '{rest[0] if rest else ''}'")
         if not (configuration / "spaces/net").exists():
-            fail(1, "the stand-in has guests with a network namespace only")
+            fail(1, "the mock has guests with a network namespace only")
         launch(one, rest[2:])
         store.save(one)
     elif command == "exec":

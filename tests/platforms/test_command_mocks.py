@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support import container_standins, guests, machine
+from tests.support import container_mocks, guests, machine
 from tests.support.guests import Kind
 
 from virtoll.errors import GuestDied, GuestError
@@ -30,7 +30,7 @@ from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
-KINDS = ("openvz-standin", "openvz-ubc-standin", "prlctl-standin", "vserver-standin")
+KINDS = ("openvz-mock", "openvz-ubc-mock", "prlctl-mock", "vserver-mock")
 
 
 @dataclass
@@ -111,7 +111,7 @@ def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     made = Products(tmp_path / "state", tmp_path / "record", tmp_path / "vz")
     for folder in (made.state, made.record, made.area / "template/cache", made.state / "etc", tmp_path / "vservers"):
         folder.mkdir(parents=True)
-    container_standins.install(tmp_path / "bin")
+    container_mocks.install(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("STANDIN_STATE", str(made.state))
     monkeypatch.setenv("STANDIN_BUSYBOX", str(site.image.root / "bin/busybox"))
@@ -120,10 +120,10 @@ def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     vz = {"area": str(made.area)}
     settings = {"area": str(tmp_path / "vservers"), "configuration": str(made.state / "etc")}
     for name, kind in {
-        "openvz-standin": Kind("openvz", vz),
-        "openvz-ubc-standin": Kind("openvz", {**vz, "memory": "ubc", "cpu_units": 500}),
-        "prlctl-standin": Kind("openvz", {**vz, "tool": "prlctl", "ostemplate": "debian-12"}),
-        "vserver-standin": Kind("vserver", settings),
+        "openvz-mock": Kind("openvz", vz),
+        "openvz-ubc-mock": Kind("openvz", {**vz, "memory": "ubc", "cpu_units": 500}),
+        "prlctl-mock": Kind("openvz", {**vz, "tool": "prlctl", "ostemplate": "debian-12"}),
+        "vserver-mock": Kind("vserver", settings),
     }.items():
         monkeypatch.setitem(guests.ADDED, name, kind)
     with guests.lab_record(made.record):
@@ -163,8 +163,8 @@ def test_the_whole_path_runs_by_the_documented_commands(run_session: RunSession,
 
 
 def test_the_size_is_set_as_vzctl_documents_it(run_session: RunSession, products: Products) -> None:
-    wanted = guests.request("openvz-standin", cpu_quota=0.2)
-    live = guests.start("openvz-standin", run_session, wanted)
+    wanted = guests.request("openvz-mock", cpu_quota=0.2)
+    live = guests.start("openvz-mock", run_session, wanted)
     given = next(call for call in products.calls() if call[:2] == ["vzctl", "set"])
     size = dict(zip(given[3::2], given[4::2], strict=False))
     assert size["--ram"] == f"{guests.MEMORY_BYTES}b"
@@ -174,7 +174,7 @@ def test_the_size_is_set_as_vzctl_documents_it(run_session: RunSession, products
 
 
 def test_a_guest_that_dies_is_noticed_and_cleared_away(run_session: RunSession, products: Products, site: Site) -> None:
-    live = guests.start("openvz-standin", run_session)
+    live = guests.start("openvz-mock", run_session)
     site.host.run(["vzctl", "stop", "7001", "--fast"], "kill")
     with pytest.raises(GuestDied, match="ended while it was needed"):
         live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
@@ -187,11 +187,11 @@ def test_a_guest_that_dies_is_noticed_and_cleared_away(run_session: RunSession, 
 @pytest.mark.parametrize(
     ("kind", "refused", "words"),
     [
-        ("openvz-standin", "create 44 Private area already exists in /vz/private/7001", "give another 'first_ctid'"),
-        ("openvz-standin", "create 46 Unable to create directory: No space left on device", "no space is left"),
-        ("openvz-standin", "start 5 Invalid kernel, or some kernel modules are not loaded", "boot an OpenVZ kernel"),
-        ("openvz-standin", "start 12 Permission denied", "log in as root"),
-        ("openvz-standin", "exec3 31 Container is not running", "it said: Container is not running"),
+        ("openvz-mock", "create 44 Private area already exists in /vz/private/7001", "give another 'first_ctid'"),
+        ("openvz-mock", "create 46 Unable to create directory: No space left on device", "no space is left"),
+        ("openvz-mock", "start 5 Invalid kernel, or some kernel modules are not loaded", "boot an OpenVZ kernel"),
+        ("openvz-mock", "start 12 Permission denied", "log in as root"),
+        ("openvz-mock", "exec3 31 Container is not running", "it said: Container is not running"),
     ],
 )
 def test_a_refusal_is_one_sentence_and_leaves_nothing(
@@ -212,9 +212,9 @@ def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Si
     other.mkdir(parents=True)
     (other / "theirs").write_text("theirs")
     with pytest.raises(GuestError, match="give another 'first_ctid'"):
-        guests.driver("openvz-standin").start(guests.request("openvz-standin"), site)
+        guests.driver("openvz-mock").start(guests.request("openvz-mock"), site)
     assert (other / "theirs").read_text() == "theirs"
-    for kind, module in (("openvz-standin", openvz), ("vserver-standin", vserver)):
+    for kind, module in (("openvz-mock", openvz), ("vserver-mock", vserver)):
         wanted = guests.request(kind)
         name = f"{site.host.lab_id}-{wanted.name.replace('/', '-')}"
         theirs = {"key": "8001", "name": name, "private": str(other), "netifs": [], "set": []}
@@ -226,9 +226,7 @@ def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Si
         (products.state / "theirs.json").unlink()
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"), [("openvz-standin", "vzctl version 4.8"), ("vserver-standin", "vserver 0.3")]
-)
+@pytest.mark.parametrize(("kind", "said"), [("openvz-mock", "vzctl version 4.8"), ("vserver-mock", "vserver 0.3")])
 def test_the_probe_starts_a_container_and_says_what_is_missing(
     products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, said: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""A stand-in for Firecracker and Cloud Hypervisor: their API on a socket, by their documents, and an emulated machine.
+"""A mock for Firecracker and Cloud Hypervisor: their API on a socket, by their documents, and an emulated machine.
 
 It refuses what the document does not allow, writes each request beside its socket, and boots what it was told to boot
 under QEMU, so that the driver's whole path runs. It is none of the products: what they do beyond their documents is not
@@ -145,7 +145,7 @@ def main(product: str, arguments: list[str]) -> None:
             parser.add_argument(name)
     options = parser.parse_args(arguments)
     if options.version:
-        sys.stdout.write(f"{product} stand-in 1\n")
+        sys.stdout.write(f"{product} mock 1\n")
         return
     machine = Machine(product, options.api_sock.parent / "requests.jsonl")
     signal.signal(signal.SIGTERM, lambda _number, _frame: machine.end())
