@@ -83,8 +83,8 @@ class AgentClient:
     """A session with a real agent. ``who`` names it in messages; ``console`` collects what is not the protocol.
 
     ``window_bytes``: the channel is paced, and at most so much of a request is on the way that was not taken; None: the
-    channel has flow control of its own. ``wake_seconds``: an answer that does not begin to come in so long is asked for
-    by an empty line, again at twice that and so on, because an emulated serial line may lose an interrupt; None: never.
+    channel has flow control of its own. ``wake_seconds``: after so long without the beginning of an answer an empty
+    line asks for it, again at twice that and so on. An emulated serial line may lose an interrupt. None: never.
     ``patience``: deadlines are so many times longer, for a channel whose speed says nothing of its guest.
     """
 

@@ -2,10 +2,10 @@
 
 Main types: ``HopReader`` (reads them all at one moment, through the agents that stand where the interfaces are) and
 ``CounterSnapshot`` (what it read). The way: the peer's interface, the lab's end of it, the port that faces the guest,
-the guest's NICs, and back to the sink; what an attachment has not is absent. Nothing is subtracted or interpreted here:
+the guest's NICs, and back to the sink. What an attachment has not is absent. Nothing is subtracted or interpreted here:
 that is ``stats/hops.py``.
 
-An agent that does not know the operation, or a guest that cannot tell, leaves None, not zero.
+An agent that does not know the operation, or a guest that cannot report, leaves None, not zero.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class CounterSnapshot:
 class HopReader:
     """Reads the hops of one guest.
 
-    ``guest_names`` maps the guest's MAC addresses to its interface names; ``endpoints`` a link's name to the lab's
-    interfaces on it, which ``lab`` or the link's router reads: empty where the guest's links end in the guest itself.
-    ``sink_host`` is who counts where that is not the ``peer`` who generates.
+    ``guest_names`` maps the guest's MAC addresses to its interface names; ``endpoints`` maps a link's name to the lab's
+    interfaces on it, which ``lab`` or the link's router reads. It is empty where the guest's links end in the guest
+    itself. ``sink_host`` is who counts where that is not the ``peer`` who generates.
     """
 
     peer: Caller

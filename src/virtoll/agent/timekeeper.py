@@ -1,13 +1,13 @@
 """The clock outside the guest: marks, the path's delay, and the error bound of each duration.
 
 Guests' clocks are not to be believed (Mattos et al. 2012, III.A). The guest sends an ICMP echo request on a link that
-carries nothing else at the start and at the end of each job; the kernel of the peer's namespace stamps their arrival.
+carries nothing else at the start and at the end of each job. The kernel of the peer's namespace stamps their arrival.
 Where a guest has no such link, the same marks over the agent's channel do, stamped when they are read.
 
-A mark travels for a time between zero and one whole round trip, so a duration between two marks is wrong by at most
-the largest round trip that the path shows; that is ``error_bound_ns``. Nothing is subtracted: the bound stands beside
-the value. Marks on the channel are stamped by this process: on a busy host a late wake-up can exceed what the path
-showed, which is one more reason to give a guest its link.
+A mark travels for a time between zero and one whole round trip. So a duration between two marks is wrong by at most the
+largest round trip that the path shows: ``error_bound_ns``. Nothing is subtracted: the bound stands beside the value.
+Marks on the channel are stamped by this process. On a busy host a late wake-up can exceed what the path showed, which
+is one more reason to give a guest its link.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Timekeeper:
     def __init__(self, guest: Caller, peer: Caller, link: Link | None, guest_interface: str, identifier: int) -> None:
         """Start to listen on the link's peer end.
 
-        ``guest_interface`` is the link's name inside the guest; ``identifier`` (16 bits) tells its marks from others'.
+        ``guest_interface`` is the link's name inside the guest; ``identifier`` (16 bits) separates its marks from
+        others'.
         """
         self._guest = guest
         self._peer = peer
@@ -146,8 +147,8 @@ def echo_request(link: Link) -> dict[str, Any]:
 def await_path(peer: Caller, link: Link) -> None:
     """Wait until the guest answers an echo on a link: a carrier is not yet a path.
 
-    QEMU's e1000, for one, takes no frame in for a second of its own time after its driver has switched it on or has
-    changed its filters.
+    QEMU's e1000, for one, takes in no frame for a second of its own time after its driver switched it on or changed its
+    filters.
     """
     deadline = time.monotonic() + _PATH_DEADLINE_SECONDS
     while time.monotonic() < deadline:

@@ -1,7 +1,7 @@
 """The command line. It prints and exits; everything else raises.
 
-A command that starts guests runs twice: once outside, where it checks its input and enters the lab, and once inside,
-as the hidden command of the same name with a leading ``in-lab``.
+A command that starts guests runs twice. Outside it checks its input and enters the lab; inside it is the hidden command
+of the same name with a leading ``in-lab``.
 
 Each group of commands is a module, which imports what its options' declarations need. What a command works with is
 imported inside it: every start pays for the imports at the top.
@@ -63,7 +63,7 @@ def _options(version: Version = False) -> None:
 
 
 def _renamed(old: str, new: str) -> Callable[[], None]:
-    """What a command says under the name that it had up to Virtoll 0.1.0."""
+    """What a command says under its name up to Virtoll 0.1.0."""
     return lambda: say_on_stderr(f"virtoll {old} is now called virtoll {new}")
 
 

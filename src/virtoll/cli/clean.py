@@ -1,7 +1,7 @@
 """``virtoll clean --host``: what dead labs left in the products of a host, removed by their own commands or API.
 
 Everything that a run makes there is named after its lab (``virtoll-`` and 12 hex digits). A lab lives as long as its
-record is here, or as an agent of it runs there; nothing of a living one, and nothing named otherwise, is touched.
+record is here, or as an agent of it runs there. Nothing of a living one, and nothing named otherwise, is touched.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def exclusion(machine: Machine) -> str | None:
     """Why the KVM that is loaded keeps VirtualBox from starting guests here, in one sentence; None: it does not.
 
     Since Linux 6.12 KVM holds the CPU's virtualisation from its load on, unless ``enable_virt_at_load`` is off, which
-    VirtualBox needs; from 7.2.10 on, where the kernel (6.16) lends it out, VirtualBox borrows it from KVM and needs the
+    VirtualBox needs. From 7.2.10 on, where the kernel (6.16) lends it out, VirtualBox borrows it from KVM and needs the
     contrary. Sources: VirtualBox's issues 81, 188, 711; void-linux/void-packages 61332. Guests of both at one time are
     for no version.
     """

@@ -2,7 +2,7 @@
 
 Main types: ``Trial`` (one measurement to be taken) and ``Plan`` (the ordered tuple of them, fixed before the first
 guest starts). The order is randomised in blocks: each block holds one trial of every cell (platform x workload x
-parameters), shuffled with the stored seed, because running all of A and then all of B finds 15 to 81 % false
+parameters), shuffled with the stored seed. Running all of A and then all of B finds 15 to 81 % false
 differences at a nominal 5 % (simulated, as the host drifts; see Abedi and
 Brecht, ICPE 2017). ``order: paper`` runs them so all the same, to repeat what a paper did.
 """

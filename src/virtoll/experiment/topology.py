@@ -84,9 +84,9 @@ class Testbed(_Model):
 
     Either the guests are on this machine, and generator and sink elsewhere: then the hypervisor's NICs are moved into
     the lab for the run. Or the guests are on a host over SSH, and generator and sink on this machine, whose NICs are
-    moved: then ``timekeeper`` may name one more here, which faces one more of the hypervisor's, for the marks.
-    Without ``hypervisor`` the NICs that face this machine's are each guest's own, which its platform names (``ssh``).
-    Physical NICs come back when the run ends.
+    moved. Then ``timekeeper`` may name one more here, which faces one more of the hypervisor's, for the marks. Without
+    ``hypervisor`` the NICs that face this machine's are each guest's own, which its platform names (``ssh``). Physical
+    NICs come back when the run ends.
     """
 
     generator: Role

@@ -4,9 +4,9 @@ Main types: ``GuestProcesses`` (which processes are a guest's), ``Footprint`` (m
 (what the host says of itself and of the limits on a guest); readings of processes are the run folder's records. Raw
 readings only: differences and shares are made by ``stats/guests.py``. Nothing is read while a trial is timed.
 
-A guest's processes are the one that was started with all below it, and where an engine started what runs inside: that
-one with all below it, and its ancestors up to a process that serves several guests (a daemon, which is named by
-itself) or that is not the guest's. Work that the kernel does for a guest in other tasks' time (softirq, kernel
+A guest's processes are the one that was started, with all below it. Where an engine started what runs inside, they are
+also that one with all below it, and its ancestors up to a process that serves several guests (a daemon, which is named
+by itself) or that is not the guest's. Work that the kernel does for a guest in other tasks' time (softirq, kernel
 threads) is in none of these figures.
 """
 

@@ -1,7 +1,7 @@
 """A host that is reached by a command prefix (``ssh ... host --``): run, start, copy, connect, and leave nothing there.
 
-What is started there runs under the agent's ``keep``, which ends it when its standard input ends: so the process here,
-the connection and the program there end together. What no process holds is told to the agent's ``undo``.
+What is started there runs under the agent's ``keep``, which ends it when its standard input ends. So the process here,
+the connection and the program there end together. What no process holds is registered with the agent's ``undo``.
 """
 
 from __future__ import annotations

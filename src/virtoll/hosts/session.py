@@ -1,7 +1,8 @@
 """The agents on a testbed's other hosts: started outside the lab, their byte streams handed into it.
 
 Main types: ``Streams`` (what a lab is given in its environment: descriptors). ``open_session`` checks that the
-interfaces are there and that the very agent that is here runs there, starts it, ends it and sees that no copy is left.
+interfaces are there and that the very agent of this machine runs there. It starts it, ends it and sees that no copy is
+left.
 """
 
 from __future__ import annotations

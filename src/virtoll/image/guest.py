@@ -41,8 +41,8 @@ class GuestImage:
     archive, with /dev/console and the kernel's modules (/lib/modules/order) besides. `digest` stands for all of it, and
     `digests` has one for each of these forms; those that few platforms take are made by `virtoll.image.forms`.
 
-    With `tools` (what `virtoll.image.tools` tells of its packages) the root is a Debian file system, far too large for
-    a machine's memory: the initramfs then holds the agent alone, and a machine's root is the disk form.
+    With `tools` (what `virtoll.image.tools` records of its packages) the root is a Debian file system, far too large
+    for a machine's memory. The initramfs then holds the agent alone, and a machine's root is the disk form.
     """
 
     name: str

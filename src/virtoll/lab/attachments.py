@@ -4,9 +4,9 @@ Main types: ``Attachments`` (makes one link in one of these ways), ``Port`` (wha
 ``EndpointInterfaces`` (which interfaces of the lab stand on the link, for the counters) and ``Router`` (the namespace
 of a routed link). It must not know platforms, nor plan names or addresses: ``network.py`` does.
 
-A routed link has a network namespace of its own, in which the host's kernel routes between two interfaces: the one that
-faces the peer and the one that faces the guest. Two routes do, without policy rules: those every packet of the lab's
-own namespace, and so native's, would have to pass.
+A routed link has a network namespace of its own, in which the host's kernel routes between two interfaces. One faces
+the peer, the other the guest. Two routes do, without policy rules: those every packet of the lab's own namespace, and
+so native's, would have to pass.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class EndpointInterfaces:
 
 
 class Attachments:
-    """Makes links; ``routers`` starts a router with a name, None where none can be had."""
+    """Makes links; ``routers`` starts a router with a name, None where none can start."""
 
     def __init__(self, interfaces: Interfaces, peer_pid: int, routers: Callable[[str], Router] | None) -> None:
         """``peer_pid`` is a process in the peer's namespace."""

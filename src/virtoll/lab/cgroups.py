@@ -2,7 +2,7 @@
 
 Main types: ``Layout`` (which hierarchy holds which controller on this host: v1, v2 or both), ``Limits`` (what is asked)
 and ``Group`` (one guest's folders: join, read, remove). Sources: the kernel's ``cgroup-v1/`` and ``cgroup-v2.rst``.
-It must not know platforms, and never freezes: what the v1 freezer holds cannot be killed, and would outlive a lab that
+It must not know platforms, and never freezes. What the v1 freezer holds cannot be killed, and would outlive a lab that
 ends by kill -9. What it makes goes with the lab's folder (``residue``) when nobody removes it.
 """
 
@@ -39,8 +39,8 @@ class Limits:
 class Layout:
     """Where each controller is: the root folder of its hierarchy. ``unified`` is cgroup v2's, where it is mounted.
 
-    ``others``: hierarchies without limits of ours, by name. A guest is in a group there too, because container managers
-    (LXC, systemd-nspawn) make groups of their own below that which they were started in, in every hierarchy.
+    ``others``: hierarchies without limits of ours, by name. A guest is in a group there too. Container managers (LXC,
+    systemd-nspawn) make groups of their own below their first one, in every hierarchy.
     """
 
     controllers: Mapping[str, Path]

@@ -1,7 +1,7 @@
-"""Room on this machine's disk for the files that workloads make in a guest: a folder for guests on the host's kernel
-and for runtimes that share folders, a disk with an empty file system for machines.
+"""Room on this machine's disk for the files that workloads make in a guest. It is a folder for guests on the host's
+kernel and for runtimes that share folders. For machines it is a disk with an empty file system.
 
-All of it is below ``residue.disk_folder``, which is named after the lab and swept with it; a disk's file loses its name
+All of it is below ``residue.disk_folder``, which is named after the lab and swept with it. A disk's file loses its name
 before the guest starts. Main type: ``DataVolume``. It must not know a platform or a workload.
 """
 

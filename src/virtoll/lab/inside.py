@@ -67,7 +67,7 @@ class Lab:
     def group(self, name: str, limits: cgroups.Limits) -> cgroups.Group | None:
         """A cgroup for a guest of this name with its limits, or None where the lab may not make one.
 
-        ``GuestError`` when the CPU quota cannot be set; memory is what a guest without a limit is told not to exceed.
+        ``GuestError`` when the CPU quota cannot be set; memory is what a guest without a limit is asked not to exceed.
         """
         if self.cgroup is None:
             if limits.cpu_quota is not None:
@@ -243,7 +243,7 @@ def with_descendants(roots: Sequence[int]) -> list[int]:
 def connect_unix(path: Path) -> socket.socket | None:
     """A stream to who listens at the UNIX socket ``path``, None while nobody does.
 
-    A server's socket is there from its ``bind`` on, and takes nobody before its ``listen``: to wait for the file alone
+    A server's socket is there from its ``bind`` on, and takes nobody before its ``listen``. To wait for the file alone
     loses that race on a busy machine.
     """
     connection = socket.socket(socket.AF_UNIX)

@@ -29,7 +29,7 @@ _NODES = Path("/run/virtoll/nodes")
 def receive_offload(interface: str) -> None:
     """Switch generic receive offload on: a veth then takes frames in by NAPI, and redirected XDP frames at all.
 
-    Without it (or an XDP program) the kernel lets fall every frame that an XDP program of the other end redirects.
+    Without it (or an XDP program) the kernel drops every frame that an XDP program of the other end redirects.
     UDP frames are not merged by it.
     """
     value = ctypes.create_string_buffer(struct.pack("=II", _ETHTOOL_SGRO, 1))

@@ -126,7 +126,7 @@ class Guest(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End it and remove all that it had; harmless when it has ended already.
+        """End it and remove all that it holds; harmless when it has ended already.
 
         ``GuestRemains``, when all is done, if something of it could not be removed.
         """

@@ -26,7 +26,7 @@ from virtoll.platforms.last_words import with_last_words
 
 
 class GuestRemains(GuestError):
-    """Something that a guest had on its host is still there after its end: what it is, and how to remove it."""
+    """Something of a guest is still on its host after its end: what it is, and how to remove it."""
 
 
 def undo_all(steps: list[Callable[[], object]]) -> None:

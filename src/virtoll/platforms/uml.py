@@ -5,7 +5,7 @@ veth end; ``tap``: a tap. It has one CPU whatever the host has. It is process 1 
 its helpers outlive it otherwise, with the agent's channel open.
 
 Parking: UML's kernel is one host process that traces one more for each process of the guest. The kernel is stopped by
-SIGSTOP; a traced one is never sent that, because UML takes an unknown stop for a crash: it gets the SIGALRM by which
+SIGSTOP. A traced process never gets that, because UML takes an unknown stop for a crash. It gets the SIGALRM by which
 UML's own timer takes the CPU back, and then waits for its stopped tracer.
 """
 

@@ -2,7 +2,7 @@
 
 The command lines of both take the same options. What an engine would add by itself (networks, a smaller set of
 capabilities, masked paths, a limit on processes, ulimits) is switched off, because it belongs to a deployment and not
-to the platform; its seccomp profile is a parameter, because it costs time. Must not: know one engine's own options.
+to the platform. Its seccomp profile is a parameter, because it costs time. Must not: know one engine's own options.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Containers by an OCI runtime: one driver for every runtime that takes a bundle, given by its binary's name.
 
-The bundle is written here, so that nothing of an engine's defaults (networks, limits, profiles) comes between: the
-image's root read-only, namespaces for PID, network, mount, IPC and UTS, all capabilities, and memory and CPU limits
-by cgroup where the lab may set them. Source: OCI runtime specification 1.0.2.
+The bundle is written here, so that nothing of an engine's defaults (networks, limits, profiles) comes between. It has
+the image's root read-only, namespaces for PID, network, mount, IPC and UTS, and all capabilities. It has memory and CPU
+limits by cgroup where the lab may set them. Source: OCI runtime specification 1.0.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Podman: containers without a daemon, each under a monitor (conmon); the runtime below it is a parameter.
 
-Storage, state and locks are in the lab, and so is the configuration: nothing of the host's own /etc/containers,
+Storage, state and locks are in the lab, and so is the configuration. Nothing of the host's own /etc/containers,
 /var/lib/containers or /dev/shm is read or written. The guest's root is the image's folder under an overlay, read-only.
 The agent's standard streams are the container's own
 (``--log-driver passthrough``, Podman 4.0 and newer): nothing copies the channel.
@@ -137,7 +137,7 @@ class Podman(Platform[PodmanParameters]):
 
 
 def _as_user(site: Site) -> list[str]:
-    """What tells Podman that it is in a user's namespace already: it would take its root for the host's otherwise."""
+    """What shows Podman that it is in a user's namespace already: it would take its root for the host's otherwise."""
     if site.host.is_root:
         return []
     users, groups = (Path(f"/proc/self/{kind}_map").read_text(encoding="ascii").split()[1] for kind in ("uid", "gid"))

@@ -1,8 +1,8 @@
 """A seeded model of a platform: known cost, jitter, loss, clock error, and failures on request. No process, no root.
 
-It stands behind the same interface as the real ones, so that the whole path is tested, and so that a self-test can
-inject a known cost and see whether the instrument finds it. Time is simulated: a trial of a minute takes no time at
-all. What it "measures" is the model below and nothing else; every table shows it by its family, *model*.
+It stands behind the same interface as the real ones, so that the whole path is tested. A self-test can inject a known
+cost and see whether the instrument finds it. Time is simulated: a trial of a minute takes no time at all. What it
+"measures" is the model below and nothing else; every table shows it by its family, *model*.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class Fake(Platform[FakeParameters]):
     needs_lab: ClassVar[bool] = False
 
     def probe(self, site: Site) -> Probe:  # noqa: ARG002 - the seam's signature
-        """There, unless the model is told not to be."""
+        """There, unless the model's parameters say that it is not."""
         if self.parameters.failure == "unavailable":
             return Probe(False, None, "the model was told to be unavailable; set 'failure: none'")
         return Probe(True, "model 1", None)

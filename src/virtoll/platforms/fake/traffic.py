@@ -1,4 +1,5 @@
-"""The fake platform's packet path: a router of known cost that loses frames at a known place, with counters that tell.
+"""The fake platform's packet path: a router of known cost that loses frames at a known place, with counters that show
+it.
 
 Main types: ``FakeWire`` (the interfaces of the model and what has passed them). Part of ``fake``, not a platform.
 """

@@ -1,7 +1,7 @@
 """libvirt by ``virsh``: machines and containers here, without a daemon or by one of the lab's own; elsewhere by theirs.
 
 A domain is transient (``virsh create``): nothing is defined, so that nothing stays defined. Without a daemon
-(``qemu:///embed``) each guest has a ``virsh`` of its own that holds its domain and ends with the lab, as a daemon of
+(``qemu:///embed``) each guest has a ``virsh`` of its own that holds its domain. It ends with the lab, as a daemon of
 the lab's own does (``daemon``). On another host the domain is guarded, and ``remove_leftovers`` finds it.
 """
 

@@ -214,7 +214,7 @@ class Qemu(Platform[QemuParameters]):
         disk: int | Path | None,
         inherited: contextlib.ExitStack,
     ) -> tuple[Ends, Callable[[], tuple[AgentClient, socket.socket]]]:
-        """What QEMU is given, and how our ends are had once it is started: made before, or on another host after."""
+        """What QEMU is given, and how our ends are opened once it is started: made before, or on another host after."""
         if isinstance(disk, int):
             inherited.callback(os.close, disk)
         if host.remote:

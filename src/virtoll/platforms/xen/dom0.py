@@ -141,8 +141,8 @@ def _as_they_are(listed: str) -> list[list[str]]:
 def routed_link(host: GuestHost, link: Link, vif: str) -> Iterator[None]:
     """Have dom0's kernel route between a traffic link's bridge and the guest's interface ``vif`` in dom0.
 
-    The bridge gets a veth whose end has the router's MAC address; what comes in there goes to the guest, what comes in
-    from the guest goes there, by a table for each incoming interface. Neighbours are permanent.
+    The bridge gets a veth whose end has the router's MAC address. What comes in there goes to the guest, and what comes
+    in from the guest goes there, by a table for each incoming interface. Neighbours are permanent.
     """
     _refuse_strict_filter(host)
     inner, outer = f"vtr{link.owner}{link.name}", f"vto{link.owner}{link.name}"
