@@ -288,7 +288,7 @@ def test_a_server_that_does_not_start_is_told_with_its_last_line() -> None:
     last = base64.b64encode(b"starting\nCannot map innodb_buffer_pool_size_max\n").decode()
     guest.by_itself = {"status": 1, "by_itself": True, "output": last}
     with (
-        pytest.raises(GuestError, match=r"server failed with exit code 1: Cannot map .* before it was told to end"),
+        pytest.raises(GuestError, match=r"server failed with exit code 1: Cannot map .* before it was asked to end"),
         serving(guest, ["server"], "/tmp/log", ["mariadb-admin", "ping"], 10.0),
     ):
         pytest.fail("it does not serve")

@@ -105,7 +105,7 @@ def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_onl
     reasons = {one.platform: one.reason for one in folder.consolidation() if one.status != "ok"}
     assert reasons["model"] == "there are as many guests as were asked for (3)"
     assert str(reasons["dumb"]).startswith("guest 1 did not start: dumb/consolidation/1 was not ready")
-    assert reasons["absent"] == "not available: the model was told to be unavailable; set 'failure: none'"
+    assert reasons["absent"] == "not available: the model's parameters say that it is unavailable; set 'failure: none'"
     assert (folder.path / "evidence/consolidation-dumb/console.txt").is_file()
     assert folder.state().state == "complete"
     assert folder.trials() == ()

@@ -211,7 +211,7 @@ def test_a_database_that_reserves_what_it_may_grow_to_does_not_start_there(uml: 
     unlimited = [word for word in command if not word.startswith("--innodb-buffer-pool-size-max=")]
     assert len(unlimited) == len(command) - 1
     with (
-        pytest.raises(GuestError, match="before it was told to end"),
+        pytest.raises(GuestError, match="before it was asked to end"),
         serving(guest, unlimited, f"{folder}/log", asked, guests.HANG_SECONDS),
     ):
         pytest.fail("it serves")

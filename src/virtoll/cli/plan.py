@@ -124,7 +124,7 @@ def _minutes(seconds: float) -> str:
 
 
 def _disk_line(name: str, image: int | None, data: int) -> str:
-    has = "not built yet ('virtoll image list' tells its size once it is)" if image is None else units.size(image)
+    has = "not built yet ('virtoll image list' shows its size once it is)" if image is None else units.size(image)
     files = f"{units.size(data)} for the workloads' files at one time" if data else "nothing for workloads' files"
     return f"disk: image {name} in the cache {has}; {files}"
 

@@ -153,8 +153,8 @@ def _image(parsed: ExperimentFile, workloads: Collection[str], path: Path, catal
             )
         if asked is None and image == known[-1]:
             raise UsageError(
-                f"{path}: key 'workloads': {name} runs a program that Debian does not call free software; if you may "
-                f"use it, ask for the image that has it: guest: {{image: {image}}}"
+                f"{path}: key 'workloads': {name} runs a program that Debian does not call free software; "
+                f"if you may use it, add: guest: {{image: {image}}}"
             )
         needed = max(needed, image, key=known.index)
     return asked or needed
@@ -246,8 +246,8 @@ def _host(given: object, where: str, path: Path, parsed: ExperimentFile | Consol
     address = _validate(HostAddress, given, path, f"{where}.host")
     if address.nested is None or testbed is not None or isinstance(parsed, ConsolidationFile):
         raise UsageError(
-            f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, xen-hvm, kvm, virtualbox) in an "
-            "experiment with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'"
+            f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, xen-hvm, kvm, virtualbox) "
+            "with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'"
         )
     return address
 
@@ -274,8 +274,8 @@ def _refuse_misplaced(
         )
     if isinstance(parsed, ConsolidationFile) or (host is None and _testbed(parsed) is not None):
         raise UsageError(
-            f"{path}: key '{where}': its guest is there already: it is in no consolidation series, and in no "
-            "'testbed' that has guests on this machine; take it out"
+            f"{path}: key '{where}': its guest is there already: no consolidation series takes it, and no "
+            "'testbed' with guests on this machine; take it out"
         )
     if parsed.guest.cpu_quota is not None:
         raise UsageError(f"{path}: key 'guest.cpu_quota': no quota is set on a guest that is found; leave it out")

@@ -63,8 +63,8 @@ def open_macvtap(interface: str) -> int:
     reported = sorted(Path("/sys/class/net", interface).glob("tap*/dev"))
     if not reported:
         raise GuestError(
-            f"attachment: macvtap: the number of {interface}'s device is not in /sys/class/net, because this kernel "
-            "refuses the lab a /sys of its own; run as root, or choose another attachment"
+            f"attachment: macvtap: /sys/class/net has no number of {interface}'s device (this kernel refuses the lab a "
+            "/sys of its own); run as root, or choose another attachment"
         )
     major, minor = map(int, reported[0].read_text(encoding="ascii").split(":"))
     node = _NODES / interface
@@ -75,8 +75,8 @@ def open_macvtap(interface: str) -> int:
         return os.open(node, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise GuestError(
-            f"attachment: macvtap: a machine needs the device node of {interface}, and it could not be made or opened "
-            f"({error.strerror}); run as root, or choose another attachment"
+            f"attachment: macvtap: the device node of {interface} could not be made or opened ({error.strerror}); "
+            "run as root, or choose another attachment"
         ) from error
 
 

@@ -24,9 +24,12 @@ from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.host import CommandRunner, Site
 
 Validation = Literal["real", "nested: functional only", "simulator", "mock", "record only", "model", "not stated"]
-"""What shows that a platform's driver works: the tests' guests ran on the product itself; on it, in a host that was
-emulated; against the maker's simulator; against programs that take the documented commands (never run on the real
-platform); there is no driver, only what others published; or it is a model and no platform."""
+"""What shows that a platform's driver works.
+
+``real``: the tests' guests ran on the product itself. ``nested: functional only``: on it, in a host that was emulated.
+``simulator``: against the maker's simulator. ``mock``: against programs that take the documented commands (never run on
+the real platform). ``record only``: there is no driver, only what others published. ``model``: it is no platform.
+"""
 VALIDATION_WORDS: dict[Validation, str] = {
     "mock": "mock: never run on the real platform",
     "simulator": "simulator: never run on the real platform",

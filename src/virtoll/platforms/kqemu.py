@@ -14,7 +14,7 @@ from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 
 WHY = (
-    "kqemu is a record only: its kernel module was for 2.6 kernels and QEMU dropped it in 2009; its successor is KVM, "
+    "kqemu is a record only: QEMU dropped its module for 2.6 kernels in 2009; its successor is KVM, "
     "the platform qemu-kvm (docs/platforms/kqemu.md has what was published of it)"
 )
 

@@ -1,7 +1,7 @@
 """The result in words: one sentence a platform and workload that an engineer can use; `terminal.py` has the table.
 
 Only verdicts that survived correction are stated as differences; "no difference detectable" always comes with what the
-interval still allows, because it is not the same as "no cost".
+interval still allows. It is not the same as "no cost".
 """
 
 from collections.abc import Callable, Sequence

@@ -54,7 +54,7 @@ def _ratio(step: Step) -> Shown:
 
 
 def scaling_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
-    """One row a platform and size; nothing where no factor had two sizes."""
+    """One row a platform and size; nothing where no factor has two sizes."""
     header = (
         "platform",
         "factor",

@@ -1,9 +1,9 @@
 """The instrument against itself: generator and sink with nothing between, before the first block and at the end.
 
-Main type: ``Calibrator``. For each shape of frames that the experiment asks for it stores one point flat out (the
-ceiling: a router that comes near it is not what set the rate) and one paced (the floor of the latency), over veth pairs
-inside the peer's own namespace, or in one of a testbed's host, with the same back end, sink and CPUs. It interprets
-nothing: ``stats/ceilings.py``.
+Main type: ``Calibrator``. For each shape of frames that the experiment asks for it stores one point flat out and one
+paced. Flat out is the ceiling: a router that comes near it is not what set the rate. Paced is the floor of the latency.
+Both are over veth pairs inside the peer's own namespace, or in one of a testbed's host, with the same back end, sink
+and CPUs. It interprets nothing: ``stats/ceilings.py``.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class Calibrator:
         far = self.site.far
         if far is None or len(far.ends.agents) > 1:
             raise GuestError(
-                "generator and sink are on two hosts, and every way between them leads through this machine; measure "
-                "each of the two with 'virtoll wire calibrate' there"
+                "generator and sink are on two hosts, and every path between them crosses this machine; "
+                "measure each there with 'virtoll wire calibrate'"
             )
         host = Apart(far.ends.generator, shape.sources)
         pairs = [host.stream_ends(number) for number in range(shape.sources)]

@@ -3,7 +3,7 @@
 Main types: ``Reading`` (the host's memory and the guests' at one moment). Every step is stored as it was read; slopes
 are made by ``stats/consolidation.py``. The guests have no links, are not pinned and are not parked: idle is what they
 are by themselves. The host is never brought to swap or to kill: a start that could take it below its reserve is not
-tried, and if all the same memory runs out, the kernel takes the lab first.
+tried. If memory runs out all the same, the kernel kills the lab first.
 """
 
 from __future__ import annotations

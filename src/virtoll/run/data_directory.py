@@ -1,9 +1,9 @@
 """The data directory of a guest: made before it starts, emptied before each trial, its state reported.
 
 Main types: ``DataKeeper``, ``find_data_volume``. Each trial finds the folder empty, everything written to the disk, and
-of the folder's files nothing in a page cache, neither the guest's nor the host's. Only those files are taken out of
-them (``POSIX_FADV_DONTNEED``): to drop all caches of the host, as ``vm.drop_caches`` does, would cost everything else
-that runs there, and would make the programs of guests on the host's kernel cold and of no others.
+nothing of the folder's files in a page cache: not the guest's, nor the host's. Only those files are taken out of them
+(``POSIX_FADV_DONTNEED``). To drop all caches of the host, as ``vm.drop_caches`` does, would cost everything else that
+runs there. It would make the programs of guests on the host's kernel cold and of no others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DataKeeper:
     flushes: bool = True
 
     def empty(self) -> DataDirectory:
-        """Remove all that is in it and have everything written back; what a workload is told of it."""
+        """Remove all that is in it and have everything written back; what a workload learns of it."""
         answer = self._ask(empty=True, evict=True)
         self.volume.evict()
         return DataDirectory(DATA_PATH, str(answer["file_system"]), self.reach)
@@ -41,7 +41,7 @@ class DataKeeper:
 
         ``page_cache``: *cold* where nothing of its files is in memory; *warm on the host* where the guest has nothing,
         and the host something of the guest's disk, which may be the file system's own blocks. A guest without a disk of
-        its own has the host's page cache, and may tell more than it knows (as gVisor does); it is not asked.
+        its own has the host's page cache, and may report more than it knows (as gVisor does); it is not asked.
         """
         answer = self._ask(empty=False, evict=evict)
         on_host = self.volume.evict() if evict else self.volume.resident()

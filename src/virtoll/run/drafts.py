@@ -83,7 +83,7 @@ class BootDraft:
 
 
 def _agent_clock(hello: Mapping[str, object]) -> AgentClock | None:
-    """When the agent was started and ready, by its own kernel's clocks; None where an older one does not tell."""
+    """When the agent was started and ready, by its own kernel's clocks; None where an older one does not report it."""
     reported = [hello.get(key) for key in ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")]
     known = [value for value in reported if isinstance(value, int)]
     return AgentClock(*known) if len(known) == len(reported) else None

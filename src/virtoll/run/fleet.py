@@ -190,7 +190,7 @@ class Fleet:
     def guest(self, label: str) -> LiveGuest | None:
         """The platform's guest, started anew when the last one was lost.
 
-        None when it cannot be had (``why_absent``).
+        None when it is unavailable (``why_absent``).
         """
         if label not in self._live and self._starts.get(label, 0) < _STARTS_PER_BLOCK:
             self._start(next(trial.platform for trial in self.block if trial.platform.label == label))
@@ -199,7 +199,7 @@ class Fleet:
     def guests(self, label: str, count: int) -> tuple[LiveGuest, ...]:
         """The platform's guest and ``count`` - 1 more beside it, started when they are first needed and kept parked.
 
-        Empty when not all of them can be had (``why_absent``).
+        Empty when not all of them are available (``why_absent``).
         """
         first = self.guest(label)
         if first is None:
@@ -266,11 +266,11 @@ class Fleet:
             self._live[choice.label] = live
 
     def _start_one(self, choice: PlatformChoice, instance: int = 0) -> LiveGuest | None:
-        """Start one guest on its host; a host that cannot be had is the guest's failure."""
+        """Start one guest on its host; a host that is unavailable is the guest's failure."""
         try:
             site = self.site_of(choice)
         except GuestError as error:
-            self._absent[choice.label] = f"its host cannot be had: {error}"
+            self._absent[choice.label] = f"its host is unavailable: {error}"
             return None
         with site.awake():
             return self._start_at(choice, site, instance)

@@ -1,8 +1,8 @@
 """Whether a guest is what was asked for: the request against what was measured inside it and what its host says.
 
 Main type: ``Mismatch``. Pure. A mismatch that makes the guest another guest is *fatal*: trials in it
-are invalid. A platform that holds no guest to its memory (the host itself) is unlike its request too, and that is
-reported, but its trials are what it was asked for.
+are invalid. A platform that holds no guest to its memory (the host itself) is unlike its request too. That is reported,
+but its trials are what it was asked for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Testbeds that are kept up for somebody to try things on by hand: each in a lab of its own, which its launcher holds.
 
-Main types: ``HeldTestbed``. A held testbed is told by a file in its lab's record, so it is gone when the lab is. No run
+Main types: ``HeldTestbed``. A file in its lab's record stands for a held testbed, so it is gone when the lab is. No run
 uses one: what a run measures is booted for it.
 """
 
@@ -144,7 +144,7 @@ def only_one(kind: str) -> Iterator[None]:
 
 
 def hold(kind: str) -> None:
-    """Inside a lab: boot one, tell it in the lab's record, and stay until the lab ends."""
+    """Inside a lab: boot one, note it in the lab's record, and stay until the lab ends."""
     folder = os.environ.get(residue.RECORD_VARIABLE)
     with open_run_session(choose_pinning(1), SilentProgress()) as session:
         if session.sites is None or folder is None:

@@ -154,7 +154,8 @@ def _metrics(experiment: Experiment) -> tuple[MetricRecord, ...]:
 
 
 def _title(name: str, metric: Metric) -> str:
-    """The workload's, and of which of its metrics, where it has several: else two rows of a table had one name."""
+    """The workload's, and of which of its metrics, where it has several: else two rows of a table would have one
+    name."""
     workload = WORKLOADS[name]
     return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {metric.name.replace('_', ' ')}"
 

@@ -57,7 +57,7 @@ def peer_programs(host: GuestHost, image: GuestImage, network: Network, cpu: int
 
 @dataclass
 class RouterAgent:
-    """An agent in a network namespace of its own, which routes between what is moved there and tells its counters."""
+    """An agent in a network namespace of its own, which routes between what is moved there and reports its counters."""
 
     agent: AgentClient
     process: subprocess.Popen[bytes]

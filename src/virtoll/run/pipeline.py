@@ -212,7 +212,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession) -> TrialReco
 
 
 def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, session: RunSession) -> None:
-    """A record for each trial that cannot be had, so that none is missing and no guest is started for it.
+    """A record for each trial that cannot run, so that none is missing and no guest is started for it.
 
     Its platform cannot be used here, or has not what the workload needs.
     """

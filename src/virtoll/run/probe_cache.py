@@ -1,8 +1,8 @@
 """Probes that take long are remembered: a guest is booted once for each boot of the host, not before every run.
 
-The memory is a file in the cache, named after all that the outcome depends on: the host's boot, its kernel, the
-image, the platform with its parameters, and what the platform itself names. ``virtoll doctor`` always tries anew.
-What took too long is not remembered: it says something of that moment, and nothing of the host.
+The memory is a file in the cache, named after all that the outcome depends on. That is the host's boot, its kernel, the
+image, the platform with its parameters, and what the platform itself names. ``virtoll doctor`` always tries anew. What
+took too long is not remembered: it says something of that moment, and nothing of the host.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What workloads need and platforms lack: which trials cannot be had, said before a guest is started for them.
+"""What workloads need and platforms lack: which trials cannot run, said before a guest is started for them.
 
-A trial whose workload needs more than its guest is given is skipped with the reason: on every platform alike, the bare
-host too, because a guest that was given more would not be compared with the others.
+A trial whose workload needs more than its guest is given is skipped with the reason, on every platform alike, the bare
+host too. A guest that was given more would not be compared with the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def needs_of(trial: Trial) -> Needs:
 
 
 def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
-    """Why a trial cannot be had, in one sentence, as far as it is known before its guest is there; None: it can.
+    """Why a trial cannot run, in one sentence, as far as it is known before its guest is there; None: it can.
 
     How large a guest is that is only found is not known before.
     """
@@ -40,7 +40,7 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
 
 
 def possible(plan: Plan, experiment: Experiment) -> Plan:
-    """The plan without the trials that cannot be had."""
+    """The plan without the trials that cannot run."""
     return replace(plan, trials=tuple(trial for trial in plan.trials if why_impossible(trial, experiment) is None))
 
 

@@ -73,7 +73,7 @@ class RunSession:
     boots: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def site_of(self, choice: PlatformChoice) -> Site:
-        """The site of a platform's guests: its host's, or this machine's; a ``GuestError`` where it cannot be had."""
+        """The site of a platform's guests: its host's, or this machine's; a ``GuestError`` where it is unavailable."""
         return self.sites.at(choice.host) if self.sites is not None else self.site
 
     def refuse_dead_peer(self, error: GuestError) -> None:

@@ -30,7 +30,7 @@ _READY_SECONDS = 60.0
 
 @dataclass
 class Sites:
-    """The run's sites by host; ``here`` is this machine's. A host that cannot be had is tried once."""
+    """The run's sites by host; ``here`` is this machine's. A host that is unavailable is tried once."""
 
     here: Site
     lab: Lab
@@ -41,7 +41,7 @@ class Sites:
     _refused: dict[HostAddress, str] = field(default_factory=dict)
 
     def at(self, host: HostAddress | None) -> Site:
-        """The site of a host, opened if it is not; a ``GuestError`` says why it cannot be had."""
+        """The site of a host, opened if it is not; a ``GuestError`` says why it is unavailable."""
         if host is None or host.local:
             return self.here
         if host in self._refused:

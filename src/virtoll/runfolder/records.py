@@ -173,7 +173,7 @@ class TrialRecord(Answered):
 class Requested:
     """What a guest was to be: host CPUs that it is pinned to, quota in CPUs, MAC addresses of its own links.
 
-    The last two are as their defaults in the records of an older Virtoll, which did not tell them.
+    The last two are as their defaults in the records of an older Virtoll, which did not store them.
     """
 
     vcpus: int
@@ -214,7 +214,7 @@ class BootRecord:
 
 @dataclass(frozen=True)
 class CommandRecord:
-    """One command line that was executed; `exit` None: it had not ended."""
+    """One command line that was executed; `exit` None: it did not end."""
 
     realtime_ns: int
     role: str

@@ -3,7 +3,7 @@
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
 `BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `ConsolidationRecord`, `State`.
 
-**Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written: a value that
+**Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written. A value that
 its field does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
 What an agent reported without a field for it is kept beside the fields (`traffic_records.Answered`), stored, and
 ignored.

@@ -1,6 +1,6 @@
 """Records of traffic: one point of a sweep with the counters of every hop, and calibrations, as frozen dataclasses.
 
-Field by field as docs/run-folder.md gives them. What an older agent did not tell is None, never zero. No behaviour
+Field by field as docs/run-folder.md gives them. What an older agent did not report is None, never zero. No behaviour
 lives here.
 """
 

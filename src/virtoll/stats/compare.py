@@ -155,7 +155,7 @@ def smallest_detectable(
     factor by exp(). q is the largest of t(0.975, n - 1), which a comparison's own interval needs to leave out "no
     difference"; t(1 - 0.05 / 2m) with the moderated degrees of freedom, which the hardest step of the correction needs;
     and t(0.975, N), for what the A/A itself does not know. The true difference of an A/A is zero, so d^2 is taken about
-    zero: all N pairs estimate one variance, and a lasting bias of one entry counts as noise instead of hiding in a
+    zero. All N pairs estimate one variance, and a lasting bias of one entry counts as noise instead of hiding in a
     mean. The second term says that a difference no larger than one seen between two identical platforms proves nothing.
     A true difference of just this size is seen in about half of all campaigns.
     Only tasks with two pairs or more count: with one there is no verdict to set a limit to.

@@ -1,6 +1,6 @@
 """How many idle guests fit: what each further one took of the host's memory, and so how many fit into a GiB. Pure.
 
-Two measures. *Available*: by how much each start lowered the memory that the host has available; all that the host pays
+Two measures. *Available*: by how much each start lowered the memory that the host has available. All that the host pays
 is in it, and what others on the host did meanwhile. *Processes*: by how much it raised PSS and page tables of all
 guests' processes together; the kernel's own share is not in it.
 """

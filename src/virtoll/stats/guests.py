@@ -27,7 +27,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Readiness:
-    """One start, ns: from the first process to the answer `ready` by the outside clock, and what can be told of it.
+    """One start, ns: from the first process to the answer `ready` by the outside clock, and its known parts.
 
     `kernel`: from when the guest's own kernel has a clock until its first program begins; None on the host's kernel.
     `spawn`: all before that (monitor, firmware, engine); `init`: the agent's own way. None: cannot be seen.
@@ -64,7 +64,7 @@ class GuestCost:
 class CpuUse:
     """CPU time of a guest's processes on the host, ns per unit of work; `ratio` to the baseline in the same block.
 
-    The unit is the job, or for traffic a forwarded frame; for traffic there is no ratio, because where the host's own
+    The unit is the job, or for traffic a forwarded frame. For traffic there is no ratio, because where the host's own
     kernel forwards it does so outside all processes.
     """
 
@@ -114,9 +114,9 @@ def guest_costs(
 
 
 def readiness(boot: BootRecord) -> Readiness | None:
-    """How long one start took, and its parts as far as the clocks inside tell; None for a start that failed.
+    """How long one start took, and its parts as far as the clocks inside show them; None for a start that failed.
 
-    On the host's kernel (same boot) the agent's clock is the host's; on another kernel that clock began with the kernel
+    On the host's kernel (same boot) the agent's clock is the host's. On another kernel that clock began with the kernel
     itself, and what remains of the outside time went before it.
     """
     spawned, ready, clock = boot.spawn_monotonic_ns, boot.ready_monotonic_ns, boot.agent_clock

@@ -3,17 +3,17 @@
 The way is a chain of *stations*, each a count of frames that passed it: the generator's own count, each interface's
 (docs/run-folder.md, `hops`), the sink's own. What is missing between two neighbours was lost between them. Rules:
 
-- Frames do not come out of nothing: a station that counts fewer frames than a later one (beyond the chatter of a link)
-  does not count all of them, and is left out, as one that could not be read is.
+- Frames do not come out of nothing. A station that counts fewer frames than a later one (beyond the chatter of a link)
+  does not count all of them. It is left out, as one that could not be read is.
 - Counts are held between what was offered and what was forwarded, so the losses add up to the books' own loss exactly.
 - What an interface, or the queueing discipline in front of it, says it dropped on sending is believed before the
   difference of two counts.
-- What vanished inside the guest, between its two interfaces, is set against the counters of its stack: those that grew
+- What vanished inside the guest, between its two interfaces, is set against the counters of its stack. Those that grew
   are reported, and how many frames are in none of them (netfilter, for one, has none).
-- Where a station is left out, the loss lies somewhere between its neighbours; if those places have not all the same
+- Where a station is left out, the loss lies somewhere between its neighbours. If those places have not all the same
   owner, it is *unlocated*.
-- A device that is stacked on another hands its frames on within one call and reports what the lower one dropped as its
-  own drop: there only the lower one is asked (a macvlan's way out).
+- A device that is stacked on another hands its frames on within one call and reports the lower one's drops as its own.
+  There only the lower one is asked (a macvlan's way out).
 - From where sources share the way, a loss is divided among them by what they had left, to whole frames.
 """
 

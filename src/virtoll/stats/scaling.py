@@ -1,6 +1,6 @@
 """How a rate goes with the size of what is asked: routes in the table, routers or senders side by side. Pure.
 
-Ratios are made within a block, to the smallest size measured there, so that what a host does over hours cancels; a
+Ratios are made within a block, to the smallest size measured there, so that what a host does over hours cancels. A
 block without the smallest size gives no ratio.
 """
 

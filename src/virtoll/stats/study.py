@@ -1,6 +1,6 @@
 """A run beside the study that it repeats: each platform's share of its own bare host, the paper's and ours. Pure.
 
-Only shares stand beside each other: the paper's hosts are gone, and an absolute number of theirs against one of ours
+Only shares are compared: the paper's hosts are gone, and an absolute number of theirs against one of ours
 says nothing about a platform. Main types: `StudyComparison`, `StudyRow`, `StudyCell`.
 """
 

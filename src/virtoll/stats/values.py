@@ -22,7 +22,7 @@ Parameters = Mapping[str, Any]
 class Task:
     """One metric of one workload at one set of parameters; equal tasks may be compared between platforms.
 
-    `parameters` is canonical JSON; `size` tells it from the workload's other tasks in a few words ('64 B').
+    `parameters` is canonical JSON; `size` distinguishes it from the workload's other tasks in a few words ('64 B').
     """
 
     workload: str
@@ -92,7 +92,7 @@ def forwarded_rate(point: Point) -> float | None:
 def offered_rate(point: Point) -> float | None:
     """Frames/s that left the generator, summed over sources: `(offered - 1) / (last sent - first sent)`.
 
-    Where an older agent did not tell when those were sent, start and end of the sending thread stand for them. None
+    Where an older agent did not report when those were sent, start and end of the sending thread take their place. None
     where a source offered fewer than two frames or took no time.
     """
     total = 0.0
@@ -186,7 +186,7 @@ _NOTHING = ("none", "auto")
 
 
 def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
-    """What tells these parameters from their family's; where there is only one set, its first number."""
+    """What distinguishes these parameters from their family's; where there is only one set, its first number."""
     seen: Counter[str] = Counter()
     for key in parameters:
         seen[key] = len({canonical({key: other.get(key)}) for other in family})

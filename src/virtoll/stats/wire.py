@@ -172,7 +172,7 @@ def _pace_row(task: Task, backend: str, target: float, own: Sequence[SourceCount
 
 
 def achieved_rate(source: SourceCounts) -> float | None:
-    """Frames/s between the first and the last frame sent; None where the agent did not tell when that was."""
+    """Frames/s between the first and the last frame sent; None where the agent did not report when that was."""
     first, last = source.first_sent_monotonic_ns, source.last_sent_monotonic_ns
     if first is None or last is None or last <= first or source.offered_frames < 2:
         return None

@@ -28,7 +28,7 @@ class Metric:
     """One value of a workload: ``source`` says where the run folder holds it.
 
     ``marks``: the duration by the outside clock; ``points``: a rate; ``figures``: the number of this name in the
-    result's figures, read from what the guest said of itself, by its own clock where it is a time; a workload whose
+    result's figures, read from what the guest said of itself, by its own clock where it is a time. A workload whose
     figures are by another clock says so.
     """
 
@@ -100,10 +100,9 @@ class Shaper(Protocol):
 class Bench:
     """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned.
 
-    ``data_state``: what is in the data directory and in the page caches now, for the record; called with True it first
-    has everything written back and forgotten, so that what a workload made ready is read from the disk.
-    ``co_located``: the other guests of its platform that the workload needs, as many as it said, each on links of its
-    own.
+    ``data_state``: what is in the data directory and in the page caches now, for the record. Called with True it first
+    has everything written back and forgotten, so that what a workload made ready is read from the disk. ``co_located``:
+    the other guests of its platform that the workload needs, as many as it said, each on links of its own.
     ``programs``: an agent in the peer's network namespace on the root of the guests' image, for what runs there; None
     where the peer is on another host, or the image holds no programs. ``shaper``: None where links are not the lab's.
     """
@@ -128,7 +127,7 @@ class Bench:
             raise GuestCannot("it has no NIC for traffic; name its NICs, and this machine's that face them")
 
     def next_tag(self) -> int:
-        """A 16-bit number that tells this traffic trial's frames from any earlier one's."""
+        """A 16-bit number that distinguishes this traffic trial's frames from any earlier one's."""
         return next(self.tags) % 2**16
 
 

@@ -1,7 +1,7 @@
 """bonnie++: a large file written, rewritten, read and sought in; small files created, read and deleted. Disk.
 
 Mattos et al. 2012, IV.C (Figure 6a), and Suresh and Kannan 2014, 4.4.2 (5 GB in chunks of 32 KB). Per-character tests
-are left out (``-f``): they measure putc() and getc() of the C library, byte by byte, and take minutes where system
+are left out (``-f``). They measure putc() and getc() of the C library, byte by byte, and take minutes where system
 calls are dear. Source of the figures: the line of comma-separated values, format 1.98 (bon_csv2html(1)).
 """
 
@@ -127,7 +127,7 @@ class Bonnie(DiskWorkload[BonnieParameters]):
     def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
         """What was asked for, as far as it is reported, and nothing left.
 
-        Version 2.00a obeys a chunk and tells none.
+        Version 2.00a obeys a chunk and reports none.
         """
         del prepared
         wanted = self.parameters
@@ -138,8 +138,8 @@ class Bonnie(DiskWorkload[BonnieParameters]):
 def parse(output: str) -> dict[str, Any]:
     """Sizes in bytes, rates in B/s and 1/s, latencies in ns from the line of values; ValueError where there is none.
 
-    None for what bonnie++ does not tell: of a step that was over within half a second (``+++++``), and the chunk, which
-    version 2.00a leaves out. ValueError too for a report with per-character tests.
+    None for what bonnie++ does not report: of a step that was over within half a second (``+++++``), and the chunk,
+    which version 2.00a leaves out. ValueError too for a report with per-character tests.
     """
     line = next((line for line in output.splitlines() if line.startswith(f"{_FORMAT},")), "")
     fields = line.split(",")

@@ -1,7 +1,8 @@
 """bzip2 -9 of a file of packed data (Camargos et al. 2008, Figures 2 and 4: an installation disc's image). CPU, cache.
 
 Like the paper's disc the file holds packed data, which bzip2 can hardly make smaller. It lies in the guest's memory
-(/tmp), so that no disk is measured, or, as in the paper, on a disk, which it is read from and its packed form goes to.
+(/tmp), so that no disk is measured. As in the paper it may be on a disk, which it is read from and its packed form goes
+to.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _NATIVE_BYTES_PER_SECOND = 8e6
 class Bzip2Parameters(Parameters):
     """``size_bytes``: how much is compressed, a multiple of 64 KiB; quick 4 MiB, the paper's disc had 433 MB.
 
-    ``files``: in the guest's memory, which must then hold the file, its compressed form and 8 MB of bzip2's own, or on
-    a disk, in the data directory.
+    ``files``: in the guest's memory, or on a disk, in the data directory. In memory there must be room for
+    the file, its compressed form and 8 MB of bzip2's own.
     """
 
     size_bytes: ByteSize = Field(default=ByteSize(4 * 2**20), ge=BLOCK_BYTES, le=2**34, multiple_of=BLOCK_BYTES)

@@ -1,7 +1,7 @@
 """dbench: the file operations of a file server's clients, replayed (Camargos et al. 2008, Figure 5). Disk, metadata.
 
-It ends by a clock and not by its work, and that is the guest's: its throughput stands beside the duration between the
-marks, whose disagreement is the guest's clock error. Figures: what dbench 4 prints at its end.
+It ends by a clock and not by its work, and that is the guest's. Its throughput is stored beside the duration between
+the marks, whose disagreement is the guest's clock error. Figures: what dbench 4 prints at its end.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class Dbench(DiskWorkload[DbenchParameters]):
             if _LOST_AT_START not in result.get("output", ""):
                 return replace(measured, result={**result, "starts": start})
         raise GuestCannot(
-            f"dbench did not start in {_STARTS} attempts: it removes the semaphore that its processes wait at as soon "
-            "as it has released them, and this guest's kernel wakes them after that; take this workload out"
+            f"dbench did not start in {_STARTS} attempts: it removes the semaphore that its processes wait at before "
+            "this kernel wakes them; take this workload out"
         )
 
     def figures(self, said: ProgramOutput) -> dict[str, Any]:

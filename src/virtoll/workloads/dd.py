@@ -1,7 +1,7 @@
 """dd, two ways (Camargos et al. 2008, Figures 2 and 6): a disc's image copied on one file system, and zeros to nowhere.
 
-The commands are the paper's, with dd's own block of 512 bytes: for the copy two system calls for each of them, for the
-zeros nothing but system calls. Figures: what dd says of itself, by the guest's clock.
+The commands are the paper's, with dd's own block of 512 bytes. The copy takes two system calls for each of them; the
+zeros are nothing but system calls. Figures: what dd says of itself, by the guest's clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """iperf 2 with UDP datagrams of 1472 bytes, to the guest and from it (Mattos et al. 2012, IV.D, Figure 7).
 
 1472 bytes fill an Ethernet frame. The same program of the same image runs at both ends; the guest's is always the
-client, between the marks: with ``--reverse`` the server sends to it. Losses are counted against what the sender says it
+client, between the marks. With ``--reverse`` the server sends to it. Losses are counted against what the sender says it
 sent: iperf's own count ends with the last datagram that arrived.
 """
 

@@ -1,8 +1,8 @@
 """Compiling Linux x jobs (Camargos et al. 2008, Figure 3; Suresh and Kannan 2014, Figure 3). Processes, files, CPU.
 
 The source is the image's own (Debian's linux-source). The tree is unpacked and configured before the start mark, in the
-data directory; what is timed is make: fork, exec, many small files, and the compiler. The quick size's tree, a small
-part of the source, is made once a run beside the peer and copied, packed, to each guest: reading the whole archive
+data directory. What is timed is make: fork, exec, many small files, and the compiler. The quick size's tree, a small
+part of the source, is made once a run beside the peer and copied, packed, to each guest. Reading the whole archive
 takes longer than what is timed, and minutes in an emulator. It is built there too, so that the right objects are known.
 """
 
@@ -102,8 +102,8 @@ class KernelCompileParameters(Parameters):
 
 
 class KernelCompile(ProgramWorkload[KernelCompileParameters]):
-    """The check value is how many of the objects that make said it compiles are there; quick: with their hash, which is
-    that of the same objects built beside the peer; paper: and how many are left to do.
+    """The check value is how many of the objects that make said it compiles are there. Quick: with their hash, which is
+    that of the same objects built beside the peer. Paper: and how many are left to do.
     """
 
     name: ClassVar[str] = "kernel-compile"
@@ -157,8 +157,8 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         maker = bench.programs
         if maker is None:
             raise GuestCannot(
-                "its source is unpacked beside the peer, which is on another host, where the image is not; take this "
-                "workload out, or the 'testbed', or ask for 'size: paper'",
+                "its source is unpacked beside the peer, on a host without the image; "
+                "take this workload out, or the 'testbed', or ask for 'size: paper'",
             )
         if not there(maker, _HASHES):
             self._make_beside(maker, size)

@@ -2,7 +2,7 @@
 
 It is no free software in Debian, so this runs only where the experiment asks for the image that has it;
 ``kernel-operations`` and ``context-switch`` are the same tests built into the agent. The tool repeats an operation
-for a given time by the guest's clock and prints the median of its repetitions: its figure is the result, and the
+for a given time by the guest's clock and prints the median of its repetitions. Its figure is the result, and the
 duration only says how long the tool took.
 """
 
@@ -52,7 +52,7 @@ TESTS: Final[dict[str, Test]] = {
 
 
 class LmbenchParameters(Parameters):
-    """``repetitions`` of ``repetition_microseconds`` each, of whose figures the tool tells the median."""
+    """``repetitions`` of ``repetition_microseconds`` each, of whose figures the tool prints the median."""
 
     operation: Operation = "null-call"
     repetitions: int = Field(default=11, ge=1, le=1000)

@@ -1,8 +1,8 @@
 """MariaDB under sysbench's OLTP transactions x threads (Camargos et al. 2008, Figure 9; Suresh 2014, Table 3).
 
-The server is started for the trial inside the guest, with an empty database and a socket instead of a port, so that
-neither a network nor what an earlier trial left is measured; the client runs beside it, as in Camargos' experiment.
-The number of transactions is given and their time is measured.
+The server is started for the trial inside the guest, with an empty database and a socket instead of a port. So neither
+a network nor what an earlier trial left is measured. The client runs beside it, as in Camargos' experiment. The number
+of transactions is given and their time is measured.
 """
 
 from __future__ import annotations

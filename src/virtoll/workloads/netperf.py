@@ -2,7 +2,7 @@
 
 It is no free software in Debian, so these run only where the experiment asks for the image that has it; ``tcp-stream``
 and ``tcp-request-response`` are the same tests built into the agent. netserver serves at the far end, netperf runs in
-the guest between its marks, connecting included; to the guest, it is netperf's TCP_MAERTS. A given amount is sent, not
+the guest between its marks, connecting included. To the guest, it is netperf's TCP_MAERTS. A given amount is sent, not
 as much as a time allows: netperf takes a negative length for that. Its own rates are by the clock of the guest.
 """
 
@@ -171,7 +171,7 @@ class NetperfRequestResponse(_Netperf[NetperfRequestResponseParameters]):
 
 
 def server_command(end: FarEnd) -> list[str]:
-    """In the foreground, at the address that the guest is told."""
+    """In the foreground, at the address that the guest is given."""
     return ["netserver", "-4", "-D", "-L", end.address, "-p", str(_PORT)]
 
 

@@ -81,8 +81,8 @@ class FarEnd:
         """Who can start programs there; the trial is skipped where nobody can."""
         if self.programs is None:
             raise GuestCannot(
-                "the other end of this traffic is a program of the image, and the peer is on another host, where "
-                "the image is not; take this workload out, or the 'testbed'",
+                "this traffic's other end is a program of the image, which the peer on another host lacks; "
+                "take this workload out, or the 'testbed'",
             )
         return self.programs
 

@@ -1,8 +1,8 @@
 """nginx under a fixed rate of requests from outside the guest (Suresh and Kannan 2014, Figure 5, by httperf).
 
-The generator is the peer's agent: requests become due at a fixed rate whatever the server does, and each latency counts
+The generator is the peer's agent. Requests become due at a fixed rate whatever the server does, and each latency counts
 from the moment when its request was due. A generator that waits for a slow reply before it sends the next request
-leaves out what the server owed meanwhile (coordinated omission); this one does not. All times are of the peer's clock.
+leaves out what the server owed meanwhile (coordinated omission). This one does not. All times are of the peer's clock.
 """
 
 from __future__ import annotations

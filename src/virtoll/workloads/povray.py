@@ -1,7 +1,7 @@
 """POV-Ray's standard benchmark scene (Suresh and Kannan 2014, 4.5.3: ``povray -benchmark``). Floating point, caches.
 
-The scene and its options are those of Debian's package povray-examples, which are those that the program itself has
-for ``-benchmark``; from a file the picture can be made smaller, and is written, so that it can be checked.
+The scene and its options are those of Debian's package povray-examples, which are those that the program itself has for
+``-benchmark``. From a file the picture can be made smaller, and is written, so that it can be checked.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class PovRay(ProgramWorkload[PovRayParameters]):
     def check(self, bench: Bench, figures: dict[str, Any]) -> str:
         """Whether each field of the picture has the scene's colour, or which one is farthest from it.
 
-        Exact sums are no check value: two threads do not make the picture of one to the last bit, and the C library's
+        Exact sums are no check value. Two threads do not make the picture of one to the last bit, and the C library's
         functions may round differently on another CPU. They are reported all the same, ``colour_sums``; the file's hash
         would be another each second, which it holds as a comment.
         """

@@ -1,8 +1,8 @@
 """Workloads that run a program of the image: what they share.
 
-The program is started with an argument list, without a shell; its marks leave just before it is started and just after
+The program is started with an argument list, without a shell. Its marks leave just before it is started and just after
 it has ended, so that loading it is part of the duration. What it printed is stored as it is, beside what was read from
-it: the tool's own figure by the guest's clock stands beside the duration by the outside clock.
+it. The tool's own figure by the guest's clock is stored beside the duration by the outside clock.
 
 Main types: ``ProgramOutput`` (what a program wrote), ``ProgramWorkload`` (the shape of such a workload), ``serving`` (a
 server beside it), ``Port`` (where one listens).
@@ -256,7 +256,7 @@ class Port:
 
 
 def _early(name: str, answer: Answer) -> str:
-    return f"{name} {_ending(_written(answer))} (in the guest, before it was told to end)"
+    return f"{name} {_ending(_written(answer))} (in the guest, before it was asked to end)"
 
 
 def _written(answer: Answer) -> ProgramOutput:

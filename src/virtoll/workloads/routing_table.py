@@ -1,7 +1,7 @@
 """Gives the guest a routing table for as long as it is measured with one: loaded by its agent, timed from outside.
 
 The table is a model (``crates/wire/src/routes.rs``): guest and generator make the same one from its size and a seed.
-Main type: ``LoadedTable``, what is stored of it. It knows no platform: a guest whose kernel takes no routes, or that
+Main type: ``LoadedTable``, what is stored of it. It knows no platform. A guest whose kernel takes no routes, or that
 has a way out of its own which a table would cover, answers ``unsupported``.
 """
 

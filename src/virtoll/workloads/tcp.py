@@ -1,7 +1,7 @@
 """TCP as netperf measures it (Camargos et al. 2008, Figure 7; Suresh and Kannan 2014, 4.4.4), built into the agent.
 
 netperf itself is not free software in Debian. ``tcp-stream`` is its TCP_STREAM and ``tcp-request-response`` its TCP_RR,
-with its default sizes, but with the amount of work given instead of the time: the clock outside the guest measures how
+with its default sizes. The amount of work is given instead of the time: the clock outside the guest measures how
 long it takes. The connection is there before the start mark; the end mark leaves when the receiving end has said that
 it has every byte. A transaction's latency is by the clock of whoever asks, which by default is the peer.
 """

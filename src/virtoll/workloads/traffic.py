@@ -196,7 +196,8 @@ def send(
 
 
 def _by_halves(ends: Ends, request: Answer, deadline_seconds: float) -> Answer:
-    """The sink is opened, the sources send, and the sink is told what they sent; both are given the same request."""
+    """The sink is opened, the sources send, and the sink gets the counts of what they sent; both are given the same
+    request."""
     ends.sink.call("sink-open", **request)
     try:
         sent = ends.generator.call("send", deadline_seconds, **request)

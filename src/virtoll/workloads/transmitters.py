@@ -1,8 +1,8 @@
 """transmitters: n guests of one platform side by side that send, to one sink outside (Mattos et al. 2012, V).
 
-The agent's generator runs inside each guest, on the link towards the sink; the sink is the peer's, and its clock is the
+The agent's generator runs inside each guest, on the link towards the sink. The sink is the peer's, and its clock is the
 one that rates are made of. Source k of the point is guest k. All are asked to send at once, and begin as their channels
-let them: when they did not send together for at least half of the time, the trial is invalid.
+let them. When they did not send together for at least half of the time, the trial is invalid.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Transmitters(Workload[TransmittersParameters]):
         return _lead_seconds(wanted.transmitters) + wanted.duration_milliseconds / 1000 + _BESIDES_SECONDS
 
     def measure(self, bench: Bench) -> Measurement:
-        """One point: the sink is opened, all guests send, the sink is told what they sent."""
+        """One point: the sink is opened, all guests send, the sink gets the counts of what they sent."""
         wanted = self.parameters
         benches = (bench, *bench.co_located)
         refuse_shared_links(benches)

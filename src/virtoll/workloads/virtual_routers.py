@@ -1,6 +1,6 @@
 """virtual-routers: n guests of one platform side by side, each an IP router of its own flow (Mattos et al. 2012, V).
 
-All are loaded at the same time and alike, by one generator, and counted by one sink: source k of a point is router k,
+All are loaded at the same time and alike, by one generator, and counted by one sink. Source k of a point is router k,
 so that each router's rate is in the point and their sum is the metric. They share the host's CPUs that one guest is
 pinned to. A trial is a sweep (``sweep.py``), whose rates are of each router.
 """

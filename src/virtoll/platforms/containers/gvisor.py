@@ -41,7 +41,7 @@ class GVisor(OciPlatform[GVisorParameters]):
     boot_seconds: ClassVar[float] = 1.0
     slowdown: ClassVar[float] = 3.0
     lacks: ClassVar[Mapping[str, str]] = {
-        "io-uring": "its kernel answers io_uring_setup with ENOSYS unless runsc is told otherwise",
+        "io-uring": "its kernel answers io_uring_setup with ENOSYS unless runsc's options say otherwise",
         "direct-io": "its kernel takes O_DIRECT and goes through its page cache all the same",
     }
 

@@ -133,7 +133,7 @@ class MicroVm(Platform[MicroVmParameters]):
         try:
             version = site.host.run([binary, "--version"], "probe").splitlines()[0].strip()
         except (GuestError, IndexError) as error:
-            return Probe(False, None, f"{binary} does not tell its version: {error}; is it {self.product}?")
+            return Probe(False, None, f"{binary} does not report its version: {error}; is it {self.product}?")
         if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
             remedy = "load kvm_intel or kvm_amd, and join the group kvm"
             return Probe(False, version, f"{self.product} needs {KVM_DEVICE}, which cannot be opened here: {remedy}")
