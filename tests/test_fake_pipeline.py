@@ -86,7 +86,7 @@ def test_a_guest_without_vlans_skips_those_trials_alone(tmp_path: Path) -> None:
     assert {(trial.platform, trial.status) for trial in skipped} == {("plain", "skipped")}
     assert [trial.parameters["vlan"] for trial in skipped] == [5, 5, 5]
     assert {trial.reason for trial in skipped} == {
-        "the model's parameters say that it has no VLANs; set 'failure: none', or vlan 0"
+        "the model was told to have no VLANs; set 'failure: none', or vlan 0"
     }
     assert sorted(boot.platform for boot in folder.boots()) == ["model", "plain"]
     labels = {task.size for task in analyse(load(folder.path)).tasks}
@@ -194,7 +194,7 @@ def test_an_unavailable_platform_keeps_its_row(tmp_path: Path) -> None:
     folder = run(tmp_path / "run", platforms=[fake("model"), fake("absent", failure="unavailable")])
     entry = next(entry for entry in folder.manifest.platforms if entry.label == "absent")
     assert not entry.available
-    assert entry.reason == "the model's parameters say that it is unavailable; set 'failure: none'"
+    assert entry.reason == "the model was told to be unavailable; set 'failure: none'"
     skipped = [trial for trial in folder.latest_trials() if trial.platform == "absent"]
     assert [trial.status for trial in skipped] == ["skipped"] * 4
     assert {trial.reason for trial in skipped} == {entry.reason}
@@ -232,7 +232,7 @@ def test_a_guest_that_dies_is_started_anew_and_the_others_go_on(tmp_path: Path) 
     assert [trial.boot for trial in frail] == ["frail/0", "frail/0", "frail/0/2", "frail/0/2"]
     for trial in frail[1::2]:
         reason, _, said = (trial.reason or "").partition("; its console said last: ")
-        assert reason == "the fake guest died, as its model's parameters ask"
+        assert reason == "the fake guest died, as its model was told to"
         assert said.startswith("fake guest: FakeParameters(")
         assert trial.clock is None
         assert len(trial.evidence) == 1

@@ -1,7 +1,7 @@
 """Start a program in another root: mounts /proc, /sys, a small /dev, /run and /tmp there, changes root, executes it.
 
 Used as ``python -m virtoll.lab.confine [--mount=FOLDER=PLACE] ROOT PROGRAM ARGUMENTS...`` behind ``unshare --mount``,
-so that all of it is private to the program. A folder of the host is then found at that place below the root. The root
+so that all of it is private to the program; a folder of the host is then found at that place below the root. The root
 folder itself is never written to: the image is shared by all guests.
 """
 

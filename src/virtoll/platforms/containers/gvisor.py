@@ -1,8 +1,8 @@
 """gVisor: a container whose kernel is a program, run by the OCI runtime runsc with the network stack of its own.
 
 ``runsc`` reads addresses, routes and permanent neighbours from the network namespace that it is given, once, at its
-start, and takes the addresses off. So the links are moved in and set up before. Inside, netlink sets addresses but no
-neighbours. It is parked by ``runsc pause``. gVisor itself uses SIGSTOP to hold the processes that the guest's code runs
+start, and takes the addresses off; so the links are moved in and set up before. Inside, netlink sets addresses but no
+neighbours. It is parked by ``runsc pause``: gVisor itself uses SIGSTOP to hold the processes that the guest's code runs
 in, and must not be given it from outside. Sources: ``runsc/sandbox/network.go``, ``pkg/sentry/platform/systrap`` and
 ``runsc flags`` of the pinned version.
 """

@@ -1,8 +1,8 @@
 """A seeded model of a platform: known cost, jitter, loss, clock error, and failures on request. No process, no root.
 
-It stands behind the same interface as the real ones, so that the whole path is tested. A self-test can inject a known
-cost and see whether the instrument finds it. Time is simulated: a trial of a minute takes no time at all. What it
-"measures" is the model below and nothing else; every table shows it by its family, *model*.
+It stands behind the same interface as the real ones, so that the whole path is tested, and so that a self-test can
+inject a known cost and see whether the instrument finds it. Time is simulated: a trial of a minute takes no time at
+all. What it "measures" is the model below and nothing else; every table shows it by its family, *model*.
 """
 
 from __future__ import annotations
@@ -93,9 +93,7 @@ class FakeAgent:
             return self.world.wire.counters("guest", fields["interfaces"])
         if op == "network":
             if self.world.parameters.failure == "no-vlan" and any(one.get("vlans") for one in fields["interfaces"]):
-                raise AgentError(
-                    "unsupported", "the model's parameters say that it has no VLANs; set 'failure: none', or vlan 0"
-                )
+                raise AgentError("unsupported", "the model was told to have no VLANs; set 'failure: none', or vlan 0")
             self.world.wire.learn(fields["interfaces"])
             return {"interfaces": [{**entry, "name": f"eth{n}"} for n, entry in enumerate(fields["interfaces"])]}
         if op == "send":
@@ -115,7 +113,7 @@ class FakeAgent:
         world, model = self.world, self.world.parameters
         world.jobs += 1
         if model.failure == "dies" and world.jobs >= model.dies_at_job:
-            raise GuestDied("the fake guest died, as its model's parameters ask")
+            raise GuestDied("the fake guest died, as its model was told to")
         job, parameters = fields["job"], fields["parameters"]
         cost = model.cost if job != "idle" else 1.0
         duration = int(jobs.native_ns(job, parameters) * cost * world.spread())
@@ -228,15 +226,15 @@ class Fake(Platform[FakeParameters]):
     needs_lab: ClassVar[bool] = False
 
     def probe(self, site: Site) -> Probe:  # noqa: ARG002 - the seam's signature
-        """There, unless the model's parameters say that it is not."""
+        """There, unless the model is told not to be."""
         if self.parameters.failure == "unavailable":
-            return Probe(False, None, "the model's parameters say that it is unavailable; set 'failure: none'")
+            return Probe(False, None, "the model was told to be unavailable; set 'failure: none'")
         return Probe(True, "model 1", None)
 
     def start(self, request: GuestRequest, site: Site) -> FakeGuest:  # noqa: ARG002 - the seam's signature
         """A guest whose noise depends on the model's seed and the guest's name alone."""
         if self.parameters.failure == "never-ready":
-            error = GuestNotReady(f"{request.name} was not ready, as its model's parameters ask")
+            error = GuestNotReady(f"{request.name} was not ready, as its model was told to")
             raise GuestStartError(str(error), {"console.txt": b"fake: never ready\n"})
         world = FakeWorld(self.parameters, random.Random(f"{self.parameters.seed}/{request.name}"))
         now = time.monotonic_ns()
