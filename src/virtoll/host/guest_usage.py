@@ -5,9 +5,9 @@ Main types: ``GuestProcesses`` (which processes are a guest's), ``Footprint`` (m
 readings only: differences and shares are made by ``stats/guests.py``. Nothing is read while a trial is timed.
 
 A guest's processes are the one that was started, with all below it. Where an engine started what runs inside, they are
-also that one with all below it, and its ancestors up to a process that serves several guests (a daemon, which is named
-by itself) or that is not the guest's. Work that the kernel does for a guest in other tasks' time (softirq, kernel
-threads) is in none of these figures.
+also that one with all below it, and its ancestors. These end at a process that serves several guests (a daemon, which
+is named by itself) or that is not the guest's. Work that the kernel does for a guest in other tasks' time (softirq,
+kernel threads) is in none of these figures.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The tools that workloads need, as a root file system of Debian packages in the cache.
 
-Made once by mmdebstrap from Debian's component main, as a list of packages names them, and from non-free too where the
-user asked for the image that says so. What versions and licences went in is kept beside the tree. It stays at these
-versions until the cache is cleared, and needs no network any more.
+Made once by mmdebstrap from Debian's component main, as a list of packages names them. It is made from non-free too
+where the user asked for the image that says so. What versions and licences went in is kept beside the tree. It stays at
+these versions until the cache is cleared, and needs no network any more.
 
 Main types: `Recipe` (what is to be in), `ToolTree`. Must not: know a workload, a platform or the agent.
 """

@@ -138,8 +138,8 @@ class Bonnie(DiskWorkload[BonnieParameters]):
 def parse(output: str) -> dict[str, Any]:
     """Sizes in bytes, rates in B/s and 1/s, latencies in ns from the line of values; ValueError where there is none.
 
-    None for what bonnie++ does not report: of a step that was over within half a second (``+++++``), and the chunk,
-    which version 2.00a leaves out. ValueError too for a report with per-character tests.
+    None for what bonnie++ does not report: a step that was over within half a second (``+++++``), and the chunk
+    (version 2.00a). ValueError too for a report with per-character tests.
     """
     line = next((line for line in output.splitlines() if line.startswith(f"{_FORMAT},")), "")
     fields = line.split(",")

@@ -1,8 +1,8 @@
 """Operations of the kernel, one kind at a time (Suresh and Kannan 2014, Table 1; lmbench 3, McVoy and Staelin 1996).
 
-Null call, read, write, stat, fstat, open and close, signal install and handle, pipe, fork+exit, fork+exec, fork+sh: a
-job built into the agent, since lmbench is not free. Batches of operations are timed by the guest's clock, each batch
-is kept, and what reading that clock costs stands beside them.
+Null call, read, write, stat, fstat, open and close, signal install and handle, pipe, fork+exit, fork+exec, fork+sh. It
+is a job built into the agent, since lmbench is not free. Batches of operations are timed by the guest's clock, each
+batch is kept, and what reading that clock costs stands beside them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """nginx under the real httperf, inside the guest over its loopback (Suresh and Kannan 2014, Figure 5).
 
-The tool of the study, for comparison with ``nginx``. Here client and server share the guest's CPU, no link is crossed,
-and the times are the tool's, by the guest's clock, from the moment when it came to send.
+The tool of the study, for comparison with ``nginx``. Here client and server share the guest's CPU, and no link is
+crossed. The times are the tool's, by the guest's clock, from the moment when it came to send.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def serving(
 
     ``log``: the file that takes what it writes; ``ready``: a program that ends well once it serves, within ``seconds``.
     ``GuestError`` with its last line where it ends by itself. For a server that is to end by itself, the context gives
-    a function that waits for that, so many seconds at most, and says what it wrote.
+    a function that waits for that. It waits so many seconds at most, and says what it wrote.
     """
     name = argv[0]
     started = guest.call("spawn", name=name, argv=argv, env=_ENVIRONMENT, directory=_HOME, output=log)

@@ -1,7 +1,7 @@
 """A sweep over rates: how ``forward`` and ``virtual-routers`` find what is forwarded at most.
 
 The intended rate of each source grows from point to point until less than a stated share of what is offered is
-forwarded, or the generator cannot offer more; then comes one point flat out. It must not know what the frames are sent
+forwarded, or the generator cannot offer more. Then comes one point flat out. It must not know what the frames are sent
 through.
 """
 

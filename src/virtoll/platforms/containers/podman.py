@@ -111,7 +111,7 @@ class Podman(Platform[PodmanParameters]):
         ]
 
     def _run(self, site: Site, request: GuestRequest | None, name: str, pid_file: Path | None = None) -> list[str]:
-        """``podman run`` up to the image's root; ulimits are this process's: Podman's default may not be had."""
+        """``podman run`` up to the image's root; ulimits are this process's: Podman's default may be unavailable."""
         files, processes = (
             min(resource.getrlimit(kind)[1] % 2**63, most)
             for kind, most in ((resource.RLIMIT_NOFILE, _MOST_FILES), (resource.RLIMIT_NPROC, 2**22))

@@ -1,8 +1,8 @@
 """A libvirtd of the lab's own, for the drivers that cannot do without one; the host's is never asked.
 
-Main function: ``lab_daemon``. The daemon has a mount namespace in which its configuration, its state, its logs and the
-root of each cgroup hierarchy are folders of the lab's. What it makes for a domain is below the lab's cgroup. It is
-started with the first guest that needs it and ended with the last.
+Main function: ``lab_daemon``. The daemon has a mount namespace, where its configuration, state, logs and the root of
+each cgroup hierarchy are folders of the lab's. What it makes for a domain is below the lab's cgroup. It is started with
+the first guest that needs it and ended with the last.
 """
 
 from __future__ import annotations
