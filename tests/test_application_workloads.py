@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.test_program_workloads import said
 
-from virtoll.agent.client import Answer, ChannelMark, Ends
+from virtoll.agent.client import Answer, ChannelMark, TrafficAgents
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.lab.network import plan_links
@@ -28,14 +28,14 @@ NETWORK = plan_links(0)
 
 
 class Guest:
-    """Every program ends well and silently, but for what is ``told`` of those that ran as ``argv[0]``.
+    """Every program ends well and silently, but for what is ``reported`` of those that ran as ``argv[0]``.
 
     ``ready_after``: how often a server is asked before it serves. ``ends``: how it ended, where it did by itself.
     """
 
-    def __init__(self, told: dict[str, list[dict[str, Any]]] | None = None, ready_after: int = 0) -> None:
+    def __init__(self, reported: dict[str, list[dict[str, Any]]] | None = None, ready_after: int = 0) -> None:
         self.channel_marks: deque[ChannelMark] = deque()
-        self.told = {name: deque(said(**one) for one in answers) for name, answers in (told or {}).items()}
+        self.reported = {name: deque(said(**one) for one in answers) for name, answers in (reported or {}).items()}
         self.ready_after = ready_after
         self.ran: list[list[str]] = []
         self.alive: dict[str, list[str]] = {}
@@ -64,14 +64,14 @@ class Guest:
         return {"guest": {}, "result": self.answer(fields["parameters"]["argv"]), "check": "not used"}
 
     def answer(self, argv: list[str]) -> dict[str, Any]:
-        """What was told beforehand, or nothing and well."""
+        """What was reported beforehand, or nothing and well."""
         self.ran.append(argv)
         if argv[:2] == ["test", "-d"]:
             return said(1 if self.by_itself else 0)
         if argv[0] in ("test", "mariadb-admin") and self.ready_after:
             self.ready_after -= 1
             return said(1)
-        answers = self.told.get(argv[0])
+        answers = self.reported.get(argv[0])
         return answers.popleft() if answers else said()
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ def measure(
 ) -> Measurement:
     """One trial over the channel, with a data directory of its own name."""
     nothing: Any = None
-    ends = Ends.of_one(peer) if peer else nothing
+    ends = TrafficAgents.of_one(peer) if peer else nothing
     bench = Bench(
         guest,
         ends,
@@ -154,22 +154,27 @@ def test_a_report_of_sysbench_without_a_figure_is_refused(cut: str) -> None:
 
 
 def test_httperfs_report() -> None:
-    told = nginx_httperf.parse(HTTPERF)
-    assert {name: told[name] for name in ("connections", "requests", "replies", "good_replies", "errors")} == {
+    reported = nginx_httperf.parse(HTTPERF)
+    assert {name: reported[name] for name in ("connections", "requests", "replies", "good_replies", "errors")} == {
         "connections": 200,
         "requests": 200,
         "replies": 200,
         "good_replies": 200,
         "errors": 0,
     }
-    assert told["replies_per_second"] == pytest.approx(200 / 0.996)
-    assert (told["connection_time_average"], told["connection_time_maximum"]) == (100_000, 5_300_000)
-    assert (told["response_time"], told["content_bytes"]) == (100_000, 1024)
+    assert reported["replies_per_second"] == pytest.approx(200 / 0.996)
+    assert (reported["connection_time_average"], reported["connection_time_maximum"]) == (100_000, 5_300_000)
+    assert (reported["response_time"], reported["content_bytes"]) == (100_000, 1024)
 
 
 def test_httperf_of_a_server_that_does_not_answer() -> None:
-    told = nginx_httperf.parse(STOPPED)
-    assert (told["replies"], told["errors"], told["timeouts"], told["replies_per_second"]) == (0, 20, 20, 0)
+    reported = nginx_httperf.parse(STOPPED)
+    assert (reported["replies"], reported["errors"], reported["timeouts"], reported["replies_per_second"]) == (
+        0,
+        20,
+        20,
+        0,
+    )
 
 
 @pytest.mark.parametrize("cut", ["Total:", "Connection time [ms]: min", "Reply time", "Reply status", "Errors: total"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.synthetic_run import FAMILIES, Truth, run_data
 
-from virtoll.claims import CLAIMS, Finding, Outcome, judge_claims
+from virtoll.claims import CLAIMS, ClaimResult, Outcome, judge_claims
 from virtoll.claims.base import ClaimAnswer, together
 from virtoll.claims.forwarding import (
     native_grows_with_sources,
@@ -34,7 +34,7 @@ def analysed(costs: dict[str, dict[str, float]], **changed: Any) -> Analysis:
     return analyse(run_data(Truth(NATIVE | costs, noise=0.004, study="schlosser2011", **changed)))
 
 
-def findings(costs: dict[str, dict[str, float]], **changed: Any) -> dict[str, Finding]:
+def findings(costs: dict[str, dict[str, float]], **changed: Any) -> dict[str, ClaimResult]:
     return {one.claim.id: one for one in judge_claims(analysed(costs, **changed))}
 
 

@@ -120,9 +120,9 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     assert lines[-1].startswith(f"memory: {platforms} guests of 256 MiB at one time, ")
     assert document["memory"] == {"guests": platforms, "guests_bytes": platforms * 256 * 2**20}
     assert not (tmp_path / "runs").exists()
-    told = [line.split(maxsplit=1)[1] for line in lines[:-3]]
-    assert len(set(told)) == len(told), "no two trials look alike"
-    assert any(line.endswith(" native forkwait processes=2000") for line in told)
+    reported = [line.split(maxsplit=1)[1] for line in lines[:-3]]
+    assert len(set(reported)) == len(reported), "no two trials look alike"
+    assert any(line.endswith(" native forkwait processes=2000") for line in reported)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

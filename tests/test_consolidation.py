@@ -17,7 +17,7 @@ from virtoll.lab import interrupts
 from virtoll.platforms import platform_of
 from virtoll.platforms.fake.driver import Fake
 from virtoll.report.build import load
-from virtoll.run.consolidation import Reading, Series
+from virtoll.run.consolidation import MemoryReading, Series
 from virtoll.run.pipeline import measure, resume
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
@@ -25,7 +25,7 @@ from virtoll.stats.analysis import analyse
 from virtoll.stats.consolidation import consolidations
 
 GIB, MIB = 2**30, 2**20
-FULL = Reading(20 * GIB, 0, 0, 0)
+FULL = MemoryReading(20 * GIB, 0, 0, 0)
 
 
 def consolidation(**changed: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def series(tmp_path: Path) -> Series:
         (dataclasses.replace(FULL, available=None), "this host does not say how much memory is available"),
     ],
 )
-def test_a_series_ends_for_a_reason(series: Series, now: Reading, reason: str | None) -> None:
+def test_a_series_ends_for_a_reason(series: Series, now: MemoryReading, reason: str | None) -> None:
     found = series.why_no_more(now)
     assert found == reason or (reason is not None and found is not None and found.startswith(reason))
 
@@ -93,8 +93,8 @@ def test_every_step_is_stored_and_a_platform_that_fails_costs_its_own_series_onl
     platforms = [fake("model"), fake("dumb", failure="never-ready"), fake("absent", failure="unavailable")]
     measure(experiments.parsed(**consolidation(platforms=platforms)), tmp_path / "run", ["virtoll"], SilentProgress())
     folder = RunFolder.open(tmp_path / "run")
-    told = [(one.platform, one.step, one.status, one.guests) for one in folder.consolidation()]
-    assert told == [
+    reported = [(one.platform, one.step, one.status, one.guests) for one in folder.consolidation()]
+    assert reported == [
         ("model", 1, "ok", 1),
         ("model", 2, "ok", 2),
         ("model", 3, "ok", 3),

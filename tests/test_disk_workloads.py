@@ -140,13 +140,13 @@ class State:
     """The data directory's state as the harness tells it; what it was asked is kept."""
 
     def __init__(self, files: int = 0, in_guest: int | None = None, on_host: int = 0) -> None:
-        self.told = {"files": files, "resident_in_guest_bytes": in_guest, "resident_on_host_bytes": on_host}
+        self.reported = {"files": files, "resident_in_guest_bytes": in_guest, "resident_on_host_bytes": on_host}
         self.asked: list[bool] = []
 
     def __call__(self, evict: bool) -> dict[str, Any]:
         """What it is."""
         self.asked.append(evict)
-        return self.told
+        return self.reported
 
 
 def bench(guest: Guest, state: State | None = None) -> Bench:
@@ -170,7 +170,7 @@ def test_bonnie_must_have_removed_its_files(left: int, right: bool) -> None:
     assert measured.check is not None
     assert measured.check["value"] == f"67108864 bytes, 1024 files, {left} left"
     assert measured.result is not None
-    assert measured.result["state"] == state.told
+    assert measured.result["state"] == state.reported
     assert state.asked == [True, False], "cold before, and looked at afterwards"
 
 
@@ -180,12 +180,12 @@ def test_bonnie_must_have_done_what_was_asked_for() -> None:
     assert "check value is wrong" in measured.problem
 
 
-@pytest.mark.parametrize(("told", "right"), [("", True), ("32K", True), ("8192", False)])
-def test_bonnies_chunk_is_held_against_what_it_tells(told: str, right: bool) -> None:
+@pytest.mark.parametrize(("reported", "right"), [("", True), ("32K", True), ("8192", False)])
+def test_bonnies_chunk_is_held_against_what_it_tells(reported: str, right: bool) -> None:
     """2.00a tells none, whatever it was asked for, and obeys."""
     fields = BONNIE_QUICK.split(",")
     assert fields[6] == ""
-    fields[6] = told
+    fields[6] = reported
     measured = measure(Guest({"stdout": ",".join(fields)}, {}), "bonnie", State(), chunk_bytes="32KiB")
     assert measured.result is not None
     assert "64:32768" in measured.result["argv"]
@@ -412,6 +412,6 @@ def test_zfgs_rate_is_over_its_rounds(rounds: int, right: bool) -> None:
     }
     assert measured.result is not None
     assert measured.result["figures"] == {"bytes_per_second": pytest.approx(2e9), "round_mean_ns": 500.0}
-    assert measured.result["state"] == state.told
+    assert measured.result["state"] == state.reported
     assert (measured.problem is None) == right
     assert state.asked == [True]

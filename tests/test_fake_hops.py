@@ -1,4 +1,4 @@
-"""The model loses frames at a place that it is told: the run folder, read back, names that place and nobody else."""
+"""The model loses frames at a set place: the run folder, read back, names that place and no other."""
 
 from __future__ import annotations
 

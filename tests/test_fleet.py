@@ -118,9 +118,9 @@ def test_a_limit_that_is_only_seen_from_outside_counts_for_guests_on_the_hosts_k
 def test_a_quota_is_compared_inside_and_outside(
     asked: float | None, inside: tuple[int, int] | None, outside: float | None, expected: list[Mismatch]
 ) -> None:
-    told = {"quota_us": inside[0], "period_us": inside[1]} if inside else None
+    reported = {"quota_us": inside[0], "period_us": inside[1]} if inside else None
     host = HostView("host", None, Limits(cpu_quota=outside))
-    assert against(host, asked, cpu_quota=told) == expected
+    assert against(host, asked, cpu_quota=reported) == expected
 
 
 class Refusing(ModelNetwork):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from virtoll.agent.client import Answer, ChannelMark, Ends
+from virtoll.agent.client import Answer, ChannelMark, TrafficAgents
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied
 from virtoll.lab.network import plan_links
@@ -19,7 +19,7 @@ from virtoll.run.requirements import unmet
 from virtoll.workloads import WORKLOADS, iperf, rsync
 from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.network_path import peer_with_addresses, peer_without_addresses, route_request
-from virtoll.workloads.programs import Port
+from virtoll.workloads.programs import ListeningPort
 
 # iperf 2.1.8 and rsync 3.2.7 of Debian 12: 1000 datagrams of 1472 bytes asked for.
 SENT = "19700101000000,10.64.0.1,35562,10.64.0.2,5001,1,0.0-0.3,1473472,37243569,0.000,0,-1,-0.000,0\n"
@@ -74,7 +74,7 @@ def test_rsyncs_statistics() -> None:
 
 def test_who_listens_at_a_port() -> None:
     def taken(protocol: str, number: int, table: str) -> bool:
-        *command, place = Port(protocol, number).listening()
+        *command, place = ListeningPort(protocol, number).listening()
         assert place == f"/proc/net/{protocol}"
         return subprocess.run(command, input=table, text=True, check=False).returncode == 0
 
@@ -163,8 +163,8 @@ def said(output: str = "", status: int = 0, complaints: str = "") -> dict[str, A
 
 def ended(output: str = "", *, by_itself: bool = True) -> dict[str, Any]:
     """The answer to the end of a program in the background."""
-    told = base64.b64encode(output.encode()).decode()
-    return {"status": 0, "signal": None, "by_itself": by_itself, "killed": False, "output": told}
+    reported = base64.b64encode(output.encode()).decode()
+    return {"status": 0, "signal": None, "by_itself": by_itself, "killed": False, "output": reported}
 
 
 def bench(guest: Agent, peer: Agent, programs: Agent | None = None, second: Agent | None = None) -> Bench:
@@ -175,7 +175,7 @@ def bench(guest: Agent, peer: Agent, programs: Agent | None = None, second: Agen
         keeper = Timekeeper(agent, agent, None, "", 0)
         return Bench(
             agent,
-            Ends.of_one(peer),
+            TrafficAgents.of_one(peer),
             keeper,
             plan_links(place),
             1,

@@ -20,7 +20,7 @@ from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward, ForwardParameters
-from virtoll.workloads.traffic import MOST_DESTINATIONS, Lane, Stream, Table
+from virtoll.workloads.traffic import MOST_DESTINATIONS, Lane, Table, TrafficStream
 
 LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")
 
@@ -37,10 +37,10 @@ def test_frames_go_all_over_a_table_unless_it_is_said_otherwise() -> None:
     assert ForwardParameters(routes=1000, destinations=3).destinations == 3
     assert ForwardParameters().destinations == 1
     wanted = ForwardParameters(routes=1000)
-    asked = Stream((LANE,), ("p0out",), 1, 1, Table(1000, 9)).request(wanted, 7, 1000, None)
+    asked = TrafficStream((LANE,), ("p0out",), 1, 1, Table(1000, 9)).request(wanted, 7, 1000, None)
     assert asked["sources"][0]["destinations"] == {"count": MOST_DESTINATIONS, "routes": 1000, "seed": 9}
     # A calibration has no table, and sends to as many addresses all the same.
-    asked = Stream((LANE,), ("p0out",), 1, 1).request(wanted.shape(), 7, 1000, None)
+    asked = TrafficStream((LANE,), ("p0out",), 1, 1).request(wanted.shape(), 7, 1000, None)
     assert asked["sources"][0]["destinations"]["count"] == MOST_DESTINATIONS
 
 

@@ -16,7 +16,7 @@ from virtoll.errors import UsageError
 from virtoll.image.clone import built_agent
 from virtoll.lab.network import plan_links
 from virtoll.workloads.router import router_request
-from virtoll.workloads.traffic import IMIX, FrameParameters, Lane, Stream
+from virtoll.workloads.traffic import IMIX, FrameParameters, Lane, TrafficStream
 
 PROTOCOL = Path(__file__).resolve().parents[1] / "docs" / "protocol.md"
 LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")
@@ -24,7 +24,7 @@ SMALLEST = {(4, 0): 64, (4, 5): 68, (6, 0): 84, (6, 5): 88}
 
 
 def request(wanted: FrameParameters) -> dict[str, object]:
-    return Stream((LANE,), ("p0out",), 1, 1).request(wanted, 7, 1000, None)
+    return TrafficStream((LANE,), ("p0out",), 1, 1).request(wanted, 7, 1000, None)
 
 
 @given(st.integers(64, 1518), st.sampled_from([4, 6]), st.sampled_from([0, 5]))
@@ -95,10 +95,10 @@ def test_a_router_is_asked_for_addresses_where_the_frames_will_be() -> None:
 
 def test_imix_is_the_same_in_both_languages_and_in_the_documents() -> None:
     """A Rust test holds the agent's help to its constant, this one to ours."""
-    told = subprocess.run(
+    reported = subprocess.run(
         [str(built_agent()), "wire", "send", "--help"], capture_output=True, text=True, check=True
     ).stdout
-    found = re.search(r"--imix is ([\d:,]+)", told)
+    found = re.search(r"--imix is ([\d:,]+)", reported)
     assert found is not None
     assert found[1] == ",".join(f"{size}:{weight}" for size, weight in IMIX)
     words = f"IMIX is {', '.join(str(size) for size, _ in IMIX)} with {', '.join(str(weight) for _, weight in IMIX)}"

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from virtoll.agent.client import Answer, ChannelMark, Ends
+from virtoll.agent.client import Answer, ChannelMark, TrafficAgents
 from virtoll.errors import AgentError, GuestDied, GuestError, LabError
 from virtoll.hosts.remote_peer import Apart, RemotePeer
 from virtoll.platforms.fake.site import model_site
 from virtoll.run.fleet import Pinning
 from virtoll.run.session import CommandLog, RunSession
-from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
+from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream, send, unbalanced
 
 LANE = Lane("eth1", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.1.0.1", "10.2.0.1")
-STREAM = Stream((LANE,), ("eth1",), None, None)
+STREAM = TrafficStream((LANE,), ("eth1",), None, None)
 BOOKS = {"source": 0, "intended_frames": 10, "offered_frames": 9, "unsent_frames": 1}
 SENT = {
     "backend": "af-packet",
@@ -58,17 +58,17 @@ class Scripted:
 
 
 def point(generator: Scripted, sink: Scripted) -> dict[str, Any]:
-    return send(Ends(generator, sink), STREAM, FrameParameters(), 3, 1_000_000, 10_000.0, histograms=True)
+    return send(TrafficAgents(generator, sink), STREAM, FrameParameters(), 3, 1_000_000, 10_000.0, histograms=True)
 
 
 def test_two_halves_are_joined_to_what_one_agent_answers() -> None:
     generator = Scripted({"send": SENT})
     sink = Scripted({"sink-open": {"backend": "xdp"}, "sink-finish": RECEIVED})
-    told = point(generator, sink)
-    assert unbalanced([told]) is None
-    assert told["sink"] == RECEIVED["sink"]
-    assert [one["interface"] for one in told["interfaces"]] == ["eth1", "eth1"]
-    assert told["cpu"] == {
+    reported = point(generator, sink)
+    assert unbalanced([reported]) is None
+    assert reported["sink"] == RECEIVED["sink"]
+    assert [one["interface"] for one in reported["interfaces"]] == ["eth1", "eth1"]
+    assert reported["cpu"] == {
         "generator_cpu_ns": 5,
         "sink_cpu_ns": 6,
         "processors": [{"cpu": 0}],
@@ -81,7 +81,7 @@ def test_two_halves_are_joined_to_what_one_agent_answers() -> None:
 
 def test_one_agent_is_asked_for_the_whole() -> None:
     both = Scripted({"traffic": SENT})
-    send(Ends.of_one(both), STREAM, FrameParameters(), 3, 1_000_000, None, histograms=False)
+    send(TrafficAgents.of_one(both), STREAM, FrameParameters(), 3, 1_000_000, None, histograms=False)
     assert both.operations == ["traffic"]
 
 
@@ -117,7 +117,7 @@ def test_a_sink_that_does_not_open_lets_nothing_be_sent() -> None:
 
 def test_a_run_whose_far_agent_is_gone_ends_with_its_host_named() -> None:
     """It cannot be started anew from inside the lab, and no platform is to blame."""
-    far = RemotePeer(Ends(Scripted({}), Scripted({}, ended=True)), ("ssh a", "ssh b"), (), ())
+    far = RemotePeer(TrafficAgents(Scripted({}), Scripted({}, ended=True)), ("ssh a", "ssh b"), (), ())
     site = replace(model_site(), peer=Scripted({}), far=far)
     run_session = RunSession(site, Pinning((), None, None), itertools.count(1), CommandLog())
     with pytest.raises(LabError, match=r"the agent on ssh b ended; .*virtoll resume"):

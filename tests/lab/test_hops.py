@@ -108,7 +108,7 @@ def point(live: Connected, rate: float = 2000.0, size: int = 64) -> Point:
     return TypeAdapter(Point).validate_python(Forward(wanted).point(live.bench, rate))
 
 
-def told(losses: tuple[Loss, ...]) -> list[tuple[str, int, str]]:
+def reported(losses: tuple[Loss, ...]) -> list[tuple[str, int, str]]:
     """Segment, frames and owner of each loss."""
     return [(loss.words, loss.frames, loss.owner) for loss in losses]
 
@@ -126,7 +126,7 @@ def test_what_netfilter_drops_is_inside_the_guest_and_in_no_counter(router: Rout
     with router.rule("filter", "FORWARD", FRAMES, "DROP") as dropped:
         losses = locate(point(router.live))
         assert dropped() == FRAMES
-    assert told(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM)]
+    assert reported(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM)]
     assert losses[0].counters == (f"{FRAMES} in no counter of the guest's stack",)
 
 
@@ -134,7 +134,7 @@ def test_frames_whose_time_to_live_ends_are_header_errors(router: Router) -> Non
     with router.rule("mangle", "PREROUTING", FRAMES, "TTL", "--ttl-set", "1") as marked:
         losses = locate(point(router.live))
         assert marked() == FRAMES
-    assert told(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM)]
+    assert reported(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM)]
     assert losses[0].counters == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
 
 
@@ -146,7 +146,7 @@ def test_frames_without_a_route(router: Router) -> None:
     finally:
         router.inside("ip", "route", "add", *route, "dev", router.out)
     losses = locate(measured)
-    assert told(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
+    assert reported(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
     assert losses[0].counters == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)
 
 
@@ -157,7 +157,7 @@ def test_frames_that_are_larger_than_the_next_link_takes(router: Router) -> None
     finally:
         router.inside("ip", "link", "set", router.out, "mtu", "1500")
     losses = locate(measured)
-    assert told(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
+    assert reported(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
     assert losses[0].counters == (f"guest's stack Ip FragFails +{offered(measured)}",)
 
 
@@ -166,7 +166,7 @@ def test_what_the_outgoing_queue_drops_is_the_queues(router: Router) -> None:
         losses = locate(point(router.live, rate=6000.0))
         drops = dropped()
     assert drops > FRAMES
-    assert told(losses) == [(Segment.GUEST_QUEUE, drops, Owner.PLATFORM)]
+    assert reported(losses) == [(Segment.GUEST_QUEUE, drops, Owner.PLATFORM)]
     assert f"queue_dropped +{drops}" in " ".join(losses[0].counters)
 
 
@@ -175,7 +175,7 @@ def test_losses_at_two_places_are_told_apart(router: Router) -> None:
         measured = point(router.live, rate=6000.0)
         drops = dropped()
     losses = locate(measured)
-    assert told(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM), (Segment.GUEST_QUEUE, drops, Owner.PLATFORM)]
+    assert reported(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM), (Segment.GUEST_QUEUE, drops, Owner.PLATFORM)]
     assert losses[0].counters == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
     assert measured.sink.per_source[0].lost_frames == FRAMES + drops
 
@@ -193,7 +193,7 @@ def test_a_closed_port_of_a_bridge(router: Router, inward: bool, place: Segment)
         measured = point(router.live)
     finally:
         outside("bridge", "link", "set", "dev", port, "state", "forwarding")
-    assert told(locate(measured)) == [(place, offered(measured), Owner.PLATFORM)]
+    assert reported(locate(measured)) == [(place, offered(measured), Owner.PLATFORM)]
 
 
 def test_an_interface_that_is_down(router: Router) -> None:
@@ -201,5 +201,5 @@ def test_an_interface_that_is_down(router: Router) -> None:
     router.inside("ip", "link", "set", router.out, "down")
     measured = point(router.live)
     losses = locate(measured)
-    assert told(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
+    assert reported(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
     assert losses[0].counters == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)

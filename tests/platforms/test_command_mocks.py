@@ -78,9 +78,9 @@ def reaped() -> Iterator[None]:
         while not over.wait(0.02):
             for status in Path("/proc").glob("[0-9]*/status"):
                 with contextlib.suppress(OSError):
-                    told = {name: rest.split() for name, _, rest in map(colon, status.read_text().splitlines())}
+                    reported = {name: rest.split() for name, _, rest in map(colon, status.read_text().splitlines())}
                     # What this process has started itself has one number, and is waited for elsewhere.
-                    if told["State"][0] == "Z" and told["PPid"] == [own] and len(told["NSpid"]) > 1:
+                    if reported["State"][0] == "Z" and reported["PPid"] == [own] and len(reported["NSpid"]) > 1:
                         os.waitpid(int(status.parent.name), os.WNOHANG)
 
     thread = threading.Thread(target=reap)

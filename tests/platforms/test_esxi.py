@@ -129,14 +129,14 @@ def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
 
 def test_the_host_was_told_what_the_experiment_says(live: Connected, host: EsxiHost) -> None:
     (name,) = host.machines
-    told = next(machine for event, machine in host.seen if event == "on" and machine["name"] == name)
+    reported = next(machine for event, machine in host.seen if event == "on" and machine["name"] == name)
     model = {"vmxnet3": "VirtualVmxnet3", "e1000e": "VirtualE1000e", "e1000": "VirtualE1000"}
     parameters = EsxiParameters.model_validate(live.kind.parameters)
     lab = name[:20]
-    assert [nic["model"] for nic in told["nics"]] == [model[parameters.nic]] * 3
-    assert [nic["mac"] for nic in told["nics"]] == [link.guest_mac for link in live.bench.network.links]
-    assert [nic["network"] for nic in told["nics"]] == [f"{lab}-vmnic{number}" for number in (1, 2, 3)]
-    assert told["memory_mib"] == 256
+    assert [nic["model"] for nic in reported["nics"]] == [model[parameters.nic]] * 3
+    assert [nic["mac"] for nic in reported["nics"]] == [link.guest_mac for link in live.bench.network.links]
+    assert [nic["network"] for nic in reported["nics"]] == [f"{lab}-vmnic{number}" for number in (1, 2, 3)]
+    assert reported["memory_mib"] == 256
     with session_of(host) as session:
         config = known(session, name).config
         assert leftovers.is_ours(known(session, name))

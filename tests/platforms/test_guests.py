@@ -37,7 +37,7 @@ from virtoll.stats.hops import CHATTER_FRAMES, Owner, locate
 from virtoll.workloads import WORKLOADS, kernel
 from virtoll.workloads.forward import Forward, ForwardParameters, _stream
 from virtoll.workloads.router import routing
-from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
+from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream, send, unbalanced
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -195,7 +195,7 @@ def test_it_forwards_the_other_way_as_well(live: Connected) -> None:
     """From the sink's link to the source's, as ordinary frames: only links of sources take redirected ones."""
     source, sink = live.bench.network.sources[0], live.bench.network.sink
     lane = Lane(sink.peer_interface, sink.peer_mac, sink.peer_next_hop_mac, sink.peer_address, source.peer_address)
-    stream = Stream((lane,), (source.peer_interface,), live.bench.generator_cpu, live.bench.sink_cpu)
+    stream = TrafficStream((lane,), (source.peer_interface,), live.bench.generator_cpu, live.bench.sink_cpu)
     wanted = FrameParameters(frame_size_bytes=64, backend="af-packet")
     duration_ns = round(SECOND_NS * guests.FEW_FRAMES / guests.FEW_PER_SECOND)
     tag = live.bench.next_tag()
@@ -272,13 +272,13 @@ def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file
     sink = live.bench.peer.sink.call("traffic", **request)["sink"]
     checks = [word for name in ("ip", "udp") for word in ("-o", f"{name}.check_checksum:TRUE")]
     fields = [word for name in ("udp.length", "udp.checksum.status", "_ws.malformed") for word in ("-e", name)]
-    told = subprocess.run(
+    reported = subprocess.run(
         ["tshark", "-r", str(file), *checks, "-Y", "udp.dstport == 9", "-T", "fields", *fields],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    rows = [line.split("\t") for line in told.splitlines()]
+    rows = [line.split("\t") for line in reported.splitlines()]
     assert len(rows) == sink["per_source"][0]["forwarded_frames"] > 0
     assert {(status, malformed) for _, status, malformed in rows} == {("1", "")}
     headers = (

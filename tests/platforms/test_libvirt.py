@@ -66,8 +66,8 @@ def test_a_domain_is_valid_by_libvirts_schema(given: dict[str, str], disk: Path 
     for link in REQUEST.network.links:
         assert link.guest_mac in text
         assert f'<target dev="{link.port_interface}"' in text
-    told = re.findall(r"<(\w*quota)>50000<", text)
-    assert told == {SYSTEM: ["global_quota"], CONTAINERS: ["quota"]}.get(given.get("uri", ""), [])
+    reported = re.findall(r"<(\w*quota)>50000<", text)
+    assert reported == {SYSTEM: ["global_quota"], CONTAINERS: ["quota"]}.get(given.get("uri", ""), [])
     assert f'<domain type="{LibvirtParameters.model_validate(given).kind}"' in text
     (tmp_path / "domain.xml").write_text(text)
     command = ["virt-xml-validate", str(tmp_path / "domain.xml"), "domain"]

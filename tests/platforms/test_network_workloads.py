@@ -23,7 +23,7 @@ from virtoll.run.peer import peer_programs
 from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Bench, Measurement
-from virtoll.workloads.programs import Port, succeeds
+from virtoll.workloads.programs import ListeningPort, succeeds
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -139,8 +139,8 @@ def crosses_the_peer(run_session: RunSession, pair: tuple[Connected, Connected])
     links = [one.wanted.network.sources[0].peer_interface for one in pair]
 
     def forwarded() -> list[int]:
-        told = peer.call("counters", guests.HANG_SECONDS, interfaces=links)["interfaces"]
-        return [each["statistics"][key] for each in told for key in ("rx_bytes", "tx_bytes")]
+        reported = peer.call("counters", guests.HANG_SECONDS, interfaces=links)["interfaces"]
+        return [each["statistics"][key] for each in reported for key in ("rx_bytes", "tx_bytes")]
 
     before = forwarded()
     assert right(measure(bench, "tcp-stream", between="guests"))
@@ -314,5 +314,5 @@ def test_what_serves_is_gone_when_the_guest_dies(tools: RunSession) -> None:
             measure(bench_of(tools, live), "iperf-udp")
     finally:
         live.guest.stop()
-    assert not succeeds(tools.site.programs, Port("udp", 5001).listening())
+    assert not succeeds(tools.site.programs, ListeningPort("udp", 5001).listening())
     assert addresses(tools) == ""

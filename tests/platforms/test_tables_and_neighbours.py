@@ -20,7 +20,7 @@ from virtoll.run.session import RunSession
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.forward import Forward, ForwardParameters
-from virtoll.workloads.traffic import BACKENDS, FrameParameters, Stream
+from virtoll.workloads.traffic import BACKENDS, FrameParameters, TrafficStream
 from virtoll.workloads.transmitters import Transmitters, TransmittersParameters
 from virtoll.workloads.virtual_routers import VirtualRouters, VirtualRoutersParameters
 
@@ -39,15 +39,15 @@ SWEEP: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sinks wait long for frames of the slow points alone: what is too fast for any machine loses some for good."""
-    asked = Stream.request
+    asked = TrafficStream.request
 
-    def request(self: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
+    def request(self: TrafficStream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
         with monkeypatch.context() as here:
             if rate is None or rate > SLOW:
                 here.setattr(traffic, "RESIDUAL_NS", traffic.QUIET_NS)
             return asked(self, wanted, tag, duration_ns, rate)
 
-    monkeypatch.setattr(Stream, "request", request)
+    monkeypatch.setattr(TrafficStream, "request", request)
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +76,9 @@ def routes(live: Connected) -> int:
 def forwarded(done: Measurement, point: int = 0) -> list[tuple[int, int]]:
     """Offered and forwarded frames of each source of a point."""
     assert done.points is not None
-    told = done.points[point]
-    counts = {one["source"]: one["forwarded_frames"] for one in told["sink"]["per_source"]}
-    return [(one["offered_frames"], counts[one["source"]]) for one in told["sources"]]
+    reported = done.points[point]
+    counts = {one["source"]: one["forwarded_frames"] for one in reported["sink"]["per_source"]}
+    return [(one["offered_frames"], counts[one["source"]]) for one in reported["sources"]]
 
 
 def test_a_table_is_loaded_looked_up_in_and_taken_away(pair: tuple[Connected, Connected]) -> None:

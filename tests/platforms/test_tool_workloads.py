@@ -103,16 +103,18 @@ def gvisor(run_session: RunSession) -> Iterator[Connected]:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ({"direct": True}, "takes O_DIRECT and ignores it: of 1048576 bytes written with it 1048576 are in the page"),
         ({"engine": "io_uring"}, "this guest has no io_uring: .*Function not implemented"),
     ],
     ids=["direct-io", "io-uring"],
 )
-def test_what_gvisor_ignores_or_has_not_is_found_by_trying(gvisor: Connected, given: dict[str, Any], told: str) -> None:
+def test_what_gvisor_ignores_or_has_not_is_found_by_trying(
+    gvisor: Connected, given: dict[str, Any], reported: str
+) -> None:
     own = WORKLOADS["fio"].with_parameters({**SMALL["fio"], **given})
-    with pytest.raises(GuestCannot, match=told) as refused:
+    with pytest.raises(GuestCannot, match=reported) as refused:
         own.measure(gvisor.emptied())
     assert refused.value.kind == "unsupported"
     lacking = own.needs().features & set(PLATFORMS["runsc"].lacks)

@@ -209,8 +209,8 @@ def test_a_brand_is_in_every_table_figure_and_verdict(reports: Callable[[str], R
     assert "Nested: functional only (21 of 21 trials ok)" in text
     for table in (built.path.parent / "tables").glob("*.csv"):
         rows = list(csv.DictReader(table.open()))
-        told = {row["platform"]: row["caveat"] for row in rows if "platform" in row}
-        assert all(caveat == (FUNCTIONAL_ONLY if platform == "xen" else "") for platform, caveat in told.items())
+        reported = {row["platform"]: row["caveat"] for row in rows if "platform" in row}
+        assert all(caveat == (FUNCTIONAL_ONLY if platform == "xen" else "") for platform, caveat in reported.items())
         assert "platform" not in (rows[0] if rows else {}) or "caveat" in rows[0], table.name
     facts = {row["fact"]: row for row in csv.DictReader((built.path.parent / "tables" / "equivalence.csv").open())}
     assert (facts["caveat"]["xen"], facts["caveat"]["netns"]) == (FUNCTIONAL_ONLY, "")

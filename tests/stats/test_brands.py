@@ -1,4 +1,4 @@
-"""Platforms with a caveat: their ratios are told, never tested, and change nothing about the others."""
+"""Platforms with a caveat: their ratios are reported, never tested, and change nothing about the others."""
 
 from dataclasses import replace
 

@@ -57,7 +57,7 @@ def boot(facts: dict[str, Any] | None, clock: AgentClock | None, host: str | Non
         "a kernel of its own",
         "a clock that began before",
         "a time namespace",
-        "not told",
+        "not reported",
         "an older agent",
     ],
 )
@@ -89,7 +89,7 @@ def test_what_was_put_in_comes_out(weighed: Analysis) -> None:
     assert machine.worked.median == 291 * MIB
     assert machine.worked.blocks == 7
     assert machine.worked.interval is not None
-    assert machine.charged is None, "what was not told is not zero"
+    assert machine.charged is None, "what was not reported is not zero"
     assert (runc.charged and runc.charged.median) == 5 * MIB
     assert {name: shared.median for name, shared in runc.shared.items()} == {"dockerd": 61 * MIB}
     assert native.shared == {}

@@ -40,7 +40,7 @@ def hop(
 
 def point(offered: list[int], forwarded: list[int], hops: list[dict[str, Any]] | None, **sink: Any) -> Point:
     """A point of so many sources, read as a run folder's is."""
-    told = {
+    reported = {
         "intended_rate_frames_per_second": 1.0,
         "duration_ns": 1,
         "frame_size_bytes": 64,
@@ -92,7 +92,7 @@ def point(offered: list[int], forwarded: list[int], hops: list[dict[str, Any]] |
         "clock": None,
         "result": None,
         "check": None,
-        "points": [told],
+        "points": [reported],
         "evidence": [],
     }
     points = parse_record(TrialRecord, record).points
@@ -104,7 +104,7 @@ def bridged(frames: list[int | None], dropped: dict[str, int] | None = None) -> 
     return [hop(role, count, (dropped or {}).get(role, 0)) for role, count in zip(BRIDGED, frames, strict=True)]
 
 
-def told(losses: tuple[Loss, ...]) -> list[tuple[int, str, int]]:
+def reported(losses: tuple[Loss, ...]) -> list[tuple[int, str, int]]:
     return [(loss.source, loss.words, loss.frames) for loss in losses]
 
 
@@ -126,14 +126,14 @@ def test_each_place_is_found() -> None:
     for position, place in expected.items():
         counts: list[int | None] = [*[100] * position, *[77] * (8 - position)]
         losses = locate(point([100], [77], bridged(counts)))
-        assert told(losses) == [(0, place, 23)], position
+        assert reported(losses) == [(0, place, 23)], position
         assert losses[0].owner is (Owner.HOST if place in (Segment.SINK_RING, Segment.SINK) else Owner.PLATFORM)
 
 
 def test_a_queue_that_says_what_it_dropped_is_believed() -> None:
     """The tap's queue dropped 23; a probe frame of the generator's own stands in the counts before it."""
     losses = locate(point([100], [77], bridged([101, 101, 78, 78, 77, 77, 77, 77], {"port-in": 23})))
-    assert told(losses) == [(0, Segment.PORT, 23)]
+    assert reported(losses) == [(0, Segment.PORT, 23)]
     assert losses[0].counters == ("if-port-in tx_dropped +23",)
 
 
@@ -143,7 +143,7 @@ def test_a_macvtap_counts_what_the_machine_did_not_take() -> None:
     hops[2] |= {"direction": "in", "before": {}, "after": {"rx_packets": 100, "rx_dropped": 23}}
     hops[5] |= {"direction": "out", "before": {}, "after": {"tx_packets": 77}}
     losses = locate(point([100], [77], hops))
-    assert told(losses) == [(0, Segment.PORT, 23)]
+    assert reported(losses) == [(0, Segment.PORT, 23)]
     assert losses[0].counters == ("if-port-in rx_dropped +23",)
 
 
@@ -157,13 +157,13 @@ def test_a_drop_below_a_macvlan_is_one_drop_and_the_lower_ones(upper: str) -> No
         if one["role"] in (upper, "exit"):
             one |= {"direction": "out", "before": {}, "after": {"tx_packets": 77, "tx_dropped": 23}}
     losses = locate(point([100], [77], hops))
-    assert told(losses) == [(0, Segment.SINK_RING, 23)]
+    assert reported(losses) == [(0, Segment.SINK_RING, 23)]
     assert losses[0].owner is Owner.HOST
 
 
 def test_what_the_sinks_ring_dropped_is_the_hosts_own() -> None:
     losses = locate(point([100], [77], bridged([100, 100, 100, 100, 100, 100, 77, 77], {"exit": 23})))
-    assert told(losses) == [(0, Segment.SINK_RING, 23)]
+    assert reported(losses) == [(0, Segment.SINK_RING, 23)]
     assert losses[0].owner is Owner.HOST
 
 
@@ -198,14 +198,14 @@ def test_without_any_counter_a_loss_is_unlocated() -> None:
 def test_an_interface_that_misses_frames_is_not_believed() -> None:
     """Frames do not come out of nothing: 40 000 of 100 000 at one hop and 90 000 behind it is that counter's fault."""
     losses = locate(point([100_000], [90_000], bridged([100_000, 40_000, 100_000, *[90_000] * 5])))
-    assert told(losses) == [(0, Segment.GUEST_NIC, 10_000)]
+    assert reported(losses) == [(0, Segment.GUEST_NIC, 10_000)]
 
 
 def test_foreign_frames_and_duplicates_hide_no_loss() -> None:
     """7 lost in the guest; 5 foreign frames came out of it as well."""
     counts: list[int | None] = [100, 100, 100, 100, 98, 98, 98, 98]
     losses = locate(point([100], [93], bridged(counts), foreign_frames=5))
-    assert told(losses) == [(0, Segment.GUEST, 7)]
+    assert reported(losses) == [(0, Segment.GUEST, 7)]
     assert losses[0].owner is Owner.PLATFORM
 
 
@@ -222,7 +222,7 @@ def test_sources_are_told_apart_until_they_share_the_way() -> None:
     ]
     shared = [hop(role, 145) for role in ("guest-out", "port-out", "exit", "sink")]
     losses = locate(point([100, 100], [60, 85], [*own[0], *own[1], *shared]))
-    assert told(losses) == [(0, Segment.PORT, 10), (0, Segment.GUEST, 30), (1, Segment.GUEST, 15)]
+    assert reported(losses) == [(0, Segment.PORT, 10), (0, Segment.GUEST, 30), (1, Segment.GUEST, 15)]
 
 
 @settings(deadline=None)  # no wall time in a test

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 from tests.support import accounting, inside, machine
 
-from virtoll.agent.client import Answer, Ends
+from virtoll.agent.client import Answer, TrafficAgents
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
 from virtoll.experiment.model import Parameters, PlatformChoice
@@ -36,7 +36,7 @@ from virtoll.run.session import RunSession, open_run_session
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Bench
 from virtoll.workloads.forward import ForwardParameters
-from virtoll.workloads.traffic import FrameParameters, Stream
+from virtoll.workloads.traffic import FrameParameters, TrafficStream
 
 SECOND_NS = 1_000_000_000
 
@@ -303,9 +303,9 @@ def run_session() -> Iterator[RunSession]:
 
     Its generators send few frames however late: a CPU that does other work for as long as a point lasts costs none.
     """
-    asked = Stream.request
+    asked = TrafficStream.request
 
-    def request(self: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
+    def request(self: TrafficStream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
         answer = asked(self, wanted, tag, duration_ns, rate)
         if rate is not None and rate * duration_ns <= HELD_FRAMES * SECOND_NS:
             answer["catch_up_ns"] = CATCH_UP_SECONDS * SECOND_NS
@@ -313,7 +313,7 @@ def run_session() -> Iterator[RunSession]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(traffic, "RESIDUAL_NS", 2 * SECOND_NS)
-        patch.setattr(Stream, "request", request)
+        patch.setattr(TrafficStream, "request", request)
         with open_run_session(pinning(), SilentProgress(), "debug") as made:
             yield made
 
@@ -394,7 +394,7 @@ def start(kind: str, on: RunSession, wanted: GuestRequest | None = None, data_by
     hops = HopReader(guest.peer, guest.agent, site.counters, wanted.network, names, endpoints)
     bench = Bench(
         guest.agent,
-        Ends.of_one(guest.peer),
+        TrafficAgents.of_one(guest.peer),
         timekeeper,
         wanted.network,
         on.pinning.generator_cpu,

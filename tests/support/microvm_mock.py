@@ -23,11 +23,11 @@ from tests.support.api_documents import complaint
 
 
 class Machine:
-    """What was told about the machine, and its emulator once it was started."""
+    """What was reported about the machine, and its emulator once it was started."""
 
     def __init__(self, product: str, requests: Path) -> None:
         self.product, self.requests = product, requests
-        self.told: dict[str, Any] = {}
+        self.reported: dict[str, Any] = {}
         self.emulator: subprocess.Popen[bytes] | None = None
 
     def take(self, method: str, path: str, body: Any) -> str | None:
@@ -45,7 +45,7 @@ class Machine:
                 return "the machine is not booted"
             os.kill(self.emulator.pid, signal.SIGSTOP if action in ("Paused", "vm.pause") else signal.SIGCONT)
             return None
-        self.told[path] = body
+        self.reported[path] = body
         return None
 
     def boot(self) -> str | None:
@@ -61,10 +61,10 @@ class Machine:
         return None
 
     def _firecracker(self) -> list[str]:
-        size, source = self.told["/machine-config"], self.told["/boot-source"]
+        size, source = self.reported["/machine-config"], self.reported["/boot-source"]
         argv = ["-smp", str(size["vcpu_count"]), "-m", f"{size['mem_size_mib']}M"]
         argv += _kernel(source["kernel_image_path"], source["initrd_path"], source["boot_args"])
-        for path, body in self.told.items():
+        for path, body in self.reported.items():
             if path.startswith("/drives/"):
                 argv += _disk(body["path_on_host"])
             if path.startswith("/network-interfaces/"):
@@ -72,14 +72,14 @@ class Machine:
         return [*argv, "-chardev", "stdio,id=serial,signal=off", "-serial", "chardev:serial"]
 
     def _cloud_hypervisor(self) -> list[str]:
-        told = self.told["/api/v1/vm.create"]
-        argv = ["-smp", str(told["cpus"]["boot_vcpus"]), "-m", f"{told['memory']['size'] // 2**20}M"]
-        argv += _kernel(told["payload"]["kernel"], told["payload"]["initramfs"], told["payload"]["cmdline"])
-        for disk in told.get("disks", []):
+        reported = self.reported["/api/v1/vm.create"]
+        argv = ["-smp", str(reported["cpus"]["boot_vcpus"]), "-m", f"{reported['memory']['size'] // 2**20}M"]
+        argv += _kernel(reported["payload"]["kernel"], reported["payload"]["initramfs"], reported["payload"]["cmdline"])
+        for disk in reported.get("disks", []):
             argv += _disk(disk["path"])
-        for card in told["net"]:
+        for card in reported["net"]:
             argv += _card(card["id"], card["tap"], card["mac"])
-        serial = f"socket,id=serial,path={told['serial']['socket']},server=on,wait=off"
+        serial = f"socket,id=serial,path={reported['serial']['socket']},server=on,wait=off"
         return [*argv, "-chardev", serial, "-serial", "chardev:serial"]
 
     def _follow(self) -> None:
@@ -118,8 +118,8 @@ def serve(machine: Machine, socket: Path) -> None:
             refused = machine.take(self.command, self.path, body)
             content = b""
             if refused is not None:
-                told = {"fault_message": refused} if machine.product == "firecracker" else [refused]
-                content = json.dumps(told).encode()
+                reported = {"fault_message": refused} if machine.product == "firecracker" else [refused]
+                content = json.dumps(reported).encode()
             self.send_response(204 if refused is None else 400)
             if content:
                 self.send_header("Content-Length", str(len(content)))

@@ -1,4 +1,4 @@
-"""A program that stands where the agent should and misbehaves as it is told; standard library only.
+"""A program that stands where the agent should and misbehaves as it is reported; standard library only.
 
 ``stub_agent.py BEHAVIOUR``: a test's way to see how the client takes what a real agent never does.
 """

@@ -40,7 +40,7 @@ class Truth:
     `drift`: how much slower the run's end is than its beginning; `failures`: (platform, workload, block) -> status;
     `unavailable`: platform -> reason; `stop_after`: trials written (None: all); `clock_error`: platform -> relative;
     `caveats`: platform -> (host, caveat) for those that ran elsewhere.
-    `weighed`: the guests' memory, CPU time and starts are told, and there are consolidation series.
+    `weighed`: the guests' memory, CPU time and starts are reported, and there are consolidation series.
     `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
 
@@ -367,7 +367,7 @@ def _point(rate: float | None, size: int, capacity: float, truth: Truth, dice: r
         forwarded = offered
     span = int((forwarded - 1) * 1e9 / through) if forwarded > 1 else 0
     received = {"first_received_monotonic_ns": 1_000_000, "last_received_monotonic_ns": 1_000_000 + span}
-    told = {
+    reported = {
         "intended_rate_frames_per_second": rate,
         "duration_ns": duration,
         "frame_size_bytes": size,
@@ -402,7 +402,7 @@ def _point(rate: float | None, size: int, capacity: float, truth: Truth, dice: r
         },
         "cpu": {"generator_user_ns": 1, "generator_system_ns": 1, "sink_user_ns": 1, "sink_system_ns": 1},
     }
-    return add_wire(told) if truth.wired else told
+    return add_wire(reported) if truth.wired else reported
 
 
 def _boot(label: str, block: int) -> dict[str, Any]:

@@ -102,10 +102,10 @@ fn send(mut stream: &TcpStream, bytes: u64, message_bytes: usize) -> io::Result<
         number += 1;
     }
     let handed_over_ns = monotonic_ns();
-    let mut told = [0; 2 * NUMBER_BYTES];
-    stream.read_exact(&mut told)?;
+    let mut reported = [0; 2 * NUMBER_BYTES];
+    stream.read_exact(&mut reported)?;
     let end_ns = monotonic_ns();
-    let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|place| told[at + place]));
+    let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|place| reported[at + place]));
     Ok(Carried {
         result: json!({
             "bytes": bytes, "messages": number, "start_monotonic_ns": start_ns,
@@ -127,8 +127,8 @@ fn receive(mut stream: &TcpStream, bytes: u64, message_bytes: usize) -> io::Resu
         left -= length as u64;
         number += 1;
     }
-    let told = [bytes.to_be_bytes(), wrong.to_be_bytes()].concat();
-    stream.write_all(&told)?;
+    let reported = [bytes.to_be_bytes(), wrong.to_be_bytes()].concat();
+    stream.write_all(&reported)?;
     Ok(Carried {
         result: json!({
             "bytes": bytes, "messages": number, "start_monotonic_ns": start_ns, "end_monotonic_ns": monotonic_ns(),
@@ -152,13 +152,13 @@ fn ask(mut stream: &TcpStream, transactions: u64, sizes: (usize, usize)) -> io::
         times.record(now_ns - before_ns);
         before_ns = now_ns;
     }
-    let told = times.distribution();
+    let reported = times.distribution();
     Ok(Carried {
         result: json!({
             "transactions": transactions, "start_monotonic_ns": start_ns, "end_monotonic_ns": before_ns,
-            "transaction_ns": told.map(|told| json!({
-                "count": told.count, "minimum": told.minimum, "mean": told.mean, "p50": told.p50, "p90": told.p90,
-                "p99": told.p99, "p999": told.p999, "maximum": told.maximum, "histogram": times.buckets(),
+            "transaction_ns": reported.map(|reported| json!({
+                "count": reported.count, "minimum": reported.minimum, "mean": reported.mean, "p50": reported.p50, "p90": reported.p90,
+                "p99": reported.p99, "p999": reported.p999, "maximum": reported.maximum, "histogram": times.buckets(),
             })),
         }),
         check: right(transactions, wrong),

@@ -217,7 +217,7 @@ fn exec_tells_how_a_process_ended() {
 #[test]
 fn exec_keeps_its_time_and_its_limit() {
     let mut agent = Agent::start("guest");
-    // What it had said by then is told; a busy machine may need more time to let it say anything.
+    // What it had said by then is reported; a busy machine may need more time to let it say anything.
     let said = (0..10).find_map(|doubled| {
         let fields = json!({
             "argv": ["sh", "-c", "echo begun; sleep 1000 & sleep 1000"],

@@ -322,12 +322,12 @@ mod tests {
 
     #[test]
     fn what_the_sources_tell_is_read_whole_or_refused() {
-        let told = r#"{"id":1,"op":"sink-finish","sources":[{"intended_frames":3,"offered_frames":2,"unsent_frames":1}]}"#;
+        let reported = r#"{"id":1,"op":"sink-finish","sources":[{"intended_frames":3,"offered_frames":2,"unsent_frames":1}]}"#;
         let one = SourceTold { intended_frames: 3, offered_frames: 2, unsent_frames: 1 };
         let operation = Operation::SinkFinish(SinkFinish { sources: vec![one] });
-        assert_eq!(Request::parse(told.as_bytes()).unwrap(), Request { id: 1, operation });
-        assert!(refusal(&told.replace(":2", ":-2")).error.message.contains("-2"));
-        assert!(refusal(&told.replace("unsent", "lost")).error.message.contains("lost_frames"));
+        assert_eq!(Request::parse(reported.as_bytes()).unwrap(), Request { id: 1, operation });
+        assert!(refusal(&reported.replace(":2", ":-2")).error.message.contains("-2"));
+        assert!(refusal(&reported.replace("unsent", "lost")).error.message.contains("lost_frames"));
         assert!(
             refusal(r#"{"id":1,"op":"sink-close","sources":[]}"#).error.message.contains("sources")
         );
@@ -335,16 +335,16 @@ mod tests {
 
     #[test]
     fn what_is_served_is_read_whole_or_refused() {
-        let told = r#"{"id":1,"op":"serve","address":"10.0.0.2","timeout_ns":5,"exchange":
+        let reported = r#"{"id":1,"op":"serve","address":"10.0.0.2","timeout_ns":5,"exchange":
             {"kind":"stream","active":"listener","bytes":9,"message_bytes":3}}"#;
         let exchange = Exchange::Stream { active: Side::Listener, bytes: 9, message_bytes: 3 };
         let address = Ipv4Addr::new(10, 0, 0, 2);
         let serve = Serve { address, port: 0, cpu: None, exchange, timeout_ns: 5 };
         let operation = Operation::Serve(serve);
-        assert_eq!(Request::parse(told.as_bytes()).unwrap(), Request { id: 1, operation });
+        assert_eq!(Request::parse(reported.as_bytes()).unwrap(), Request { id: 1, operation });
         for (word, other) in [("stream", "river"), ("listener", "nobody"), ("message_", "massage_")]
         {
-            assert_eq!(refusal(&told.replace(word, other)).error.kind, ErrorKind::BadRequest);
+            assert_eq!(refusal(&reported.replace(word, other)).error.kind, ErrorKind::BadRequest);
         }
         assert!(refusal(r#"{"id":1,"op":"serve-close","port":1}"#).error.message.contains("port"));
     }

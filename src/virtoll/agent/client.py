@@ -1,8 +1,8 @@
 """Client of the agent: JSON lines over a byte stream, as ``docs/protocol.md`` says.
 
-Main types: ``Caller`` (the seam that the fake platform stands behind too), ``Ends`` (who generates and who counts),
-``AgentClient`` (a session over two file descriptors), ``ChannelMark`` (a mark that came over the channel, stamped on
-arrival). One thread, no locks: whoever
+Main types: ``Caller`` (the seam that the fake platform stands behind too), ``TrafficAgents`` (who generates and who
+counts), ``AgentClient`` (a session over two file descriptors), ``ChannelMark`` (a mark that came over the channel,
+stamped on arrival). One thread, no locks: whoever
 waits for an answer reads the stream, and stamps what arrives at the moment when it arrives.
 """
 
@@ -57,14 +57,14 @@ class Caller(Protocol):
 
 
 @dataclass(frozen=True)
-class Ends:
+class TrafficAgents:
     """Who generates traffic and who counts it: one agent for both, or one on each of two hosts."""
 
     generator: Caller
     sink: Caller
 
     @classmethod
-    def of_one(cls, agent: Caller) -> Ends:
+    def of_one(cls, agent: Caller) -> TrafficAgents:
         """One agent keeps both sides of the books."""
         return cls(agent, agent)
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from virtoll.claims import forwarding
-from virtoll.claims.base import Finding, Outcome, Predicate, judge
+from virtoll.claims.base import ClaimResult, Outcome, Predicate, judge
 from virtoll.stats.analysis import Analysis
 
-__all__ = ["CLAIMS", "Finding", "Outcome", "judge_claims"]
+__all__ = ["CLAIMS", "ClaimResult", "Outcome", "judge_claims"]
 
 CLAIMS: Mapping[str, Predicate] = MappingProxyType(
     {
@@ -44,7 +44,7 @@ _NEEDS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def judge_claims(analysis: Analysis) -> tuple[Finding, ...]:
+def judge_claims(analysis: Analysis) -> tuple[ClaimResult, ...]:
     """A finding for each claim of the study that the run's experiment names, in the study's order; none without one."""
     if analysis.study is None:
         return ()

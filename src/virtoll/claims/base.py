@@ -35,7 +35,7 @@ Predicate = Callable[[Analysis, Sequence[str]], list[ClaimAnswer]]
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimResult:
     """One claim, what the run says about it, and what its platforms with a caveat show, which decides nothing."""
 
     claim: Claim
@@ -44,11 +44,11 @@ class Finding:
     functional: str
 
 
-def judge(claim: Claim, predicate: Predicate | None, analysis: Analysis, needs: str) -> Finding:
+def judge(claim: Claim, predicate: Predicate | None, analysis: Analysis, needs: str) -> ClaimResult:
     """One finding; `needs` is what a run must have for it, reported where it has not."""
     lacking = f"it needs {needs}, which this run has not"
     if predicate is None:
-        return Finding(claim, Outcome.UNTESTABLE, lacking, "")
+        return ClaimResult(claim, Outcome.UNTESTABLE, lacking, "")
     measured = {platform for platform, _ in analysis.cells}
     ends = (analysis.data.manifest.baseline, analysis.data.manifest.control)
     looked = [one for one in analysis.platforms if one in measured and one not in ends]
@@ -59,7 +59,7 @@ def judge(claim: Claim, predicate: Predicate | None, analysis: Analysis, needs: 
     shown = predicate(analysis, with_caveat) if with_caveat else []
     outcome = together([one.outcome for one in said])
     words = "; ".join(one.words for one in said) or lacking
-    return Finding(claim, outcome, words, "; ".join(one.words for one in shown if one not in said))
+    return ClaimResult(claim, outcome, words, "; ".join(one.words for one in shown if one not in said))
 
 
 def together(outcomes: Sequence[Outcome]) -> Outcome:

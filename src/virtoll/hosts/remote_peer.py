@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from virtoll.agent.client import AgentClient, Answer, Caller, ChannelMark, Ends
+from virtoll.agent.client import AgentClient, Answer, Caller, ChannelMark, TrafficAgents
 from virtoll.errors import AgentError, GuestError, LabError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.session import inherited
@@ -31,7 +31,7 @@ class RemotePeer:
     ``where`` names the hosts.
     """
 
-    ends: Ends
+    ends: TrafficAgents
     where: tuple[str, ...]
     near: tuple[str, ...]
     far: tuple[tuple[str, str], ...]
@@ -70,7 +70,7 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
             far += _addresses(agent, names, words)
         network.adopt(testbed.hypervisor.interfaces, given.outside)
         near, where = tuple(testbed.hypervisor.interfaces), tuple(words for words, _ in hosts)
-        yield RemotePeer(Ends(agents[0], agents[-1]), where, near, tuple(far))
+        yield RemotePeer(TrafficAgents(agents[0], agents[-1]), where, near, tuple(far))
     finally:
         for agent in agents:
             agent.close()

@@ -6,9 +6,9 @@ the peer .2; where it is asked for also of IPv6, and in a VLAN: ``Link.ends``), 
 ``attachment`` through a bridge, a router or a macvlan of its own, or through nothing: no guest ever sees another's
 frames.
 
-Main types: ``Link``, its ``Ends`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network`` (makes and
-removes them, by ``attachments.py``). It must not know platforms: they choose one of ``host_port``, ``tap_port`` and
-``namespace_port`` for each link.
+Main types: ``Link``, its ``LinkAddresses`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network``
+(makes and removes them, by ``attachments.py``). It must not know platforms: they choose one of ``host_port``,
+``tap_port`` and ``namespace_port`` for each link.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOOPBACK_MAC = "00:00:00:00:00:00"
 
 
 @dataclass(frozen=True)
-class Ends:
+class LinkAddresses:
     """The IP addresses of a link's two ends, as text, and the length of their network's prefix in bits."""
 
     guest: str
@@ -62,14 +62,14 @@ class Link:
     trunk: str | None = None
     attachment: Attachment = "bridge"
 
-    def ends(self, ip_version: int = 4, *, tagged: bool = False) -> Ends:
+    def ends(self, ip_version: int = 4, *, tagged: bool = False) -> LinkAddresses:
         """The addresses of both ends, of IPv4 or IPv6 (RFC 5180: 2001:2::/48 for benchmarks), in a VLAN or outside."""
         number = self.number + (_VLAN_NUMBER if tagged else 0)
         if ip_version == 6:
             network = f"2001:2:0:{self.owner << 8 | number:x}::"
-            return Ends(f"{network}1", f"{network}2", 64)
+            return LinkAddresses(f"{network}1", f"{network}2", 64)
         network = f"10.{64 + self.owner}.{number}."
-        return Ends(f"{network}1", f"{network}2", 24)
+        return LinkAddresses(f"{network}1", f"{network}2", 24)
 
     @property
     def guest_address(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from virtoll import units
-from virtoll.claims import Finding, Outcome, judge_claims
+from virtoll.claims import ClaimResult, Outcome, judge_claims
 from virtoll.reference.published import PublishedShare, PublishedValue
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.rows import Shown, TableRow
@@ -80,7 +80,7 @@ def _ours(comparison: Comparison | None, label: str | None) -> Shown:
     )
 
 
-def _claim_row(finding: Finding) -> TableRow:
+def _claim_row(finding: ClaimResult) -> TableRow:
     claim = finding.claim
     return TableRow(
         claim.id,

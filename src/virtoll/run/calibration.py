@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from virtoll.agent.client import Answer, Caller, Ends
+from virtoll.agent.client import Answer, Caller, TrafficAgents
 from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
@@ -21,7 +21,7 @@ from virtoll.hosts.remote_peer import Apart
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
 from virtoll.runfolder.store import RunFolder, parse_record
-from virtoll.workloads.traffic import BACKENDS, RESIDUAL_NS, FrameParameters, Lane, Stream, send, unbalanced
+from virtoll.workloads.traffic import BACKENDS, RESIDUAL_NS, FrameParameters, Lane, TrafficStream, send, unbalanced
 
 if TYPE_CHECKING:
     from virtoll.runfolder.records import TrialRecord
@@ -98,13 +98,13 @@ class Calibrator:
         """As the agents answered: flat out, and paced."""
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
         histograms = knows_counters(peer)
-        ends = Ends.of_one(peer)
+        ends = TrafficAgents.of_one(peer)
         return [
             send(ends, stream, shape, next(self.tags) % 2**16, POINT_NS, rate, histograms=histograms)
             for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
         ]
 
-    def _apart(self, shape: FrameParameters) -> tuple[Caller, Stream]:
+    def _apart(self, shape: FrameParameters) -> tuple[Caller, TrafficStream]:
         """The testbed's host, as many pairs in a namespace of its own: what it reaches without any NIC."""
         far = self.site.far
         if far is None or len(far.ends.agents) > 1:
@@ -116,12 +116,12 @@ class Calibrator:
         pairs = [host.stream_ends(number) for number in range(shape.sources)]
         return host, self._stream([(one[0], other[0], one[1], other[1]) for one, other in pairs], shape.ip_version)
 
-    def _stream(self, pairs: Sequence[tuple[str, str, str, str]], ip_version: int) -> Stream:
+    def _stream(self, pairs: Sequence[tuple[str, str, str, str]], ip_version: int) -> TrafficStream:
         """From names and MAC addresses of both ends of each pair."""
         lanes = tuple(Lane(name, mac, other_mac, *_ADDRESSES[ip_version]) for name, _, mac, other_mac in pairs)
-        return Stream(lanes, tuple(pair[1] for pair in pairs), self.pinning.generator_cpu, self.pinning.sink_cpu)
+        return TrafficStream(lanes, tuple(pair[1] for pair in pairs), self.pinning.generator_cpu, self.pinning.sink_cpu)
 
-    def _inside(self, shape: FrameParameters) -> tuple[Caller, Stream]:
+    def _inside(self, shape: FrameParameters) -> tuple[Caller, TrafficStream]:
         """As many pairs as there are sources, made at first use and kept: they end with the peer's namespace."""
         mtu = max([_STANDARD_MTU_BYTES, *(shape.mtu_bytes for shape in shapes(self.experiment.workloads))])
         for number in range(self._pairs, shape.sources):

@@ -1,9 +1,9 @@
 """How many idle guests fit: started one after another until a stated budget of the host's memory is gone.
 
-Main types: ``Reading`` (the host's memory and the guests' at one moment). Every step is stored as it was read; slopes
-are made by ``stats/consolidation.py``. The guests have no links, are not pinned and are not parked: idle is what they
-are by themselves. The host is never brought to swap or to kill: a start that could take it below its reserve is not
-tried. If memory runs out all the same, the kernel kills the lab first.
+Main types: ``MemoryReading`` (the host's memory and the guests' at one moment). Every step is stored as it was read;
+slopes are made by ``stats/consolidation.py``. The guests have no links, are not pinned and are not parked: idle is what
+they are by themselves. The host is never brought to swap or to kill: a start that could take it below its reserve is
+not tried. If memory runs out all the same, the kernel kills the lab's processes first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KILLED_FIRST = "1000"
 
 
 @dataclass(frozen=True)
-class Reading:
+class MemoryReading:
     """Bytes that the host has available, and that all guests' processes and what they share hold.
 
     None: not reported.
@@ -56,7 +56,7 @@ class Series:
     session: RunSession
     driver: Platform[Parameters]
     guests: list[Guest] = field(default_factory=list)
-    first: Reading | None = None
+    first: MemoryReading | None = None
     largest_step: int = 0
 
     def run(self, progress: Progress) -> None:
@@ -84,7 +84,7 @@ class Series:
         now = self.read()
         self._store("stopped", reason, now, now, None)
 
-    def read(self) -> Reading:
+    def read(self) -> MemoryReading:
         """The host's memory and the guests' now."""
         held: list[int | None] = []
         shared: dict[int, int | None] = {}
@@ -98,9 +98,9 @@ class Series:
                     if one.pss_bytes is not None and one.page_tables_bytes is not None
                     else None
                 )
-        return Reading(available_bytes(), _total(held), _total(list(shared.values())), swapped_out_pages())
+        return MemoryReading(available_bytes(), _total(held), _total(list(shared.values())), swapped_out_pages())
 
-    def why_no_more(self, now: Reading) -> str | None:
+    def why_no_more(self, now: MemoryReading) -> str | None:
         """Why no further guest is started: the budget, the number, or the host's own safety. None: go on."""
         if len(self.guests) >= self.budget.guests:
             return f"there are as many guests as were asked for ({self.budget.guests})"
@@ -117,13 +117,13 @@ class Series:
             return "the host has begun to swap"
         return None
 
-    def taken(self, now: Reading) -> int:
+    def taken(self, now: MemoryReading) -> int:
         """By how much less memory the host has available than before the first guest; 0 where it does not say."""
         if self.first is None or self.first.available is None or now.available is None:
             return 0
         return self.first.available - now.available
 
-    def _add(self, before: Reading) -> bool:
+    def _add(self, before: MemoryReading) -> bool:
         """Start one more guest and store the step; False where it did not start, which ends the series."""
         name = f"{self.choice.label}/consolidation/{len(self.guests) + 1}"
         wanted = GuestRequest(
@@ -155,8 +155,8 @@ class Series:
         self,
         status: Literal["ok", "failed", "stopped"],
         reason: str | None,
-        before: Reading,
-        after: Reading,
+        before: MemoryReading,
+        after: MemoryReading,
         guest: Guest | None,
         evidence: tuple[str, ...] = (),
     ) -> None:

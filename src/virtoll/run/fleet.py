@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from virtoll.agent.client import PROTOCOL, Answer, Ends
+from virtoll.agent.client import PROTOCOL, Answer, TrafficAgents
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
 from virtoll.errors import GuestDied, GuestError, LabError
@@ -78,7 +78,7 @@ class LiveGuest:
     network: GuestNetwork
     timekeeper: Timekeeper
     hops: HopReader
-    wire: Ends
+    wire: TrafficAgents
     site: Site
     unlike: tuple[str, ...] = ()
     data: DataKeeper | None = None
@@ -429,6 +429,6 @@ class Fleet:
         sink_host = wire.sink if len(wire.agents) > 1 else None
         return timekeeper, HopReader(wire.generator, guest.agent, site.counters, network, names, endpoints, sink_host)
 
-    def _wire(self, guest: Guest, site: Site) -> Ends:
+    def _wire(self, guest: Guest, site: Site) -> TrafficAgents:
         """Who generates and counts for a guest: its peer, or the testbed's other hosts."""
-        return site.far.ends if site.far else Ends.of_one(guest.peer)
+        return site.far.ends if site.far else TrafficAgents.of_one(guest.peer)

@@ -27,8 +27,7 @@ from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 
 if TYPE_CHECKING:
-    from virtoll.runfolder.records import Manifest, PlannedTrial, PlatformEntry
-    from virtoll.runfolder.records import Metric as MetricRecord
+    from virtoll.runfolder.records import Manifest, MetricRecord, PlannedTrial, PlatformEntry
 
 
 def build(
@@ -42,8 +41,7 @@ def build(
     pinning: Pinning,
 ) -> Manifest:
     """The manifest of a run that is about to begin."""
-    from virtoll.runfolder.records import Manifest
-    from virtoll.runfolder.records import Plan as PlanRecord
+    from virtoll.runfolder.records import Manifest, PlanRecord
 
     return Manifest(
         format=FORMAT,
@@ -140,7 +138,7 @@ def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
 
 
 def _metrics(experiment: Experiment) -> tuple[MetricRecord, ...]:
-    from virtoll.runfolder.records import Metric as MetricRecord
+    from virtoll.runfolder.records import MetricRecord
 
     names = dict.fromkeys(choice.workload for choice in experiment.workloads)
     return tuple(

@@ -43,7 +43,7 @@ class PlatformEntry:
 
 
 @dataclass(frozen=True)
-class Metric:
+class MetricRecord:
     """How the value of a workload's trial is read.
 
     `marks`: the duration in ns; `points`: the maximum rate in frames/s; `figures`: the number of the metric's name in
@@ -71,7 +71,7 @@ class PlannedTrial:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlanRecord:
     """The plan: seed and trials in the order in which they were to be run."""
 
     seed: int
@@ -92,8 +92,8 @@ class Manifest:
     baseline: str | None
     control: str | None
     platforms: tuple[PlatformEntry, ...]
-    metrics: tuple[Metric, ...]
-    plan: Plan
+    metrics: tuple[MetricRecord, ...]
+    plan: PlanRecord
     host: dict[str, Any]
     image: dict[str, Any] | None
     agent: dict[str, Any] | None

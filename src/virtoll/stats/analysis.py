@@ -10,7 +10,15 @@ from dataclasses import dataclass
 
 from virtoll.reference.published import Study
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
-from virtoll.runfolder.records import BootRecord, CommandRecord, FitnessRecord, Manifest, Metric, State, TrialRecord
+from virtoll.runfolder.records import (
+    BootRecord,
+    CommandRecord,
+    FitnessRecord,
+    Manifest,
+    MetricRecord,
+    State,
+    TrialRecord,
+)
 from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of, hosts_of, why_other_host
@@ -78,7 +86,7 @@ class Analysis:
     cells: Mapping[tuple[str, Task], CellSummary]
     comparisons: tuple[Comparison, ...]
     control: tuple[Comparison, ...]
-    detectable: Mapping[Metric, Detectable]
+    detectable: Mapping[MetricRecord, Detectable]
     points: tuple[PointValue, ...]
     curves: tuple[Curve, ...]
     clocks: tuple[ClockError, ...]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from virtoll.runfolder.records import Metric
+from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.intervals import CONFIDENCE, EXACT_TEST_FROM, Interval, holm, log_ratio_estimate
 from virtoll.stats.moderation import Prior, estimate_prior, moderated_p
 from virtoll.stats.summaries import CellSummary, block_values
@@ -68,7 +68,7 @@ class Comparison:
 class Detectable:
     """The smallest difference that the campaign can see in a metric, as a factor >= 1, and where it comes from."""
 
-    metric: Metric
+    metric: MetricRecord
     factor: float
     noise_factor: float
     worst_factor: float
@@ -146,7 +146,7 @@ def _logs(comparison: Comparison) -> list[float]:
 
 def smallest_detectable(
     control: Sequence[Comparison], comparisons: Sequence[Comparison], prior: Prior
-) -> dict[Metric, Detectable]:
+) -> dict[MetricRecord, Detectable]:
     """The smallest visible difference by metric, from the A/A shares (baseline against itself) of all its tasks.
 
     Not by resource: a database's tail latency says nothing of how well a compiler's duration is seen. With d the N
@@ -160,7 +160,7 @@ def smallest_detectable(
     A true difference of just this size is seen in about half of all campaigns.
     Only tasks with two pairs or more count: with one there is no verdict to set a limit to.
     """
-    metrics: dict[Metric, list[Comparison]] = {}
+    metrics: dict[MetricRecord, list[Comparison]] = {}
     for comparison in control:
         if len(comparison.pairs) > 1 and comparison.caveat is None:
             metrics.setdefault(comparison.task.metric, []).append(comparison)
@@ -174,7 +174,7 @@ def smallest_detectable(
     return result
 
 
-def _detectable(metric: Metric, own: Sequence[Comparison], blocks: int, prior: Prior, family: int) -> Detectable:
+def _detectable(metric: MetricRecord, own: Sequence[Comparison], blocks: int, prior: Prior, family: int) -> Detectable:
     from scipy.special import stdtrit
 
     logs = [value for comparison in own for value in _logs(comparison)]
@@ -198,7 +198,7 @@ def correct(family: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def judge(comparison: Comparison, detectable: Mapping[Metric, Detectable] | None, family: int) -> Comparison:
+def judge(comparison: Comparison, detectable: Mapping[MetricRecord, Detectable] | None, family: int) -> Comparison:
     """The verdict of a corrected comparison; `family` is the number of comparisons it was corrected for.
 
     `detectable` is None for the A/A control itself, which is judged by its own interval only.

@@ -34,7 +34,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class Finding:
+class FitnessReading:
     """One threshold with the value found; None: it was not recorded on this host."""
 
     threshold: Threshold
@@ -55,7 +55,7 @@ class HostFitness:
 
     level: FitnessLevel
     reasons: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[FitnessReading, ...]
     kernel_messages: tuple[str, ...]
     samples: int
 
@@ -104,15 +104,15 @@ def host_fitness(samples: Sequence[FitnessRecord], host: Mapping[str, Any]) -> H
     return HostFitness(level, tuple(reasons), findings, _messages(samples), len(samples))
 
 
-def _find(threshold: Threshold, value: float | None) -> Finding:
+def _find(threshold: Threshold, value: float | None) -> FitnessReading:
     if value is None:
-        return Finding(threshold, None, None)
+        return FitnessReading(threshold, None, None)
     if threshold.unfit is not None and value >= threshold.unfit:
-        return Finding(threshold, value, FitnessLevel.UNFIT)
-    return Finding(threshold, value, FitnessLevel.DEGRADED if value >= threshold.degraded else FitnessLevel.FIT)
+        return FitnessReading(threshold, value, FitnessLevel.UNFIT)
+    return FitnessReading(threshold, value, FitnessLevel.DEGRADED if value >= threshold.degraded else FitnessLevel.FIT)
 
 
-def _reason(finding: Finding, host: Mapping[str, Any]) -> str:
+def _reason(finding: FitnessReading, host: Mapping[str, Any]) -> str:
     if finding.threshold.name == "nested":
         return f"the host is itself a virtual machine ({host.get('hypervisor')}): relative numbers only"
     value = finding.threshold.show(finding.value or 0.0)

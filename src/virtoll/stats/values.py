@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll import units
-from virtoll.runfolder.records import Clock, Manifest, Metric, TrialRecord
+from virtoll.runfolder.records import Clock, Manifest, MetricRecord, TrialRecord
 from virtoll.runfolder.traffic_records import Point
 
 Parameters = Mapping[str, Any]
@@ -26,7 +26,7 @@ class Task:
     """
 
     workload: str
-    metric: Metric
+    metric: MetricRecord
     parameters: str
     size: str
 
@@ -150,7 +150,7 @@ def observations_of(
     return tuple(found), tuple(gaps)
 
 
-def _value(metric: Metric, trial: TrialRecord) -> tuple[float | None, str]:
+def _value(metric: MetricRecord, trial: TrialRecord) -> tuple[float | None, str]:
     if metric.source == "points":
         rate = maximum_forwarded_rate(trial.points or ())
         if rate is None or rate <= 0:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
-from virtoll.agent.client import Caller, Ends
+from virtoll.agent.client import Caller, TrafficAgents
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import GuestCannot
@@ -108,7 +108,7 @@ class Bench:
     """
 
     guest: Caller
-    peer: Ends
+    peer: TrafficAgents
     timekeeper: Timekeeper
     network: GuestNetwork
     generator_cpu: int | None

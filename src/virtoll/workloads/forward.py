@@ -19,7 +19,7 @@ from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
 from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds
-from virtoll.workloads.traffic import MOST_DESTINATIONS, MOST_ROUTES, Lane, Stream, Table, send, unbalanced
+from virtoll.workloads.traffic import MOST_DESTINATIONS, MOST_ROUTES, Lane, Table, TrafficStream, send, unbalanced
 
 
 class ForwardParameters(SweepParameters):
@@ -107,12 +107,12 @@ class Forward(Workload[ForwardParameters]):
         return {**point, "hops": hops, "surroundings": surroundings(before, after)}
 
 
-def _stream(bench: Bench, wanted: ForwardParameters) -> Stream:
+def _stream(bench: Bench, wanted: ForwardParameters) -> TrafficStream:
     sink = bench.network.sink
     version, tagged = wanted.ip_version, wanted.vlan > 0
     target = sink.ends(version, tagged=tagged).peer
     lanes = tuple(lane(link, target, version, tagged=tagged) for link in bench.network.sources[: wanted.sources])
-    return Stream(lanes, (sink.peer_interface,), bench.generator_cpu, bench.sink_cpu, _table(wanted))
+    return TrafficStream(lanes, (sink.peer_interface,), bench.generator_cpu, bench.sink_cpu, _table(wanted))
 
 
 def lane(link: Link, target: str, ip_version: int, *, tagged: bool) -> Lane:

@@ -15,7 +15,7 @@ from pydantic import Field
 from virtoll.experiment.model import Image
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, PathParameters, far_end
-from virtoll.workloads.programs import Port, ProgramOutput, run, serving, time_program
+from virtoll.workloads.programs import ListeningPort, ProgramOutput, run, serving, time_program
 
 _PORT = 5001
 _LOG = "/tmp/virtoll-iperf.log"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
@@ -62,7 +62,7 @@ class IperfUdp(NetworkWorkload[IperfUdpParameters]):
         seconds = 60.0 + 20 * _seconds(wanted)
         with far_end(bench, wanted) as end:
             programs, server = end.require_programs(), server_command(wanted)
-            with serving(programs, server, _LOG, Port("udp", _PORT).listening(), _READY_SECONDS) as finish:
+            with serving(programs, server, _LOG, ListeningPort("udp", _PORT).listening(), _READY_SECONDS) as finish:
                 argv = client_command(wanted, end)
                 run(bench.guest, [argv[0], "--version"], ok=(0, 1))  # into the page cache; it ends so with 1
                 timed, client, problem = time_program(bench, argv, seconds)

@@ -16,7 +16,7 @@ from pydantic import ByteSize, Field
 from virtoll.experiment.model import Image
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, Path_co, PathParameters, far_end
-from virtoll.workloads.programs import Port, ProgramOutput, run, serving, time_program
+from virtoll.workloads.programs import ListeningPort, ProgramOutput, run, serving, time_program
 
 _PORT = 12865  # netperf's own
 _LOG = "/tmp/virtoll-netserver.log"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
@@ -66,7 +66,7 @@ class _Netperf(NetworkWorkload[Path_co]):
         seconds = 60.0 + 1000.0 * self.native_seconds()
         with far_end(bench, wanted) as end:
             programs, server = end.require_programs(), server_command(end)
-            with serving(programs, server, _LOG, Port("tcp", _PORT).listening(), _READY_SECONDS):
+            with serving(programs, server, _LOG, ListeningPort("tcp", _PORT).listening(), _READY_SECONDS):
                 argv = self.command(end)
                 run(bench.guest, [argv[0], "-V"])  # into the page cache
                 timed, said, problem = time_program(bench, argv, seconds)

@@ -5,7 +5,7 @@ it has ended, so that loading it is part of the duration. What it printed is sto
 it. The tool's own figure by the guest's clock is stored beside the duration by the outside clock.
 
 Main types: ``ProgramOutput`` (what a program wrote), ``ProgramWorkload`` (the shape of such a workload), ``serving`` (a
-server beside it), ``Port`` (where one listens).
+server beside it), ``ListeningPort`` (where one listens).
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def serving(
 
 
 @dataclass(frozen=True)
-class Port:
+class ListeningPort:
     """A port of ``tcp`` or ``udp``."""
 
     protocol: str

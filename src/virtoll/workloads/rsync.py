@@ -22,7 +22,7 @@ from virtoll.experiment.model import Image
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, PathParameters, far_end
 from virtoll.workloads.packed import ARCHIVE, BLOCK_BYTES, KERNEL_SOURCE, make_packed
-from virtoll.workloads.programs import Port, run, serving, time_program, write
+from virtoll.workloads.programs import ListeningPort, run, serving, time_program, write
 
 _HOME = "/tmp"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
 _MADE = f"{_HOME}/virtoll-rsync-source"
@@ -268,7 +268,7 @@ def daemon(agent: Caller, folder: str) -> Iterator[None]:
     """An rsync daemon beside ``agent`` for the length of the context."""
     write(agent, _CONFIGURATION, configuration(folder))
     argv = ["rsync", "--daemon", "--no-detach", f"--config={_CONFIGURATION}", f"--port={_PORT}", "--ipv4"]
-    with serving(agent, argv, _LOG, Port("tcp", _PORT).listening(), _READY_SECONDS):
+    with serving(agent, argv, _LOG, ListeningPort("tcp", _PORT).listening(), _READY_SECONDS):
         yield
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from virtoll.agent.client import Answer, Ends
+from virtoll.agent.client import Answer, TrafficAgents
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 
@@ -114,7 +114,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Stream:
+class TrafficStream:
     """Where traffic of any rate goes: lanes, the sink's interfaces, and the CPUs of generator and sink.
 
     ``table``: what several destinations are spread over; without one (in a calibration) over one of as many routes.
@@ -171,8 +171,8 @@ class Stream:
 
 
 def send(
-    peer: Ends,
-    stream: Stream,
+    peer: TrafficAgents,
+    stream: TrafficStream,
     wanted: FrameParameters,
     tag: int,
     duration_ns: int,
@@ -195,9 +195,8 @@ def send(
     return {"intended_rate_frames_per_second": rate, "duration_ns": duration_ns, **answer}
 
 
-def _by_halves(ends: Ends, request: Answer, deadline_seconds: float) -> Answer:
-    """The sink is opened, the sources send, and the sink gets the counts of what they sent; both are given the same
-    request."""
+def _by_halves(ends: TrafficAgents, request: Answer, deadline_seconds: float) -> Answer:
+    """The sink is opened, the sources send, and the sink gets their counts; both are given the same request."""
     ends.sink.call("sink-open", **request)
     try:
         sent = ends.generator.call("send", deadline_seconds, **request)

@@ -19,7 +19,7 @@ from virtoll.agent.client import Answer
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
-from virtoll.workloads.traffic import MOST_SOURCES, TOLD, Backend, FrameParameters, Lane, Stream, unbalanced
+from virtoll.workloads.traffic import MOST_SOURCES, TOLD, Backend, FrameParameters, Lane, TrafficStream, unbalanced
 from virtoll.workloads.virtual_routers import refuse_shared_links
 
 _LEAST_TOGETHER = 0.5
@@ -98,7 +98,7 @@ def _request(benches: Sequence[Bench], wanted: TransmittersParameters, tag: int)
         interface = one.hops.guest_names[link.guest_mac]
         lanes.append(Lane(interface, link.guest_mac, link.guest_next_hop_mac, ends.guest, ends.peer))
     sinks = tuple(one.network.sink.peer_interface for one in benches)
-    stream = Stream(tuple(lanes), sinks, None, benches[0].sink_cpu)
+    stream = TrafficStream(tuple(lanes), sinks, None, benches[0].sink_cpu)
     return stream.request(wanted.frames, tag, wanted.duration_ns, wanted.rate_frames_per_second or None)
 
 

@@ -127,9 +127,9 @@ fn routes() -> Result<Vec<Route>, Error> {
 fn tells_who_set_a_route(netlink: &mut Netlink, table: Table, via: Ipv4Addr) -> Result<(), Error> {
     let first = || table.prefixes().take(1);
     netlink.add_routes(first(), via).map_err(|cause| refused(via, &cause))?;
-    let told = netlink.routes().map(|all| all.iter().any(|one| one.ours));
+    let reported = netlink.routes().map(|all| all.iter().any(|one| one.ours));
     let gone = netlink.delete_routes(first());
-    match (told, gone) {
+    match (reported, gone) {
         (Ok(true), Ok(_)) => Ok(()),
         (Ok(false), Ok(_)) => Err(Error::unsupported(
             "its network stack takes routes by netlink and does not say later who set them, so that a table could not be \
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn the_tries_figures_are_read() {
-        let told = read_trie(TOLD).unwrap();
+        let reported = read_trie(TOLD).unwrap();
         assert_eq!(
-            told,
+            reported,
             json!({"prefixes": 8, "leaves": 7, "internal_nodes": 5, "mean_depth": 2.42, "maximum_depth": 3, "bytes": 2048})
         );
         assert_eq!(read_trie("nothing"), None);

@@ -99,7 +99,7 @@ mod tests {
             durations.push(value * 1_000_003);
         }
         durations.push(7); // no room
-        let told = durations.into_json();
+        let reported = durations.into_json();
         for (name, rank) in [
             ("minimum_ns", 1),
             ("p50_ns", 500),
@@ -107,10 +107,10 @@ mod tests {
             ("p999_ns", 999),
             ("maximum_ns", 1000),
         ] {
-            assert_eq!(told[name], json!(rank * 1_000_003_u64), "{name}");
+            assert_eq!(reported[name], json!(rank * 1_000_003_u64), "{name}");
         }
-        assert_eq!(told["sum_ns"], json!(500_500 * 1_000_003_u64));
-        let buckets = told["histogram_ns"].as_array().unwrap();
+        assert_eq!(reported["sum_ns"], json!(500_500 * 1_000_003_u64));
+        let buckets = reported["histogram_ns"].as_array().unwrap();
         let counted: u64 = buckets.iter().map(|bucket| bucket[1].as_u64().unwrap()).sum();
         assert_eq!(counted, 1000);
     }

@@ -93,21 +93,21 @@ impl Workload for Ready {
         };
         let (threads, count) = (self.wanted.threads, self.wanted.rounds);
         let barrier = Barrier::new(threads);
-        let told = Mutex::new(Vec::new());
+        let reported = Mutex::new(Vec::new());
         on_threads(threads, &mut arrays, &|first, parts| {
             let rounds = work(parts, count, &barrier);
-            if first && let Ok(mut told) = told.lock() {
-                *told = rounds;
+            if first && let Ok(mut reported) = reported.lock() {
+                *reported = rounds;
             }
         })?;
-        let rounds = told.into_inner().unwrap_or_default();
+        let rounds = reported.into_inner().unwrap_or_default();
         Ok(Box::new(Figures { wanted: self.wanted.clone(), arrays, rounds }))
     }
 }
 
 /// All rounds of one thread: what each kernel took, ns.
 fn work([a, b, c]: [&mut [f64]; 3], rounds: usize, barrier: &Barrier) -> Vec<[u64; 4]> {
-    let mut told = Vec::with_capacity(rounds);
+    let mut reported = Vec::with_capacity(rounds);
     let timed = |kernel: &mut dyn FnMut()| {
         barrier.wait();
         let begin = monotonic_ns();
@@ -116,14 +116,14 @@ fn work([a, b, c]: [&mut [f64]; 3], rounds: usize, barrier: &Barrier) -> Vec<[u6
         monotonic_ns() - begin
     };
     for _ in 0..rounds {
-        told.push([
+        reported.push([
             timed(&mut || copy(c, a)),
             timed(&mut || scale(b, c)),
             timed(&mut || add(c, a, b)),
             timed(&mut || triad(a, b, c)),
         ]);
     }
-    told
+    reported
 }
 
 /// A fence that costs nothing keeps the compiler from calling memcpy, which is another program on each kind of CPU.

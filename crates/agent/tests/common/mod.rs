@@ -122,8 +122,9 @@ impl Agent {
     /// Waits until an interface lets frames out: some time after it has a carrier.
     pub fn await_up(&self, interface: &str) {
         wait(|| {
-            let told = self.inside("ip").args(["-o", "link", "show", interface]).output().unwrap();
-            String::from_utf8_lossy(&told.stdout).contains("state UP")
+            let reported =
+                self.inside("ip").args(["-o", "link", "show", interface]).output().unwrap();
+            String::from_utf8_lossy(&reported.stdout).contains("state UP")
         });
     }
 

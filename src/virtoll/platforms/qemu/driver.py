@@ -36,7 +36,7 @@ from virtoll.platforms.process_guest import AgentGuest, root_disk, socket_sessio
 from virtoll.platforms.qemu.command import (
     MACHINES,
     Boot,
-    Ends,
+    MachineEnds,
     QemuParameters,
     machine_command,
     nic_arguments,
@@ -213,12 +213,12 @@ class Qemu(Platform[QemuParameters]):
         folder: Path,
         disk: int | Path | None,
         inherited: contextlib.ExitStack,
-    ) -> tuple[Ends, Callable[[], tuple[AgentClient, socket.socket]]]:
+    ) -> tuple[MachineEnds, Callable[[], tuple[AgentClient, socket.socket]]]:
         """What QEMU is given, and how our ends are opened once it is started: made before, or on another host after."""
         if isinstance(disk, int):
             inherited.callback(os.close, disk)
         if host.remote:
-            ends = Ends(folder / "agent", folder / "monitor", disk)
+            ends = MachineEnds(folder / "agent", folder / "monitor", disk)
 
             def connected() -> tuple[AgentClient, socket.socket]:
                 ours = [host.connect(folder / name, request.name, 60.0) for name in ("agent", "monitor")]
@@ -230,7 +230,7 @@ class Qemu(Platform[QemuParameters]):
         monitor, monitor_end = socket.socketpair()
         for end in (agent_end, monitor_end):
             inherited.callback(end.close)
-        return Ends(agent_end.fileno(), monitor_end.fileno(), disk), lambda: (agent, monitor)
+        return MachineEnds(agent_end.fileno(), monitor_end.fileno(), disk), lambda: (agent, monitor)
 
     def _disk(self, site: Site, folder: Path, parameters: QemuParameters, *, shared: bool) -> int | Path:
         """A copy of the image's disk form that is gone with the machine: its descriptor, or a file on another host.
@@ -250,7 +250,7 @@ class Qemu(Platform[QemuParameters]):
         request: GuestRequest,
         site: Site,
         console: Path,
-        ends: Ends,
+        ends: MachineEnds,
         ports: Mapping[str, Port],
         parameters: QemuParameters,
     ) -> list[str]:
