@@ -8,6 +8,7 @@ mod channel;
 mod command_line;
 mod counters;
 mod data;
+mod enter;
 mod exec;
 mod facts;
 mod host_helpers;
@@ -46,6 +47,9 @@ fn main() -> ExitCode {
     if std::process::id() == 1 && plain && !held {
         // A machine's first process: it never returns, since the kernel would panic.
         init::run_machine(&arguments, started);
+    }
+    if arguments.first().is_some_and(|word| word == enter::ENTER) {
+        return enter::run(&arguments[1..]);
     }
     if arguments.first().is_some_and(|word| word == "wire") {
         return match wire::run(&arguments[1..]) {

@@ -1,0 +1,139 @@
+//! System calls of `enter`: namespaces, fork, the end of a child.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, FromRawFd};
+use std::path::Path;
+use std::process::ExitCode;
+
+use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, set_parent_process_death_signal, waitpid,
+};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use crate::sys::checked;
+
+/// Kinds of namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namespaces(UnshareFlags);
+
+impl Default for Namespaces {
+    fn default() -> Self {
+        Self(UnshareFlags::empty())
+    }
+}
+
+impl Namespaces {
+    /// From names with commas between them.
+    pub fn from_names(text: &str) -> Option<Self> {
+        let mut flags = UnshareFlags::empty();
+        for name in text.split(',') {
+            flags |= match name {
+                "cgroup" => UnshareFlags::NEWCGROUP,
+                "ipc" => UnshareFlags::NEWIPC,
+                "mount" => UnshareFlags::NEWNS,
+                "net" => UnshareFlags::NEWNET,
+                "pid" => UnshareFlags::NEWPID,
+                "uts" => UnshareFlags::NEWUTS,
+                _ => return None,
+            };
+        }
+        Some(Self(flags))
+    }
+
+    /// Whether a child is the first that lives in them.
+    pub fn has_pid(self) -> bool {
+        self.0.contains(UnshareFlags::NEWPID)
+    }
+}
+
+/// Makes namespaces of these kinds and enters them; mounts of a new mount namespace are its own.
+///
+/// # Errors
+/// The calls'.
+pub fn unshare(namespaces: Namespaces) -> io::Result<()> {
+    if namespaces.0.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: descriptors and file system attributes stay shared; the process has one thread.
+    unsafe { unshare_unsafe(namespaces.0) }?;
+    if namespaces.0.contains(UnshareFlags::NEWNS) {
+        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    }
+    Ok(())
+}
+
+/// Enters the network namespace of a file below /proc or /run/netns.
+///
+/// # Errors
+/// The file's or the call's.
+pub fn enter_network(file: &Path) -> io::Result<()> {
+    let namespace = File::open(file)?;
+    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
+}
+
+/// A descriptor that this process was started with; the program to be executed does not get it.
+///
+/// # Errors
+/// There is none of this number.
+pub fn inherited(number: i32) -> io::Result<File> {
+    if number <= 2 {
+        return Err(Errno::BADF.into());
+    }
+    // SAFETY: the number was given for this process to own; that it is open is asked before it is used.
+    let file = unsafe { File::from_raw_fd(number) };
+    match fcntl_getfd(&file).and_then(|flags| fcntl_setfd(&file, flags | FdFlags::CLOEXEC)) {
+        Ok(()) => Ok(file),
+        Err(cause) => {
+            std::mem::forget(file);
+            Err(cause.into())
+        }
+    }
+}
+
+/// Forks; the child's number in the parent, none in the child.
+///
+/// # Errors
+/// The call's.
+pub fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: the process has one thread, so that the child may do whatever the parent might.
+    checked(unsafe { libc::fork() }).map(Pid::from_raw)
+}
+
+/// Has this process killed when its parent ends.
+///
+/// # Errors
+/// The call's.
+pub fn die_with_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+/// Reaps children until this one has ended, then ends in the same way: with its exit code, or by its signal.
+///
+/// # Errors
+/// The wait's.
+pub fn end_as(child: Pid) -> io::Result<ExitCode> {
+    loop {
+        match waitpid(None, WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == child => return Ok(repeat(status)),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(cause) => return Err(cause.into()),
+        }
+    }
+}
+
+fn repeat(status: WaitStatus) -> ExitCode {
+    if let Some(number) = status.terminating_signal() {
+        // SAFETY: plain system calls; the default action replaces no handler of ours.
+        unsafe {
+            libc::signal(number, libc::SIG_DFL);
+            libc::raise(number);
+        }
+        return ExitCode::from(u8::try_from(128 + number).unwrap_or(1));
+    }
+    let code = status.exit_status().and_then(|code| u8::try_from(code).ok());
+    code.map_or(ExitCode::FAILURE, ExitCode::from)
+}
