@@ -20,6 +20,7 @@ from tests.support.machine import END_SECONDS
 from virtoll.errors import GuestError
 from virtoll.hosts.remote_host import Connection, RemoteHost, open_remote
 from virtoll.image.clone import built_agent
+from virtoll.lab.enter import Enter
 from virtoll.lab.inside import Lab, end_process, wait_until
 
 SHELL = Connection("a shell", ("bash", "-c"))
@@ -57,6 +58,11 @@ def test_a_failure_names_host_program_and_complaint(host: RemoteHost) -> None:
         host.run(["no-such-program"], "test")
     with pytest.raises(GuestError, match=r"did not end within 0\.2 s"):
         host.run(["sleep", "5"], "test", deadline_seconds=0.2)
+
+
+def test_what_is_of_this_machine_is_refused(host: RemoteHost) -> None:
+    with pytest.raises(GuestError, match="ls: descriptors, cgroups and namespaces of this machine mean nothing on a"):
+        host.spawn(["ls"], "test", enter=Enter(namespaces=("mount",)))
 
 
 def test_a_file_is_copied_once_for_its_content(host: RemoteHost, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from virtoll.host.guest_usage import HostView
 from virtoll.image import prepare_image
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
+from virtoll.platforms.containers.guest import NamespacedGuest
 from virtoll.platforms.qemu.driver import QemuGuest
 from virtoll.run.ground import Ground
 from virtoll.run.guest_check import compare
@@ -112,6 +113,9 @@ def skip_variant(live: Connected) -> None:
 @on_every_attachment
 def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
     assert live.held.spawned_monotonic_ns < live.held.ready_monotonic_ns <= time.monotonic_ns()
+    executed = live.held.executed_monotonic_ns
+    assert (executed is not None) == isinstance(live.held, NamespacedGuest), "measured where the agent enters"
+    assert executed is None or live.held.spawned_monotonic_ns < executed < live.held.ready_monotonic_ns
     facts = guests.facts(live)
     assert facts["agent_sha256"] == live.site.image.agent_sha256
     assert facts["cpus_online"] >= 1

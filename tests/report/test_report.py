@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -302,6 +303,28 @@ def test_many_workloads_stay_readable() -> None:
     lines = console.export_text().splitlines()
     assert [line for line in lines if "another-8" in line]
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("harness_ns", [1_700_000, None])
+def test_the_harness_has_a_column_where_it_was_measured(tmp_path: Path, harness_ns: int | None) -> None:
+    write(tmp_path, Truth(REALISTIC, weighed=True))
+    boots = [json.loads(line) for line in (tmp_path / "boots.jsonl").read_text(encoding="utf-8").splitlines()]
+    for boot in boots:
+        if boot["platform"] == "runc" and harness_ns is not None:
+            boot["executed_monotonic_ns"] = boot["spawn_monotonic_ns"] + harness_ns
+    (tmp_path / "boots.jsonl").write_text("".join(json.dumps(boot) + "\n" for boot in boots), encoding="utf-8")
+    build_report(tmp_path)
+    page = (tmp_path / "report/index.html").read_text(encoding="utf-8")
+    with (tmp_path / "report/tables/guests.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    if harness_ns is None:
+        assert "arness" not in page
+        assert "harness_ns" not in rows[0]
+        return
+    assert "of it harness" in page
+    assert "1.70 ms" in page
+    told = {row["platform"]: row["harness_ns"] for row in rows}
+    assert (told["runc"], told["native"]) == ("1700000", "")
 
 
 def test_a_limit_is_a_percentage_or_a_factor_or_beyond_words() -> None:

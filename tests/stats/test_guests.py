@@ -67,6 +67,16 @@ def test_readiness_is_split_as_far_as_clocks_tell(
     assert readiness(boot({"boot_id": own}, clock, "host")) == expected
 
 
+@pytest.mark.parametrize("clock", [AgentClock(2400, 2400, 2900), None])
+def test_the_harness_is_what_went_before_the_platforms_program(clock: AgentClock | None) -> None:
+    entered = readiness(boot({"boot_id": "h"}, clock, "h", executed_monotonic_ns=1300))
+    assert entered is not None
+    assert (entered.total, entered.harness) == (2000, 300)
+    unknown = readiness(boot({"boot_id": "h"}, clock, "h"))
+    assert unknown is not None
+    assert unknown.harness is None, "what was not measured is not zero"
+
+
 def test_a_start_that_failed_has_no_readiness() -> None:
     clock = AgentClock(2400, 2400, 2900)
     assert readiness(boot({"boot_id": "h"}, clock, "h", status="failed")) is None

@@ -21,9 +21,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from virtoll.image.clone import built_agent
+from virtoll.lab.enter import Enter, Namespace
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAMS = ("vzctl", "vzlist", "prlctl", "vserver", "vserver-info", "vkill")
-NAMESPACES = ("--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child=KILL", "--propagation", "private")
+NAMESPACES: tuple[Namespace, ...] = ("mount", "net", "ipc", "uts", "pid")
 # vzctl(8), "Setting container parameters": what each option takes.
 SET_OPTIONS = {
     "--ram",
@@ -102,14 +105,13 @@ def running(one: dict[str, Any]) -> bool:
 
 def launch(one: dict[str, Any], init: list[str]) -> None:
     """The container's first process, in namespaces of its own and in the root of its files."""
-    confine = [sys.executable, "-m", "virtoll.lab.confine", one["private"], *init]
+    around = Enter(namespaces=NAMESPACES, root=Path(one["private"]))
     process = subprocess.Popen(
-        ["unshare", *NAMESPACES, "--", *confine],
+        [*around.prefix(built_agent()), *init],
         start_new_session=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src")},
     )
     deadline = time.monotonic() + START_SECONDS
     while (first := started(process.pid, one["private"], init)) is None:
@@ -130,7 +132,7 @@ def started(holder: int, private: str, init: list[str]) -> int | None:
     with contextlib.suppress(OSError):  # it may end as it is looked at
         for child in Path(f"/proc/{holder}/task/{holder}/children").read_text().split():
             words = [os.fsdecode(word) for word in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")]
-            confined = Path(f"/proc/{child}/root").samefile(private) and "virtoll.lab.confine" not in words
+            confined = Path(f"/proc/{child}/root").samefile(private) and str(built_agent()) not in words
             if confined and init[0] in words:
                 return int(child)
     return None

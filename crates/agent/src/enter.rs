@@ -77,6 +77,7 @@ fn stay_as_parent(arguments: &Arguments, report: Option<File>) -> Result<ExitCod
     }
     if let Some(child) = sys::fork().map_err(|cause| format!("fork: {cause}"))? {
         drop(report);
+        sys::release_code();
         return sys::end_as(child).map_err(|cause| format!("wait: {cause}"));
     }
     if arguments.namespaces.has_pid() {

@@ -21,7 +21,7 @@ from virtoll.lab.launch import inside_lab, probe_namespaces
 if TYPE_CHECKING:
     from virtoll.platforms.base import Probe
 
-_TOOLS = ("setpriv", "unshare", "mount", "ip", "taskset", "nsenter")
+_TOOLS = ("setpriv", "unshare", "mount", "ip", "nsenter")
 _MINIMUM_KERNEL = (4, 18)
 
 

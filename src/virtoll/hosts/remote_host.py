@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 from virtoll.errors import GuestError
 from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.enter import Enter
 from virtoll.lab.inside import Lab, end_process, output_of
 
 _SSH_FAILED = 255  # what ssh itself ends with when there is no connection
@@ -137,6 +138,7 @@ class RemoteHost:
         argv: Sequence[str],
         role: str,
         *,
+        enter: Enter | None = None,
         cpus: Sequence[int] = (),
         group: Group | None = None,
         stdin: int = subprocess.DEVNULL,
@@ -145,8 +147,10 @@ class RemoteHost:
         pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
         """Start a program there, pinned; the process here is its connection, and ends with it or ends it."""
-        if pass_fds or group is not None:
-            raise GuestError(f"{argv[0]}: descriptors and cgroups of this machine mean nothing on {self.name}")
+        if pass_fds or group is not None or enter is not None:
+            raise GuestError(
+                f"{argv[0]}: descriptors, cgroups and namespaces of this machine mean nothing on {self.name}"
+            )
         pinned = ["--cpus", ",".join(map(str, cpus))] if cpus else []
         self.lab.record(f"{role} on {self.name}", argv, None)
         ours, theirs = (0, 0)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ from pathlib import Path
 from virtoll.errors import GuestError
 from virtoll.lab import residue
 
-_JOIN = Path(__file__).with_name("join.py")
 _PERIOD_MICROSECONDS = 100_000
 _CONTROLLERS = ("memory", "cpu", "cpuset", "cpuacct")
 _REMOVE_SECONDS = 60.0
@@ -94,10 +92,10 @@ class Group:
     layout: Layout
     folders: dict[str, Path] = field(default_factory=dict)
 
-    def join_command(self) -> list[str]:
-        """What is put before an argument list, so that the program is in the group from its first instruction on."""
-        files = sorted({str(folder / "cgroup.procs") for folder in self.folders.values()})
-        return [sys.executable, "-I", "-S", str(_JOIN), *files, "--"] if files else []
+    @property
+    def process_files(self) -> tuple[Path, ...]:
+        """The files that take a process into the group: for ``Enter.cgroups``."""
+        return tuple(sorted({folder / "cgroup.procs" for folder in self.folders.values()}))
 
     def memory_bytes(self) -> int | None:
         """Memory that is charged to the group now; None without the controller."""

@@ -14,11 +14,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from virtoll.errors import CommandFailed, GuestDied, GuestError, LabError, ProgramMissing
 from virtoll.lab import cgroups, disks, residue
+from virtoll.lab.enter import Enter
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.launch import inside_lab
 
@@ -35,7 +36,7 @@ def _no_record(_role: str, _argv: Sequence[str], _exit: int | None) -> None:
 class Lab:
     """The namespaces that this process runs in. ``scratch`` is a memory file system that ends with the lab.
 
-    ``agent``: the agent's binary, whose ``relay`` reaches character devices.
+    ``agent``: the agent's binary, whose ``relay`` reaches character devices and whose ``enter`` starts programs.
     """
 
     lab_id: str
@@ -114,6 +115,7 @@ class Lab:
         argv: Sequence[str],
         role: str,
         *,
+        enter: Enter | None = None,
         cpus: Sequence[int] = (),
         group: cgroups.Group | None = None,
         stdin: int = subprocess.DEVNULL,
@@ -121,17 +123,25 @@ class Lab:
         stderr: int = subprocess.DEVNULL,
         pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
-        """Start a program in a session of its own, pinned to ``cpus`` and in ``group`` from its start on."""
-        pinned = ["taskset", "--cpu-list", ",".join(map(str, cpus)), *argv] if cpus else list(argv)
-        if group is not None:
-            pinned = [*group.join_command(), *pinned]
-        self.record(role, pinned, None)
+        """Start a program in a session of its own, pinned to ``cpus`` and in ``group`` from its start on.
+
+        ``enter``: what else is done before it is executed.
+        """
+        files = () if group is None else group.process_files
+        around = replace(enter or Enter(), cpus=tuple(cpus), cgroups=files)
+        command = list(argv) if around == Enter() else [*around.prefix(self._known_agent(argv[0])), *argv]
+        self.record(role, command, None)
         try:
             return subprocess.Popen(
-                pinned, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=tuple(pass_fds), start_new_session=True
+                command, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=tuple(pass_fds), start_new_session=True
             )
         except (FileNotFoundError, PermissionError) as error:
-            raise _not_started(pinned[0], error) from error
+            raise _not_started(command[0], error) from error
+
+    def _known_agent(self, program: str) -> Path:
+        if self.agent is None:
+            raise GuestError(f"{program}: the agent starts it in its cgroup and on its CPUs; run 'make agent'")
+        return self.agent
 
     def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
         """A byte stream to a Unix socket or a character device (by the agent's ``relay``), waited for."""

@@ -105,7 +105,8 @@ class Guest(ABC):
 
     ``attachment`` says how its links reach it, ``peer`` who generates and times for it. ``network``: its links, where
     they are its own NICs and not those that were asked for. ``flushes``: whether what it syncs on its disks is synced
-    on the host too.
+    on the host too. ``executed_monotonic_ns``: when Virtoll's own part of the start was over and the platform's program
+    (the agent itself, a container's runtime) was executed; None: not measured.
     """
 
     agent: Caller
@@ -115,6 +116,7 @@ class Guest(ABC):
     ready_monotonic_ns: int
     network: GuestNetwork | None = None
     flushes: bool = True
+    executed_monotonic_ns: int | None = None
 
     @abstractmethod
     def park(self) -> None:

@@ -20,6 +20,7 @@ from virtoll.hosts.remote_peer import FarPeer
 from virtoll.image import GuestImage
 from virtoll.lab.attachments import Port, Way
 from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.enter import Enter
 from virtoll.lab.network import GuestNetwork, Link
 
 
@@ -71,6 +72,7 @@ class GuestHost(CommandRunner, Protocol):
         argv: Sequence[str],
         role: str,
         *,
+        enter: Enter | None = None,
         cpus: Sequence[int] = (),
         group: Group | None = None,
         stdin: int = subprocess.DEVNULL,
@@ -78,7 +80,7 @@ class GuestHost(CommandRunner, Protocol):
         stderr: int = subprocess.DEVNULL,
         pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
-        """Start a program there, pinned and in a cgroup from its first instruction on.
+        """Start a program there, pinned and in a cgroup from its first instruction on, behind ``enter``.
 
         It ends with the process here.
         """

@@ -14,7 +14,8 @@ def guest_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
 
 
 def _guests(analysis: Analysis) -> CsvTable:
-    """One row a start."""
+    """One row a start; a column for the harness where it was measured."""
+    measured = any(boot.executed_monotonic_ns is not None for boot in analysis.data.boots)
     header = (
         "boot",
         "platform",
@@ -24,6 +25,7 @@ def _guests(analysis: Analysis) -> CsvTable:
         "spawn_ns",
         "kernel_ns",
         "init_ns",
+        *(["harness_ns"] if measured else []),
         "idle_bytes",
         "after_work_bytes",
         "idle_charged_bytes",
@@ -46,6 +48,7 @@ def _guests(analysis: Analysis) -> CsvTable:
                 way.spawn if way else None,
                 way.kernel if way else None,
                 way.init if way else None,
+                *([way.harness if way else None] if measured else []),
                 held_bytes(idle.processes) if idle else None,
                 held_bytes(worked.processes) if worked else None,
                 idle.charged_bytes if idle else None,

@@ -22,8 +22,10 @@ def guests_context(analysis: Analysis) -> dict[str, Any]:
     tasks = list(dict.fromkeys(use.task for use in analysis.host_cpu))
     platforms = [one for one in analysis.platforms if any(use.platform == one for use in analysis.host_cpu)]
     names = {name: None for row in analysis.guests for name in row.shared}
+    harness = any(row.harness is not None for row in analysis.guests)
     return {
-        "rows": [_guest_row(row, list(names)) for row in analysis.guests],
+        "rows": [_guest_row(row, list(names), harness=harness) for row in analysis.guests],
+        "harness": harness,
         "shared": list(names),
         "cpu_platforms": platforms,
         "cpu": [_cpu_row(task, [uses.get((task, one)) for one in platforms]) for task in tasks],
@@ -36,12 +38,14 @@ def _cpu_row(task: Task, uses: Sequence[CpuUse | None]) -> TableRow:
     return TableRow(task.label, (Shown(f"per {unit}"), *map(_cpu_cell, uses)))
 
 
-def _guest_row(row: GuestCost, shared: list[str]) -> TableRow:
+def _guest_row(row: GuestCost, shared: list[str], *, harness: bool) -> TableRow:
+    """``harness``: whether the table has a column for it."""
     time, size = units.nanoseconds, _size
     return TableRow(
         row.platform,
         (
             _cell(row.ready, time),
+            *([_cell(row.harness, time)] if harness else []),
             _cell(row.spawn, time),
             _cell(row.kernel, time),
             _cell(row.init, time),

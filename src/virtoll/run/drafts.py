@@ -63,6 +63,7 @@ class BootDraft:
             attachment=guest.attachment,
             spawn_monotonic_ns=guest.spawned_monotonic_ns,
             ready_monotonic_ns=guest.ready_monotonic_ns,
+            executed_monotonic_ns=guest.executed_monotonic_ns,
         )
 
     def examined(self, facts: Answer, unlike: Sequence[Mismatch], hello: Mapping[str, object], host: HostView) -> None:

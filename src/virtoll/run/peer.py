@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from virtoll.agent.client import AgentClient, Answer
 from virtoll.errors import GuestError
 from virtoll.image import GuestImage
+from virtoll.lab.enter import Enter
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network
-from virtoll.platforms.containers.native import confined
+from virtoll.platforms.containers.native import HOST_AGENT, on_image
 from virtoll.platforms.host import GuestHost
 from virtoll.platforms.process_guest import connect_stdio
 
@@ -47,11 +49,10 @@ def peer_programs(host: GuestHost, image: GuestImage, network: Network, cpu: int
 
     ``cpu``: where it and they run; None: anywhere.
     """
-    enter = ["nsenter", f"--net=/proc/{network.peer_pid}/ns/net", "--"]
-    apart = ["unshare", "--mount", "--propagation", "private", "--"]
-    command = [*enter, *apart, *confined(image, "host")]
+    enter = replace(on_image(image, ("mount",)), network=Path(f"/proc/{network.peer_pid}/ns/net"))
     cpus = () if cpu is None else (cpu,)
-    with _agent(host, command, "programs of the peer", "the agent for programs of the peer", cpus) as agent:
+    who = "the agent for programs of the peer"
+    with _agent(host, HOST_AGENT, "programs of the peer", who, enter=enter, cpus=cpus) as agent:
         yield agent
 
 
@@ -100,10 +101,16 @@ def lab_agent(host: GuestHost, image: GuestImage) -> Iterator[AgentClient]:
 
 @contextlib.contextmanager
 def _agent(
-    host: GuestHost, command: list[str], role: str, who: str, cpus: tuple[int, ...] = ()
+    host: GuestHost,
+    command: Sequence[str],
+    role: str,
+    who: str,
+    *,
+    enter: Enter | None = None,
+    cpus: tuple[int, ...] = (),
 ) -> Iterator[AgentClient]:
     """An agent of the lab's own, ready; it ends with the context. ``role``: for the record of command lines."""
-    process = host.spawn(command, role, cpus=cpus, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = host.spawn(command, role, enter=enter, cpus=cpus, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     agent = connect_stdio(process, who)
     try:
         agent.wait_ready(_READY_SECONDS)

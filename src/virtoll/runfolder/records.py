@@ -181,6 +181,7 @@ class BootRecord:
     """One start of a guest, with the facts measured inside it; `host` and `brand` as in `PlatformEntry`.
 
     `place`: 0 for the platform's guest, from 1 for those that were started beside it.
+    `executed_monotonic_ns`: when Virtoll's own part of the start was over; None: not measured, or an older Virtoll.
     """
 
     boot: str
@@ -203,6 +204,7 @@ class BootRecord:
     host: str | None = None
     brand: str | None = None
     place: int = 0
+    executed_monotonic_ns: int | None = None
 
 
 @dataclass(frozen=True)

@@ -31,23 +31,27 @@ class Readiness:
 
     `kernel`: from when the guest's own kernel has a clock until its first program begins; None on the host's kernel.
     `spawn`: all before that (monitor, firmware, engine); `init`: the agent's own way. None: cannot be seen.
+    `harness`: the first of it, until Virtoll had executed the platform's program; None: not measured.
     """
 
     total: int
     spawn: int | None
     kernel: int | None
     init: int | None
+    harness: int | None = None
 
 
 @dataclass(frozen=True)
 class GuestCost:
     """One platform's guests. Times in ns, sizes in bytes; `idle` and `worked`: PSS and page tables of own processes.
 
-    `charged`: by the guest's cgroup, idle, where it has one; `shared`: processes that serve several guests, idle.
+    `harness`: Virtoll's own part of `ready`. `charged`: by the guest's cgroup, idle, where it has one; `shared`:
+    processes that serve several guests, idle.
     """
 
     platform: str
     ready: Quantity | None
+    harness: Quantity | None
     spawn: Quantity | None
     kernel: Quantity | None
     init: Quantity | None
@@ -94,6 +98,7 @@ def guest_costs(
             GuestCost(
                 platform,
                 quantity(way.total for way in ways.values()),
+                quantity(way.harness for way in ways.values()),
                 quantity(way.spawn for way in ways.values()),
                 quantity(way.kernel for way in ways.values()),
                 quantity(way.init for way in ways.values()),
@@ -123,14 +128,15 @@ def readiness(boot: BootRecord) -> Readiness | None:
     if boot.status != "ok" or spawned is None or ready is None or ready <= spawned:
         return None
     total, own = ready - spawned, (boot.facts or {}).get("boot_id")
+    harness = boot.executed_monotonic_ns - spawned if boot.executed_monotonic_ns is not None else None
     if clock is None or own is None or boot.host_boot_id is None:
-        return Readiness(total, None, None, None)
+        return Readiness(total, None, None, None, harness)
     init = clock.ready_monotonic_ns - clock.started_monotonic_ns
     kernel = None if own == boot.host_boot_id else clock.started_boottime_ns
     spawn = clock.started_monotonic_ns - spawned if kernel is None else total - kernel - init
     if min(spawn, init) < 0 or spawn + init > total:  # another clock after all: a time namespace, a clock that is wrong
-        return Readiness(total, None, None, None)
-    return Readiness(total, spawn, kernel, init)
+        return Readiness(total, None, None, None, harness)
+    return Readiness(total, spawn, kernel, init, harness)
 
 
 def held_bytes(processes: Sequence[ProcessMemory]) -> int | None:

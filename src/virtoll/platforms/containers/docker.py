@@ -100,7 +100,13 @@ def lab_daemon(site: Site) -> Daemon:
     folder.mkdir(parents=True)
     (folder / "daemon.json").write_text("{}", encoding="ascii")
     with (folder / "dockerd.txt").open("wb") as log:
-        process = site.host.spawn(_daemon_command(folder), "docker", stdout=log.fileno(), stderr=subprocess.STDOUT)
+        process = site.host.spawn(
+            _daemon_command(folder),
+            "docker",
+            enter=beside_cgroup_v2("crun") if shutil.which("crun") else None,
+            stdout=log.fileno(),
+            stderr=subprocess.STDOUT,
+        )
     daemon = Daemon(site.host, process, folder, [], "", {"a start"})
     try:
         _await_daemon(daemon)
@@ -115,11 +121,10 @@ def lab_daemon(site: Site) -> Daemon:
 
 
 def _daemon_command(folder: Path) -> list[str]:
-    """``dockerd`` with all that it has below ``folder``; crun needs a host with one kind of cgroups, see there."""
+    """``dockerd`` with all that it has below ``folder``."""
     crun = shutil.which("crun")
     runtimes = ["--add-runtime", f"crun={crun}"] if crun else []
     return [
-        *(beside_cgroup_v2("crun") if crun else []),
         "dockerd",
         "--config-file",
         f"{folder}/daemon.json",

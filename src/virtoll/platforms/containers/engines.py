@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from virtoll.errors import GuestDied
+from virtoll.lab.enter import Enter
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DATA_PATH, GuestRequest
@@ -84,14 +85,16 @@ def start_container(
     command: Sequence[str],
     find_pid: Callable[[], int | None],
     remove: Callable[[], object],
+    enter: Enter | None = None,
 ) -> NamespacedGuest:
     """Start a container whose agent is on the command's standard input and output, and move its links in.
 
     ``find_pid`` gives the number of the container's first process once it is known, ``remove`` removes the container.
+    ``enter``: what is done before the command is executed.
     """
     network = site.network
     cleanup = [lambda: network.remove(request.network), remove]
-    guest = start_namespaced(request, site, command, request.network.attachment, cleanup)
+    guest = start_namespaced(request, site, command, request.network.attachment, cleanup, enter=enter)
     first: int | None = None
 
     def known() -> bool:

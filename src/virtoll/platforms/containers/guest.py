@@ -6,12 +6,13 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
 from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.enter import Enter, ExecutionReport
 from virtoll.lab.inside import end_process, signal_tree, with_descendants
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
@@ -30,6 +31,7 @@ class NamespacedGuest(AgentGuest):
     """
 
     paused: Callable[[bool], object] | None = None
+    executed_monotonic_ns: int | None = None
     _is_paused: bool = field(default=False, init=False)
 
     def park(self) -> None:
@@ -68,11 +70,36 @@ def start_namespaced(
     attachment: str,
     cleanup: Sequence[Callable[[], object]] = (),
     group: Group | None = None,
+    *,
+    enter: Enter | None = None,
 ) -> NamespacedGuest:
     """Start ``command``, whose standard input and output become the agent's channel, and wait until it is ready.
 
-    ``group`` is removed after everything else.
+    ``group`` is removed after everything else. ``enter``: what is done before the command is executed.
     """
+    with ExecutionReport() as report:
+        around = replace(enter or Enter(), report=report.descriptor)
+        guest = _spawn(request, site, command, attachment, cleanup, group, around)
+        try:
+            guest.wait_ready(request.deadline_seconds)
+        except GuestStartError as error:
+            said = last_line(error.evidence["console.txt"])  # what the engine complained of last
+            raise GuestStartError(
+                f"{error} (it said: {said[-300:]})" if said else str(error), error.evidence
+            ) from error
+        guest.executed_monotonic_ns = report.executed_monotonic_ns()
+    return guest
+
+
+def _spawn(
+    request: GuestRequest,
+    site: Site,
+    command: Sequence[str],
+    attachment: str,
+    cleanup: Sequence[Callable[[], object]],
+    group: Group | None,
+    enter: Enter,
+) -> NamespacedGuest:
     folder = site.host.guest_folder(request.name)
     console = folder / "console.txt"
     spawned = time.monotonic_ns()
@@ -80,13 +107,15 @@ def start_namespaced(
         process = site.host.spawn(
             command,
             f"guest {request.name}",
+            enter=enter,
             cpus=request.cpus,
             group=group,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr.fileno(),
+            pass_fds=() if enter.report is None else (enter.report,),
         )
-    guest = NamespacedGuest(
+    return NamespacedGuest(
         agent=connect_stdio(process, request.name),
         peer=site.peer,
         process=process,
@@ -95,12 +124,6 @@ def start_namespaced(
         spawned_monotonic_ns=spawned,
         cleanup=[*([group.remove] if group is not None else []), *cleanup],
     )
-    try:
-        guest.wait_ready(request.deadline_seconds)
-    except GuestStartError as error:
-        said = last_line(error.evidence["console.txt"])  # what the engine complained of last
-        raise GuestStartError(f"{error} (it said: {said[-300:]})" if said else str(error), error.evidence) from error
-    return guest
 
 
 class ManagedContainer(Platform[Attached]):
@@ -129,7 +152,7 @@ class ManagedContainer(Platform[Attached]):
                 undo.callback(group.remove)
                 folder = site.host.guest_folder("probe")
                 command = self.command(site, folder, "probe", ["/init", "--version"], None, undo)
-                site.host.run([*group.join_command(), *command], "probe")
+                site.host.run([*Enter(cgroups=group.process_files).prefix(site.image.agent), *command], "probe")
         except GuestError as error:
             return Probe(False, version, f"{version} does not start a container here: {error}")
         return Probe(True, version, None)

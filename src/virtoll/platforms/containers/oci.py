@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -18,6 +17,7 @@ from pydantic import StringConstraints
 
 from virtoll.errors import GuestDied, GuestError
 from virtoll.lab import cgroups
+from virtoll.lab.enter import Enter, Hide
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DATA_PATH, DataBy, GuestRequest, Platform, Probe, Validation
@@ -46,7 +46,6 @@ _CAPABILITIES = [
 
 _PERIOD_MICROSECONDS = 100_000
 _PID_SECONDS = 60.0
-_COVERED = Path(cgroups.__file__).with_name("covered.py")
 
 
 AttachedP = TypeVar("AttachedP", bound=Attached)
@@ -71,7 +70,7 @@ class OciPlatform(Platform[AttachedP]):
         folder = site.host.guest_folder("probe")
         write_bundle(folder, oci_configuration(site, ["/init", "--version"], None))
         try:
-            site.host.run([*self._command(site), "run", "--bundle", str(folder), folder.name], "probe")
+            site.host.run([*self._entered(site), "run", "--bundle", str(folder), folder.name], "probe")
         except GuestError as error:
             return Probe(False, version, f"{version} does not start a container here: {error}")
         return Probe(True, version, None)
@@ -89,14 +88,14 @@ class OciPlatform(Platform[AttachedP]):
         network, lab = site.network, site.host
         bundle = lab.guest_folder(request.name)
         write_bundle(bundle, configuration)
-        runtime, pid_file, container = self._command(site), bundle / "pid", request.file_name
-        command = [*runtime, "run", "--bundle", str(bundle), "--pid-file", str(pid_file), container]
+        runtime, pid_file, container = self._entered(site), bundle / "pid", request.file_name
+        command = [*self._command(site), "run", "--bundle", str(bundle), "--pid-file", str(pid_file), container]
         undo = [
             *cleanup,
             lambda: network.remove(request.network),
             lambda: lab.run([*runtime, "delete", "--force", container], f"guest {request.name}"),
         ]
-        guest = start_namespaced(request, site, command, request.network.attachment, undo)
+        guest = start_namespaced(request, site, command, request.network.attachment, undo, enter=self._around())
         with guest.ending_on_error():
             first = self._first_process(guest, pid_file)
         guest.inner_group = first  # a runtime gives its container a session of its own
@@ -123,6 +122,13 @@ class OciPlatform(Platform[AttachedP]):
     def _remedy(self) -> str:
         return f"apt-get install {self.runtime}"
 
+    def _around(self) -> Enter:
+        """What every process of the runtime is put into."""
+        return Enter()
+
+    def _entered(self, site: Site) -> list[str]:
+        return [*self._around().prefix(site.image.agent), *self._command(site)]
+
     def _command(self, site: Site) -> list[str]:
         rootless = [] if site.host.is_root else ["--rootless", "true"]
         return [self._binary(), "--root", str(site.host.scratch / self.runtime), *rootless]
@@ -147,9 +153,12 @@ class Crun(OciPlatform[Attached]):
     parameter_model = Attached
     runtime = "crun"
 
-    def _command(self, site: Site) -> list[str]:
+    def _around(self) -> Enter:
         """crun refuses a host with cgroup v1 where v2 is mounted too and holds a controller: it is not to see that."""
-        return [*beside_cgroup_v2(self.runtime), self._binary(), "--root", str(site.host.scratch / self.runtime)]
+        return beside_cgroup_v2(self.runtime)
+
+    def _command(self, site: Site) -> list[str]:
+        return [self._binary(), "--root", str(site.host.scratch / self.runtime)]
 
 
 class AnyRuntimeParameters(Attached):
@@ -177,16 +186,15 @@ class AnyRuntime(OciPlatform[AnyRuntimeParameters]):
         return [self._binary(), "--root", str(site.host.scratch / self.runtime)]
 
 
-def beside_cgroup_v2(runtime: str) -> list[str]:
-    """What is put before a command on a host with v1 and v2 side by side: crun takes only one of them.
+def beside_cgroup_v2(runtime: str) -> Enter:
+    """What a command is put into on a host with v1 and v2 side by side: crun takes only one of them.
 
-    The command gets a mount namespace of its own in which the v2 hierarchy, which limits nothing there, is covered.
+    It gets a mount namespace of its own in which the v2 hierarchy, which limits nothing there, is covered.
     """
     layout = cgroups.detect()
     if runtime != "crun" or layout.version != "hybrid" or layout.unified is None:
-        return []
-    own = ["unshare", "--mount", "--propagation", "private", "--"]
-    return [*own, sys.executable, "-I", "-S", str(_COVERED), str(layout.unified), "--"]
+        return Enter()
+    return Enter(namespaces=("mount",), mounts=(Hide(layout.unified),))
 
 
 def write_bundle(folder: Path, configuration: dict[str, Any]) -> None:

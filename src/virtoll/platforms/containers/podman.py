@@ -53,7 +53,9 @@ class Podman(Platform[PodmanParameters]):
             version = site.host.run(["podman", "--version"], "probe").strip().replace(" version", "")
             runtime = site.host.run([self.parameters.runtime, "--version"], "probe").splitlines()[0]
             version = f"{version}, {runtime.replace(' version', '')}"
-            site.host.run([*self._run(site, None, "virtoll-probe"), "/init", "--version"], "probe")
+            site.host.run(
+                [*self._entered(site), *self._run(site, None, "virtoll-probe"), "/init", "--version"], "probe"
+            )
         except GuestError as error:
             return Probe(False, version, f"{version or 'podman'} does not start a container here: {error}")
         return Probe(True, version, None)
@@ -70,13 +72,16 @@ class Podman(Platform[PodmanParameters]):
             return None
 
         def remove() -> None:
-            podman = self._podman(site)
+            podman = [*self._entered(site), *self._podman(site)]
             site.host.run([*podman, "rm", "--force", "--ignore", "--time", "0", name], f"guest {request.name}")
             pid = find_pid()
             if pid is not None:
                 wait_until(lambda: not Path(f"/proc/{pid}").exists(), 5.0, f"the end of container {name}")
 
-        return start_container(request, site, command, find_pid, remove)
+        return start_container(request, site, command, find_pid, remove, beside_cgroup_v2(self.parameters.runtime))
+
+    def _entered(self, site: Site) -> list[str]:
+        return beside_cgroup_v2(self.parameters.runtime).prefix(site.image.agent)
 
     def _podman(self, site: Site) -> list[str]:
         """Podman with all its state below the lab's scratch folder."""
@@ -89,7 +94,6 @@ class Podman(Platform[PodmanParameters]):
             storage.write_text(f'[storage]\ndriver = "overlay"\n{roots}', encoding="ascii")
         runtime = self.parameters.runtime
         return [
-            *beside_cgroup_v2(runtime),
             "env",
             f"--chdir={folder}",
             f"CONTAINERS_CONF={engine}",

@@ -17,6 +17,7 @@ from virtoll.errors import GuestError
 from virtoll.image import GuestImage, GuestKernel
 from virtoll.lab.attachments import Port, Way
 from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.enter import Enter
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.host import Site
 
@@ -50,6 +51,7 @@ class ModelHost:
         argv: Sequence[str],
         role: str,
         *,
+        enter: Enter | None = None,
         cpus: Sequence[int] = (),
         group: Group | None = None,
         stdin: int = subprocess.DEVNULL,
@@ -58,7 +60,7 @@ class ModelHost:
         pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
         """Refused."""
-        del argv, role, cpus, group, stdin, stdout, stderr, pass_fds
+        del argv, role, enter, cpus, group, stdin, stdout, stderr, pass_fds
         _refuse()
 
     def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:

@@ -12,7 +12,6 @@ import os
 import select
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +19,12 @@ from pathlib import Path
 from typing import Protocol
 
 from virtoll.errors import GuestDied, GuestError
-from virtoll.lab import cgroups
 from virtoll.lab.cgroups import Group
+from virtoll.lab.enter import Bind, Enter, Mount
 from virtoll.lab.inside import end_process
 from virtoll.platforms.host import CommandRunner, GuestHost
 from virtoll.platforms.last_words import last_line
 
-_PLACED = Path(cgroups.__file__).with_name("placed.py")
 DEBIAN = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu"
 _CHUNK_BYTES = 65536
 # A driver of the lab's own changes no owners, and gives no process rights of another user.
@@ -133,11 +131,10 @@ def held_shell(host: GuestHost, uri: str, who: str, folder: Path, group: Group |
     """An interactive ``virsh`` that keeps its history and settings in ``folder``."""
     settings = [f"XDG_{kind}_HOME={folder}" for kind in ("CACHE", "CONFIG", "DATA")]
     command = ["env", *settings, "virsh", "--quiet", "--connect", uri]
-    if uri.startswith("qemu:"):
-        command = [*placed(drivers_user(folder)), *command]
     process = host.spawn(
         command,
         f"libvirt of {who}",
+        enter=placed(drivers_user(folder)) if uri.startswith("qemu:") else None,
         group=group,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -164,23 +161,26 @@ def private_driver(*, cgroups: bool) -> str:
     return _QEMU_CONF if cgroups else f"{_QEMU_CONF}cgroup_controllers = []\n"
 
 
-def drivers_user(folder: Path) -> list[str]:
-    """Sources and targets for ``placed``: the driver does not start where its user is unknown.
+def drivers_user(folder: Path) -> list[Bind]:
+    """Files of the lab's own in place of the host's: the driver does not start where its user is unknown.
 
     That user is added for it alone, and nothing runs as it.
     """
-    places: list[str] = []
+    places: list[Bind] = []
     for name, line in (("passwd", f"{_DRIVERS_USER}:x:0:0::/:/bin/false"), ("group", f"{_DRIVERS_USER}:x:0:")):
         known = Path("/etc") / name
         lines = [one for one in known.read_text(encoding="utf-8").splitlines() if not one.startswith(_DRIVERS_USER)]
         (folder / name).write_text("\n".join([*lines, line, ""]), encoding="utf-8")
-        places += [str(folder / name), str(known)]
+        places.append(Bind(folder / name, known))
     return places
 
 
-def placed(places: Sequence[str]) -> list[str]:
-    """What is put before an argument list, so that the program finds sources at targets (``lab/placed.py``)."""
-    return ["unshare", "--mount", "--propagation", "private", "--", sys.executable, "-I", str(_PLACED), *places, "--"]
+def placed(mounts: Sequence[Mount]) -> Enter:
+    """For programs that have the places of their files built in; what is there stays as it is for everybody else.
+
+    Daemons that the program leaves are reaped at once: libvirt waits for a machine to vanish, not to die.
+    """
+    return Enter(namespaces=("mount",), mounts=tuple(mounts), reap=True)
 
 
 def _it_said(said: bytes) -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from virtoll.errors import GuestError
 from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.enter import Bind, Enter, Mount, Unmount
 from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.platforms.host import GuestHost, SharedResources, Site
 from virtoll.platforms.libvirt.connection import DEBIAN, drivers_user, placed, private_driver
@@ -126,12 +127,17 @@ def _start(site: Site) -> Daemon:
         group = host.group(_GROUP, Limits())
         if group is not None:
             undo.callback(group.remove)
-        places = [*_image(site, folder), *drivers_user(folder), *_folders(folder), *_cgroups(host, group)]
+        mounts = [*_image(site, folder), *drivers_user(folder), *_folders(folder), *_cgroups(host, group)]
         command = ["libvirtd", "--config", f"{folder}/libvirtd.conf", "--pid-file", f"{folder}/pid"]
         (folder / "libvirtd.conf").write_text(_SETTINGS.format(folder=folder), encoding="ascii")
         with (folder / "libvirtd.txt").open("wb") as log:
             process = host.spawn(
-                [*_within(group), *placed(places), *command], "libvirtd", stdout=log.fileno(), stderr=subprocess.STDOUT
+                command,
+                "libvirtd",
+                enter=_within(group, placed(mounts)),
+                group=group if _is_joined(group) else None,
+                stdout=log.fileno(),
+                stderr=subprocess.STDOUT,
             )
         undo.callback(end_process, process)
         socket = folder / "libvirt-sock"
@@ -143,7 +149,7 @@ def _start(site: Site) -> Daemon:
     return Daemon(host, process, folder, group, site.shared)
 
 
-def _image(site: Site, folder: Path) -> list[str]:
+def _image(site: Site, folder: Path) -> list[Bind]:
     """Kernel, initramfs and disk, which may be below a folder that the daemon sees another at; the containers' root."""
     image = site.image
     files = [("kernel", image.kernel.vmlinux or image.kernel.vmlinuz), ("initramfs", image.machine_initramfs)]
@@ -153,33 +159,30 @@ def _image(site: Site, folder: Path) -> list[str]:
         (folder / name).touch()
     if not (folder / "root").is_dir() and not image.needs_disk:
         shutil.copytree(image.root, folder / "root", symlinks=True)
-    return [word for name, path in files for word in (str(path), str(folder / name))]
+    return [Bind(path, folder / name) for name, path in files]
 
 
-def _folders(folder: Path) -> list[str]:
+def _folders(folder: Path) -> list[Bind]:
     """Configuration, state and logs: whole folders above libvirt's, because libvirt's own need not be there."""
     for name in ("etc", "var/lib", "var/log", "var/cache"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "etc/qemu.conf").write_text(private_driver(cgroups=True), encoding="ascii")
     (folder / "etc/lxc.conf").write_text(_LXC_CONF, encoding="ascii")
-    places = [str(folder / "etc"), "/etc/libvirt"]
-    for name in ("var/lib", "var/log", "var/cache"):
-        if Path("/", name).is_dir():
-            places += [str(folder / name), f"/{name}"]
-    return places
+    variable = [name for name in ("var/lib", "var/log", "var/cache") if Path("/", name).is_dir()]
+    return [Bind(folder / "etc", Path("/etc/libvirt")), *(Bind(folder / name, Path("/", name)) for name in variable)]
 
 
-def _within(group: Group | None) -> list[str]:
-    """In the group, as the root of a cgroup namespace, so that a container finds its own limits in its /proc.
-
-    Not beside v2's controllers: a group of v2 that has processes of its own hands none on.
-    """
-    if group is None or group.layout.version == "v2":
-        return []
-    return [*group.join_command(), "unshare", "--cgroup", "--"]
+def _within(group: Group | None, enter: Enter) -> Enter:
+    """As the root of a cgroup namespace, so that a container finds its own limits in its /proc."""
+    return replace(enter, namespaces=("cgroup", *enter.namespaces)) if _is_joined(group) else enter
 
 
-def _cgroups(host: GuestHost, group: Group | None) -> list[str]:
+def _is_joined(group: Group | None) -> bool:
+    """Not beside v2's controllers: a group of v2 that has processes of its own hands none on."""
+    return group is not None and group.layout.version != "v2"
+
+
+def _cgroups(host: GuestHost, group: Group | None) -> list[Mount]:
     """The group in the place of each hierarchy's root; and what the LXC driver cannot have seen twice, taken away.
 
     Beside v1 that is v2: the driver cannot make a container's view of both.
@@ -191,8 +194,8 @@ def _cgroups(host: GuestHost, group: Group | None) -> list[str]:
     for name, root in {**layout.others, **layout.controllers}.items():
         if name in group.folders and not (layout.version == "hybrid" and root == layout.unified):
             places.setdefault(root.resolve(), group.folders[name].resolve())
-    words = [str(word) for root, below in places.items() for word in (below, root)]
+    shown = [Bind(below, root) for root, below in places.items()]
     hidden = [host.scratch / "cgroup"]  # where the lab carries the host's hierarchies through
     if layout.version == "hybrid" and layout.unified is not None:
         hidden.append(layout.unified)
-    return [*words, *(word for one in hidden if one.is_mount() for word in ("-", str(one)))]
+    return [*shown, *(Unmount(one) for one in hidden if one.is_mount())]
