@@ -127,8 +127,8 @@ class Lab:
 
         ``enter``: what else is done before it is executed.
         """
-        files = () if group is None else group.process_files
-        around = replace(enter or Enter(), cpus=tuple(cpus), cgroups=files)
+        around, files = enter or Enter(), () if group is None else group.process_files
+        around = replace(around, cpus=tuple(cpus) or around.cpus, cgroups=(*around.cgroups, *files))
         command = list(argv) if around == Enter() else [*around.prefix(self._known_agent(argv[0])), *argv]
         self.record(role, command, None)
         try:

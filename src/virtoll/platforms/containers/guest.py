@@ -77,53 +77,39 @@ def start_namespaced(
 
     ``group`` is removed after everything else. ``enter``: what is done before the command is executed.
     """
+    folder = site.host.guest_folder(request.name)
+    console = folder / "console.txt"
     with ExecutionReport() as report:
-        around = replace(enter or Enter(), report=report.descriptor)
-        guest = _spawn(request, site, command, attachment, cleanup, group, around)
+        spawned = time.monotonic_ns()
+        with console.open("wb") as stderr:
+            process = site.host.spawn(
+                command,
+                f"guest {request.name}",
+                enter=replace(enter or Enter(), report=report.descriptor),
+                cpus=request.cpus,
+                group=group,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr.fileno(),
+                pass_fds=(report.descriptor,),
+            )
+        guest = NamespacedGuest(
+            agent=connect_stdio(process, request.name),
+            peer=site.peer,
+            process=process,
+            attachment=attachment,
+            console_file=console,
+            spawned_monotonic_ns=spawned,
+            cleanup=[*([group.remove] if group is not None else []), *cleanup],
+        )
         try:
             guest.wait_ready(request.deadline_seconds)
         except GuestStartError as error:
             said = last_line(error.evidence["console.txt"])  # what the engine complained of last
-            raise GuestStartError(
-                f"{error} (it said: {said[-300:]})" if said else str(error), error.evidence
-            ) from error
+            sentence = f"{error} (it said: {said[-300:]})" if said else str(error)
+            raise GuestStartError(sentence, error.evidence) from error
         guest.executed_monotonic_ns = report.executed_monotonic_ns()
     return guest
-
-
-def _spawn(
-    request: GuestRequest,
-    site: Site,
-    command: Sequence[str],
-    attachment: str,
-    cleanup: Sequence[Callable[[], object]],
-    group: Group | None,
-    enter: Enter,
-) -> NamespacedGuest:
-    folder = site.host.guest_folder(request.name)
-    console = folder / "console.txt"
-    spawned = time.monotonic_ns()
-    with console.open("wb") as stderr:
-        process = site.host.spawn(
-            command,
-            f"guest {request.name}",
-            enter=enter,
-            cpus=request.cpus,
-            group=group,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr.fileno(),
-            pass_fds=() if enter.report is None else (enter.report,),
-        )
-    return NamespacedGuest(
-        agent=connect_stdio(process, request.name),
-        peer=site.peer,
-        process=process,
-        attachment=attachment,
-        console_file=console,
-        spawned_monotonic_ns=spawned,
-        cleanup=[*([group.remove] if group is not None else []), *cleanup],
-    )
 
 
 class ManagedContainer(Platform[Attached]):

@@ -134,7 +134,7 @@ def held_shell(host: GuestHost, uri: str, who: str, folder: Path, group: Group |
     process = host.spawn(
         command,
         f"libvirt of {who}",
-        enter=placed(drivers_user(folder)) if uri.startswith("qemu:") else None,
+        enter=own_mounts(drivers_user(folder)) if uri.startswith("qemu:") else None,
         group=group,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -175,7 +175,7 @@ def drivers_user(folder: Path) -> list[Bind]:
     return places
 
 
-def placed(mounts: Sequence[Mount]) -> Enter:
+def own_mounts(mounts: Sequence[Mount]) -> Enter:
     """For programs that have the places of their files built in; what is there stays as it is for everybody else.
 
     Daemons that the program leaves are reaped at once: libvirt waits for a machine to vanish, not to die.

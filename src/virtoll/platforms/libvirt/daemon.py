@@ -18,7 +18,7 @@ from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.enter import Bind, Enter, Mount, Unmount
 from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.platforms.host import GuestHost, SharedResources, Site
-from virtoll.platforms.libvirt.connection import DEBIAN, drivers_user, placed, private_driver
+from virtoll.platforms.libvirt.connection import DEBIAN, drivers_user, own_mounts, private_driver
 from virtoll.platforms.process_guest import root_disk
 
 _READY_SECONDS = 120.0
@@ -134,7 +134,7 @@ def _start(site: Site) -> Daemon:
             process = host.spawn(
                 command,
                 "libvirtd",
-                enter=_within(group, placed(mounts)),
+                enter=_within(group, own_mounts(mounts)),
                 group=group if _is_joined(group) else None,
                 stdout=log.fileno(),
                 stderr=subprocess.STDOUT,
