@@ -279,7 +279,8 @@ fn it_ends_as_its_child_did() {
 
 #[test]
 fn daemons_that_the_program_leaves_are_reaped() {
-    let text = "sh -c 'sleep 1000 > /dev/null & echo $!'; read line";
+    // In a session of its own, as a daemon is.
+    let text = "setsid sh -c 'sleep 1000 > /dev/null & echo $!'; read line";
     let (mut parent, mut output) = started(enter(&["--reap", "--", "sh", "-c", text]));
     let daemon = line(&mut output);
     let stat = PathBuf::from(format!("/proc/{daemon}/stat"));

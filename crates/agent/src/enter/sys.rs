@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, set_parent_process_death_signal, waitpid,
+    Pid, Signal, WaitOptions, WaitStatus, set_parent_process_death_signal, wait,
 };
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
@@ -143,7 +143,7 @@ fn unwritten(maps: &str) -> Vec<(usize, usize)> {
 /// The wait's.
 pub fn end_as(child: Pid) -> io::Result<ExitCode> {
     loop {
-        match waitpid(None, WaitOptions::empty()) {
+        match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid == child => return Ok(repeat(status)),
             Ok(_) | Err(Errno::INTR) => {}
             Err(cause) => return Err(cause.into()),
