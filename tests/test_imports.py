@@ -36,7 +36,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "hosts": "agent errors experiment lab",
         "platforms": "agent errors experiment host hosts image lab",
         "workloads": "agent errors experiment lab",
-        "nested": "errors image lab platforms",
+        "nested": "errors hosts image lab platforms",
         "run": "agent errors experiment host hosts image lab nested platforms reference runfolder units workloads",
         # what a person starts
         "cli": "agent errors experiment hosts image lab nested platforms report run runfolder units workloads",

@@ -13,6 +13,7 @@ import pytest
 
 from virtoll.errors import GuestError
 from virtoll.image import prepare_image
+from virtoll.lab.commands import PIPED, ProcessOptions
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.inside import Lab, end_process, this_lab, wait_until
 
@@ -76,7 +77,8 @@ def test_a_folder_of_path_that_may_not_be_read_hides_nothing_else(
 
 def test_a_program_is_pinned_from_its_first_instruction() -> None:
     cpu = max(os.sched_getaffinity(0))
-    process = this_lab().spawn(["grep", "Cpus_allowed_list", "/proc/self/status"], "test", cpus=[cpu], stdout=-1)
+    options = ProcessOptions(cpus=(cpu,), stdout=subprocess.PIPE)
+    process = this_lab().spawn(["grep", "Cpus_allowed_list", "/proc/self/status"], "test", options)
     out, _ = process.communicate()
     assert out.split() == [b"Cpus_allowed_list:", str(cpu).encode()]
     with pytest.raises(GuestError, match="not found on this host"):
@@ -85,7 +87,7 @@ def test_a_program_is_pinned_from_its_first_instruction() -> None:
 
 @pytest.mark.parametrize("script", ["exec sleep 100", "trap '' TERM; while :; do sleep 1; done"])
 def test_a_process_is_ended_with_its_session(script: str) -> None:
-    process = this_lab().spawn(["sh", "-c", f"sleep 1000 & echo; {script}"], "test", stdout=subprocess.PIPE)
+    process = this_lab().spawn(["sh", "-c", f"sleep 1000 & echo; {script}"], "test", PIPED)
     assert process.stdout is not None
     process.stdout.readline()
     end_process(process, patience_seconds=0.2)

@@ -24,7 +24,7 @@ from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import GuestRequest, Platform
 from virtoll.platforms.host import Site
-from virtoll.platforms.libvirt.connection import Commands
+from virtoll.platforms.libvirt.connection import Virsh
 from virtoll.platforms.libvirt.daemon import lab_daemon
 from virtoll.platforms.libvirt.domain_xml import SYSTEM
 from virtoll.platforms.xen.driver import Xen, XenParameters
@@ -108,7 +108,7 @@ def by_daemon(site: Site, undo: ExitStack, folder: Path, wanted: GuestRequest, n
     """In the lab's daemon somebody has a machine."""
     daemon = lab_daemon(site, "the test")
     undo.callback(daemon.release, "the test")
-    virsh = Commands(site.host, daemon.uri(SYSTEM))
+    virsh = Virsh(site.host, daemon.uri(SYSTEM))
     (folder / "theirs.xml").write_text(THEIRS.format(name=name))
     virsh.run("define", str(folder / "theirs.xml"))
     undo.callback(virsh.run, "undefine", name)

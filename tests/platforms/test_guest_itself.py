@@ -41,7 +41,7 @@ def anonymous_bytes(footprint: Footprint) -> int:
 
 
 def test_it_holds_memory_of_its_host_and_more_after_it_has_used_some(live: Connected) -> None:
-    place, group = live.guest.host_processes(), live.site.host.cgroup
+    place, group = live.guest.host_processes(), live.site.this_machine.cgroup
     assert place is not None
     idle = read_footprint(place, group)
     assert {one.pid for one in idle.processes} >= {place.started}

@@ -377,7 +377,7 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes:
     room, refusal = find_room(type(driver(kind)), site, data_bytes, 0)
     assert refusal is None
     wanted = replace(wanted, data=room)
-    if site.host.remote and all(link.trunk is None for link in wanted.network.links):
+    if site.host.local is None and all(link.trunk is None for link in wanted.network.links):
         wanted = replace(wanted, network=site.network.reach(wanted.network), cpus=site.pinned(1, ()))
     guest = driver(kind).start(wanted, site)
     assert isinstance(guest, AgentGuest | ManagedMachine)

@@ -14,12 +14,17 @@ from virtoll.lab.network import GuestNetwork, Link
 
 
 class CabledNetwork:
-    """The ``HostNetwork`` of such a host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
+    """The ``Links`` of such a host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
 
     def __init__(self, name: str, nics: dict[str, FarNic]) -> None:
         """``name``: the host's, as messages have it."""
         self._name = name
         self._nics = nics
+
+    @property
+    def local(self) -> None:
+        """They end on another host."""
+        return
 
     def reach(self, network: GuestNetwork) -> GuestNetwork:
         """The links by way of the cables; one that has none is refused."""
@@ -38,31 +43,10 @@ class CabledNetwork:
             raise GuestError(f"its link {link.name} does not lead to {self._name}")
         return link.trunk
 
-    def host_port(self, link: Link) -> None:
-        """Refused."""
-        raise self._refusal(link)
-
     def tap_port(self, link: Link, device: str | None = None) -> Port:
-        """Refused."""
+        """Refused: what takes a tap is no guest of the product's."""
         del device
-        raise self._refusal(link)
-
-    def raw_port(self, link: Link) -> str:
-        """Refused."""
-        raise self._refusal(link)
-
-    def namespace_port(self, link: Link, pid: int) -> None:
-        """Refused."""
-        del pid
-        raise self._refusal(link)
-
-    def _refusal(self, link: Link) -> GuestError:
-        return GuestError(f"its link {link.name} ends on {self._name}, which holds the guests of its own product alone")
-
-    def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
-        """Refused: the pair is made on this machine."""
-        del macs, mtu_bytes
-        raise GuestError(f"{'-'.join(names)}: the pair is made on this machine")
+        raise GuestError(f"its link {link.name} ends on {self._name}, which holds the guests of its own product alone")
 
     def ways(self, network: GuestNetwork) -> dict[str, Way]:
         """None of its interfaces is seen from here."""

@@ -28,7 +28,7 @@ class FarNic:
 
 
 class RemoteNetwork:
-    """The ``HostNetwork`` of another host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
+    """The ``Links`` of another host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
 
     def __init__(self, host: RemoteHost, nics: dict[str, FarNic]) -> None:
         """Nothing is made before the first link."""
@@ -36,6 +36,11 @@ class RemoteNetwork:
         self._nics = nics
         self._bridges: set[str] = set()
         self._made: dict[str, tuple[Way, Callable[[], None] | None]] = {}
+
+    @property
+    def local(self) -> None:
+        """They end on another host."""
+        return
 
     def reach(self, network: GuestNetwork) -> GuestNetwork:
         """The links by way of the host's NICs; one that has none there is refused."""
@@ -91,26 +96,6 @@ class RemoteNetwork:
             f"link set {tap} master {bridge}",
         )
         return Port(interface=tap)
-
-    def host_port(self, link: Link) -> None:
-        """Refused: the host itself is no guest there yet."""
-        raise GuestError(
-            f"native runs on this machine only; run Virtoll on {self._host.name} itself (link {link.name})"
-        )
-
-    def raw_port(self, link: Link) -> str:
-        """Refused: what opens packet sockets runs on this machine."""
-        raise GuestError(f"its link {link.name}: a raw socket is for this machine only, not for {self._host.name}")
-
-    def namespace_port(self, link: Link, pid: int) -> None:
-        """Refused: a process's number here means nothing there."""
-        raise GuestError(
-            f"its link {link.name}: process {pid} is this machine's; guests on {self._host.name} are machines"
-        )
-
-    def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
-        """Refused: generator and sink stand on this machine."""
-        raise GuestError(f"{'-'.join(names)} ({', '.join(macs)}, {mtu_bytes} bytes): the pair is made on this machine")
 
     def ways(self, network: GuestNetwork) -> dict[str, Way]:
         """The host's interfaces on each link."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,22 +16,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from virtoll.errors import CommandFailed, GuestDied, GuestError, LabError, ProgramMissing
+from virtoll.errors import GuestDied, GuestError, LabError
 from virtoll.lab import cgroups, disks, residue
+from virtoll.lab.commands import THIS_MACHINE, CommandRecorder, ConnectedHost, Connection, ProcessOptions, no_record
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.launch import inside_lab
 
-CommandRecorder = Callable[[str, Sequence[str], int | None], None]
-
-_NOT_FOUND = 127  # a shell's exit code (POSIX)
-
-
-def _no_record(_role: str, _argv: Sequence[str], _exit: int | None) -> None:
-    return None
-
 
 @dataclass
-class Lab:
+class Lab(ConnectedHost):
     """The namespaces that this process runs in. ``scratch`` is a memory file system that ends with the lab.
 
     ``agent``: the agent's binary, whose ``relay`` reaches character devices.
@@ -40,19 +32,15 @@ class Lab:
 
     lab_id: str
     scratch: Path = SCRATCH
-    record: CommandRecorder = _no_record
+    record: CommandRecorder = no_record
     agent: Path | None = None
+    connection: Connection = field(default=THIS_MACHINE, init=False)
     _guest_folders: int = field(default=0, init=False)
 
     @property
-    def name(self) -> str:
-        """As messages and records name it."""
-        return "this machine"
-
-    @property
-    def remote(self) -> bool:
+    def local(self) -> Lab:
         """It is this machine."""
-        return False
+        return self
 
     @property
     def is_root(self) -> bool:
@@ -75,10 +63,6 @@ class Lab:
             return None
         return cgroups.make_group(self.cgroup, name.replace("/", "-"), limits)
 
-    def put(self, path: Path) -> Path:
-        """Make a file of this machine available where the guests are; here it is there already."""
-        return path
-
     def nameless_copy(self, path: Path) -> int:
         """A descriptor of a copy of a file, on a disk and without a name: gone with the last process that has it."""
         return disks.nameless_copy(path)
@@ -89,49 +73,6 @@ class Lab:
         folder = self.scratch / "guests" / f"{self._guest_folders}-{name}"
         folder.mkdir(parents=True)
         return folder
-
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 120.0, stdin: bytes | None = None) -> str:
-        """Run a program to its end and return its output; raises ``GuestError`` with the end of its complaint."""
-        try:
-            finished = subprocess.run(
-                list(argv),
-                capture_output=True,
-                timeout=deadline_seconds,
-                input=stdin or b"",
-                check=False,
-                start_new_session=True,
-            )
-        except (FileNotFoundError, PermissionError) as error:
-            raise _not_started(argv[0], error) from error
-        except subprocess.TimeoutExpired as error:
-            self.record(role, argv, None)
-            raise GuestError(f"'{' '.join(argv[:3])}' did not end within {deadline_seconds:g} s") from error
-        self.record(role, argv, finished.returncode)
-        return output_of(argv, finished)
-
-    def spawn(
-        self,
-        argv: Sequence[str],
-        role: str,
-        *,
-        cpus: Sequence[int] = (),
-        group: cgroups.Group | None = None,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int = subprocess.DEVNULL,
-        stderr: int = subprocess.DEVNULL,
-        pass_fds: Sequence[int] = (),
-    ) -> subprocess.Popen[bytes]:
-        """Start a program in a session of its own, pinned to ``cpus`` and in ``group`` from its start on."""
-        pinned = ["taskset", "--cpu-list", ",".join(map(str, cpus)), *argv] if cpus else list(argv)
-        if group is not None:
-            pinned = [*group.join_command(), *pinned]
-        self.record(role, pinned, None)
-        try:
-            return subprocess.Popen(
-                pinned, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=tuple(pass_fds), start_new_session=True
-            )
-        except (FileNotFoundError, PermissionError) as error:
-            raise _not_started(pinned[0], error) from error
 
     def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
         """A byte stream to a Unix socket or a character device (by the agent's ``relay``), waited for."""
@@ -148,8 +89,7 @@ class Lab:
             self.spawn(
                 [str(self.agent), "relay", str(path)],
                 f"console of {who}",
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
+                ProcessOptions(stdin=theirs.fileno(), stdout=theirs.fileno()),
             )
         return ours
 
@@ -173,30 +113,7 @@ class Lab:
         return lambda: residue.drop_command(number)
 
 
-def _not_started(program: str, error: OSError) -> GuestError:
-    """A folder of PATH that may not be looked into makes what is missing look forbidden (execvp(3))."""
-    if isinstance(error, PermissionError) and shutil.which(program) is not None:
-        return GuestError(f"{program}: this user may not run it; look at its permissions")
-    return ProgramMissing(program, f"{program}: not found on this host; install it")
-
-
-def output_of(argv: Sequence[str], finished: subprocess.CompletedProcess[bytes], where: str = "") -> str:
-    """What a program that has ended printed; ``CommandFailed`` with the end of its complaint when it failed.
-
-    ``ProgramMissing`` where a shell on another host did not find it.
-    """
-    said = [stream.decode(errors="replace") for stream in (finished.stdout, finished.stderr)]
-    if finished.returncode != 0:
-        lines = (said[1].strip() or said[0].strip() or "no message").splitlines()
-        # Some say first what is wrong, and then where in their own source they found it out (VBoxManage).
-        complaint = next((line for line in lines if ": error: " in line), lines[-1])
-        if where and finished.returncode == _NOT_FOUND:
-            raise ProgramMissing(argv[0], f"{where}{argv[0]}: not found; install it there")
-        raise CommandFailed(argv, finished.returncode, complaint, where)
-    return said[0]
-
-
-def this_lab(record: CommandRecorder = _no_record) -> Lab:
+def this_lab(record: CommandRecorder = no_record) -> Lab:
     """The lab that this process runs in; ``LabError`` when it does not run in one."""
     lab_id = inside_lab()
     if lab_id is None:

@@ -222,6 +222,11 @@ class Network:
         self._peer_pid = peer_pid
 
     @property
+    def local(self) -> Network:
+        """The links end on this machine."""
+        return self
+
+    @property
     def peer_pid(self) -> int:
         """A process in the peer's namespace."""
         return self._peer_pid

@@ -18,10 +18,11 @@ from virtoll.agent.client import Caller
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.host.guest_usage import GuestProcesses
+from virtoll.hosts.base import CommandRunner
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.data import DataRoom
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms.host import CommandRunner, Site
+from virtoll.platforms.host import Site
 
 Validation = Literal["real", "nested: functional only", "simulator", "stand-in", "record only", "model", "not stated"]
 """What shows that a platform's driver works: the tests' guests ran on the product itself; on it, in a host that was

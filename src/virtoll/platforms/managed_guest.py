@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.errors import GuestError
-from virtoll.platforms.host import GuestHost
+from virtoll.hosts.base import GuestHost
 from virtoll.platforms.process_guest import StartedGuest, undo_all
 
 

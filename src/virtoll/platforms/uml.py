@@ -23,12 +23,13 @@ from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
+from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.host import Site
-from virtoll.platforms.process_guest import AgentGuest, root_disk, socket_session
+from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, socket_session
 
 _MIB = 2**20
 _BINARY = "linux.uml"
@@ -122,7 +123,7 @@ class UserModeLinux(Platform[UmlParameters]):
         try:
             for link in request.network.links:
                 if self.parameters.transport == "raw":
-                    network.raw_port(link)
+                    site.local_ports.raw_port(link)
                 else:
                     network.tap_port(link)
             guest = self._start(request, site)
@@ -137,19 +138,20 @@ class UserModeLinux(Platform[UmlParameters]):
         console = folder / "console.txt"
         agent, agent_end = socket_session(request.name)
         agent.window_bytes, agent.wake_seconds = _WINDOW_BYTES, _WAKE_SECONDS
-        # Its memory is bounded by its size; a cgroup would count the kernel's own processes as well.
-        group = site.host.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
+        group = quota_group(site.host, request)
         argv = [*_environment(site), *self.command(request, site, folder, agent_end.fileno())]
         spawned = time.monotonic_ns()
         with console.open("wb") as stream:
             process = site.host.spawn(
                 argv,
                 f"guest {request.name}",
-                cpus=request.cpus,
-                group=group,
-                stdout=stream.fileno(),
-                stderr=subprocess.STDOUT,
-                pass_fds=(agent_end.fileno(), *([] if request.data_disk is None else [request.data_disk])),
+                ProcessOptions(
+                    cpus=request.cpus,
+                    group=group,
+                    stdout=stream.fileno(),
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(agent_end.fileno(), *([] if request.data_disk is None else [request.data_disk])),
+                ),
             )
         agent_end.close()
         guest = UmlGuest(

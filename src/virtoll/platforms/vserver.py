@@ -14,12 +14,13 @@ from pydantic import Field, StringConstraints
 
 from virtoll.errors import GuestError
 from virtoll.experiment.topology import Testbed
+from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.exec_guest import EnteredMachine, bridged, enter, image_archive, name_of, now, quietly
-from virtoll.platforms.host import CommandRunner, GuestHost, Site
+from virtoll.platforms.host import Site
 
 KERNEL = "/proc/virtual"
 _BUILD_SECONDS = 300.0

@@ -126,7 +126,7 @@ class Calibrator:
         mtu = max([_STANDARD_MTU_BYTES, *(shape.mtu_bytes for shape in shapes(self.experiment.workloads))])
         for number in range(self._pairs, shape.sources):
             names, macs = _names(number), _macs(number)
-            self.site.network.back_to_back(names, macs, mtu)
+            self.site.local_ports.back_to_back(names, macs, mtu)
             ends: list[Answer] = [
                 {"mac": mac, "name": None, "mtu": mtu, "address": None, "neighbours": []} for mac in macs
             ]

@@ -25,7 +25,7 @@ from virtoll.experiment.plan import Trial
 from virtoll.host.guest_usage import CpuAround, cpu_around, read_footprint, view_of_host
 from virtoll.lab import interrupts
 from virtoll.lab.data import DataRoom
-from virtoll.lab.network import GuestNetwork, Network, plan_links, with_found_macs
+from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
 from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, network_request, peer_request
 from virtoll.platforms.host import Site
@@ -124,7 +124,7 @@ class LiveGuest:
 
     def _shaper(self) -> Shaper | None:
         """Who shapes its links: this machine's network, where they are its own."""
-        return self.site.network if isinstance(self.site.network, Network) else None
+        return self.site.network.local
 
 
 @contextlib.contextmanager
@@ -352,7 +352,7 @@ class Fleet:
 
         processes = guest.host_processes()
         if processes is not None:
-            held = read_footprint(processes, site.host.cgroup)
+            held = read_footprint(processes, site.this_machine.cgroup)
             self.folder.append_footprint(
                 FootprintRecord(
                     boot=boot,

@@ -23,7 +23,6 @@ from pathlib import Path
 
 from virtoll.errors import GuestError, LabError, UsageError
 from virtoll.experiment.topology import HostAddress
-from virtoll.hosts.remote_host import RemoteHost
 from virtoll.lab import residue
 from virtoll.nested import TESTBEDS
 from virtoll.run.fleet import choose_pinning
@@ -154,7 +153,6 @@ def hold(kind: str) -> None:
         except GuestError as error:
             raise LabError(str(error)) from error
         with site.awake():
-            assert isinstance(site.host, RemoteHost)
             told = {"kind": kind, "since": time.time(), "prefix": site.host.connection.prefix}
             descriptor = os.open(f"{_FILE}.new", os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=int(folder))
             with os.fdopen(descriptor, "w") as file:

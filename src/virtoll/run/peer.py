@@ -8,16 +8,17 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from virtoll.agent.client import AgentClient, Answer
 from virtoll.errors import GuestError
+from virtoll.hosts.base import GuestHost
 from virtoll.image import GuestImage
+from virtoll.lab.commands import PIPED
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network
 from virtoll.platforms.containers.native import confined
-from virtoll.platforms.host import GuestHost
 from virtoll.platforms.process_guest import connect_stdio
 
 _READY_SECONDS = 60.0
@@ -27,7 +28,7 @@ _READY_SECONDS = 60.0
 def network_peer(host: GuestHost, image: GuestImage) -> Iterator[tuple[AgentClient, Network]]:
     """Start the peer's agent and open the lab's network towards its namespace; both end with the context."""
     command = ["unshare", "--net", "--", str(image.agent), "--seat", "peer", "--channel", "stdio"]
-    process = host.spawn(command, "network peer", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = host.spawn(command, "network peer", PIPED)
     peer = connect_stdio(process, "the network peer")
     network = None
     try:
@@ -80,7 +81,7 @@ class RouterAgent:
 def start_router(host: GuestHost, image: GuestImage, name: str) -> RouterAgent:
     """A router for one link; ``name`` is only told in the record of command lines."""
     command = ["unshare", "--net", "--", str(image.agent), "--seat", "host", "--channel", "stdio"]
-    process = host.spawn(command, f"router of {name}", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = host.spawn(command, f"router of {name}", PIPED)
     router = RouterAgent(connect_stdio(process, f"the router of {name}"), process)
     try:
         router.agent.wait_ready(_READY_SECONDS)
@@ -103,7 +104,7 @@ def _agent(
     host: GuestHost, command: list[str], role: str, who: str, cpus: tuple[int, ...] = ()
 ) -> Iterator[AgentClient]:
     """An agent of the lab's own, ready; it ends with the context. ``role``: for the record of command lines."""
-    process = host.spawn(command, role, cpus=cpus, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = host.spawn(command, role, replace(PIPED, cpus=cpus))
     agent = connect_stdio(process, who)
     try:
         agent.wait_ready(_READY_SECONDS)

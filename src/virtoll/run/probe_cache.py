@@ -32,13 +32,14 @@ def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, a
 
     Another host is always asked.
     """
-    if site.host.remote and not driver.remote_hosts:
+    elsewhere = site.host.local is None
+    if elsewhere and not driver.remote_hosts:
         where = site.host.name
         return Probe(False, None, f"{choice.platform} runs on this machine only; run Virtoll on {where} itself")
     if site.image.needs_disk and (refusal := _refuse_tools(driver, choice, site)) is not None:
         return Probe(False, None, refusal)
     depends_on = driver.depends_on()
-    if depends_on is None or site.host.remote:
+    if depends_on is None or elsewhere:
         return _tried(driver, site)
     memory = default_cache().home / "probes" / f"{_key(choice, site, depends_on)}.json"
     if not anew:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from virtoll.agent.client import AgentClient, Caller
 from virtoll.errors import GuestError, ImageError, LabError
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.hosts.cabled_network import CabledNetwork
-from virtoll.hosts.remote_host import Connection, RemoteHost, open_remote, ssh_connection
+from virtoll.hosts.remote_host import RemoteHost, open_remote
 from virtoll.hosts.remote_network import FarNic, RemoteNetwork
 from virtoll.hosts.session import inherited
+from virtoll.hosts.ssh import connection_from_lab
+from virtoll.lab.commands import PIPED, Connection
 from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import TESTBEDS, nested_machine, prepare_testbed
@@ -73,7 +75,7 @@ class Sites:
         given, facing = inherited(), self._facing(host)
         if host.ssh is None or given is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
-        return self._site(self._remote(ssh_connection(host.ssh, given.outside, self.lab)), facing)
+        return self._site(self._remote(connection_from_lab(host.ssh, given.outside, self.lab.scratch)), facing)
 
     def _nested(self, host: HostAddress, number: int) -> Site:
         """A hypervisor host emulated in the lab; its NICs end at taps, each with a bridge and a way to the peer."""
@@ -90,7 +92,7 @@ class Sites:
         files = (image.agent, *kernels, image.initramfs, image.disk_initramfs)
         machine = self.stack.enter_context(nested_machine(made, number, self.lab, files, self.network, disk))
         self.here.peer.call("network", **peer_request(machine.links))
-        remote = self._remote(Connection(host.words, machine.ssh, baked=machine.baked))
+        remote = self._remote(machine.connection, machine.baked)
         names = {one["address"]: one["ifname"] for one in json.loads(remote.run(["ip", "-json", "link"], "NICs"))}
         nics = {
             link.name: FarNic(names[link.guest_mac], link.peer_interface, link.peer_mac) for link in machine.links.links
@@ -100,8 +102,8 @@ class Sites:
         self.stack.callback(_quietly, machine.resume)  # what ends before it is ended over the connection
         return site
 
-    def _remote(self, connection: Connection) -> RemoteHost:
-        return self.stack.enter_context(open_remote(connection, self.lab, self.here.image.agent))
+    def _remote(self, connection: Connection, baked: Mapping[str, Path] | None = None) -> RemoteHost:
+        return self.stack.enter_context(open_remote(connection, self.lab, self.here.image.agent, baked))
 
     def _site(self, remote: RemoteHost, nics: dict[str, FarNic]) -> Site:
         """A site like this machine's own, with the counters and CPUs of the host."""
@@ -122,7 +124,7 @@ def _quietly(action: Callable[[], None]) -> None:
 def host_agent(host: RemoteHost) -> Iterator[Caller]:
     """An agent on the host itself, which reads the counters of its interfaces."""
     argv = [str(host.agent), "--seat", "host", "--channel", "stdio"]
-    process = host.spawn(argv, "counters", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = host.spawn(argv, "counters", PIPED)
     agent: AgentClient = connect_stdio(process, f"the agent on {host.name}")
     try:
         agent.wait_ready(_READY_SECONDS)

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
+from virtoll.hosts.base import GuestHost
+from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.containers.engines import EngineParameters, container_name, container_options, start_container
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest
 from virtoll.platforms.containers.oci import beside_cgroup_v2
-from virtoll.platforms.host import GuestHost, Site
+from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 
 _READY_SECONDS = 120.0
@@ -100,7 +102,8 @@ def lab_daemon(site: Site) -> Daemon:
     folder.mkdir(parents=True)
     (folder / "daemon.json").write_text("{}", encoding="ascii")
     with (folder / "dockerd.txt").open("wb") as log:
-        process = site.host.spawn(_daemon_command(folder), "docker", stdout=log.fileno(), stderr=subprocess.STDOUT)
+        options = ProcessOptions(stdout=log.fileno(), stderr=subprocess.STDOUT)
+        process = site.host.spawn(_daemon_command(folder), "docker", options)
     daemon = Daemon(site.host, process, folder, [], "", {"a start"})
     try:
         _await_daemon(daemon)

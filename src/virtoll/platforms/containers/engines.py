@@ -55,8 +55,8 @@ def container_options(site: Site, request: GuestRequest | None, parameters: Engi
         options += ["--cap-add", name]
     if parameters.seccomp == "unconfined":
         options += ["--security-opt", "seccomp=unconfined"]
-    if site.host.cgroup is not None:
-        options += ["--cgroup-parent", f"/{site.host.cgroup}", *(_limits(request) if request else [])]
+    if site.this_machine.cgroup is not None:
+        options += ["--cgroup-parent", f"/{site.this_machine.cgroup}", *(_limits(request) if request else [])]
     if request is not None and request.data_folder is not None:
         options += ["--volume", f"{request.data_folder}:{DATA_PATH}"]
     return options

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
 from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.commands import PIPED
 from virtoll.lab.inside import end_process, signal_tree, with_descendants
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
@@ -55,10 +55,9 @@ class NamespacedGuest(AgentGuest):
 
 def move_links_in(guest: AgentGuest, request: GuestRequest, site: Site, pid: int) -> None:
     """Attach the guest's links to the network namespace of process ``pid``; a guest that cannot have them is ended."""
-    network = site.network
     with guest.ending_on_error():
         for link in request.network.links:
-            network.namespace_port(link, pid)
+            site.local_ports.namespace_port(link, pid)
 
 
 def start_namespaced(
@@ -80,11 +79,7 @@ def start_namespaced(
         process = site.host.spawn(
             command,
             f"guest {request.name}",
-            cpus=request.cpus,
-            group=group,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr.fileno(),
+            replace(PIPED, cpus=request.cpus, group=group, stderr=stderr.fileno()),
         )
     guest = NamespacedGuest(
         agent=connect_stdio(process, request.name),
@@ -177,7 +172,7 @@ class ManagedContainer(Platform[Attached]):
         return root
 
     def _group(self, site: Site, name: str, limits: Limits) -> Group:
-        group = site.host.group(name, limits)
+        group = site.this_machine.group(name, limits)
         if group is None:
             raise GuestError(f"{self.program} needs root and cgroups; run as root")
         return group
@@ -191,7 +186,7 @@ def _plain(name: str) -> str:
 @contextlib.contextmanager
 def held_namespace(site: Site, role: str) -> Iterator[int]:
     """A network namespace before there is a guest for it: the process that holds it, ended after the context."""
-    process = site.host.spawn(["unshare", "--net", "--", "cat"], role, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = site.host.spawn(["unshare", "--net", "--", "cat"], role, PIPED)
     try:
         if process.stdin is None or process.stdout is None:
             raise GuestError(f"{role}: the namespace's holder was started without pipes")

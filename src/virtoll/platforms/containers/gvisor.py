@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
+from virtoll.hosts.base import GuestHost
 from virtoll.image.third_party import find_runsc
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Probe
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest, held_namespace
 from virtoll.platforms.containers.oci import OciPlatform, oci_configuration, write_bundle
-from virtoll.platforms.host import GuestHost, Site
+from virtoll.platforms.host import Site
 
 
 class GVisorParameters(Attached):
@@ -51,12 +52,12 @@ class GVisor(OciPlatform[GVisorParameters]):
         with contextlib.ExitStack() as held:
             # runsc takes a group that is there as it is, and counts the guest's CPUs and memory by its limits. One
             # that it makes itself it cannot give CPUs to while the lab's own has none.
-            if (group := site.host.group(request.name, request.limits(memory=True))) is not None:
+            if (group := site.this_machine.group(request.name, request.limits(memory=True))) is not None:
                 held.callback(group.remove)
             held.callback(network.remove, request.network)
             holder = held.enter_context(held_namespace(site, f"guest {request.name}"))
             for link in request.network.links:
-                network.namespace_port(link, holder)
+                site.local_ports.namespace_port(link, holder)
             folder = site.host.guest_folder(f"{request.name}-network")
             _set_up(site.host, folder, holder, request.network, request.name)
             configuration = oci_configuration(site, AGENT, request, namespace=f"/proc/{holder}/ns/net")

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from virtoll.experiment.model import Parameters
+from virtoll.hosts.base import GuestHost
 from virtoll.image import GuestImage
 from virtoll.lab.cgroups import Limits
 from virtoll.platforms.base import DATA_PATH, DataBy, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.guest import NamespacedGuest, start_namespaced
-from virtoll.platforms.host import GuestHost, Site
+from virtoll.platforms.host import Site
 
 
 class NativeParameters(Parameters):
@@ -46,13 +47,13 @@ class Native(Platform[NativeParameters]):
         """Start the agent in a mount namespace of its own, changed to the image's root."""
         network = site.network
         for link in request.network.links:
-            network.host_port(link)
+            site.local_ports.host_port(link)
         attachment = "bridge" if any(link.trunk for link in request.network.links) else "veth"
         command = ["unshare", "--mount", "--propagation", "private", "--"]
         cleanup = [lambda: network.remove(request.network)]
         # Only a quota makes a group: without one the host is left as it is.
         limits = Limits(cpu_quota=request.cpu_quota)
-        group = site.host.group(request.name, limits) if request.cpu_quota is not None else None
+        group = site.this_machine.group(request.name, limits) if request.cpu_quota is not None else None
         return start_namespaced(
             request, site, [*command, *confined(site.image, "host", request)], attachment, cleanup, group
         )

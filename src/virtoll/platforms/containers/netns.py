@@ -51,7 +51,7 @@ class NetworkNamespace(Platform[NetworkNamespaceParameters]):
         limited = self.parameters.limits == "cgroup"
         group = None
         if limited or request.cpu_quota is not None:
-            group = site.host.group(request.name, request.limits(memory=limited))
+            group = site.this_machine.group(request.name, request.limits(memory=limited))
             if group is None and limited:
                 raise GuestError("limits: cgroup needs root; run as root or leave it out")
         cleanup = [lambda: network.remove(request.network)]

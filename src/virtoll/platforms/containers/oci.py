@@ -207,8 +207,8 @@ def oci_configuration(
         "maskedPaths": [],
         "readonlyPaths": [],
     }
-    if site.host.cgroup is not None:
-        linux["cgroupsPath"] = f"/{site.host.cgroup}/{request.file_name if request else 'probe'}"
+    if site.this_machine.cgroup is not None:
+        linux["cgroupsPath"] = f"/{site.this_machine.cgroup}/{request.file_name if request else 'probe'}"
         linux["resources"] = _limits(request) if request else {}
     return {
         "ociVersion": "1.0.2",
@@ -223,7 +223,7 @@ def oci_configuration(
             "noNewPrivileges": False,
             "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), _CAPABILITIES),
         },
-        "mounts": _MOUNTS + ([_CGROUP_MOUNT] if site.host.cgroup is not None else []) + _data_mounts(request),
+        "mounts": _MOUNTS + ([_CGROUP_MOUNT] if site.this_machine.cgroup is not None else []) + _data_mounts(request),
         "linux": linux,
     }
 

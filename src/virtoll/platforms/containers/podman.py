@@ -128,7 +128,7 @@ class Podman(Platform[PodmanParameters]):
             "--security-opt",
             "unmask=ALL",
             "--cgroups",
-            "no-conmon" if site.host.cgroup is not None or self.parameters.runtime == "runc" else "disabled",
+            "no-conmon" if site.this_machine.cgroup is not None or self.parameters.runtime == "runc" else "disabled",
         ]
         if pid_file is not None:
             own += ["--pidfile", str(pid_file)]

@@ -16,7 +16,7 @@ from virtoll.agent.client import Answer, ChannelMark
 from virtoll.errors import GuestError
 from virtoll.image import GuestImage, GuestKernel
 from virtoll.lab.attachments import Port, Way
-from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.commands import PLAIN, RUN_SECONDS, Connection, ProcessOptions
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.host import Site
 
@@ -36,29 +36,20 @@ class ModelHost:
     scratch = _NOWHERE
     name = "a model"
     lab_id = "virtoll-000000000000"
-    remote = False
     is_root = False
-    cgroup = None
+    local = None
+    connection = Connection(name)
 
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+    def run(
+        self, argv: Sequence[str], role: str, deadline_seconds: float = RUN_SECONDS, stdin: bytes | None = None
+    ) -> str:
         """Refused."""
         del argv, role, deadline_seconds, stdin
         _refuse()
 
-    def spawn(
-        self,
-        argv: Sequence[str],
-        role: str,
-        *,
-        cpus: Sequence[int] = (),
-        group: Group | None = None,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int = subprocess.DEVNULL,
-        stderr: int = subprocess.DEVNULL,
-        pass_fds: Sequence[int] = (),
-    ) -> subprocess.Popen[bytes]:
+    def spawn(self, argv: Sequence[str], role: str, options: ProcessOptions = PLAIN) -> subprocess.Popen[bytes]:
         """Refused."""
-        del argv, role, cpus, group, stdin, stdout, stderr, pass_fds
+        del argv, role, options
         _refuse()
 
     def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
@@ -81,17 +72,7 @@ class ModelHost:
         del argv
         _refuse()
 
-    def group(self, name: str, limits: Limits) -> Group | None:
-        """Refused."""
-        del name, limits
-        _refuse()
-
     def put(self, path: Path) -> Path:
-        """Refused."""
-        del path
-        _refuse()
-
-    def nameless_copy(self, path: Path) -> int:
         """Refused."""
         del path
         _refuse()
@@ -103,25 +84,13 @@ class ModelHost:
 
 
 class ModelNetwork:
-    """A ``HostNetwork`` without a link: a model's frames are numbers."""
+    """``Links`` that are none: a model's frames are numbers."""
 
-    def host_port(self, link: Link) -> None:
-        """Nothing to make."""
-        del link
+    local = None
 
     def tap_port(self, link: Link, device: str | None = None) -> Port:
         """Refused."""
         del link, device
-        _refuse()
-
-    def raw_port(self, link: Link) -> str:
-        """Refused."""
-        del link
-        _refuse()
-
-    def namespace_port(self, link: Link, pid: int) -> None:
-        """Refused."""
-        del link, pid
         _refuse()
 
     def bridge_port(self, link: Link, port: str | None = None) -> str:
@@ -141,11 +110,6 @@ class ModelNetwork:
     def remove(self, network: GuestNetwork) -> None:
         """Nothing was made."""
         del network
-
-    def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
-        """Refused."""
-        del names, macs, mtu_bytes
-        _refuse()
 
 
 class ModelPeer:

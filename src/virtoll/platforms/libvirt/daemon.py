@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.errors import GuestError
+from virtoll.hosts.base import GuestHost
 from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import end_process, is_listened, wait_until
-from virtoll.platforms.host import GuestHost, SharedResources, Site
+from virtoll.platforms.host import SharedResources, Site
 from virtoll.platforms.libvirt.connection import DEBIAN, drivers_user, placed, private_driver
 from virtoll.platforms.process_guest import root_disk
 
@@ -118,7 +120,7 @@ def lab_daemon(site: Site, name: str) -> Daemon:
 def _start(site: Site) -> Daemon:
     if shutil.which("libvirtd") is None:
         raise GuestError(f"libvirtd: not found on this host; install it: {DEBIAN}")
-    host, folder = site.host, site.host.scratch / "libvirtd"
+    host, folder = site.this_machine, site.host.scratch / "libvirtd"
     folder.mkdir(exist_ok=True)
     for stale in ("libvirt-sock", "pid"):
         (folder / stale).unlink(missing_ok=True)
@@ -131,7 +133,9 @@ def _start(site: Site) -> Daemon:
         (folder / "libvirtd.conf").write_text(_SETTINGS.format(folder=folder), encoding="ascii")
         with (folder / "libvirtd.txt").open("wb") as log:
             process = host.spawn(
-                [*_within(group), *placed(places), *command], "libvirtd", stdout=log.fileno(), stderr=subprocess.STDOUT
+                [*_within(group), *placed(places), *command],
+                "libvirtd",
+                ProcessOptions(stdout=log.fileno(), stderr=subprocess.STDOUT),
             )
         undo.callback(end_process, process)
         socket = folder / "libvirt-sock"

@@ -19,17 +19,18 @@ from typing import ClassVar
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ProgramMissing
 from virtoll.host.guest_usage import GuestProcesses
+from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.inside import signal_tree
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.lab.priority import preferred
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
-from virtoll.platforms.host import CommandRunner, GuestHost, Site
-from virtoll.platforms.libvirt.connection import DEBIAN, Commands, HeldShell, Virsh, embedded_shell
+from virtoll.platforms.host import Site
+from virtoll.platforms.libvirt.connection import DEBIAN, Virsh, embedded_virsh
 from virtoll.platforms.libvirt.daemon import Daemon, lab_daemon
 from virtoll.platforms.libvirt.domain_xml import EMBEDDED, SYSTEM, TAG, TEST, XEN, LibvirtParameters, Places, domain
 from virtoll.platforms.managed_guest import ManagedMachine
-from virtoll.platforms.process_guest import root_disk
+from virtoll.platforms.process_guest import quota_group, root_disk
 
 _MIB = 2**20
 _PROBE_SECONDS = 120.0
@@ -100,18 +101,19 @@ class Libvirt(Platform[LibvirtParameters]):
 
     def _refusal(self, host: GuestHost) -> str | None:
         """Why these parameters cannot work on this host, whatever is installed."""
-        wanted = self.parameters
+        wanted, local = self.parameters, host.local
         if wanted.uri == TEST:
             return f"{TEST} is libvirt's driver for tests: a host of it carries no real guests; use {EMBEDDED}"
-        if (wanted.embedded or wanted.container) and host.remote:
-            return f"{self._uri} is for this machine; use {SYSTEM} on {host.name}"
-        if wanted.uri == XEN and not host.remote:
+        if local is None:
+            here = wanted.embedded or wanted.container
+            return f"{self._uri} is for this machine; use {SYSTEM} on {host.name}" if here else None
+        if wanted.uri == XEN:
             return f"{XEN} is driven on a dom0 that is named as the platform's 'host'; on this machine use platform xen"
-        if wanted.container and host.cgroup is None:
+        if wanted.container and local.cgroup is None:
             return f"{self._uri}: libvirt makes no container without root and cgroups; run as root"
-        if wanted.uri == SYSTEM and not host.remote and not host.is_root:
+        if wanted.uri == SYSTEM and not host.is_root:
             return f"{SYSTEM}: the lab's own daemon needs root; run as root, or use {EMBEDDED}"
-        if not host.remote and not wanted.container and not taps_allowed():
+        if not wanted.container and not taps_allowed():
             return "its NICs need taps, and this user may not open /dev/net/tun; chmod 0666 it, or run as root"
         return None
 
@@ -141,7 +143,7 @@ class Libvirt(Platform[LibvirtParameters]):
                 if network is not None
             }
             host.write(folder / "domain.xml", domain(name, request, wanted, places, bridges).encode())
-            if isinstance(virsh, Commands):
+            if virsh.shell is None:
                 refuse_taken(virsh, host, name)
                 if daemon is None:
                     undo.callback(host.guard(virsh.argv("destroy", name)))
@@ -185,7 +187,7 @@ class Libvirt(Platform[LibvirtParameters]):
 
     def _daemon(self, site: Site, name: str, undo: contextlib.ExitStack) -> Daemon | None:
         """The lab's own, where a driver on this machine needs one."""
-        if site.host.remote or self.parameters.embedded:
+        if site.host.local is None or self.parameters.embedded:
             return None
         daemon = lab_daemon(site, name)
         undo.callback(daemon.release, name)
@@ -196,15 +198,15 @@ class Libvirt(Platform[LibvirtParameters]):
     ) -> Virsh:
         """The way to the driver; one of the guest's own is in its cgroup, as the machine that it starts then is."""
         if daemon is not None:
-            return Commands(host, daemon.uri(self._uri))
+            return Virsh(host, daemon.uri(self._uri))
         if not self.parameters.embedded:
-            return Commands(host, self._uri)
-        group = host.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
+            return Virsh(host, self._uri)
+        group = quota_group(host, request)
         if group is not None:
             undo.callback(group.remove)
-        shell = embedded_shell(host, request.name, folder, group)
-        undo.callback(shell.close)
-        return shell
+        virsh = embedded_virsh(host, request.name, folder, group)
+        undo.callback(virsh.close)
+        return virsh
 
     def _places(self, site: Site, folder: Path, daemon: Daemon | None) -> Places:
         """The guest's files as the driver finds them."""
@@ -222,10 +224,10 @@ class Libvirt(Platform[LibvirtParameters]):
         self, virsh: Virsh, daemon: Daemon | None, name: str, folder: Path, undo: contextlib.ExitStack
     ) -> GuestProcesses | None:
         """None on another host. A machine is nobody's child, and must not outlive what holds it."""
-        if isinstance(virsh, HeldShell):
-            machine = int((virsh.folder / f"run/qemu/{name}.pid").read_text(encoding="ascii"))
+        if virsh.shell is not None:
+            machine = int((virsh.shell.folder / f"run/qemu/{name}.pid").read_text(encoding="ascii"))
             _killed_at_the_end(machine, undo)
-            return GuestProcesses(virsh.process.pid, machine, folder=virsh.folder)
+            return GuestProcesses(virsh.shell.process.pid, machine, folder=virsh.shell.folder)
         if daemon is None:
             return None
         first = daemon.domain_pid(self._driver, name)
@@ -276,7 +278,7 @@ def refuse_taken(virsh: Virsh, host: GuestHost, name: str) -> None:
 
 def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset(), uri: str = SYSTEM) -> list[str]:
     """Destroy domains that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
-    return remove_ours(Commands(host, uri), alive)
+    return remove_ours(Virsh(host, uri), alive)
 
 
 def remove_ours(virsh: Virsh, alive: frozenset[str]) -> list[str]:

@@ -20,6 +20,7 @@ from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.image import GuestImage
+from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
@@ -27,7 +28,7 @@ from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Prob
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.microvm.http_over_unix import SocketApi
-from virtoll.platforms.process_guest import AgentGuest, root_disk
+from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk
 
 _MIB = 2**20
 _PROBE_MEMORY_BYTES = 256 * _MIB
@@ -165,19 +166,20 @@ class MicroVm(Platform[MicroVmParameters]):
         folder = site.host.guest_folder(request.file_name)
         socket, output = folder / "api.sock", folder / "monitor.txt"
         disk = self._disk(site)
-        # Its memory is bounded by its size; a cgroup would count the monitor's own as well.
-        group = site.host.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
+        group = quota_group(site.host, request)
         spawned = time.monotonic_ns()
         with output.open("wb") as stream:
             pipe, own = subprocess.PIPE, stream.fileno()
             process = site.host.spawn(
                 self.command(socket, folder),
                 f"guest {request.name}",
-                cpus=request.cpus,
-                group=group,
-                stdin=pipe if self.speaks_on_stdio else subprocess.DEVNULL,
-                stdout=pipe if self.speaks_on_stdio else own,
-                stderr=own,
+                ProcessOptions(
+                    cpus=request.cpus,
+                    group=group,
+                    stdin=pipe if self.speaks_on_stdio else subprocess.DEVNULL,
+                    stdout=pipe if self.speaks_on_stdio else own,
+                    stderr=own,
+                ),
             )
         api = SocketApi(socket, request.name, self.api_prefix)
         try:

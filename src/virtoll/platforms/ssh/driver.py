@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import platform as this_platform
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -27,9 +26,11 @@ from virtoll.errors import AgentError, GuestError, UsageError
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.hosts import open_host
-from virtoll.hosts.base import run as run_on
-from virtoll.hosts.remote_host import RemoteHost, open_remote, ssh_connection
-from virtoll.lab.inside import Lab, end_process
+from virtoll.hosts.base import as_usage_error
+from virtoll.hosts.remote_host import RemoteHost, open_remote
+from virtoll.hosts.ssh import connection_from_lab
+from virtoll.lab.commands import PIPED
+from virtoll.lab.inside import end_process
 from virtoll.lab.network import GuestNetwork, plan_links
 from virtoll.lab.outside import OUTSIDE_VARIABLE
 from virtoll.platforms.attachment import Unattached
@@ -94,15 +95,13 @@ def check_before(choices: Sequence[Parameters], testbed: Testbed | None) -> None
             continue
         if os.geteuid() != 0:
             raise UsageError(_ROOT_HERE)
-        try:
+        with as_usage_error():
             _check_one(wanted, number, testbed)
-        except (UsageError, GuestError) as error:
-            raise UsageError(str(error).removeprefix("testbed: ")) from error
 
 
 def _check_one(wanted: SshParameters, number: int, testbed: Testbed | None) -> None:
     host = open_host(HostAddress(ssh=wanted.destination))
-    machine = run_on(host, ["uname", "-m"]).strip()
+    machine = host.run(["uname", "-m"], "check").strip()
     if machine != this_platform.machine():
         raise GuestError(
             f"{host.name} is a {machine} and the agent is built for {this_platform.machine()}; run Virtoll from such a "
@@ -116,7 +115,7 @@ def _check_one(wanted: SshParameters, number: int, testbed: Testbed | None) -> N
             f"each of {', '.join(testbed.near)}"
         )
     network = plan_links(number, len(testbed.generator.interfaces), marks=testbed.timekeeper is not None)
-    find_nics(lambda argv: run_on(host, argv), host.name, wanted.interfaces, network)
+    find_nics(lambda argv: host.run(argv, "check"), host.name, wanted.interfaces, network)
 
 
 class FoundAgent(AgentClient):
@@ -191,9 +190,7 @@ class SshGuestPlatform(Platform[SshParameters]):
             process = host.spawn(
                 [str(host.agent), *_AGENT],
                 f"guest {request.name}",
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=complaints.fileno(),
+                replace(PIPED, stderr=complaints.fileno()),
             )
             undo.callback(end_process, process)
             plain = connect_stdio(process, request.name)
@@ -222,10 +219,11 @@ class SshGuestPlatform(Platform[SshParameters]):
 
     @contextlib.contextmanager
     def _opened(self, site: Site) -> Iterator[RemoteHost]:
-        outside, lab, destination = os.environ.get(OUTSIDE_VARIABLE), site.host, self.parameters.destination
-        if destination is None or outside is None or not isinstance(lab, Lab):
+        outside, lab, destination = os.environ.get(OUTSIDE_VARIABLE), site.this_machine, self.parameters.destination
+        if destination is None or outside is None:
             raise GuestError("ssh: was not prepared; start it through the 'virtoll' command line")
-        with open_remote(ssh_connection(destination, int(outside), lab), lab, site.image.agent) as host:
+        connection = connection_from_lab(destination, int(outside), lab.scratch)
+        with open_remote(connection, lab, site.image.agent) as host:
             yield host
 
     def _wired(self, host: RemoteHost, network: GuestNetwork) -> GuestNetwork:

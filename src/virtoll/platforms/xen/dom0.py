@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import GuestError
+from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.network import Link
 from virtoll.lab.residue import lab_named_in
-from virtoll.platforms.host import CommandRunner, GuestHost, SharedResources
+from virtoll.platforms.host import SharedResources
 from virtoll.platforms.process_guest import GuestRemains
 
 _END_SECONDS = 30.0
