@@ -48,7 +48,7 @@ def tools() -> Iterator[Ground]:
         except ImageError as error:
             pytest.skip(f"{error} (or make tools)")
         with peer_programs(
-            ground.site.host, ground.site.image, ground.site.network, ground.pinning.generator_cpu
+            ground.site.this_machine, ground.site.image, ground.site.network, ground.pinning.generator_cpu
         ) as ground.site.programs:
             yield ground
 

@@ -134,7 +134,7 @@ def test_so_do_those_that_are_not_free_software(kind: str) -> None:
     with on_image("full-non-free") as ground:
         live = guests.start(kind, ground)
         assert isinstance(live.site.network, Network)
-        with peer_programs(live.site.host, live.site.image, live.site.network, None) as programs:
+        with peer_programs(live.site.this_machine, live.site.image, live.site.network, None) as programs:
             bench = dataclasses.replace(live.bench, programs=programs)
             for name, parameters in NON_FREE:
                 workload = WORKLOADS[name]

@@ -21,7 +21,7 @@ from virtoll.errors import GuestError, UsageError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts import open_host
 from virtoll.hosts.base import Host, as_usage_error
-from virtoll.lab.commands import PIPED
+from virtoll.lab.commands import PIPED, ConnectedHost
 
 VARIABLE = "VIRTOLL_TESTBED"
 _ROLE = "agent of the testbed"
@@ -103,7 +103,7 @@ def _agent_on(host: Host, agent: Path, interfaces: Sequence[str]) -> Iterator[tu
 
 def _check_version(host: Host, program: Path, agent: Path) -> None:
     """The very binary that is here must run there: it may be another machine's kind, or an old copy."""
-    here = subprocess.run([str(agent), "--version"], capture_output=True, text=True, check=True).stdout
+    here = ConnectedHost().run([str(agent), "--version"], _ROLE)
     there = host.run([str(program), "--version"], _ROLE)
     if here != there:
         raise GuestError(

@@ -1,7 +1,7 @@
 """The lab as the pipeline and the platforms see it from inside: run a program, start one, know what was started.
 
-Main type: ``Lab``. Every command line is handed to ``record`` before it is executed, so that the report can show all
-of them. It must not know what a platform, a workload or a trial is.
+Main type: ``Lab``, a ``ConnectedHost`` that is this machine. Every command line is handed to ``record``, so that the
+report can show all of them. It must not know what a platform, a workload or a trial is.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from virtoll.errors import GuestCannot, GuestError, LabError
 from virtoll.lab.attachments import Attachment, Attachments, Port, Router, Way
+from virtoll.lab.commands import ConnectedHost, Connection
 from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
 from virtoll.lab.shaping import Shape, shaped
 
@@ -313,10 +313,11 @@ class Network:
 
         Physical ones go back when the lab ends.
         """
+        enter = ("nsenter", f"--net=/proc/self/fd/{outside}", "--")
+        host = ConnectedHost(Connection("this machine outside the lab", enter, descriptors=(outside,)))
+        pid = self._peer_pid if peer else os.getpid()
         for nic in nics:
-            enter = ["nsenter", f"--net=/proc/self/fd/{outside}", "--"]
-            pid = self._peer_pid if peer else os.getpid()
-            command = [*enter, "ip", "link", "set", "dev", nic, "netns", str(pid)]
-            done = subprocess.run(command, pass_fds=(outside,), capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise LabError(f"testbed: interface {nic} could not be taken into the lab: {done.stderr.strip()}")
+            try:
+                host.run(["ip", "link", "set", "dev", nic, "netns", str(pid)], "NICs")
+            except GuestError as error:
+                raise LabError(f"testbed: interface {nic} could not be taken into the lab: {error}") from error

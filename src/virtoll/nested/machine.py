@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.errors import GuestError
+from virtoll.hosts.base import LocalHost
 from virtoll.hosts.ssh import ssh_command
 from virtoll.image import initramfs
 from virtoll.image.cache import file_digest
 from virtoll.lab.commands import Connection, ProcessOptions
-from virtoll.lab.inside import Lab, end_process, wait_until
+from virtoll.lab.inside import end_process, wait_until
 from virtoll.lab.network import GuestNetwork, Network, plan_links
 from virtoll.lab.priority import preferred
 from virtoll.nested.build import TestbedImage
@@ -61,7 +62,7 @@ class NestedMachine:
 
 @contextlib.contextmanager
 def nested_machine(
-    image: TestbedImage, number: int, lab: Lab, files: Sequence[Path], network: Network, disk: Path | None = None
+    image: TestbedImage, number: int, lab: LocalHost, files: Sequence[Path], network: Network, disk: Path | None = None
 ) -> Iterator[NestedMachine]:
     """Boot a testbed and wait until it takes commands; ``GuestError`` with the end of its console when it does not.
 
@@ -160,7 +161,7 @@ def _management_mac(number: int) -> str:
     return f"02:76:74:06:00:{number:02x}"
 
 
-def _key(lab: Lab, folder: Path) -> str:
+def _key(lab: LocalHost, folder: Path) -> str:
     """A key pair for this boot alone; the public half."""
     lab.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "virtoll", "-f", str(folder / "key")], "key")
     return (folder / "key.pub").read_text(encoding="utf-8")
@@ -216,7 +217,7 @@ def _address(number: int) -> str:
 
 
 @contextlib.contextmanager
-def _connected(machine: NestedMachine, lab: Lab) -> Iterator[None]:
+def _connected(machine: NestedMachine, lab: LocalHost) -> Iterator[None]:
     """Wait for the SSH server and keep one connection, which all commands share."""
     address, folder = _address(machine.number), machine.console.parent
     control = folder / "control"

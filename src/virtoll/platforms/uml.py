@@ -134,15 +134,16 @@ class UserModeLinux(Platform[UmlParameters]):
         return guest
 
     def _start(self, request: GuestRequest, site: Site) -> UmlGuest:
-        folder = site.host.guest_folder(request.file_name)
+        host = site.this_machine
+        folder = host.guest_folder(request.file_name)
         console = folder / "console.txt"
         agent, agent_end = socket_session(request.name)
         agent.window_bytes, agent.wake_seconds = _WINDOW_BYTES, _WAKE_SECONDS
-        group = quota_group(site.host, request)
+        group = quota_group(host, request)
         argv = [*_environment(site), *self.command(request, site, folder, agent_end.fileno())]
         spawned = time.monotonic_ns()
         with console.open("wb") as stream:
-            process = site.host.spawn(
+            process = host.spawn(
                 argv,
                 f"guest {request.name}",
                 ProcessOptions(

@@ -13,7 +13,7 @@ from typing import Any
 
 from virtoll.agent.client import AgentClient, Answer
 from virtoll.errors import GuestError
-from virtoll.hosts.base import GuestHost
+from virtoll.hosts.base import LocalHost
 from virtoll.image import GuestImage
 from virtoll.lab.commands import PIPED
 from virtoll.lab.inside import end_process
@@ -25,7 +25,7 @@ _READY_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def network_peer(host: GuestHost, image: GuestImage) -> Iterator[tuple[AgentClient, Network]]:
+def network_peer(host: LocalHost, image: GuestImage) -> Iterator[tuple[AgentClient, Network]]:
     """Start the peer's agent and open the lab's network towards its namespace; both end with the context."""
     command = ["unshare", "--net", "--", str(image.agent), "--seat", "peer", "--channel", "stdio"]
     process = host.spawn(command, "network peer", PIPED)
@@ -43,7 +43,7 @@ def network_peer(host: GuestHost, image: GuestImage) -> Iterator[tuple[AgentClie
 
 
 @contextlib.contextmanager
-def peer_programs(host: GuestHost, image: GuestImage, network: Network, cpu: int | None) -> Iterator[AgentClient]:
+def peer_programs(host: LocalHost, image: GuestImage, network: Network, cpu: int | None) -> Iterator[AgentClient]:
     """An agent in the peer's network namespace, on the image's root: what it starts are the guests' programs.
 
     ``cpu``: where it and they run; None: anywhere.
@@ -78,7 +78,7 @@ class RouterAgent:
         end_process(self.process)
 
 
-def start_router(host: GuestHost, image: GuestImage, name: str) -> RouterAgent:
+def start_router(host: LocalHost, image: GuestImage, name: str) -> RouterAgent:
     """A router for one link; ``name`` is only told in the record of command lines."""
     command = ["unshare", "--net", "--", str(image.agent), "--seat", "host", "--channel", "stdio"]
     process = host.spawn(command, f"router of {name}", PIPED)
@@ -92,7 +92,7 @@ def start_router(host: GuestHost, image: GuestImage, name: str) -> RouterAgent:
 
 
 @contextlib.contextmanager
-def lab_agent(host: GuestHost, image: GuestImage) -> Iterator[AgentClient]:
+def lab_agent(host: LocalHost, image: GuestImage) -> Iterator[AgentClient]:
     """An agent in the lab's own namespace, which reads the counters of its bridges, veth pairs and taps."""
     command = [str(image.agent), "--seat", "host", "--channel", "stdio"]
     with _agent(host, command, "the lab's counters", "the lab's agent") as agent:
@@ -101,7 +101,7 @@ def lab_agent(host: GuestHost, image: GuestImage) -> Iterator[AgentClient]:
 
 @contextlib.contextmanager
 def _agent(
-    host: GuestHost, command: list[str], role: str, who: str, cpus: tuple[int, ...] = ()
+    host: LocalHost, command: list[str], role: str, who: str, cpus: tuple[int, ...] = ()
 ) -> Iterator[AgentClient]:
     """An agent of the lab's own, ready; it ends with the context. ``role``: for the record of command lines."""
     process = host.spawn(command, role, replace(PIPED, cpus=cpus))

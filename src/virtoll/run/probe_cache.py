@@ -36,6 +36,9 @@ def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, a
     if elsewhere and not driver.remote_hosts:
         where = site.host.name
         return Probe(False, None, f"{choice.platform} runs on this machine only; run Virtoll on {where} itself")
+    if choice.host is not None and choice.host.api is not None and driver.needs_lab and not driver.cleaned_by_api:
+        where = choice.host.words
+        return Probe(False, None, f"{where} holds the guests of its own product alone; take {choice.platform} out")
     if site.image.needs_disk and (refusal := _refuse_tools(driver, choice, site)) is not None:
         return Probe(False, None, refusal)
     depends_on = driver.depends_on()

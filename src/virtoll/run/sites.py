@@ -14,13 +14,14 @@ from pathlib import Path
 from virtoll.agent.client import AgentClient, Caller
 from virtoll.errors import GuestError, ImageError, LabError
 from virtoll.experiment.topology import HostAddress, Testbed
+from virtoll.hosts.base import LocalHost
 from virtoll.hosts.cabled_network import CabledNetwork
 from virtoll.hosts.remote_host import RemoteHost, open_remote
 from virtoll.hosts.remote_network import FarNic, RemoteNetwork
 from virtoll.hosts.session import inherited
 from virtoll.hosts.ssh import connection_from_lab
 from virtoll.lab.commands import PIPED, Connection
-from virtoll.lab.inside import Lab, end_process
+from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import TESTBEDS, nested_machine, prepare_testbed
 from virtoll.platforms.base import peer_request
@@ -35,7 +36,7 @@ class Sites:
     """The run's sites by host; ``here`` is this machine's. A host that cannot be had is tried once."""
 
     here: Site
-    lab: Lab
+    lab: LocalHost
     network: Network
     testbed: Testbed | None
     stack: contextlib.ExitStack

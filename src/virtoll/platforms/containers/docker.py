@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
-from virtoll.hosts.base import GuestHost
+from virtoll.hosts.base import LocalHost
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
@@ -41,7 +41,7 @@ class DockerParameters(EngineParameters):
 class Daemon:
     """The lab's daemon and a client that it answers; ``running``: the guests that need it now."""
 
-    lab: GuestHost
+    lab: LocalHost
     process: subprocess.Popen[bytes]
     folder: Path
     client: list[str]
@@ -97,14 +97,15 @@ def lab_daemon(site: Site) -> Daemon:
     if known is not None and known.process.poll() is None:
         known.wake("a start")
         return known
-    folder = site.host.scratch / "docker"
+    lab = site.this_machine
+    folder = lab.scratch / "docker"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "daemon.json").write_text("{}", encoding="ascii")
     with (folder / "dockerd.txt").open("wb") as log:
         options = ProcessOptions(stdout=log.fileno(), stderr=subprocess.STDOUT)
-        process = site.host.spawn(_daemon_command(folder), "docker", options)
-    daemon = Daemon(site.host, process, folder, [], "", {"a start"})
+        process = lab.spawn(_daemon_command(folder), "docker", options)
+    daemon = Daemon(lab, process, folder, [], "", {"a start"})
     try:
         _await_daemon(daemon)
         daemon.client, daemon.version = _choose_client(site, folder)

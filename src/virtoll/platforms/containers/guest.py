@@ -72,11 +72,12 @@ def start_namespaced(
 
     ``group`` is removed after everything else.
     """
-    folder = site.host.guest_folder(request.name)
+    host = site.this_machine
+    folder = host.guest_folder(request.name)
     console = folder / "console.txt"
     spawned = time.monotonic_ns()
     with console.open("wb") as stderr:
-        process = site.host.spawn(
+        process = host.spawn(
             command,
             f"guest {request.name}",
             replace(PIPED, cpus=request.cpus, group=group, stderr=stderr.fileno()),
@@ -186,7 +187,7 @@ def _plain(name: str) -> str:
 @contextlib.contextmanager
 def held_namespace(site: Site, role: str) -> Iterator[int]:
     """A network namespace before there is a guest for it: the process that holds it, ended after the context."""
-    process = site.host.spawn(["unshare", "--net", "--", "cat"], role, PIPED)
+    process = site.this_machine.spawn(["unshare", "--net", "--", "cat"], role, PIPED)
     try:
         if process.stdin is None or process.stdout is None:
             raise GuestError(f"{role}: the namespace's holder was started without pipes")

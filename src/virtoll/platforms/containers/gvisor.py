@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
-from virtoll.hosts.base import GuestHost
+from virtoll.hosts.base import LocalHost
 from virtoll.image.third_party import find_runsc
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.attachment import Attached
@@ -58,8 +58,8 @@ class GVisor(OciPlatform[GVisorParameters]):
             holder = held.enter_context(held_namespace(site, f"guest {request.name}"))
             for link in request.network.links:
                 site.local_ports.namespace_port(link, holder)
-            folder = site.host.guest_folder(f"{request.name}-network")
-            _set_up(site.host, folder, holder, request.network, request.name)
+            folder = site.this_machine.guest_folder(f"{request.name}-network")
+            _set_up(site.this_machine, folder, holder, request.network, request.name)
             configuration = oci_configuration(site, AGENT, request, namespace=f"/proc/{holder}/ns/net")
             guest, _ = self._run(request, site, configuration, [held.pop_all().close])
         runtime, container = self._command(site), request.file_name
@@ -106,7 +106,7 @@ class GVisor(OciPlatform[GVisorParameters]):
         return [self._binary(), "--root", str(site.host.scratch / self.runtime), *flags, *raw, *rootless]
 
 
-def _set_up(lab: GuestHost, folder: Path, holder: int, network: GuestNetwork, name: str) -> None:
+def _set_up(lab: LocalHost, folder: Path, holder: int, network: GuestNetwork, name: str) -> None:
     """Addresses and neighbours of the guest's links, in the namespace that process ``holder`` is in."""
     lines = ["link set dev lo up"]
     for link in network.links:

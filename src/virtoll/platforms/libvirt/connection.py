@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from virtoll.errors import GuestDied, GuestError
-from virtoll.hosts.base import CommandRunner, GuestHost
+from virtoll.hosts.base import CommandRunner, LocalHost
 from virtoll.lab import cgroups
 from virtoll.lab.cgroups import Group
 from virtoll.lab.commands import PIPED, RUN_SECONDS
@@ -130,7 +130,7 @@ class Virsh:
             self.shell.close()
 
 
-def held_virsh(host: GuestHost, uri: str, who: str, folder: Path, group: Group | None = None) -> Virsh:
+def held_virsh(host: LocalHost, uri: str, who: str, folder: Path, group: Group | None = None) -> Virsh:
     """libvirt by an interactive ``virsh`` that keeps its history and settings in ``folder``."""
     settings = [f"XDG_{kind}_HOME={folder}" for kind in ("CACHE", "CONFIG", "DATA")]
     command = ["env", *settings, "virsh", "--quiet", "--connect", uri]
@@ -149,7 +149,7 @@ def held_virsh(host: GuestHost, uri: str, who: str, folder: Path, group: Group |
     return virsh
 
 
-def embedded_virsh(host: GuestHost, who: str, folder: Path, group: Group | None = None) -> Virsh:
+def embedded_virsh(host: LocalHost, who: str, folder: Path, group: Group | None = None) -> Virsh:
     """libvirt's driver for QEMU in a ``virsh`` of the guest's own, with all its files below ``folder``."""
     (folder / "etc").mkdir()
     host.write(folder / "etc/qemu.conf", private_driver(cgroups=False).encode())

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.errors import GuestError
-from virtoll.hosts.base import GuestHost
+from virtoll.hosts.base import LocalHost
 from virtoll.lab.cgroups import Group, Limits
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import end_process, is_listened, wait_until
@@ -42,7 +42,7 @@ class Daemon:
     ``kernel``, ``initramfs`` and ``disk`` are where the daemon finds the image's. ``running``: the guests that need it.
     """
 
-    lab: GuestHost
+    lab: LocalHost
     process: subprocess.Popen[bytes]
     folder: Path
     group: Group | None
@@ -120,7 +120,7 @@ def lab_daemon(site: Site, name: str) -> Daemon:
 def _start(site: Site) -> Daemon:
     if shutil.which("libvirtd") is None:
         raise GuestError(f"libvirtd: not found on this host; install it: {DEBIAN}")
-    host, folder = site.this_machine, site.host.scratch / "libvirtd"
+    host, folder = site.this_machine, site.this_machine.scratch / "libvirtd"
     folder.mkdir(exist_ok=True)
     for stale in ("libvirt-sock", "pid"):
         (folder / stale).unlink(missing_ok=True)
@@ -183,7 +183,7 @@ def _within(group: Group | None) -> list[str]:
     return [*group.join_command(), "unshare", "--cgroup", "--"]
 
 
-def _cgroups(host: GuestHost, group: Group | None) -> list[str]:
+def _cgroups(host: LocalHost, group: Group | None) -> list[str]:
     """The group in the place of each hierarchy's root; and what the LXC driver cannot have seen twice, taken away.
 
     Beside v1 that is v2: the driver cannot make a container's view of both.

@@ -135,7 +135,7 @@ class Libvirt(Platform[LibvirtParameters]):
             if network is not None:
                 undo.callback(network.remove, request.network)
             daemon = self._daemon(site, name, undo)
-            virsh = self._virsh(request, host, folder, daemon, undo)
+            virsh = self._virsh(request, site, folder, daemon, undo)
             places = self._places(site, folder, daemon)
             bridges = {
                 link.name: network.bridge_port(link, link.port_interface)
@@ -194,13 +194,14 @@ class Libvirt(Platform[LibvirtParameters]):
         return daemon
 
     def _virsh(
-        self, request: GuestRequest, host: GuestHost, folder: Path, daemon: Daemon | None, undo: contextlib.ExitStack
+        self, request: GuestRequest, site: Site, folder: Path, daemon: Daemon | None, undo: contextlib.ExitStack
     ) -> Virsh:
         """The way to the driver; one of the guest's own is in its cgroup, as the machine that it starts then is."""
         if daemon is not None:
-            return Virsh(host, daemon.uri(self._uri))
+            return Virsh(site.host, daemon.uri(self._uri))
         if not self.parameters.embedded:
-            return Virsh(host, self._uri)
+            return Virsh(site.host, self._uri)
+        host = site.this_machine
         group = quota_group(host, request)
         if group is not None:
             undo.callback(group.remove)

@@ -163,14 +163,15 @@ class MicroVm(Platform[MicroVmParameters]):
         return guest
 
     def _start(self, request: GuestRequest, site: Site) -> MicroVmGuest:
-        folder = site.host.guest_folder(request.file_name)
+        host = site.this_machine
+        folder = host.guest_folder(request.file_name)
         socket, output = folder / "api.sock", folder / "monitor.txt"
         disk = self._disk(site)
-        group = quota_group(site.host, request)
+        group = quota_group(host, request)
         spawned = time.monotonic_ns()
         with output.open("wb") as stream:
             pipe, own = subprocess.PIPE, stream.fileno()
-            process = site.host.spawn(
+            process = host.spawn(
                 self.command(socket, folder),
                 f"guest {request.name}",
                 ProcessOptions(
