@@ -111,7 +111,7 @@ class RemoteHost(ConnectedHost):
 
     def start_undo(self) -> None:
         """Start the agent there that runs what is guarded when the connection ends."""
-        self._undo = self._popen([str(self.agent), "undo"], PIPED)
+        self._undo = self._popen([str(self.agent), "undo"], replace(PIPED, stderr=None))
 
     def guard(self, argv: Sequence[str]) -> Callable[[], None]:
         """Have the agent over there run a program when the connection ends, unless withdrawn before."""

@@ -154,7 +154,8 @@ class Platform(ABC, Generic[P_co]):
     driver works. ``data_by``: how its guests get a data directory on their host's disk; None: they do not. ``lacks``:
     what its guests cannot do, feature (``workloads.base.FEATURES``) -> why, in a few words. ``max_vcpus``: CPUs that a
     guest can have; None: as many as the host. ``packages``: Debian packages of the product, whose versions a run's
-    manifest has. ``remote_hosts``: whether its guests may be on another host.
+    manifest has. ``remote_hosts``: whether its guests may be on another host. ``quota_by_cgroup``: whether their CPU
+    quota is a cgroup of this machine, so that they have none on another host.
     ``cleaned_by_api``: leftovers are removed over the product's API, and by no command.
     """
 
@@ -172,6 +173,7 @@ class Platform(ABC, Generic[P_co]):
     max_vcpus: ClassVar[int | None] = None
     packages: ClassVar[tuple[str, ...]] = ()
     remote_hosts: ClassVar[bool] = False
+    quota_by_cgroup: ClassVar[bool] = False
     cleaned_by_api: ClassVar[bool] = False
 
     def __init__(self, parameters: P_co) -> None:

@@ -91,10 +91,8 @@ def find_room(
             None,
             f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload",
         )
-    local = site.host.local
-    if local is None:
-        return None, f"guests on {site.host.name} carry no data directory; run this workload on guests of this machine"
     try:
+        local = site.this_machine
         if kind.data_by == "folder":
             return make_folder(local.lab_id, size_bytes, promised_bytes), None
         return make_disk(local.lab_id, size_bytes, local.run, promised_bytes), None

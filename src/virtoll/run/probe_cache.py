@@ -21,6 +21,7 @@ from virtoll.image import default_cache
 from virtoll.lab import interrupts
 from virtoll.platforms.base import Platform, Probe
 from virtoll.platforms.host import Site
+from virtoll.run.requirements import why_not_there
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # As every deadline of Virtoll is told, and most of others' programs.
@@ -32,17 +33,12 @@ def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, a
 
     Another host is always asked.
     """
-    elsewhere = site.host.local is None
-    if elsewhere and not driver.remote_hosts:
-        where = site.host.name
-        return Probe(False, None, f"{choice.platform} runs on this machine only; run Virtoll on {where} itself")
-    if choice.host is not None and choice.host.api is not None and driver.needs_lab and not driver.cleaned_by_api:
-        where = choice.host.words
-        return Probe(False, None, f"{where} holds the guests of its own product alone; take {choice.platform} out")
+    if (reason := why_not_there(choice, type(driver), None)) is not None:
+        return Probe(False, None, reason)
     if site.image.needs_disk and (refusal := _refuse_tools(driver, choice, site)) is not None:
         return Probe(False, None, refusal)
     depends_on = driver.depends_on()
-    if depends_on is None or elsewhere:
+    if depends_on is None or choice.host is not None:
         return _tried(driver, site)
     memory = default_cache().home / "probes" / f"{_key(choice, site, depends_on)}.json"
     if not anew:

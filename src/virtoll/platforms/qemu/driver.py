@@ -94,6 +94,7 @@ class Qemu(Platform[QemuParameters]):
     cpu_model: ClassVar[str]
     probe_deadline_seconds: ClassVar[float]
     remote_hosts: ClassVar[bool] = True
+    quota_by_cgroup: ClassVar[bool] = True
     parameter_model = QemuParameters
     data_by: ClassVar[DataBy] = "disk"
 
