@@ -1,0 +1,134 @@
+"""The typed operations of the agent against exchanges that really took place (tools/record_protocol.py)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from virtoll.agent.messages import Message, Unfit
+from virtoll.agent.operations.catalogue import OPERATIONS
+from virtoll.agent.operations.jobs import ServeRequest, StreamExchange
+from virtoll.agent.operations.network import Interface, NetworkRequest
+from virtoll.agent.operations.programs import ExecRequest
+from virtoll.agent.operations.session import ClocksReply, ClocksRequest
+from virtoll.agent.operations.traffic import TrafficRequest
+from virtoll.errors import ProtocolError
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+RECORDED = sorted((REPOSITORY / "tests" / "recorded" / "protocol").glob("*.json"))
+
+
+def exchange(path: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Operation, request without its operation, and reply."""
+    recorded = json.loads(path.read_text(encoding="utf-8"))
+    request = recorded["request"]
+    assert request.pop("op") == recorded["operation"]
+    return recorded["operation"], request, recorded["reply"]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_a_recorded_exchange_is_read_and_written_as_it_was(path: Path) -> None:
+    op, asked, answered = exchange(path)
+    request = OPERATIONS[op].from_json(asked)
+    assert (request.unknown(), request.to_json()) == ([], asked)
+    reply = request.read_reply(answered, "the agent")
+    assert (reply.unknown(), reply.to_json()) == ([], answered)
+
+
+def test_each_operation_has_a_recorded_exchange_and_is_specified() -> None:
+    assert {exchange(path)[0] for path in RECORDED} == set(OPERATIONS)
+    assert all(path.stem.startswith(exchange(path)[0]) for path in RECORDED)
+    specified = re.findall(r"`([a-z-]+) \{", (REPOSITORY / "docs" / "protocol.md").read_text(encoding="utf-8"))
+    assert set(OPERATIONS) <= set(specified)
+
+
+def places(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The way to every value in a JSON object that is no container."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if parts is None:
+        yield path
+    for name, part in parts or ():
+        yield from places(part, (*path, str(name)))
+
+
+def put(value: Any, path: tuple[str, ...], new: object) -> None:
+    """Replace the value at a place."""
+    for name in path[:-1]:
+        value = value[int(name) if isinstance(value, list) else name]
+    value[int(path[-1]) if isinstance(value, list) else path[-1]] = new
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_a_malformed_reply_names_operation_and_field(path: Path) -> None:
+    op, asked, answered = exchange(path)
+    request = OPERATIONS[op].from_json(asked)
+    for place in list(places(answered)):
+        if op in ("run", "serve-finish") and place[0] == "result":
+            continue  # the job's own
+        broken = json.loads(json.dumps(answered))
+        put(broken, place, {"no": ["such", "value"]})
+        with pytest.raises(ProtocolError) as error:
+            request.read_reply(broken, "guest 1")
+        assert re.match(f"guest 1 answered '{op}' wrongly: {'.'.join(place)}[. ]", str(error.value))
+        assert "make agent" in str(error.value)
+
+
+def test_what_is_not_given_is_not_written() -> None:
+    assert Interface(mac="m").to_json() == {"mac": "m"}
+    assert Interface(mac="m", name=None, vlans=()).to_json() == {"mac": "m", "name": None, "vlans": []}
+    assert NetworkRequest(interfaces=(Interface(mac="m"),)).but(ip_forward=None).to_json() == {
+        "interfaces": [{"mac": "m"}],
+        "ip_forward": None,
+    }
+    serve = ServeRequest(
+        address="10.0.0.1",
+        timeout_ns=1,
+        exchange=StreamExchange(kind="stream", active="opener", bytes=1, message_bytes=8),
+    )
+    assert (serve.cpu, serve.port) == (None, 0)
+    assert serve.to_json()["exchange"]["kind"] == "stream"
+    assert "port" not in serve.to_json()
+
+
+def test_what_a_newer_agent_tells_is_kept_at_every_depth() -> None:
+    told = {"interfaces": [{"name": "eth0", "mac": "m", "speed": 7}], "more": {"a": None}}
+    reply = NetworkRequest().read_reply(told, "a newer agent")
+    assert sorted(reply.unknown()) == ["interfaces.0.speed", "more"]
+    assert reply.interfaces[0].name == "eth0"
+    assert reply.to_json() == told
+
+
+def test_binary_fields_are_bytes() -> None:
+    request = ExecRequest(argv=("cat",), timeout_ns=1, limit_bytes=2, stdin=b"\xff\n")
+    assert request.to_json()["stdin"] == "/wo="
+    assert ExecRequest.from_json(request.to_json()) == request
+
+
+@pytest.mark.parametrize(
+    ("told", "complaint"),
+    [
+        ({"realtime_ns": 1, "monotonic_ns": 1, "monotonic_raw_ns": 1}, "boottime_ns is missing"),
+        ({"realtime_ns": True, "monotonic_ns": None}, "realtime_ns is True and not a whole number"),
+        ([], "the answer is [] and not an object"),
+    ],
+)
+def test_what_is_wrong_is_said(told: object, complaint: str) -> None:
+    with pytest.raises(ProtocolError, match=re.escape(f"x answered 'clocks' wrongly: {complaint};")):
+        ClocksRequest().read_reply(told, "x")
+
+
+def test_a_message_does_not_change_and_takes_no_other_field() -> None:
+    clocks = ClocksReply(realtime_ns=1, monotonic_ns=2, monotonic_raw_ns=3, boottime_ns=4)
+    with pytest.raises(AttributeError, match="does not change"):
+        clocks.realtime_ns = 7  # type: ignore[misc]
+    with pytest.raises(ValueError, match="boot"):
+        clocks.but(boot=1)
+    with pytest.raises(ValueError, match="trial"):
+        TrafficRequest.of(clocks)
+    with pytest.raises(Unfit):
+        Message.from_json(None)
