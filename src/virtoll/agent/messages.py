@@ -98,6 +98,14 @@ class Message:
         """A message of this type with all fields of another one."""
         return cls(**vars(other))
 
+    @classmethod
+    def _reading(cls) -> Mapping[str, _Reader]:
+        """How each field is read; found out once."""
+        if "_readers" not in cls.__dict__:
+            hints = get_type_hints(cls)
+            cls._readers = {name: _reader(hints[name]) for name in cls._fields}
+        return cls._readers
+
     def to_json(self) -> dict[str, Any]:
         """The message as a JSON object."""
         return {**{name: _plain(value) for name, value in vars(self).items()}, **self._unknown}
@@ -112,7 +120,7 @@ class Message:
         """The message that a JSON object tells; ``Unfit`` where it is not one."""
         if not isinstance(told, Mapping):
             raise Unfit(f"is {_short(told)} and not an object")
-        readers = _readers_of(cls)
+        readers = cls._reading()
         given: dict[str, object] = {}
         for name, reader in readers.items():
             if name in told:
@@ -176,14 +184,6 @@ def _unknown_in(value: object) -> list[str]:
 
 def _short(value: object) -> str:
     return "null" if value is None else repr(value)[:40]
-
-
-def _readers_of(kind: type[Message]) -> Mapping[str, _Reader]:
-    """How each field of a message is read; found out once."""
-    if "_readers" not in kind.__dict__:
-        hints = get_type_hints(kind)
-        kind._readers = {name: _reader(hints[name]) for name in kind._fields}
-    return kind._readers
 
 
 def _reader(kind: Any) -> _Reader:
