@@ -91,12 +91,18 @@ class Message:
 
     def but(self, **changes: object) -> Self:
         """The same message with other values for some fields."""
-        return type(self)(**{**vars(self), **changes})
+        return self.of(self, **changes)
 
     @classmethod
-    def of(cls, other: Message) -> Self:
-        """A message of this type with all fields of another one."""
-        return cls(**vars(other))
+    def of(cls, other: Message, **changes: object) -> Self:
+        """A message of this type with all that another one has, and other values for some fields."""
+        return cls._made({**vars(other), **changes}, other._unknown)
+
+    @classmethod
+    def _made(cls, given: Mapping[str, Any], unknown: JsonObject) -> Self:
+        message = cls(**given)
+        object.__setattr__(message, "_unknown", unknown)
+        return message
 
     @classmethod
     def _reading(cls) -> Mapping[str, _Reader]:
@@ -130,9 +136,16 @@ class Message:
                     raise error.below(name) from None
             elif name in cls._required:
                 raise Unfit("is missing", (name,))
-        message = cls(**given)
-        object.__setattr__(message, "_unknown", {key: told[key] for key in told if key not in readers})
-        return message
+        return cls._made(given, {key: told[key] for key in told if key not in readers})
+
+    @classmethod
+    def read(cls, told: object, what: str) -> Self:
+        """As ``from_json``; the ``ProtocolError`` says ``what`` was wrong, in which field, and what to do."""
+        try:
+            return cls.from_json(told)
+        except Unfit as error:
+            field = ".".join(error.place) or "the answer"
+            raise ProtocolError(f"{what}: {field} {error.what}; {REBUILD}") from error
 
 
 Reply_co = TypeVar("Reply_co", bound=Message, covariant=True)
@@ -153,13 +166,9 @@ class Request(Message, Generic[Reply_co]):
 
     def read_reply(self, told: object, who: str) -> Reply_co:
         """The reply from its JSON; ``ProtocolError`` where it is not the operation's."""
-        try:
-            reply: Any = self.reply.from_json(told)
-        except Unfit as error:
-            field = ".".join(error.place) or "the answer"
-            raise ProtocolError(f"{who} answered '{self.op}' wrongly: {field} {error.what}; {REBUILD}") from error
-        found: Reply_co = reply
-        return found
+        kind: type[Any] = self.reply
+        reply: Reply_co = kind.read(told, f"{who} answered '{self.op}' wrongly")
+        return reply
 
 
 def _plain(value: object) -> Any:

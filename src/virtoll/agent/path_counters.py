@@ -10,17 +10,18 @@ An agent that does not know the operation, or a guest that cannot tell, leaves N
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
-from virtoll.agent.client import Answer, Caller
+from virtoll.agent.client import Caller
+from virtoll.agent.operations.counters import CountersReply, CountersRequest, InterfaceCounters
 from virtoll.errors import AgentError
-from virtoll.lab.attachments import Router, Way
+from virtoll.lab.attachments import Counters, Way
 from virtoll.lab.network import GuestNetwork, Link
 
-Counters = dict[str, int]
-_Counts = Caller | Router  # what knows the operation ``counters``
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -40,27 +41,37 @@ class Place:
 
 @dataclass(frozen=True)
 class Reading:
-    """One answer of ``counters`` from each of ``peer``, ``sink``, ``lab``, ``guest``, routers; None where none came."""
+    """Counters at one moment by who read them (``peer``, ``sink``, ``lab``, ``guest``, routers) and by interface.
 
-    answers: Mapping[str, Answer | None]
+    ``counted`` has None for who could not read; ``replies`` are those of agents, whole.
+    """
+
+    counted: Mapping[str, Mapping[str, Counters] | None]
+    replies: Mapping[str, CountersReply]
 
     def counters(self, place: Place) -> Counters | None:
         """The interface's counters with its driver's own and its queues' drops, or None."""
-        answer = self.answers.get(_router(place.reader) if place.reader else place.where)
-        if answer is None:
-            return None
-        found = next((one for one in answer["interfaces"] if one["name"] == place.interface), None)
-        if found is None:
-            return None
-        queues: dict[str, int] = {}
-        for queue in found.get("queue_disciplines") or []:
-            for name in ("dropped", "overlimits", "backlog"):
-                key = f"qdisc_{queue['kind']}_{name}"
-                queues[key] = queues.get(key, 0) + queue[name]
-            if queue.get("root"):
-                queues["queue_dropped"] = queues.get("queue_dropped", 0) + queue["dropped"]
-        driver = {f"driver_{name}": count for name, count in (found.get("driver_statistics") or {}).items()}
-        return {**found["statistics"], **driver, **queues}
+        found = self.counted.get(_router(place.reader) if place.reader else place.where)
+        return None if found is None else found.get(place.interface)
+
+
+def read_counters(agent: Caller, interfaces: Sequence[str]) -> tuple[CountersReply, dict[str, Counters]]:
+    """What an agent counts, and of each interface all its counters under one name each."""
+    reply = agent.ask(CountersRequest(interfaces=tuple(interfaces)))
+    return reply, {one.name: _all_counters(one) for one in reply.interfaces}
+
+
+def _all_counters(found: InterfaceCounters) -> Counters:
+    queues: dict[str, int] = {}
+    for queue in found.queue_disciplines:
+        counted = {"dropped": queue.dropped, "overlimits": queue.overlimits, "backlog": queue.backlog}
+        for name, count in counted.items():
+            key = f"qdisc_{queue.kind}_{name}"
+            queues[key] = queues.get(key, 0) + count
+        if queue.root:
+            queues["queue_dropped"] = queues.get("queue_dropped", 0) + queue.dropped
+    driver = {f"driver_{name}": count for name, count in (found.driver_statistics or {}).items()}
+    return {**found.statistics, **driver, **queues}
 
 
 @dataclass
@@ -84,29 +95,33 @@ class HopReader:
     def read(self) -> Reading:
         """Everything, at about one moment; whoever once could not answer is not asked again."""
         links = [*self.network.sources, self.network.sink]
-        asked: dict[str, tuple[_Counts, list[str]]] = {
+        asked: dict[str, tuple[Caller, list[str]]] = {
             "peer": (self.peer, [link.peer_interface for link in links if self._where(link) == "peer"]),
             "guest": (self.guest, [name for link in links if (name := self.guest_names.get(link.guest_mac))]),
         }
         if self.sink_host is not None:
             asked["sink"] = (self.sink_host, [self.network.sink.peer_interface])
+        routers: dict[str, Callable[[], Mapping[str, Counters]]] = {}
         own: list[str] = []
         for link in links:
             way = self._way_of(link)
             names = [name for name in (way.entry, way.port) if name is not None]
             if way.router is not None:
-                asked[_router(link.name)] = (way.router, names)
+                routers[_router(link.name)] = functools.partial(way.router.counters, names)
             else:
                 own += names
         if self.lab is not None and own:
             asked["lab"] = (self.lab, own)
-        return Reading({where: self._ask(where, *who) for where, who in asked.items()})
+        read = {where: self._tried(where, functools.partial(read_counters, *who)) for where, who in asked.items()}
+        counted = {where: None if one is None else one[1] for where, one in read.items()}
+        routed = {where: self._tried(where, router) for where, router in routers.items()}
+        return Reading({**counted, **routed}, {where: one[0] for where, one in read.items() if one is not None})
 
-    def hops(self, before: Reading, after: Reading, sources: int) -> list[dict[str, Any]] | None:
+    def hops(self, before: Reading, after: Reading, sources: int) -> list[dict[str, object]] | None:
         """The way's interfaces in order, with both readings; None where nobody could read anything."""
-        if not any(before.answers.values()) or not any(after.answers.values()):
+        if any(all(one is None for one in reading.counted.values()) for reading in (before, after)):
             return None
-        found = []
+        found: list[dict[str, object]] = []
         for place in self._way(sources):
             first, then = _both(before.counters(place), after.counters(place))
             found.append(
@@ -156,11 +171,12 @@ class HopReader:
     def _name(self, link: Link) -> str:
         return self.guest_names.get(link.guest_mac, "")
 
-    def _ask(self, where: str, who: _Counts, interfaces: list[str]) -> Answer | None:
+    def _tried(self, where: str, read: Callable[[], Read]) -> Read | None:
+        """What is read there; None where it could not be, and then it is not tried again."""
         if where in self._unable:
             return None
         try:
-            return who.call("counters", interfaces=interfaces)
+            return read()
         except AgentError:
             self._unable.add(where)
             return None
@@ -173,24 +189,25 @@ def _router(link_name: str) -> str:
 def knows_counters(agent: Caller) -> bool:
     """True where an agent knows the operation ``counters``, and so what came to the protocol together with it."""
     try:
-        agent.call("counters", interfaces=["lo"])
+        agent.ask(CountersRequest(interfaces=("lo",)))
     except AgentError:
         return False
     return True
 
 
-def surroundings(before: Reading, after: Reading) -> dict[str, Any] | None:
+def surroundings(before: Reading, after: Reading) -> dict[str, dict[str, object] | None] | None:
     """What belongs to no interface, of the host (softnet is the whole machine's) and of the guest, both readings."""
-    told: dict[str, Any] = {}
+    told: dict[str, dict[str, object] | None] = {}
     guest_keys = ("softnet", "snmp", "snmp6", "processors")
     for name, where, keys in (("host", "peer", ("softnet",)), ("guest", "guest", guest_keys)):
-        first, then = before.answers.get(where), after.answers.get(where)
-        told[name] = (
-            None
-            if first is None or then is None
-            else {"before": {key: first.get(key) for key in keys}, "after": {key: then.get(key) for key in keys}}
-        )
+        first, then = before.replies.get(where), after.replies.get(where)
+        told[name] = None if first is None or then is None else {"before": _of(first, keys), "after": _of(then, keys)}
     return told if any(told.values()) else None
+
+
+def _of(reply: CountersReply, keys: Sequence[str]) -> dict[str, object]:
+    told = reply.to_json()
+    return {key: told.get(key) for key in keys}
 
 
 def _both(before: Counters | None, after: Counters | None) -> tuple[Counters | None, Counters | None]:

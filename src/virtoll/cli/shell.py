@@ -15,13 +15,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from virtoll.agent.client import AgentClient
+from virtoll.agent.links import network_request
+from virtoll.agent.operations.session import TerminalInputRequest, TerminalRequest
 from virtoll.errors import AgentError, UsageError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.parse import parse_experiment
 from virtoll.lab.network import plan_links
 from virtoll.platforms import platform_of
 from virtoll.platforms.attachment import attach
-from virtoll.platforms.base import GuestRequest, network_request
+from virtoll.platforms.base import GuestRequest
 from virtoll.run.fleet import choose_pinning
 from virtoll.run.ground import open_ground
 from virtoll.run.pipeline import catalogue
@@ -30,7 +32,7 @@ from virtoll.run.progress import SilentProgress
 _MEMORY_BYTES = 256 * 2**20
 _END_OF_TRANSMISSION = b"\x04"
 _TELL_AGAIN_SECONDS = 0.2
-_SHELL = ["/bin/busybox", "sh", "-i"]
+_SHELL = ("/bin/busybox", "sh", "-i")
 
 
 def given_platform(text: str) -> dict[str, str]:
@@ -68,7 +70,7 @@ def interact(text: str) -> int:
         try:
             if not isinstance(guest.agent, AgentClient):
                 raise UsageError(f"{choice.label} is a model: there is no guest to look into")
-            guest.agent.call("network", **network_request(request.network))
+            guest.agent.ask(network_request(request.network))
             return _session(guest.agent)
         finally:
             guest.stop()
@@ -77,7 +79,7 @@ def interact(text: str) -> int:
 def _session(agent: AgentClient) -> int:
     """Pass bytes between the user's terminal and one in the guest until the shell there ends."""
     columns, rows = shutil.get_terminal_size()
-    agent.call("terminal", argv=_SHELL, rows=rows, columns=columns)
+    agent.ask(TerminalRequest(argv=_SHELL, rows=rows, columns=columns))
     with _raw_terminal():
         keyboard_open = True
         while True:
@@ -103,7 +105,7 @@ def _session(agent: AgentClient) -> int:
 def _type(agent: AgentClient, keys: bytes) -> None:
     """Send keys to the shell; refused only where it has just left, and then its exit is the next event."""
     with suppress(AgentError):
-        agent.call("terminal-input", data=base64.b64encode(keys).decode())
+        agent.ask(TerminalInputRequest(data=keys))
 
 
 @contextmanager

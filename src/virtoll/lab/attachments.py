@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from virtoll.errors import GuestError, LabError
 from virtoll.lab import residue
@@ -25,6 +25,7 @@ from virtoll.lab.vfio import PciBus
 if TYPE_CHECKING:
     from virtoll.lab.network import Link
 
+Counters = Mapping[str, int]
 Attachment = Literal["bridge", "routed", "macvtap", "passthrough"]
 _NEVER = 1_000_000_000  # hundredths of a second
 
@@ -37,8 +38,12 @@ class Router(Protocol):
         """The process whose namespace it is."""
         ...
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> dict[str, Any]:
-        """One of the agent's operations."""
+    def forward(self) -> None:
+        """Route IPv4 between the interfaces that are there."""
+        ...
+
+    def counters(self, interfaces: Sequence[str]) -> Mapping[str, Counters]:
+        """What is counted at each of these interfaces, by name."""
         ...
 
     def close(self) -> None:
@@ -222,7 +227,7 @@ class Attachments:
                 f"neigh add {link.guest_address} lladdr {link.guest_mac} nud permanent dev {port}",
             ],
         )
-        router.call("network", interfaces=[], routes=[], ip_forward=True)
+        router.forward()
 
     def _outer_port(self, link: Link, *, own: bool = True) -> None:
         """A veth pair from the link's bridge to an interface that is the guest's ``own``, or will be."""

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
+from typing import ClassVar, Final, Generic, Literal, Self, TypeVar
 
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestError
@@ -214,30 +214,3 @@ class Platform(ABC, Generic[P_co]):
         """The same on the host that the parameters name, for a product that is ``cleaned_by_api``."""
         del alive
         return []
-
-
-def network_request(network: GuestNetwork) -> dict[str, Any]:
-    """The agent's ``network`` operation for a guest with these links: addresses, permanent neighbours, forwarding."""
-    return {
-        "interfaces": [
-            {
-                "mac": link.guest_mac,
-                "name": None,
-                "mtu": link.mtu_bytes,
-                "address": f"{link.guest_address}/24",
-                "neighbours": [{"address": link.peer_address, "mac": link.guest_next_hop_mac}],
-            }
-            for link in network.links
-        ],
-        "routes": [],
-        "ip_forward": True,
-    }
-
-
-def peer_request(network: GuestNetwork) -> dict[str, Any]:
-    """The same for the peer's ends: up, and without an address, so that its kernel answers and forwards nothing."""
-    interfaces: list[dict[str, Any]] = [
-        {"mac": link.peer_mac, "name": None, "mtu": link.mtu_bytes, "address": None, "neighbours": []}
-        for link in network.links
-    ]
-    return {"interfaces": interfaces, "routes": [], "ip_forward": None}

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.agent.client import AgentClient, Caller
+from virtoll.agent.operations.session import ShutdownRequest
 from virtoll.errors import GuestError, ImageError
 from virtoll.host.guest_usage import GuestProcesses
 from virtoll.image import FormName, GuestImage, image_form
@@ -113,7 +114,7 @@ class AgentGuest(StartedGuest):
             self.resume()
         if self.process.poll() is None and not self.agent.ended:
             with contextlib.suppress(GuestError, subprocess.TimeoutExpired):
-                self.agent.call("shutdown", deadline_seconds=2.0)
+                self.agent.ask(ShutdownRequest(), deadline_seconds=2.0)
                 self.process.wait(2.0)
         self.agent.close()
         end_process(self.process)

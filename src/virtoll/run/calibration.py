@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from virtoll.agent.client import Answer, Caller, Ends
+from virtoll.agent.client import Caller, Ends
+from virtoll.agent.links import bare_interfaces
 from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
@@ -21,6 +22,7 @@ from virtoll.hosts.remote_peer import Apart
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
 from virtoll.runfolder.store import RunFolder, parse_record
+from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import BACKENDS, RESIDUAL_NS, FrameParameters, Lane, Stream, send, unbalanced
 
 if TYPE_CHECKING:
@@ -76,9 +78,9 @@ class Calibrator:
             points: tuple[Point, ...] = ()
             reason: str | None = None
             try:
-                answers = self._measure(shape)
-                reason = unbalanced(answers)
-                points = tuple(parse_record(Point, answer) for answer in answers)
+                measured = self._measure(shape)
+                reason = unbalanced(measured)
+                points = tuple(parse_record(Point, one.to_json()) for one in measured)
                 self._done.update(shape.model_copy(update={"backend": point.backend}) for point in points)
             except GuestError as error:
                 reason = str(error)
@@ -94,7 +96,7 @@ class Calibrator:
                 )
             )
 
-    def _measure(self, shape: FrameParameters) -> list[Answer]:
+    def _measure(self, shape: FrameParameters) -> list[MeasuredPoint]:
         """As the agents answered: flat out, and paced."""
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
         histograms = knows_counters(peer)
@@ -127,10 +129,7 @@ class Calibrator:
         for number in range(self._pairs, shape.sources):
             names, macs = _names(number), _macs(number)
             self.site.network.back_to_back(names, macs, mtu)
-            ends: list[Answer] = [
-                {"mac": mac, "name": None, "mtu": mtu, "address": None, "neighbours": []} for mac in macs
-            ]
-            self.site.peer.call("network", interfaces=ends, routes=[], ip_forward=None)
+            self.site.peer.ask(bare_interfaces((mac, mtu) for mac in macs))
             self._pairs = number + 1
         pairs = [(*_names(number), *_macs(number)) for number in range(shape.sources)]
         return self.site.peer, self._stream(pairs, shape.ip_version)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from virtoll.agent.operations.session import ClocksRequest
 from virtoll.errors import GuestError
 from virtoll.experiment.model import DensityBudget, Experiment, Parameters, PlatformChoice
 from virtoll.host.guest_usage import available_bytes, read_footprint, swapped_out_pages
@@ -141,7 +142,7 @@ class Series:
             self._store("failed", reason, before, self.read(), None, evidence)
             return False
         self.guests.append(guest)
-        guest.agent.call("clocks")
+        guest.agent.ask(ClocksRequest())
         after = self.read()
         if before.available is not None and after.available is not None:
             self.largest_step = max(self.largest_step, before.available - after.available)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.agent.client import Answer, Caller
+from virtoll.agent.client import Caller
+from virtoll.agent.operations.programs import DataReply, DataRequest
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.lab.data import DataRoom, make_disk, make_folder
@@ -34,7 +35,7 @@ class DataKeeper:
         """Remove all that is in it and have everything written back; what a workload is told of it."""
         answer = self._ask(empty=True, evict=True)
         self.room.evict()
-        return DataDirectory(DATA_PATH, str(answer["file_system"]), self.reach)
+        return DataDirectory(DATA_PATH, answer.file_system, self.reach)
 
     def state(self, evict: bool) -> dict[str, Any]:
         """What is in it and in the page caches now; with ``evict`` after all was written back and forgotten.
@@ -45,19 +46,19 @@ class DataKeeper:
         """
         answer = self._ask(empty=False, evict=evict)
         on_host = self.room.evict() if evict else self.room.resident()
-        in_guest = int(answer["resident_bytes"]) if self.room.folder is None else None
+        in_guest = answer.resident_bytes if self.room.folder is None else None
         kept = "warm on the host" if on_host and in_guest == 0 else "warm" if on_host or in_guest else "cold"
         return {
             "path": DATA_PATH,
-            "file_system": answer["file_system"],
+            "file_system": answer.file_system,
             "host_file_system": self.room.file_system,
             "reach": self.reach,
             "page_cache": kept,
             "resident_in_guest_bytes": in_guest,
             "resident_on_host_bytes": on_host,
-            "files": answer["files"],
-            "file_bytes": answer["file_bytes"],
-            "free_bytes": answer["free_bytes"],
+            "files": answer.files,
+            "file_bytes": answer.file_bytes,
+            "free_bytes": answer.free_bytes,
         }
 
     @property
@@ -69,12 +70,10 @@ class DataKeeper:
             f"the host's disk ({self.room.file_system})" if self.flushes else "the host's memory: flushes are dropped"
         )
 
-    def _ask(self, *, empty: bool, evict: bool) -> Answer:
+    def _ask(self, *, empty: bool, evict: bool) -> DataReply:
         # A folder's file system is the host's: which of its blocks are free is not a guest's to tell.
         trim = empty and self.room.folder is None
-        return self.guest.call(
-            "data", deadline_seconds=_DEADLINE_SECONDS, path=DATA_PATH, empty=empty, evict=evict, trim=trim
-        )
+        return self.guest.ask(DataRequest(path=DATA_PATH, empty=empty, evict=evict, trim=trim), _DEADLINE_SECONDS)
 
 
 def find_room(

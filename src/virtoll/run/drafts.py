@@ -6,7 +6,7 @@ made, for the same reason as the records themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import Point
 
 if TYPE_CHECKING:
-    from virtoll.agent.client import Answer
+    from virtoll.agent.operations.session import FactsReply, HelloReply
     from virtoll.host.guest_usage import HostView
     from virtoll.lab.network import GuestNetwork
     from virtoll.platforms.base import Guest, GuestRequest
@@ -65,11 +65,11 @@ class BootDraft:
             ready_monotonic_ns=guest.ready_monotonic_ns,
         )
 
-    def examined(self, facts: Answer, unlike: Sequence[Mismatch], hello: Mapping[str, object], host: HostView) -> None:
+    def examined(self, facts: FactsReply, unlike: Sequence[Mismatch], hello: HelloReply, host: HostView) -> None:
         """What the guest is, by its agent's ``facts`` and ``hello`` and by its host."""
         self.record = replace(
             self.record,
-            facts=facts,
+            facts=facts.to_json(),
             mismatches=tuple(one.text for one in unlike),
             grave=tuple(one.text for one in unlike if one.grave),
             agent_clock=_agent_clock(hello),
@@ -82,10 +82,10 @@ class BootDraft:
         self.record = replace(self.record, status="failed", reason=reason, evidence=evidence)
 
 
-def _agent_clock(hello: Mapping[str, object]) -> AgentClock | None:
+def _agent_clock(hello: HelloReply) -> AgentClock | None:
     """When the agent was started and ready, by its own kernel's clocks; None where an older one does not tell."""
-    told = [hello.get(key) for key in ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")]
-    known = [value for value in told if isinstance(value, int)]
+    told = (hello.started_monotonic_ns, hello.started_boottime_ns, hello.ready_monotonic_ns)
+    known = [value for value in told if value is not None]
     return AgentClock(*known) if len(known) == len(told) else None
 
 
@@ -122,5 +122,5 @@ def with_outcome(record: TrialRecord, outcome: Measurement) -> TrialRecord:
         clock=None if outcome.clock is None else parse_record(Clock, outcome.clock),
         result=outcome.result,
         check=None if outcome.check is None else parse_record(Check, outcome.check),
-        points=None if points is None else tuple(parse_record(Point, point) for point in points),
+        points=None if points is None else tuple(parse_record(Point, point.to_json()) for point in points),
     )

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from virtoll.agent.client import PROTOCOL, Answer, Ends
+from virtoll.agent.client import PROTOCOL, Ends
+from virtoll.agent.links import network_request, peer_request
+from virtoll.agent.operations.session import ClocksRequest, FactsRequest, HelloRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
 from virtoll.errors import GuestDied, GuestError, LabError
@@ -27,7 +29,7 @@ from virtoll.lab import interrupts
 from virtoll.lab.data import DataRoom
 from virtoll.lab.network import GuestNetwork, Network, plan_links, with_found_macs
 from virtoll.platforms.attachment import attach
-from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, network_request, peer_request
+from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import with_last_words
 from virtoll.run.data_directory import DataKeeper, find_room
@@ -136,10 +138,10 @@ def running(guests: Sequence[LiveGuest]) -> Iterator[None]:
     with guests[0].site.awake():
         for live in guests:
             live.guest.resume()
-            live.guest.agent.call("clocks")
+            live.guest.agent.ask(ClocksRequest())
         yield
         for live in guests:
-            live.guest.agent.call("clocks")
+            live.guest.agent.ask(ClocksRequest())
         for live in guests:
             live.guest.park()
 
@@ -321,8 +323,8 @@ class Fleet:
             try:
                 network = guest.network or request.network
                 if network.attachment == "passthrough":
-                    inside = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)["interfaces"]
-                    network = with_found_macs(network, [one["mac"] for one in inside])
+                    inside = guest.agent.ask(FactsRequest(), _FACTS_DEADLINE_SECONDS).interfaces
+                    network = with_found_macs(network, [one.mac for one in inside if one.mac is not None])
                 draft.asked(request, network)
                 timekeeper, hops = self._connect(guest, network, site)
                 unlike = self._examine(guest, request, draft, found=choice.parameters.found)
@@ -337,8 +339,8 @@ class Fleet:
 
     def _examine(self, guest: Guest, request: GuestRequest, draft: BootDraft, *, found: bool) -> tuple[str, ...]:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
-        hello = guest.agent.call("hello", protocol=PROTOCOL)
-        facts = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)
+        hello = guest.agent.ask(HelloRequest(protocol=PROTOCOL))
+        facts = guest.agent.ask(FactsRequest(), _FACTS_DEADLINE_SECONDS)
         host = view_of_host(guest.host_processes())
         unlike = as_found(request, facts) if found else compare(request, facts, host)
         draft.examined(facts, unlike, hello, host)
@@ -410,14 +412,14 @@ class Fleet:
     def _connect(self, guest: Guest, network: GuestNetwork, site: Site) -> tuple[Timekeeper, HopReader]:
         """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""
         near = tuple(one for one in network.links if one.trunk is None or one.role == "marks")
-        guest.peer.call("network", **peer_request(GuestNetwork(near)))
+        guest.peer.ask(peer_request(GuestNetwork(near)))
         wire = self._wire(guest, site)
         trunked = [one for one in network.links if one not in near]
         for agent in wire.agents if trunked else ():
             own = tuple(one for one in trunked if wire.at(one.role) is agent)
-            agent.call("network", **peer_request(GuestNetwork(own)))
-        answer: Answer = guest.agent.call("network", **network_request(network))
-        names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
+            agent.ask(peer_request(GuestNetwork(own)))
+        configured = guest.agent.ask(network_request(network))
+        names = {one.mac: one.name for one in configured.interfaces if one.mac is not None}
         link = network.marks
         for each in network.links:
             await_path(guest.peer if each in near else wire.at(each.role), each)

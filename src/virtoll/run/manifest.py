@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from virtoll import __version__
 from virtoll.agent.client import PROTOCOL
+from virtoll.agent.operations.session import HelloRequest
 from virtoll.errors import UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
@@ -178,11 +179,11 @@ def _image(site: Site) -> dict[str, object] | None:
 def _agent(site: Site) -> dict[str, object] | None:
     if site.is_model:
         return None
-    hello = site.peer.call("hello", protocol=PROTOCOL)
+    hello = site.peer.ask(HelloRequest(protocol=PROTOCOL))
     return {
-        "version": hello["version"],
-        "protocol": hello["protocol"],
-        "build": hello["build"],
+        "version": hello.version,
+        "protocol": hello.protocol,
+        "build": hello.build,
         "sha256": site.image.agent_sha256,
         "bytes": Path(site.image.agent).stat().st_size,
     }

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from virtoll.agent.client import AgentClient, Answer
+from virtoll.agent.client import AgentClient
+from virtoll.agent.operations.network import NetworkRequest
+from virtoll.agent.path_counters import read_counters
 from virtoll.errors import GuestError
 from virtoll.image import GuestImage
+from virtoll.lab.attachments import Counters
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network
 from virtoll.platforms.containers.native import confined
@@ -67,9 +69,13 @@ class RouterAgent:
         """The process whose namespace it is."""
         return self.process.pid
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
-        """One of the agent's operations."""
-        return self.agent.call(op, deadline_seconds, **fields)
+    def forward(self) -> None:
+        """Route IPv4 between the interfaces that are there."""
+        self.agent.ask(NetworkRequest(ip_forward=True))
+
+    def counters(self, interfaces: Sequence[str]) -> Mapping[str, Counters]:
+        """What is counted at each of these interfaces, by name."""
+        return read_counters(self.agent, interfaces)[1]
 
     def close(self) -> None:
         """End the agent and its namespace."""

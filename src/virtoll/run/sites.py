@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from virtoll.agent.client import AgentClient, Caller
+from virtoll.agent.links import peer_request
+from virtoll.agent.operations.session import FactsRequest
 from virtoll.errors import GuestError, ImageError, LabError
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.hosts.cabled_network import CabledNetwork
@@ -21,7 +23,6 @@ from virtoll.hosts.session import inherited
 from virtoll.lab.inside import Lab, end_process
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import TESTBEDS, nested_machine, prepare_testbed
-from virtoll.platforms.base import peer_request
 from virtoll.platforms.host import SharedResources, Site
 from virtoll.platforms.process_guest import connect_stdio, root_disk
 
@@ -63,7 +64,7 @@ class Sites:
         """The hypervisor's NICs by link's name, with this machine's that face them and are the peer's already."""
         if self.testbed is None or inherited() is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
-        macs = {one["name"]: one["mac"] for one in self.here.peer.call("facts")["interfaces"]}
+        macs = {one.name: one.mac or "" for one in self.here.peer.ask(FactsRequest()).interfaces}
         names = [link.name for link in plan_links(0, len(self.testbed.generator.interfaces)).links]
         facing = zip(names, self.testbed.hypervisor.interfaces, self.testbed.near, strict=False)
         return {name: FarNic(there, here, macs[here]) for name, there, here in facing}
@@ -89,7 +90,7 @@ class Sites:
         kernels = [path for path in (image.kernel.vmlinuz, image.kernel.vmlinux) if path is not None]
         files = (image.agent, *kernels, image.initramfs, image.disk_initramfs)
         machine = self.stack.enter_context(nested_machine(made, number, self.lab, files, self.network, disk))
-        self.here.peer.call("network", **peer_request(machine.links))
+        self.here.peer.ask(peer_request(machine.links))
         remote = self._remote(Connection(host.words, machine.ssh, baked=machine.baked))
         names = {one["address"]: one["ifname"] for one in json.loads(remote.run(["ip", "-json", "link"], "NICs"))}
         nics = {
@@ -106,7 +107,8 @@ class Sites:
     def _site(self, remote: RemoteHost, nics: dict[str, FarNic]) -> Site:
         """A site like this machine's own, with the counters and CPUs of the host."""
         counters = self.stack.enter_context(host_agent(remote))
-        cpus = tuple(range(int(counters.call("facts", deadline_seconds=_READY_SECONDS)["cpus_online"])))
+        facts = counters.ask(FactsRequest(), _READY_SECONDS)
+        cpus = tuple(range(facts.cpus_online or 0))
         network = RemoteNetwork(remote, nics)
         shared = SharedResources()
         self.stack.callback(shared.close)

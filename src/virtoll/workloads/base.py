@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
@@ -21,6 +21,7 @@ from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Image, Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import Shape
+from virtoll.workloads.points import MeasuredPoint
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Measurement:
     clock: dict[str, Any] | None = None
     result: dict[str, Any] | None = None
     check: dict[str, Any] | None = None
-    points: list[dict[str, Any]] | None = None
+    points: Sequence[MeasuredPoint] | None = None
     problem: str | None = None
 
 

@@ -8,6 +8,7 @@ balance, or the trial is invalid. Beside each point stand the counters of every 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -16,6 +17,7 @@ from virtoll.agent.path_counters import surroundings
 from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import MAXIMUM_SOURCES, Link
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
+from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
 from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds
@@ -92,19 +94,19 @@ class Forward(Workload[ForwardParameters]):
             result={"routing_table": table.record}, check=table.check, points=points, problem=table.problem or problem
         )
 
-    def point(self, bench: Bench, rate: float | None) -> dict[str, Any]:
+    def point(self, bench: Bench, rate: float | None) -> MeasuredPoint:
         """One point at a rate of each source, or flat out, between two readings of its hops.
 
         An agent of before ``counters`` knows no histograms either.
         """
         wanted = self.parameters
         before = bench.hops.read()
-        known = before.answers["peer"] is not None
+        known = before.counted["peer"] is not None
         stream = _stream(bench, wanted)
         point = send(bench.peer, stream, wanted, bench.next_tag(), wanted.point_ns, rate, histograms=known)
         after = bench.hops.read()
         hops = bench.hops.hops(before, after, wanted.sources)
-        return {**point, "hops": hops, "surroundings": surroundings(before, after)}
+        return replace(point, beside={"hops": hops, "surroundings": surroundings(before, after)})
 
 
 def _stream(bench: Bench, wanted: ForwardParameters) -> Stream:

@@ -10,7 +10,6 @@ beside it), ``Port`` (where one listens).
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import time
 from abc import abstractmethod
@@ -18,7 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from virtoll.agent.client import Answer, Caller
+from virtoll.agent.client import Caller
+from virtoll.agent.operations.programs import EndReply, EndRequest, ExecReply, ExecRequest, Program, SpawnRequest
 from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Image
@@ -126,10 +126,11 @@ def time_program(
     bench: Bench, argv: list[str], seconds: float, limit_bytes: int = _LIMIT_BYTES
 ) -> tuple[TimedJob, Said, str | None]:
     """Run a program of the guest between two marks; what it wrote, and why it did not end well, or None."""
-    request = _request(argv, seconds, limit_bytes)
-    timed = bench.timekeeper.time_job("program", request, seconds + _ANSWER_SECONDS)
-    said = _said(timed.result)
-    if timed.result["timed_out"]:
+    program = _program(argv, seconds, limit_bytes)
+    timed = bench.timekeeper.time_job("program", program.to_json(), seconds + _ANSWER_SECONDS)
+    ended = ExecReply.read(timed.result, "the guest answered its job 'program' wrongly")
+    said = _said(ended)
+    if ended.timed_out:
         return timed, said, f"{argv[0]} did not end within {seconds:g} s"
     return timed, said, None if said.status == 0 else f"{argv[0]} {_ending(said)}"
 
@@ -157,17 +158,15 @@ def attempt(
     guest: Caller, argv: list[str], seconds: float = 60.0, limit_bytes: int = _LIMIT_BYTES, *, stdin: str = ""
 ) -> Said:
     """Run a program of the guest that may fail, untimed; ``GuestError`` where it does not end."""
-    request = _request(argv, seconds, limit_bytes, stdin)
-    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **request)
-    if answer["timed_out"]:
+    ended = guest.ask(ExecRequest.of(_program(argv, seconds, limit_bytes, stdin)), seconds + _ANSWER_SECONDS)
+    if ended.timed_out:
         raise GuestError(f"{argv[0]} did not end within {seconds:g} s in the guest")
-    return _said(answer)
+    return _said(ended)
 
 
 def succeeds(guest: Caller, argv: list[str], seconds: float = 60.0) -> bool:
     """Whether a program of the guest ends well."""
-    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **_request(argv, seconds, _LOG_BYTES))
-    return bool(answer["status"] == 0)
+    return guest.ask(ExecRequest.of(_program(argv, seconds, _LOG_BYTES)), seconds + _ANSWER_SECONDS).status == 0
 
 
 def write(guest: Caller, path: str, text: str) -> None:
@@ -206,16 +205,16 @@ def serving(
     a function that waits for that, so many seconds at most, and says what it wrote.
     """
     name = argv[0]
-    started = guest.call("spawn", name=name, argv=argv, env=_ENVIRONMENT, directory=_HOME, output=log)
+    started = guest.ask(SpawnRequest(name=name, argv=tuple(argv), env=_ENVIRONMENT, directory=_HOME, output=log))
     runs = True
 
-    def end() -> Answer:
+    def end() -> EndReply:
         nonlocal runs
         runs = False
         return _end(guest, name)
 
     def there() -> bool:
-        return succeeds(guest, ["test", "-d", f"/proc/{started['pid']}"])
+        return succeeds(guest, ["test", "-d", f"/proc/{started.pid}"])
 
     def finish(most_seconds: float) -> Said:
         deadline = time.monotonic() + most_seconds
@@ -237,8 +236,8 @@ def serving(
             with contextlib.suppress(GuestError):
                 end()
         raise
-    if runs and (answer := end())["by_itself"]:
-        raise GuestError(_early(name, answer))
+    if runs and (ended := end()).by_itself:
+        raise GuestError(_early(name, ended))
 
 
 @dataclass(frozen=True)
@@ -255,39 +254,32 @@ class Port:
         return ["grep", "--quiet", "--extended-regexp", row, f"/proc/net/{self.protocol}"]
 
 
-def _early(name: str, answer: Answer) -> str:
-    return f"{name} {_ending(_written(answer))} (in the guest, before it was told to end)"
+def _early(name: str, ended: EndReply) -> str:
+    return f"{name} {_ending(_written(ended))} (in the guest, before it was told to end)"
 
 
-def _written(answer: Answer) -> Said:
-    return Said(answer["status"], base64.b64decode(answer["output"]).decode(errors="replace"), "")
+def _written(ended: EndReply) -> Said:
+    return Said(ended.status, ended.output.decode(errors="replace"), "")
 
 
-def _end(guest: Caller, name: str) -> Answer:
-    return guest.call(
-        "end",
-        deadline_seconds=_LEAVE_SECONDS + _ANSWER_SECONDS,
-        name=name,
-        timeout_ns=int(_LEAVE_SECONDS * 1e9),
-        limit_bytes=_LOG_BYTES,
+def _end(guest: Caller, name: str) -> EndReply:
+    request = EndRequest(name=name, timeout_ns=int(_LEAVE_SECONDS * 1e9), limit_bytes=_LOG_BYTES)
+    return guest.ask(request, _LEAVE_SECONDS + _ANSWER_SECONDS)
+
+
+def _program(argv: list[str], seconds: float, limit_bytes: int, stdin: str = "") -> Program:
+    return Program(
+        argv=tuple(argv),
+        env=_ENVIRONMENT,
+        directory=_HOME,
+        stdin=stdin.encode() if stdin else None,
+        timeout_ns=int(seconds * 1e9),
+        limit_bytes=limit_bytes,
     )
 
 
-def _request(argv: list[str], seconds: float, limit_bytes: int, stdin: str = "") -> dict[str, Any]:
-    given = base64.b64encode(stdin.encode()).decode() if stdin else None
-    return {
-        "argv": argv,
-        "env": _ENVIRONMENT,
-        "directory": _HOME,
-        "stdin": given,
-        "timeout_ns": int(seconds * 1e9),
-        "limit_bytes": limit_bytes,
-    }
-
-
-def _said(answer: Answer) -> Said:
-    output, complaints = (base64.b64decode(answer[name]).decode(errors="replace") for name in ("stdout", "stderr"))
-    return Said(answer["status"], output, complaints)
+def _said(ended: ExecReply) -> Said:
+    return Said(ended.status, ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace"))
 
 
 def _ending(said: Said) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from virtoll.agent.operations.jobs import RunRequest
 from virtoll.errors import AgentError, GuestCannot
 from virtoll.workloads.base import Bench
 from virtoll.workloads.traffic import Table
@@ -84,12 +85,10 @@ def _load(bench: Bench, table: Table, gateway: str) -> LoadedTable:
 
 
 def _take_away(bench: Bench, table: Table) -> None:
-    answer = bench.guest.call(
-        "run", deadline_seconds=_deadline_seconds(table), job=JOB, parameters={"routes": 0}, marks=None
-    )
+    reply = bench.guest.ask(RunRequest(job=JOB, parameters={"routes": 0}, marks=None), _deadline_seconds(table))
     bench.guest.channel_marks.clear()
-    if answer["check"] != "0":
-        raise AgentError("system", f"the guest's kernel kept {answer['check']} routes of a table that was taken away")
+    if reply.check != "0":
+        raise AgentError("system", f"the guest's kernel kept {reply.check} routes of a table that was taken away")
 
 
 def _deadline_seconds(table: Table) -> float:

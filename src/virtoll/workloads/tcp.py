@@ -10,10 +10,21 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import ByteSize, Field
 
+from virtoll.agent.operations.jobs import (
+    Exchange,
+    RequestResponseExchange,
+    ServeCloseRequest,
+    ServeFinishReply,
+    ServeFinishRequest,
+    ServeRequest,
+    Side,
+    StreamExchange,
+)
 from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
@@ -54,7 +65,7 @@ class _Tcp(NetworkWorkload[Way_co]):
         """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
 
     @abstractmethod
-    def exchange(self) -> dict[str, Any]:
+    def exchange(self) -> Exchange:
         """What both ends are asked for."""
 
     @abstractmethod
@@ -62,7 +73,7 @@ class _Tcp(NetworkWorkload[Way_co]):
         """Bytes or transactions: what the check value must be."""
 
     @abstractmethod
-    def figures(self, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
         """Rates by the outside clock's ``seconds``, and what ``ends`` (guest, other) say."""
 
     def estimate_seconds(self, slowdown: float) -> float:
@@ -75,28 +86,33 @@ class _Tcp(NetworkWorkload[Way_co]):
             timed, served = self._exchange(bench, end)
             shaped_by = end.shaped_by
         expected = str(self.amount())
-        value = timed.check if timed.check != expected else str(served["check"])
-        result: dict[str, Any] = {"guest": timed.result, "other": served, "shaped_by": shaped_by, "figures": None}
+        value = timed.check if timed.check != expected else served.check
+        result: dict[str, Any] = {
+            "guest": timed.result,
+            "other": served.to_json(),
+            "shaped_by": shaped_by,
+            "figures": None,
+        }
         marks = timed.clock["marks"]
         if marks is not None and marks["end_ns"] > marks["start_ns"]:
             seconds = (marks["end_ns"] - marks["start_ns"]) / 1e9
-            result["figures"] = self.figures(seconds, (timed.result, served["result"]))
+            result["figures"] = self.figures(seconds, (timed.result, served.result))
         right = value == expected
         problem = timed.problem if right else f"the check value is wrong: {value[:40]!r} instead of {expected!r}"
         check = {"value": value, "expected": expected, "ok": right}
         return Measurement(timed.clock, result, check, None, problem)
 
-    def _exchange(self, bench: Bench, end: FarEnd) -> tuple[TimedJob, dict[str, Any]]:
+    def _exchange(self, bench: Bench, end: FarEnd) -> tuple[TimedJob, ServeFinishReply]:
         exchange = self.exchange()
         deadline = 120.0 + 1000.0 * self.native_seconds()
-        serving = end.agent.call("serve", address=end.address, cpu=end.cpu, exchange=exchange, timeout_ns=_STALL_NS)
+        serving = end.agent.ask(ServeRequest(address=end.address, cpu=end.cpu, exchange=exchange, timeout_ns=_STALL_NS))
         try:
-            where = {"address": end.address, "port": serving["port"], "timeout_ns": _STALL_NS}
-            timed = bench.timekeeper.time_job("tcp", {**where, "exchange": exchange}, deadline)
-            served = end.agent.call("serve-finish", deadline_seconds=_FINISH_NS / 1e9 + 5, timeout_ns=_FINISH_NS)
+            where = {"address": end.address, "port": serving.port, "timeout_ns": _STALL_NS}
+            timed = bench.timekeeper.time_job("tcp", {**where, "exchange": exchange.to_json()}, deadline)
+            served = end.agent.ask(ServeFinishRequest(timeout_ns=_FINISH_NS), _FINISH_NS / 1e9 + 5)
         except GuestError:
             with contextlib.suppress(GuestError):
-                end.agent.call("serve-close", deadline_seconds=5)
+                end.agent.ask(ServeCloseRequest(), deadline_seconds=5)
             raise
         return timed, served
 
@@ -114,21 +130,21 @@ class TcpStream(_Tcp[TcpStreamParameters]):
         wanted = self.parameters
         return wanted.transfer_seconds(int(wanted.size), _NATIVE_BYTES_PER_SECOND)
 
-    def exchange(self) -> dict[str, Any]:
+    def exchange(self) -> Exchange:
         """Who sends how much."""
         wanted = self.parameters
-        return {
-            "kind": "stream",
-            "active": _active(wanted.direction == "from-guest"),
-            "bytes": int(wanted.size),
-            "message_bytes": wanted.message_bytes,
-        }
+        return StreamExchange(
+            kind="stream",
+            active=_active(wanted.direction == "from-guest"),
+            bytes=int(wanted.size),
+            message_bytes=wanted.message_bytes,
+        )
 
     def amount(self) -> int:
         """Bytes."""
         return int(self.parameters.size)
 
-    def figures(self, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
         """Payload from mark to mark, in 10^6 bit/s."""
         del ends
         return {"throughput": 8e-6 * self.amount() / seconds}
@@ -156,22 +172,22 @@ class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
             wanted.transactions * size, _NATIVE_BYTES_PER_SECOND
         )
 
-    def exchange(self) -> dict[str, Any]:
+    def exchange(self) -> Exchange:
         """Who asks how often."""
         wanted = self.parameters
-        return {
-            "kind": "request-response",
-            "active": _active(wanted.direction == "from-guest"),
-            "transactions": wanted.transactions,
-            "request_bytes": wanted.request_bytes,
-            "response_bytes": wanted.response_bytes,
-        }
+        return RequestResponseExchange(
+            kind="request-response",
+            active=_active(wanted.direction == "from-guest"),
+            transactions=wanted.transactions,
+            request_bytes=wanted.request_bytes,
+            response_bytes=wanted.response_bytes,
+        )
 
     def amount(self) -> int:
         """Transactions."""
         return self.parameters.transactions
 
-    def figures(self, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
         """The rate from mark to mark; latencies by the asker's clock, from one answer to the next."""
         asker = ends[0 if self.parameters.direction == "from-guest" else 1]
         latency = asker["transaction_ns"]
@@ -182,6 +198,6 @@ class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
         }
 
 
-def _active(guest: bool) -> str:
+def _active(guest: bool) -> Side:
     """Which end sends or asks, in the agent's words: the guest always opens the connection."""
     return "opener" if guest else "listener"

@@ -7,15 +7,32 @@ Main types: ``FrameParameters`` (the part of the parameters that the instrument'
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from virtoll.agent.client import Answer, Ends
+from virtoll.agent.client import Ends
+from virtoll.agent.operations.traffic import (
+    Destinations,
+    MixPart,
+    SendRequest,
+    SentSource,
+    SinkCloseRequest,
+    SinkEnd,
+    SinkFinishRequest,
+    SinkOpenRequest,
+    Source,
+    SourceTotals,
+    Traffic,
+    TrafficCpu,
+    TrafficReply,
+    TrafficRequest,
+)
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
+from virtoll.workloads.points import MeasuredPoint
 
 Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
 BACKENDS: tuple[str, ...] = get_args(Backend)[1:]
@@ -26,7 +43,6 @@ QUIET_NS, RESIDUAL_NS, DRAIN_LIMIT_NS = 20_000_000, 500_000_000, 5_000_000_000
 # bytes without their FCS; the usual smallest one, 64 with it, has no room for a test frame and is 4 bytes longer.
 IMIX = ((64, 7), (590, 4), (1514, 1))
 _SMALLEST_FRAME_BYTES, _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 64, 20, 4, 14
-TOLD = ("intended_frames", "offered_frames", "unsent_frames")
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
 # As in the agent (crates/wire/src/routes.rs, crates/agent/src/traffic.rs).
 MOST_DESTINATIONS, MOST_ROUTES, MOST_SOURCES = 65_536, 2_000_000, 16
@@ -126,48 +142,50 @@ class Stream:
     sink_cpu: int | None
     table: Table | None = None
 
-    def request(self, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
-        """The ``traffic`` request; fields that are as they were in the protocol's first form are left out."""
-        sources: list[Answer] = [
-            {
-                "interface": lane.interface,
-                "source_mac": lane.source_mac,
-                "destination_mac": lane.destination_mac,
-                "source_address": lane.source_address,
-                "destination_address": lane.destination_address,
-                "source_port": _SOURCE_PORT + number,
-                "destination_port": _DESTINATION_PORT,
-                "rate_frames_per_second": rate,
-                "cpu": self.generator_cpu,
-            }
-            for number, lane in enumerate(self.lanes)
-        ]
-        sink: Answer = {"interfaces": list(self.sink_interfaces), "cpu": self.sink_cpu}
-        request: Answer = {
-            "trial": tag,
-            "frame_size_bytes": wanted.frame_size_bytes,
-            "duration_ns": duration_ns,
-            "backend": wanted.backend,
-            "sources": sources,
-            "sink": sink,
-            "quiet_ns": QUIET_NS,
-            "residual_ns": RESIDUAL_NS,
-            "drain_limit_ns": DRAIN_LIMIT_NS,
-        }
-        if wanted.sink != "auto":
-            sink["backend"] = wanted.sink
+    def request(self, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Traffic:
+        """The trial as its agents are asked for it; fields of later forms of the protocol only where they are used."""
+        request = Traffic(
+            trial=tag,
+            frame_size_bytes=wanted.frame_size_bytes,
+            duration_ns=duration_ns,
+            backend=wanted.backend,
+            sources=tuple(self._source(number, wanted, rate) for number in range(len(self.lanes))),
+            sink=self._sink(wanted),
+            quiet_ns=QUIET_NS,
+            residual_ns=RESIDUAL_NS,
+            drain_limit_ns=DRAIN_LIMIT_NS,
+        )
         if wanted.batch_frames:
-            request["batch_frames"] = wanted.batch_frames
+            request = request.but(batch_frames=wanted.batch_frames)
         if wanted.mix != "none":
-            request["mix"] = [{"frame_size_bytes": size, "weight": weight} for size, weight in wanted.parts]
+            parts = tuple(MixPart(frame_size_bytes=size, weight=weight) for size, weight in wanted.parts)
+            request = request.but(mix=parts)
+        return request
+
+    def _source(self, number: int, wanted: FrameParameters, rate: float | None) -> Source:
+        lane = self.lanes[number]
+        source = Source(
+            interface=lane.interface,
+            source_mac=lane.source_mac,
+            destination_mac=lane.destination_mac,
+            source_address=lane.source_address,
+            destination_address=lane.destination_address,
+            source_port=_SOURCE_PORT + number,
+            destination_port=_DESTINATION_PORT,
+            rate_frames_per_second=rate,
+            cpu=self.generator_cpu,
+        )
         if wanted.vlan:
-            for source in sources:
-                source["vlan"] = wanted.vlan
+            source = source.but(vlan=wanted.vlan)
         if wanted.destinations > 1:
             table = self.table or Table(wanted.destinations, 0)
-            for source in sources:
-                source["destinations"] = {"count": wanted.destinations, "routes": table.routes, "seed": table.seed}
-        return request
+            spread = Destinations(count=wanted.destinations, routes=table.routes, seed=table.seed)
+            source = source.but(destinations=spread)
+        return source
+
+    def _sink(self, wanted: FrameParameters) -> SinkEnd:
+        sink = SinkEnd(interfaces=self.sink_interfaces, cpu=self.sink_cpu)
+        return sink.but(backend=wanted.sink) if wanted.sink != "auto" else sink
 
 
 def send(
@@ -179,52 +197,67 @@ def send(
     rate: float | None,
     *,
     histograms: bool,
-) -> dict[str, Any]:
-    """One point as the run folder stores it: the answer as it came, with what was intended.
+) -> MeasuredPoint:
+    """One point: the answer as it came, with what was intended.
 
     On two hosts the answer is joined from its halves. Whatever fails, no sink is left open.
     """
     request = stream.request(wanted, tag, duration_ns, rate)
     if histograms:
-        request["histograms"] = True
+        request = request.but(histograms=True)
     deadline_seconds = 60 + (2 * duration_ns + DRAIN_LIMIT_NS) / 1e9
     if len(peer.agents) == 1:
-        answer = peer.generator.call("traffic", deadline_seconds, **request)
+        reply = peer.generator.ask(TrafficRequest.of(request), deadline_seconds)
     else:
-        answer = _by_halves(peer, request, deadline_seconds)
-    return {"intended_rate_frames_per_second": rate, "duration_ns": duration_ns, **answer}
+        reply = _by_halves(peer, request, deadline_seconds)
+    return MeasuredPoint(rate, duration_ns, reply)
 
 
-def _by_halves(ends: Ends, request: Answer, deadline_seconds: float) -> Answer:
+def _by_halves(ends: Ends, request: Traffic, deadline_seconds: float) -> TrafficReply:
     """The sink is opened, the sources send, and the sink is told what they sent; both are given the same request."""
-    ends.sink.call("sink-open", **request)
+    ends.sink.ask(SinkOpenRequest.of(request))
     try:
-        sent = ends.generator.call("send", deadline_seconds, **request)
-        told = [{key: source[key] for key in TOLD} for source in sent["sources"]]
-        received = ends.sink.call("sink-finish", deadline_seconds, sources=told)
+        sent = ends.generator.ask(SendRequest.of(request), deadline_seconds)
+        received = ends.sink.ask(SinkFinishRequest(sources=totals(sent.sources)), deadline_seconds)
     except GuestError:
         with contextlib.suppress(GuestError):
-            ends.sink.call("sink-close", deadline_seconds)
+            ends.sink.ask(SinkCloseRequest(), deadline_seconds)
         raise
-    sink_cpu = {key: value for key, value in received["cpu"].items() if key != "processors"}
-    cpu = {**sent["cpu"], **sink_cpu, "sink_processors": received["cpu"]["processors"]}
-    interfaces = [*sent["interfaces"], *received["interfaces"]]
-    return {**sent, "sink": received["sink"], "interfaces": interfaces, "cpu": cpu}
+    sink_cpu = received.cpu.to_json()
+    cpu = {**sent.cpu.to_json(), "sink_processors": sink_cpu.pop("processors", None), **sink_cpu}
+    return TrafficReply.of(
+        sent,
+        sink=received.sink,
+        interfaces=(*(sent.interfaces or ()), *received.interfaces),
+        cpu=TrafficCpu.from_json(cpu),
+    )
 
 
-def unbalanced(points: Sequence[dict[str, Any]]) -> str | None:
+def totals(sources: Iterable[SentSource]) -> tuple[SourceTotals, ...]:
+    """What the sink is told of each source."""
+    return tuple(
+        SourceTotals(
+            intended_frames=source.intended_frames,
+            offered_frames=source.offered_frames,
+            unsent_frames=source.unsent_frames,
+        )
+        for source in sources
+    )
+
+
+def unbalanced(points: Sequence[MeasuredPoint]) -> str | None:
     """Why the books of a point do not balance, or None when all do: integers, so exactly."""
-    return next(filter(None, map(_unbalanced, points)), None)
+    return next(filter(None, (_unbalanced(point.traffic) for point in points)), None)
 
 
-def _unbalanced(point: dict[str, Any]) -> str | None:
-    sinks = {sink["source"]: sink for sink in point["sink"]["per_source"]}
-    for source in point["sources"]:
-        sink = sinks.get(source["source"])
+def _unbalanced(point: TrafficReply) -> str | None:
+    sinks = {sink.source: sink for sink in point.sink.per_source}
+    for source in point.sources:
+        sink = sinks.get(source.source)
         if sink is None:
-            return f"source {source['source']} is not in the sink's books"
-        if source["offered_frames"] + source["unsent_frames"] != source["intended_frames"]:
-            return f"source {source['source']}: offered + unsent is not intended"
-        if sink["forwarded_frames"] + sink["lost_frames"] != source["offered_frames"]:
-            return f"source {source['source']}: forwarded + lost is not offered"
-    return None if point["sink"]["drained"] else "frames still arrived when the drain's deadline had passed"
+            return f"source {source.source} is not in the sink's books"
+        if source.offered_frames + source.unsent_frames != source.intended_frames:
+            return f"source {source.source}: offered + unsent is not intended"
+        if sink.forwarded_frames + sink.lost_frames != source.offered_frames:
+            return f"source {source.source}: forwarded + lost is not offered"
+    return None if point.sink.drained else "frames still arrived when the drain's deadline had passed"

@@ -8,7 +8,7 @@ pinned to. A trial is a sweep (``sweep.py``), whose rates are of each router.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestCannot
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
+from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds
 from virtoll.workloads.traffic import MOST_SOURCES, Stream, send, unbalanced
@@ -62,7 +63,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
                 configured.enter_context(routing(one, wanted))
             stream = _stream(benches, wanted)
 
-            def point(rate: float | None) -> dict[str, Any]:
+            def point(rate: float | None) -> MeasuredPoint:
                 tag = bench.next_tag()
                 return send(bench.peer, stream, wanted, tag, wanted.point_ns, rate, histograms=histograms)
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
 from virtoll.agent.client import Caller
+from virtoll.agent.operations.network import Interface, Neighbour, NetworkRequest, Route
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.lab.network import GuestNetwork, Link
@@ -115,31 +116,32 @@ def _shaped(bench: Bench, link: Link, shape: Shape) -> contextlib.AbstractContex
 def _addressed(bench: Bench, links: tuple[Link, ...], *, forward: bool = False) -> Iterator[None]:
     """The peer has addresses on these links, and routes between them where it is to ``forward``."""
     generator = bench.peer.generator
-    generator.call("network", **peer_with_addresses(links, forward=forward))
+    generator.ask(peer_with_addresses(links, forward=forward))
     try:
         yield
     finally:
         with contextlib.suppress(GuestError):
-            generator.call("network", **peer_without_addresses(links, forward=forward))
+            generator.ask(peer_without_addresses(links, forward=forward))
 
 
-def peer_with_addresses(links: tuple[Link, ...], *, forward: bool) -> dict[str, Any]:
-    """The ``network`` request for the peer: its end of each link, with a permanent neighbour."""
-    interfaces = [
-        {
-            "mac": link.peer_mac,
-            "address": f"{link.peer_address}/{link.ends().prefix_bits}",
-            "neighbours": [{"address": link.guest_address, "mac": link.peer_next_hop_mac}],
-        }
+def peer_with_addresses(links: tuple[Link, ...], *, forward: bool) -> NetworkRequest:
+    """The request for the peer: its end of each link, with a permanent neighbour."""
+    interfaces = (
+        Interface(
+            mac=link.peer_mac,
+            address=f"{link.peer_address}/{link.ends().prefix_bits}",
+            neighbours=(Neighbour(address=link.guest_address, mac=link.peer_next_hop_mac),),
+        )
         for link in links
-    ]
-    return {"interfaces": interfaces, **({"ip_forward": True} if forward else {})}
+    )
+    request = NetworkRequest(interfaces=tuple(interfaces))
+    return request.but(ip_forward=True) if forward else request
 
 
-def peer_without_addresses(links: tuple[Link, ...], *, forward: bool) -> dict[str, Any]:
+def peer_without_addresses(links: tuple[Link, ...], *, forward: bool) -> NetworkRequest:
     """The request that undoes it."""
-    interfaces = [{"mac": link.peer_mac, "without_address": True} for link in links]
-    return {"interfaces": interfaces, **({"ip_forward": False} if forward else {})}
+    request = NetworkRequest(interfaces=tuple(Interface(mac=link.peer_mac, without_address=True) for link in links))
+    return request.but(ip_forward=False) if forward else request
 
 
 @contextlib.contextmanager
@@ -152,15 +154,15 @@ def _routed(bench: Bench, link: Link) -> Iterator[tuple[Caller, Link]]:
     if link.trunk is not None or other.trunk is not None:
         raise GuestCannot("two guests share one real NIC here, and the peer cannot route between them")
     with _addressed(bench, (link, other), forward=True):
-        bench.guest.call("network", **route_request(bench.network, other))
-        partner.guest.call("network", **route_request(partner.network, link))
+        bench.guest.ask(route_request(bench.network, other))
+        partner.guest.ask(route_request(partner.network, link))
         yield partner.guest, other
 
 
-def route_request(network: GuestNetwork, other: Link) -> dict[str, Any]:
+def route_request(network: GuestNetwork, other: Link) -> NetworkRequest:
     """The route to another guest's source link, by the peer's end of one's own.
 
     It stays until the guest ends: without the peer's address nobody answers at its end.
     """
     subnet = f"{other.peer_address.rpartition('.')[0]}.0/{other.ends().prefix_bits}"
-    return {"interfaces": [], "routes": [{"destination": subnet, "via": network.sources[0].peer_address}]}
+    return NetworkRequest(routes=(Route(destination=subnet, via=network.sources[0].peer_address),))

@@ -52,7 +52,7 @@ class RunRequest(Request[RunReply], op="run"):
 class StreamExchange(Message):
     """The active end sends bytes."""
 
-    kind: Literal["stream"] = "stream"
+    kind: Literal["stream"]
     active: Side
     bytes: int
     message_bytes: int
@@ -61,7 +61,7 @@ class StreamExchange(Message):
 class RequestResponseExchange(Message):
     """The active end asks and the other one answers."""
 
-    kind: Literal["request-response"] = "request-response"
+    kind: Literal["request-response"]
     active: Side
     transactions: int
     request_bytes: int

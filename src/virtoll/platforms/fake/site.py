@@ -10,9 +10,10 @@ import subprocess
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from virtoll.agent.client import Answer, ChannelMark
+from virtoll.agent.client import AgentModel, ChannelMark
+from virtoll.agent.messages import Message, Request
 from virtoll.errors import GuestError
 from virtoll.image import GuestImage, GuestKernel
 from virtoll.lab.attachments import Port, Way
@@ -148,22 +149,18 @@ class ModelNetwork:
         _refuse()
 
 
-class ModelPeer:
+class ModelPeer(AgentModel):
     """The network peer of a site without a network: it never ends, and each model brings a peer of its own."""
-
-    ended = False
 
     def __init__(self) -> None:
         """No mark was ever sent."""
         self.channel_marks: deque[ChannelMark] = deque()
+        self.ended = False
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
+    def answer(self, request: Request[Message]) -> Message:
         """Refused."""
-        del op, deadline_seconds, fields
+        del request
         _refuse()
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def model_site() -> Site:

@@ -18,11 +18,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Annotated, Any, ClassVar
+from typing import IO, Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from virtoll.agent.client import AgentClient, Answer
+from virtoll.agent.client import AgentClient, Reply
+from virtoll.agent.messages import Request
+from virtoll.agent.operations.network import NetworkRequest
 from virtoll.errors import AgentError, GuestError, UsageError
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import HostAddress, Testbed
@@ -122,15 +124,16 @@ def _check_one(wanted: SshParameters, number: int, testbed: Testbed | None) -> N
 class FoundAgent(AgentClient):
     """The agent in a guest that is not ours: of its network it is asked for nothing that is not put back again."""
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
+    def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
         """As any agent's; IPv6 and VLANs are refused, and forwarding for the whole guest is not switched on."""
-        if op == "network":
-            if any(one.get("ipv6_address") or one.get("vlans") for one in fields["interfaces"]):
-                raise AgentError(
-                    "unsupported", f"{self.who} is a found guest: IPv4 without tags only, so that all is put back"
-                )
-            fields = {**fields, "ip_forward": None}
-        return super().call(op, deadline_seconds, **fields)
+        network = request if isinstance(request, NetworkRequest) else None
+        if network is None:
+            return super().ask(request, deadline_seconds)
+        if any(one.ipv6_address or one.vlans for one in network.interfaces):
+            raise AgentError(
+                "unsupported", f"{self.who} is a found guest: IPv4 without tags only, so that all is put back"
+            )
+        return super().ask(request.but(ip_forward=None), deadline_seconds)
 
 
 @dataclass(kw_only=True)
@@ -202,7 +205,7 @@ class SshGuestPlatform(Platform[SshParameters]):
 
         def tell(signal: str) -> None:
             if agent.ready is not None:
-                host.run(["kill", f"-{signal}", str(agent.ready["pid"])], signal)
+                host.run(["kill", f"-{signal}", str(agent.ready.pid)], signal)
 
         guest = SshGuest(
             agent=agent,
