@@ -20,6 +20,7 @@ from types import SimpleNamespace
 import pytest
 
 from virtoll.agent.client import MAXIMUM_LINE_BYTES, PROTOCOL, AgentClient
+from virtoll.agent.operations.session import HelloReply
 from virtoll.errors import AgentError, GuestDied, GuestError, GuestNotReady, ProtocolError
 from virtoll.image.clone import built_agent
 from virtoll.platforms.process_guest import connect_stdio, socket_session
@@ -62,9 +63,9 @@ def stub(behaviour: str) -> contextlib.AbstractContextManager[tuple[AgentClient,
 def test_ready_hello_and_leaving(by: str) -> None:
     with agent(by) as (client, process):
         hello = client.wait_ready(READY_SECONDS)
-        assert hello["protocol"] == PROTOCOL
+        assert hello.protocol == PROTOCOL
         assert client.ready is not None
-        assert (hello["seat"], hello["pid"]) == (client.ready["seat"], client.ready["pid"]) == ("guest", process.pid)
+        assert (hello.seat, hello.pid) == (client.ready.seat, client.ready.pid) == ("guest", process.pid)
         assert client.call("clocks")["monotonic_ns"] <= time.monotonic_ns()
         assert not client.ended
         assert client.call("shutdown") == {}
@@ -110,7 +111,7 @@ def test_a_mismatch_that_the_agent_finds_is_passed_on() -> None:
 
 def test_console_noise_is_kept_and_disturbs_nothing() -> None:
     with stub("noisy") as (client, _):
-        assert client.wait_ready(READY_SECONDS) == {"protocol": 1}
+        assert client.wait_ready(READY_SECONDS) == HelloReply(protocol=1)
         assert client.call("clocks") == {"monotonic_ns": 7}
         for noise in (b"Linux version 6.1", b"{not json}", b"neither", b"between request and answer", b"\xff\xfe"):
             assert noise in client.console

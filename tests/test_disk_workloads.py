@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import pytest
 from pydantic import ValidationError
 from tests.test_program_workloads import Guest, said
 
-from virtoll.agent.client import Answer, ChannelMark
+from virtoll.agent.client import ChannelMark
+from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.jobs import RunRequest
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import GuestCannot
 from virtoll.workloads import WORKLOADS, bonnie, dbench, dd, fio
@@ -219,13 +221,13 @@ class Starts(Guest):
         super().__init__({}, {})
         self.lost, self.begun = lost, 0
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
+    def tell(self, request: Request[Message]) -> Mapping[str, Any]:
         """The program is run; all else as ever."""
-        if op == "run":
+        if isinstance(request, RunRequest):
             self.begun += 1
             failed = self.begun <= self.lost
             self.timed = said(int(failed), LOST if failed else DBENCH)
-        return super().call(op, deadline_seconds, **fields)
+        return super().tell(request)
 
 
 def test_dbench_that_did_not_get_away_from_its_start_is_begun_again() -> None:
@@ -388,22 +390,22 @@ def test_sizes_that_the_tools_cannot_do_are_refused(name: str, given: dict[str, 
 class Agent(Guest):
     """Answers the agent's own job."""
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's
+    def tell(self, request: Request[Message]) -> Mapping[str, Any]:
         """The job, and what it was given."""
-        if op != "run":
+        if not isinstance(request, RunRequest):
             return {}
-        self.given = fields
+        self.given = request
         self.channel_marks += (ChannelMark("start", 1000, 1000), ChannelMark("end", 5000, 5000))
         result = {"size_bytes": 1000, "write_ns": [100, 200], "sync_ns": [300, 400]}
-        return {"guest": {}, "result": result, "check": "2 rounds, 1000 zeros"}
+        return {"result": result, "check": "2 rounds, 1000 zeros"}
 
 
 @pytest.mark.parametrize(("rounds", "right"), [(2, True), (3, False)])
 def test_zfgs_rate_is_over_its_rounds(rounds: int, right: bool) -> None:
     guest, state = Agent({}, {}), State()
     measured = measure(guest, "zfg", state, size_bytes=1000, rounds=rounds, dump_bytes=10)
-    assert guest.given["job"] == "zfg"
-    assert guest.given["parameters"] == {
+    assert guest.given.job == "zfg"
+    assert guest.given.parameters == {
         "path": "/data",
         "size_bytes": 1000,
         "rounds": rounds,

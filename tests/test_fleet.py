@@ -11,6 +11,7 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
+from virtoll.agent.operations.session import FactsReply
 from virtoll.errors import GuestError, StorageError
 from virtoll.experiment.plan import make_plan
 from virtoll.host.guest_usage import HostView
@@ -49,7 +50,7 @@ def test_a_guests_cpu_is_never_shared_with_its_load(vcpus: int, allowed: tuple[i
 
 def found(cpus: tuple[int, ...] = (0,), **facts: Any) -> list[str]:
     wanted = GuestRequest("netns/0", 1, 256 * MIB, cpus, GuestNetwork(()))
-    return [one.text for one in compare(wanted, facts, HostView())]
+    return [one.text for one in compare(wanted, FactsReply.from_json(facts), HostView())]
 
 
 def test_what_is_as_asked_or_not_told_is_no_mismatch() -> None:
@@ -73,7 +74,8 @@ HOST = HostView("host", 64 * 1024 * MIB)
 
 
 def against(host: HostView, quota: float | None = None, **facts: Any) -> list[Mismatch]:
-    return compare(GuestRequest("netns/0", 1, 256 * MIB, (0,), GuestNetwork(()), cpu_quota=quota), facts, host)
+    wanted = GuestRequest("netns/0", 1, 256 * MIB, (0,), GuestNetwork(()), cpu_quota=quota)
+    return compare(wanted, FactsReply.from_json(facts), host)
 
 
 @pytest.mark.parametrize(

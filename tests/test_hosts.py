@@ -147,7 +147,7 @@ def test_the_agents_are_started_checked_and_ended(
         assert len(given.agents) == len(testbed.far)
         for reader, writer in given.agents:
             client = AgentClient(os.dup(reader), os.dup(writer), "far")
-            assert client.wait_ready(END_SECONDS)["seat"] == "peer"
+            assert client.wait_ready(END_SECONDS).seat == "peer"
             client.close()
         copies = {word for word in log.read_text().split() if word.startswith("of=/tmp/virtoll-agent-")}
         assert len(copies) == len(testbed.far)

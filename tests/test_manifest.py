@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import pytest
 from tests.support import experiments
 
-from virtoll.agent.client import Answer
+from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.session import HelloReply
 from virtoll.errors import UsageError
 from virtoll.host.fingerprint import describe_host
 from virtoll.image import GuestImage, GuestKernel
@@ -20,9 +21,9 @@ from virtoll.run.manifest import refuse_other_ground
 class AnyAgent(ModelPeer):
     """A peer's agent, of which nothing but its build is asked."""
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
-        del op, deadline_seconds, fields
-        return {"version": "1", "protocol": 1, "build": "test"}
+    def answer(self, request: Request[Message]) -> Message:
+        del request
+        return HelloReply(version="1", protocol=1, build="test")
 
 
 class Stored:

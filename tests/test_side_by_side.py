@@ -10,6 +10,7 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
+from virtoll.agent.operations.traffic import Destinations
 from virtoll.errors import UsageError
 from virtoll.experiment.plan import make_plan
 from virtoll.platforms import PLATFORMS
@@ -38,10 +39,11 @@ def test_frames_go_all_over_a_table_unless_it_is_said_otherwise() -> None:
     assert ForwardParameters().destinations == 1
     wanted = ForwardParameters(routes=1000)
     asked = Stream((LANE,), ("p0out",), 1, 1, Table(1000, 9)).request(wanted, 7, 1000, None)
-    assert asked["sources"][0]["destinations"] == {"count": MOST_DESTINATIONS, "routes": 1000, "seed": 9}
+    assert asked.sources[0].destinations == Destinations(count=MOST_DESTINATIONS, routes=1000, seed=9)
     # A calibration has no table, and sends to as many addresses all the same.
     asked = Stream((LANE,), ("p0out",), 1, 1).request(wanted.shape(), 7, 1000, None)
-    assert asked["sources"][0]["destinations"]["count"] == MOST_DESTINATIONS
+    assert asked.sources[0].destinations is not None
+    assert asked.sources[0].destinations.count == MOST_DESTINATIONS
 
 
 @pytest.mark.parametrize(

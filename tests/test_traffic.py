@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,8 +24,8 @@ LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.
 SMALLEST = {(4, 0): 64, (4, 5): 68, (6, 0): 84, (6, 5): 88}
 
 
-def request(wanted: FrameParameters) -> dict[str, object]:
-    return Stream((LANE,), ("p0out",), 1, 1).request(wanted, 7, 1000, None)
+def request(wanted: FrameParameters) -> dict[str, Any]:
+    return Stream((LANE,), ("p0out",), 1, 1).request(wanted, 7, 1000, None).to_json()
 
 
 @given(st.integers(64, 1518), st.sampled_from([4, 6]), st.sampled_from([0, 5]))
@@ -70,7 +71,7 @@ def test_an_untagged_ipv4_request_is_as_it_was() -> None:
     assert isinstance(asked["sources"], list)
     assert "vlan" not in asked["sources"][0]
     assert router_request(plan_links(0), 4, 0) is None
-    assert request(FrameParameters(frame_size_bytes=68, vlan=5))["sources"][0]["vlan"] == 5  # type: ignore[index]
+    assert request(FrameParameters(frame_size_bytes=68, vlan=5))["sources"][0]["vlan"] == 5
 
 
 def test_a_router_is_asked_for_addresses_where_the_frames_will_be() -> None:
@@ -78,19 +79,19 @@ def test_a_router_is_asked_for_addresses_where_the_frames_will_be() -> None:
     plain, tagged = router_request(links, 6, 0), router_request(links, 4, 9)
     assert plain is not None
     assert tagged is not None
-    assert plain["ipv6_forward"] is True
-    assert [one["ipv6_address"] for one in plain["interfaces"]] == [
+    assert plain.ipv6_forward is True
+    assert [one.ipv6_address for one in plain.interfaces] == [
         "2001:2:0:300::1/64",
         "2001:2:0:301::1/64",
         "2001:2:0:303::1/64",
     ]
-    assert "ipv6_forward" not in tagged
-    assert [one["vlans"][0]["address"] for one in tagged["interfaces"]] == [
+    assert "ipv6_forward" not in tagged.to_json()
+    assert [vlan.address for one in tagged.interfaces for vlan in one.vlans or ()] == [
         "10.67.128.1/24",
         "10.67.129.1/24",
         "10.67.131.1/24",
     ]
-    assert {one["vlans"][0]["vlan"] for one in tagged["interfaces"]} == {9}
+    assert {vlan.vlan for one in tagged.interfaces for vlan in one.vlans or ()} == {9}
 
 
 def test_imix_is_the_same_in_both_languages_and_in_the_documents() -> None:

@@ -13,7 +13,10 @@ from typing import Any, Literal
 import pytest
 from tests.support import accounting, inside, machine
 
-from virtoll.agent.client import Answer, Ends
+from virtoll.agent.client import Ends
+from virtoll.agent.links import network_request, peer_request
+from virtoll.agent.operations.session import FactsReply, FactsRequest
+from virtoll.agent.operations.traffic import Traffic
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
 from virtoll.experiment.model import Parameters, PlatformChoice
@@ -22,7 +25,7 @@ from virtoll.lab import residue
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS, platform_of
 from virtoll.platforms.attachment import attach
-from virtoll.platforms.base import GuestRequest, Platform, network_request, peer_request
+from virtoll.platforms.base import GuestRequest, Platform
 from virtoll.platforms.host import Site
 from virtoll.platforms.libvirt.driver import LibvirtGuest
 from virtoll.platforms.managed_guest import ManagedMachine
@@ -304,11 +307,11 @@ def ground() -> Iterator[Ground]:
     """
     asked = Stream.request
 
-    def request(self: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
-        answer = asked(self, wanted, tag, duration_ns, rate)
+    def request(self: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Traffic:
+        made = asked(self, wanted, tag, duration_ns, rate)
         if rate is not None and rate * duration_ns <= HELD_FRAMES * SECOND_NS:
-            answer["catch_up_ns"] = CATCH_UP_SECONDS * SECOND_NS
-        return answer
+            return made.but(catch_up_ns=CATCH_UP_SECONDS * SECOND_NS)
+        return made
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(traffic, "RESIDUAL_NS", 2 * SECOND_NS)
@@ -322,9 +325,9 @@ def few_frames(**shape: Any) -> ForwardParameters:
     return ForwardParameters(point_milliseconds=round(1000 * FEW_FRAMES / FEW_PER_SECOND), **shape)
 
 
-def facts(live: Connected) -> dict[str, Any]:
+def facts(live: Connected) -> FactsReply:
     """What a guest says of itself; a translated one reads and hashes all its files for a while."""
-    return live.held.agent.call("facts", deadline_seconds=HANG_SECONDS)
+    return live.held.agent.ask(FactsRequest(), HANG_SECONDS)
 
 
 @contextlib.contextmanager
@@ -381,13 +384,13 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes:
         wanted = replace(wanted, network=site.network.reach(wanted.network), cpus=site.pinned(1, ()))
     guest = driver(kind).start(wanted, site)
     assert isinstance(guest, AgentGuest | ManagedMachine)
-    guest.peer.call("network", **peer_request(wanted.network))
-    answer = guest.agent.call("network", **network_request(wanted.network))
+    guest.peer.ask(peer_request(wanted.network))
+    configured = guest.agent.ask(network_request(wanted.network))
     for link in wanted.network.links:
         await_path(guest.peer, link)
     marks = wanted.network.marks
     assert marks is not None
-    names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
+    names = {one.mac: one.name for one in configured.interfaces if one.mac is not None}
     timekeeper = Timekeeper(guest.agent, guest.peer, marks, names[marks.guest_mac], next(_numbers))
     ways = site.network.ways(wanted.network)
     hops = HopReader(guest.peer, guest.agent, site.counters, wanted.network, names, ways)
