@@ -15,21 +15,54 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from virtoll.agent.client import PROTOCOL, AgentClient, Answer
-from virtoll.agent.timekeeper import Timekeeper, await_path, echo_request
+from virtoll.agent.client import PROTOCOL, AgentClient, Reply
+from virtoll.agent.links import network_request, peer_request
+from virtoll.agent.messages import Request
+from virtoll.agent.operations.counters import CountersRequest
+from virtoll.agent.operations.http import HttpLoadRequest
+from virtoll.agent.operations.jobs import (
+    Exchange,
+    MarkLink,
+    RequestResponseExchange,
+    RunRequest,
+    ServeCloseRequest,
+    ServeFinishRequest,
+    ServeRequest,
+    StreamExchange,
+)
+from virtoll.agent.operations.programs import DataRequest, EndRequest, ExecRequest, Program, SpawnRequest
+from virtoll.agent.operations.session import (
+    ClocksRequest,
+    FactsRequest,
+    HelloRequest,
+    ShutdownRequest,
+    TerminalCloseRequest,
+    TerminalInputRequest,
+    TerminalRequest,
+    TerminalResizeRequest,
+)
+from virtoll.agent.operations.timekeeping import MarksRequest, TimekeeperStartRequest
+from virtoll.agent.operations.traffic import (
+    SendRequest,
+    SinkCloseRequest,
+    SinkFinishRequest,
+    SinkOpenRequest,
+    Traffic,
+    TrafficRequest,
+)
+from virtoll.agent.timekeeper import await_path, echo_request
 from virtoll.image import prepare_image
 from virtoll.lab.network import GuestNetwork, Link, plan_links
-from virtoll.platforms.base import network_request, peer_request
 from virtoll.workloads.forward import lane
 from virtoll.workloads.router import router_request, without_vlans
-from virtoll.workloads.traffic import FrameParameters, Stream, Table
+from virtoll.workloads.traffic import FrameParameters, Stream, Table, totals
 from virtoll.workloads.way import peer_with_addresses, peer_without_addresses
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -41,35 +74,25 @@ _MACHINE_SECONDS: Final = 120.0
 _POINT_NS: Final = 50_000_000
 _RATE: Final = 2000.0
 _SECOND_NS: Final = 1_000_000_000
+_PATIENCE_NS: Final = 10 * _SECOND_NS
 _DATA: Final = "/mnt"
 _PORT: Final = 8080
-_ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LC_ALL": "C"}  # noqa: S108 - anybody's
+_HOME: Final = "/tmp"  # noqa: S108 - in the guest
+_ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": _HOME, "LC_ALL": "C"}
 
 
 @dataclass
 class RecordingClient(AgentClient):
-    """Writes the exchange that ``case`` names into its file, and forgets the name; others are not kept."""
+    """A client that can keep an exchange as it passes: before the request's types, and after the reply's."""
 
-    case: str | None = None
-    _sent: dict[str, Any] = field(default_factory=dict)
-
-    def post(self, op: str, **fields: Any) -> int:
-        """As any client's; the request is kept until its answer."""
-        self._sent = {"op": op, **fields}
-        return super().post(op, **fields)
-
-    def _unwrap(self, message: Answer, op: str) -> Answer:
-        reply = super()._unwrap(message, op)
-        if self.case is not None:
-            exchange = {"operation": op, "request": self._sent, "reply": reply}
-            (RECORDED / f"{self.case}.json").write_text(json.dumps(exchange, indent=1) + "\n", encoding="utf-8")
-            self.case = None
-        return reply
-
-    def record(self, op: str, case: str | None = None, **fields: Any) -> Answer:
-        """Ask an operation and keep the exchange, by default under the operation's own name."""
-        self.case = case or op
-        return self.call(op, **fields)
+    def record(self, request: Request[Reply], case: str | None = None) -> Reply:
+        """Ask an operation and write the exchange into the file of its case, by default the operation's own name."""
+        asked = request.to_json()
+        answered = self.call(request.op, **asked)
+        exchange = {"operation": request.op, "request": {"op": request.op, **asked}, "reply": answered}
+        path = RECORDED / f"{case or request.op}.json"
+        path.write_text(json.dumps(exchange, indent=1) + "\n", encoding="utf-8")
+        return request.read_reply(answered, self.who)
 
 
 @contextmanager
@@ -145,120 +168,124 @@ def _ip(words: str) -> None:
 
 def sessions(guest: RecordingClient) -> None:
     """What every session begins with."""
-    guest.record("hello", protocol=PROTOCOL)
-    guest.record("clocks")
+    guest.record(HelloRequest(protocol=PROTOCOL))
+    guest.record(ClocksRequest())
 
 
 def machines_own(machine: RecordingClient, network: GuestNetwork) -> None:
     """What a machine with a kernel of its own answers."""
-    machine.record("facts")
-    machine.call("network", **network_request(network))
+    machine.record(FactsRequest())
+    machine.ask(network_request(network))
     for case, ip_version in (("network-vlan", 4), ("network-vlan-ipv6", 6)):
         request = router_request(network, ip_version, 5)
         assert request is not None
-        machine.record("network", case, **request)
-    machine.record("network", "network-without-vlans", **without_vlans(network))
-    machine.call("shutdown")
+        machine.record(request, case)
+    machine.record(without_vlans(network), "network-without-vlans")
+    machine.ask(ShutdownRequest())
 
 
-def networks(guest: RecordingClient, peer: RecordingClient, network: GuestNetwork) -> Answer:
-    """Addresses and neighbours as a run sets them; the guest's answer."""
-    peer.record("network", "network-peer", **peer_request(network))
-    answer = guest.record("network", **network_request(network))
+def networks(guest: RecordingClient, peer: RecordingClient, network: GuestNetwork) -> dict[str, str]:
+    """Addresses and neighbours as a run sets them; the guest's interfaces by MAC address."""
+    peer.record(peer_request(network), "network-peer")
+    configured = guest.record(network_request(network))
     for link in network.links:
         await_path(peer, link)
     request = router_request(network, 6, 0)
     assert request is not None
-    guest.record("network", "network-ipv6", **request)
-    return answer
+    guest.record(request, "network-ipv6")
+    return {one.mac: one.name for one in configured.interfaces if one.mac is not None}
 
 
 def programs(guest: RecordingClient) -> None:
     """Programs of the guest, and its folder for files."""
     limits = {"timeout_ns": 10 * _SECOND_NS, "limit_bytes": 4096}
-    place = {"env": _ENVIRONMENT, "directory": "/tmp"}  # noqa: S108 - in the guest
-    guest.record("exec", argv=["sort", "-r"], stdin="YQpiCg==", **place, **limits)
-    guest.record("exec", "exec-signal", argv=["sleep", "60"], env=None, timeout_ns=1_000_000, limit_bytes=0)
+    guest.record(ExecRequest(argv=("sort", "-r"), stdin=b"a\nb\n", env=_ENVIRONMENT, directory=_HOME, **limits))
+    late = ExecRequest(argv=("sleep", "60"), env=None, timeout_ns=1_000_000, limit_bytes=0)
+    guest.record(late, "exec-signal")
     (Path(_DATA) / "file").write_bytes(bytes(8192))
-    guest.record("data", path=_DATA, empty=False, evict=True, trim=False)
-    guest.record("data", "data-empty", path=_DATA, empty=True, evict=True, trim=True)
-    guest.record("terminal", argv=["/bin/sh"], rows=24, columns=80)
-    guest.record("terminal-resize", rows=50, columns=132)
-    guest.record("terminal-input", data="ZWNobyBoaQo=")
-    guest.record("terminal-close")
+    guest.record(DataRequest(path=_DATA, empty=False, evict=True, trim=False))
+    guest.record(DataRequest(path=_DATA, empty=True, evict=True, trim=True), "data-empty")
+    guest.record(TerminalRequest(argv=("/bin/sh",), rows=24, columns=80))
+    guest.record(TerminalResizeRequest(rows=50, columns=132))
+    guest.record(TerminalInputRequest(data=b"echo hi\n"))
+    guest.record(TerminalCloseRequest())
 
 
 def jobs(guest: RecordingClient, peer: RecordingClient, link: Link, interface: str) -> None:
     """Jobs of the agent between two marks, and the timekeeper's side of it."""
-    peer.record("path-delay", count=2, timeout_ns=_SECOND_NS, **echo_request(link))
-    peer.case = "timekeeper-start"
-    timekeeper = Timekeeper(guest, peer, link, interface, identifier=7)
-    peer.case = None
-    _marked(guest, peer, timekeeper)
-    alone = {"marks": None}
-    guest.record("run", "run-superpi", job="superpi", parameters={"digits": 100}, **alone)
+    peer.record(echo_request(link, 2, _SECOND_NS))
+    peer.record(TimekeeperStartRequest(interface=link.peer_interface))
+    marks = MarkLink(
+        interface=interface,
+        source=link.guest_address,
+        target=link.peer_address,
+        target_mac=link.peer_mac,
+        identifier=7,
+        first_sequence=2,
+    )
+    guest.record(RunRequest(job="idle", parameters={"duration_ns": 1_000_000}, marks=marks))
+    peer.record(MarksRequest(identifier=7, wait_for=2, timeout_ns=_SECOND_NS))
+    guest.record(RunRequest(job="superpi", parameters={"digits": 100}, marks=None), "run-superpi")
     wanted = {"operation": "null-call", "operations": 1000, "batch_operations": 100}
-    guest.record("run", "run-kernel", job="kernel", parameters=wanted, **alone)
-    program = {"argv": ["echo", "hi"], "env": _ENVIRONMENT, "directory": "/tmp", "stdin": None}  # noqa: S108 - in it
+    guest.record(RunRequest(job="kernel", parameters=wanted, marks=None), "run-kernel")
     limits = {"timeout_ns": _SECOND_NS, "limit_bytes": 4096}
-    guest.record("run", "run-program", job="program", parameters={**program, **limits}, **alone)
-
-
-def _marked(guest: RecordingClient, peer: RecordingClient, timekeeper: Timekeeper) -> None:
-    """One job with marks on its link. The timekeeper asks for path delays before and after it: those are not kept."""
-    plain = peer.call
-
-    def call(op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
-        peer.case = "marks" if op == "marks" else None
-        return plain(op, deadline_seconds, **fields)
-
-    peer.call = call  # type: ignore[method-assign]
-    guest.case = "run"
-    timekeeper.time_job("idle", {"duration_ns": 1_000_000}, _READY_SECONDS)
-    del peer.call
+    program = Program(argv=("echo", "hi"), env=_ENVIRONMENT, directory=_HOME, stdin=None, **limits)
+    guest.record(RunRequest(job="program", parameters=program.to_json(), marks=None), "run-program")
 
 
 def connections(guest: RecordingClient, peer: RecordingClient, link: Link) -> None:
     """TCP between the two, and requests to a web server; the peer has an address meanwhile."""
-    peer.record("network", "network-peer-addressed", **peer_with_addresses((link,), forward=True))
-    stream = {"kind": "stream", "active": "opener", "bytes": 65_536, "message_bytes": 8192}
-    asking = {"kind": "request-response", "active": "listener", "transactions": 5, "request_bytes": 1}
-    for case, exchange in (("", stream), ("-request-response", {**asking, "response_bytes": 1})):
-        serving = peer.record("serve", f"serve{case}", address=link.peer_address, exchange=exchange, **_patience())
-        where = {"address": link.peer_address, "port": serving["port"], "exchange": exchange, **_patience()}
-        guest.record("run", f"run-tcp{case}", job="tcp", parameters=where, marks=None)
-        peer.record("serve-finish", f"serve-finish{case}", **_patience())
-    peer.record("serve-close")
+    peer.record(peer_with_addresses((link,), forward=True), "network-peer-addressed")
+    stream = StreamExchange(kind="stream", active="opener", bytes=65_536, message_bytes=8192)
+    asking = RequestResponseExchange(
+        kind="request-response", active="listener", transactions=5, request_bytes=1, response_bytes=1
+    )
+    served: tuple[tuple[str, Exchange], ...] = (("", stream), ("-request-response", asking))
+    for case, exchange in served:
+        serve = ServeRequest(address=link.peer_address, exchange=exchange, timeout_ns=_PATIENCE_NS)
+        where = {"address": link.peer_address, "port": peer.record(serve, f"serve{case}").port}
+        parameters = {**where, "exchange": exchange.to_json(), "timeout_ns": _PATIENCE_NS}
+        guest.record(RunRequest(job="tcp", parameters=parameters, marks=None), f"run-tcp{case}")
+        peer.record(ServeFinishRequest(timeout_ns=_PATIENCE_NS), f"serve-finish{case}")
+    peer.record(ServeCloseRequest())
     (Path(_DATA) / "page").write_bytes(bytes(100))
-    argv = ["/usr/bin/python3", "-m", "http.server", str(_PORT), "--bind", link.guest_address, "--directory", _DATA]
-    guest.record("spawn", name="server", argv=argv, env=_ENVIRONMENT, directory="/", output="/tmp/virtoll-server")  # noqa: S108 - in it
+    argv = ("/usr/bin/python3", "-m", "http.server", str(_PORT), "--bind", link.guest_address, "--directory", _DATA)
+    guest.record(SpawnRequest(name="server", argv=argv, env=_ENVIRONMENT, directory="/", output=f"{_DATA}/log"))
     _await_connection(socket.AF_INET, (link.guest_address, _PORT)).close()
-    load = {"requests": 5, "rate_requests_per_second": 100.0, "keep_alive": False, "connections": 4, "cpu": None}
-    peer.record("http-load", target=f"{link.guest_address}:{_PORT}", path="/page", **load, **_patience())
-    guest.record("end", name="server", limit_bytes=4096, **_patience())
-    peer.record("network", "network-peer-plain", **peer_without_addresses((link,), forward=True))
-
-
-def _patience() -> dict[str, Any]:
-    return {"timeout_ns": 10 * _SECOND_NS}
+    load = HttpLoadRequest(
+        target=f"{link.guest_address}:{_PORT}",
+        path="/page",
+        requests=5,
+        rate_requests_per_second=100.0,
+        keep_alive=False,
+        connections=4,
+        timeout_ns=_PATIENCE_NS,
+        cpu=None,
+    )
+    peer.record(load)
+    guest.record(EndRequest(name="server", timeout_ns=_PATIENCE_NS, limit_bytes=4096))
+    peer.record(peer_without_addresses((link,), forward=True), "network-peer-plain")
 
 
 def traffic(guest: RecordingClient, peer: RecordingClient, network: GuestNetwork) -> None:
     """Frames through the guest, in one request and in halves, and the counters on their way."""
     source, sink = network.sources[0], network.sink
     stream = Stream((lane(source, sink.peer_address, 4, tagged=False),), (sink.peer_interface,), 0, 1, Table(100, 3))
-    plain = stream.request(FrameParameters(), 1, _POINT_NS, _RATE)
-    peer.record("traffic", **plain)
+
+    def plain(tag: int) -> Traffic:
+        return stream.request(FrameParameters(), tag, _POINT_NS, _RATE)
+
+    peer.record(TrafficRequest.of(plain(1)))
     shaped = FrameParameters(mix="imix", vlan=5, batch_frames=1, sink="tpacket", backend="af-packet", destinations=4)
-    peer.record("traffic", "traffic-shaped", **stream.request(shaped, 2, _POINT_NS, None), histograms=True)
-    peer.record("sink-open", **stream.request(FrameParameters(), 3, _POINT_NS, _RATE))
-    sent = peer.record("send", **stream.request(FrameParameters(), 3, _POINT_NS, _RATE))
-    told = [{name: sent["sources"][0][name] for name in ("intended_frames", "offered_frames", "unsent_frames")}]
-    peer.record("sink-finish", sources=told)
-    peer.call("sink-open", **stream.request(FrameParameters(), 4, _POINT_NS, _RATE))
-    peer.record("sink-close")
-    peer.record("counters", interfaces=[source.peer_interface, sink.peer_interface])
-    guest.record("counters", "counters-all")
+    told = TrafficRequest.of(stream.request(shaped, 2, _POINT_NS, None), histograms=True)
+    peer.record(told, "traffic-shaped")
+    peer.record(SinkOpenRequest.of(plain(3)))
+    sent = peer.record(SendRequest.of(plain(3)))
+    peer.record(SinkFinishRequest(sources=totals(sent.sources)))
+    peer.ask(SinkOpenRequest.of(plain(4)))
+    peer.record(SinkCloseRequest())
+    peer.record(CountersRequest(interfaces=(source.peer_interface, sink.peer_interface)))
+    guest.record(CountersRequest(), "counters-all")
 
 
 def inside() -> None:
@@ -270,13 +297,12 @@ def inside() -> None:
     with agent("peer") as (peer, _), agent("guest", "unshare", "--net", "--") as (guest, guest_pid):
         connect(network, guest_pid)
         sessions(guest)
-        answer = networks(guest, peer, network)
-        names: Mapping[str, str] = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
+        names = networks(guest, peer, network)
         programs(guest)
         jobs(guest, peer, marks, names[marks.guest_mac])
         connections(guest, peer, network.sources[0])
         traffic(guest, peer, network)
-        guest.record("shutdown")
+        guest.record(ShutdownRequest())
     with machine_agent(network) as machine:
         machines_own(machine, network)
 

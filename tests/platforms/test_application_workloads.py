@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.support import guests
 
+from virtoll.agent.operations.http import HttpLoadReply, HttpLoadRequest
 from virtoll.errors import GuestError, ImageError
 from virtoll.image import prepare_image
 from virtoll.lab.inside import wait_until
@@ -111,11 +112,16 @@ def test_connections_are_used_again_where_that_is_asked_for(live: guests.Connect
     assert kept["replies"] == 60
     # Whoever generates has no address any more, so that its kernel answers nothing in other workloads.
     target = f"{live.bench.network.sources[0].guest_address}:8080"
-    load: dict[str, Any] = {"target": target, "path": "/file", "requests": 1}
-    more: dict[str, Any] = {"rate_requests_per_second": 1000, "connections": 1, "keep_alive": True}
-    more["timeout_ns"] = int(guests.HANG_SECONDS * 1e9)
-    answer = live.bench.peer.generator.call("http-load", guests.HANG_SECONDS, **load, **more)
-    assert answer["failures"] == {"socket": 1}
+    load = HttpLoadRequest(
+        target=target,
+        path="/file",
+        requests=1,
+        rate_requests_per_second=1000,
+        connections=1,
+        keep_alive=True,
+        timeout_ns=int(guests.HANG_SECONDS * 1e9),
+    )
+    assert live.bench.peer.generator.ask(load, guests.HANG_SECONDS).failures == {"socket": 1}
 
 
 def test_a_server_that_stalls_is_charged_with_all_that_it_owes(live: guests.Connected) -> None:
@@ -123,7 +129,7 @@ def test_a_server_that_stalls_is_charged_with_all_that_it_owes(live: guests.Conn
     # then waited for 95 ms at least. A generator that waited for replies would have asked once and be told one.
     wanted = nginx.NginxParameters(requests=100, rate_requests_per_second=200, timeout_milliseconds=600_000)
     link, guest = live.bench.network.sources[0], live.bench.guest
-    answers: list[dict[str, Any]] = []
+    answers: list[HttpLoadReply] = []
     folder = f"{live.emptied().data.path}/virtoll-nginx"
     with (
         web_server(guest, folder, link.guest_address, wanted),
@@ -142,8 +148,9 @@ def test_a_server_that_stalls_is_charged_with_all_that_it_owes(live: guests.Conn
         finally:
             os.kill(worker, signal.SIGCONT)
             load.join()
-    buckets = answers[0]["latency_ns"]["histogram"]
-    assert answers[0]["replies"] == sum(count for _, count in buckets) == 100
+    assert answers[0].latency_ns is not None
+    buckets = answers[0].latency_ns.histogram or ()
+    assert answers[0].replies == sum(count for _, count in buckets) == 100
     assert sum(count for nanoseconds, count in buckets if nanoseconds >= 90_000_000) >= 20
     assert nginx.figures(answers[0], wanted)["latency_p90"] >= 90_000_000
 

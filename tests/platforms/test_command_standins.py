@@ -18,6 +18,7 @@ import pytest
 from tests.support import container_standins, guests, machine
 from tests.support.guests import Kind
 
+from virtoll.agent.operations.session import ClocksRequest
 from virtoll.errors import GuestDied, GuestError
 from virtoll.lab.inside import wait_until
 from virtoll.lab.residue import noted_commands
@@ -139,9 +140,9 @@ def test_the_whole_path_runs_by_the_documented_commands(ground: Ground, products
     live = guests.start(kind, ground)
     assert isinstance(live.held, ManagedMachine)
     point = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND)
-    (arrived,) = point["sink"]["per_source"]
-    assert arrived["forwarded_frames"] > 0
-    assert arrived["lost_frames"] == 0
+    (arrived,) = point.traffic.sink.per_source
+    assert arrived.forwarded_frames > 0
+    assert arrived.lost_frames == 0
     timed = live.bench.timekeeper.time_job("idle", {"duration_ns": 10_000_000}, guests.HANG_SECONDS)
     assert timed.problem is None
     assert timed.clock["method"] == "icmp"
@@ -149,9 +150,9 @@ def test_the_whole_path_runs_by_the_documented_commands(ground: Ground, products
     # A signal reaches a process when that is next on a CPU; before it does anything else.
     wait_until(lambda: products.states() == {"T"}, guests.HANG_SECONDS, "the stop of its processes")
     with pytest.raises(GuestDied, match="did not answer 'clocks' within"):
-        live.held.agent.call("clocks", deadline_seconds=0.1)
+        live.held.agent.ask(ClocksRequest(), 0.1)
     live.held.resume()
-    assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+    assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
     assert products.containers() == [guests.domain_of(live)]
     assert noted_commands(products.record), "what is to be undone should the controller die"
     live.held.stop()
@@ -177,7 +178,7 @@ def test_a_guest_that_dies_is_noticed_and_cleared_away(ground: Ground, products:
     live = guests.start("openvz-standin", ground)
     site.host.run(["vzctl", "stop", "7001", "--fast"], "kill")
     with pytest.raises(GuestDied, match="ended while it was needed"):
-        live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+        live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
     assert isinstance(live.held, EnteredMachine)
     assert set(live.held.evidence()) == {"console.txt", "exec.txt"}
     live.held.stop()

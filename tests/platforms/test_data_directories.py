@@ -9,6 +9,7 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected
 
+from virtoll.agent.operations.programs import DataRequest, ExecRequest
 from virtoll.errors import AgentError, GuestError
 from virtoll.lab.data import DataRoom
 from virtoll.platforms import PLATFORMS
@@ -44,10 +45,10 @@ def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
 
 def write(live: Connected, name: str, kibibytes: int) -> None:
     """Write a file in the guest, and flush it."""
-    argv = ["/bin/dd", "if=/dev/urandom", f"of={DATA_PATH}/{name}", "bs=1024", f"count={kibibytes}", "conv=fsync"]
-    fields = {"timeout_ns": int(guests.HANG_SECONDS * 1e9), "limit_bytes": 4096}
-    answer = live.bench.guest.call("exec", guests.HANG_SECONDS, argv=argv, **fields)
-    assert answer["status"] == 0, answer
+    argv = ("/bin/dd", "if=/dev/urandom", f"of={DATA_PATH}/{name}", "bs=1024", f"count={kibibytes}", "conv=fsync")
+    request = ExecRequest(argv=argv, timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=4096)
+    ended = live.bench.guest.ask(request, guests.HANG_SECONDS)
+    assert ended.status == 0, ended
 
 
 def zfg(live: Connected) -> Measurement:
@@ -107,7 +108,7 @@ def test_zfg_is_right_twice(live: Connected) -> None:
 def test_only_the_data_directory_is_ever_emptied(live: Connected) -> None:
     for path in ("/", "/usr", "/no/such"):
         with pytest.raises(AgentError, match="nothing is mounted on"):
-            live.bench.guest.call("data", guests.HANG_SECONDS, path=path, empty=True, evict=True, trim=False)
+            live.bench.guest.ask(DataRequest(path=path, empty=True, evict=True, trim=False), guests.HANG_SECONDS)
 
 
 def test_it_is_gone_with_the_guest(ground: Ground) -> None:
@@ -143,5 +144,5 @@ def test_a_guest_without_one_goes_on(ground: Ground) -> None:
     assert live.bench.data.reach == "the guest's memory"
     assert live.bench.data_state(True) == {}
     with pytest.raises(GuestError, match="nothing is mounted on"):
-        live.bench.guest.call("data", guests.HANG_SECONDS, path=DATA_PATH, empty=False, evict=False, trim=False)
+        live.bench.guest.ask(DataRequest(path=DATA_PATH, empty=False, evict=False, trim=False), guests.HANG_SECONDS)
     live.guest.stop()

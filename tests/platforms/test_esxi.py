@@ -23,6 +23,7 @@ from tests.support.commands import virtoll
 from tests.support.esxi import DATASTORE, PASSWORD, PASSWORD_VARIABLE, EsxiHost, esxi_host, inventory, session_of
 from tests.support.guests import ADDED, SECOND_NS, Connected, Kind
 
+from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
 from virtoll.errors import GuestDied, GuestError
 from virtoll.lab import residue
@@ -166,9 +167,7 @@ def test_parked_it_is_suspended_and_then_goes_on_over_a_new_connection(live: Con
     (name,) = host.machines
 
     def answers() -> bool:
-        request = echo_request(link)
-        answer = live.held.peer.call("path-delay", guests.HANG_SECONDS, count=1, timeout_ns=SECOND_NS // 2, **request)
-        return bool(answer["round_trip_ns"])
+        return bool(live.held.peer.ask(echo_request(link, 1, SECOND_NS // 2), guests.HANG_SECONDS).round_trip_ns)
 
     def state() -> str:
         with session_of(host) as session:
@@ -187,7 +186,7 @@ def test_parked_it_is_suspended_and_then_goes_on_over_a_new_connection(live: Con
     live.held.resume()
     assert state() == "poweredOn"
     wait_until(answers, guests.HANG_SECONDS, "an echo after it was continued")
-    assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+    assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
     assert ran(threads) != before
     assert [event for event, machine in host.seen if machine["name"] == name] == ["on", "suspend", "resume"]
 
@@ -222,7 +221,7 @@ def test_killed_it_is_noticed_and_its_console_is_kept(live: Connected, host: Esx
     (machine,) = host.machines.values()
     machine.process.kill()
     with pytest.raises(GuestDied, match="ended while it was needed"):
-        live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+        live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
     assert live.held.evidence()["console.txt"]
     live.held.stop()
     assert not host.machines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import dataclasses
 import hashlib
@@ -23,6 +22,9 @@ from pydantic import TypeAdapter
 from tests.support import accounting, guests, machine
 from tests.support.guests import ATTACHED, KINDS, SECOND_NS, Connected, known_kinds
 
+from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequest
+from virtoll.agent.operations.session import ClocksRequest, FactsRequest
+from virtoll.agent.operations.traffic import Capture, MixPart, TrafficRequest
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.host.guest_usage import HostView
@@ -113,37 +115,31 @@ def skip_variant(live: Connected) -> None:
 def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
     assert live.held.spawned_monotonic_ns < live.held.ready_monotonic_ns <= time.monotonic_ns()
     facts = guests.facts(live)
-    assert facts["agent_sha256"] == live.site.image.agent_sha256
-    assert facts["cpus_online"] >= 1
-    assert len(facts["interfaces"]) >= 3
-    assert facts["sysctls"]["net.ipv4.ip_forward"] == "1"
+    assert facts.agent_sha256 == live.site.image.agent_sha256
+    assert facts.cpus_online
+    assert len(facts.interfaces) >= 3
+    assert facts.sysctls is not None
+    assert facts.sysctls["net.ipv4.ip_forward"] == "1"
     image_kernel = live.site.image.kernel.package.removeprefix("linux-image-").removesuffix("-unsigned")
     expected = {"image": image_kernel, "host": os.uname().release}.get(live.kind.kernel)
-    assert facts["kernel_release"] == expected or (expected is None and facts["kernel_release"] != os.uname().release)
+    assert facts.kernel_release == expected or (expected is None and facts.kernel_release != os.uname().release)
     unlike = [
         one.text
         for one in compare(live.wanted, facts, HostView())
         if live.kind.bounded or not one.text.startswith("memory")
     ]
     assert unlike == []
-    assert live.kind.root in (None, facts["root_filesystem"])
+    assert live.kind.root in (None, facts.root_filesystem)
     assert live.held.attachment == live.kind.attachment
 
 
 def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
     data = os.urandom(2**12 if live.kind.serial else 2**17 if live.kind.slow else 2**20)
-    answer = live.held.agent.call(
-        "exec",
-        deadline_seconds=guests.HANG_SECONDS,
-        argv=["/bin/busybox", "cat"],
-        env=None,
-        directory=None,
-        stdin=base64.b64encode(data).decode(),
-        timeout_ns=600 * SECOND_NS,
-        limit_bytes=2**21,
-    )
-    assert (answer["status"], answer["timed_out"], answer["truncated"]) == (0, False, False)
-    assert hashlib.sha256(base64.b64decode(answer["stdout"])).digest() == hashlib.sha256(data).digest()
+    argv = ("/bin/busybox", "cat")
+    request = ExecRequest(argv=argv, stdin=data, timeout_ns=600 * SECOND_NS, limit_bytes=2**21)
+    ended = live.held.agent.ask(request, guests.HANG_SECONDS)
+    assert (ended.status, ended.timed_out, ended.truncated) == (0, False, False)
+    assert hashlib.sha256(ended.stdout).digest() == hashlib.sha256(data).digest()
 
 
 @on_every_attachment
@@ -151,14 +147,14 @@ def test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live: Connec
     """Fewer frames than the smallest queue holds, so that none may be lost however slow this machine is."""
     for size in (64, 1500):
         point = Forward(guests.few_frames(frame_size_bytes=size)).point(live.bench, guests.FEW_PER_SECOND)
-        source, sink = point["sources"][0], point["sink"]["per_source"][0]
-        assert source["intended_frames"] == guests.FEW_FRAMES
-        assert source["offered_frames"] + source["unsent_frames"] == source["intended_frames"]
-        assert sink["forwarded_frames"] + sink["lost_frames"] == source["offered_frames"]
-        assert source["offered_frames"] > 0
-        assert sink["duplicate_frames"] == sink["reordered_frames"] == 0
-        assert point["sink"]["drained"]
-        assert sink["lost_frames"] == 0, size
+        source, sink = point.traffic.sources[0], point.traffic.sink.per_source[0]
+        assert source.intended_frames == guests.FEW_FRAMES
+        assert source.offered_frames + source.unsent_frames == source.intended_frames
+        assert sink.forwarded_frames + sink.lost_frames == source.offered_frames
+        assert source.offered_frames > 0
+        assert sink.duplicate_frames == sink.reordered_frames == 0
+        assert point.traffic.sink.drained
+        assert sink.lost_frames == 0, size
 
 
 def test_a_guest_that_gets_no_cpu_for_a_while_loses_nothing(live: Connected) -> None:
@@ -175,8 +171,8 @@ def test_a_guest_that_gets_no_cpu_for_a_while_loses_nothing(live: Connected) -> 
         point = send(live.bench.peer, stream, wanted, tag, duration_ns, guests.FEW_PER_SECOND, histograms=False)
         going_on.result()
     assert unbalanced([point]) is None
-    assert point["sources"][0]["offered_frames"] > 0
-    assert point["sink"]["per_source"][0]["lost_frames"] == 0
+    assert point.traffic.sources[0].offered_frames > 0
+    assert point.traffic.sink.per_source[0].lost_frames == 0
 
 
 def _resume_once_sent(live: Connected) -> None:
@@ -201,14 +197,14 @@ def test_it_forwards_the_other_way_as_well(live: Connected) -> None:
     tag = live.bench.next_tag()
     point = send(live.bench.peer, stream, wanted, tag, duration_ns, guests.FEW_PER_SECOND, histograms=False)
     assert unbalanced([point]) is None
-    assert point["sources"][0]["offered_frames"] > 0
-    assert point["sink"]["per_source"][0]["lost_frames"] == 0
+    assert point.traffic.sources[0].offered_frames > 0
+    assert point.traffic.sink.per_source[0].lost_frames == 0
 
 
 @on_every_attachment
 def test_every_frame_is_counted_at_every_hop(live: Connected) -> None:
     """Each interface on the way counts the trial's frames, and hardly any other; none is lost, being so few."""
-    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND)
+    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND).to_json()
     if point["hops"] is None:
         pytest.skip("the agent was built before 'counters'")
     roles = [hop["role"] for hop in point["hops"]]
@@ -240,25 +236,25 @@ def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
         with pytest.raises(AgentError, match=r"its kernel (has|takes) no .*(vlan 0|ip_version 4)") as refused:
             Forward(wanted).measure(live.bench)
         assert refused.value.kind == "unsupported"
-        assert live.held.agent.call("clocks")
+        assert live.held.agent.ask(ClocksRequest()).monotonic_ns
         return
     names = live.bench.hops.guest_names
     with routing(live.bench, wanted):
         wait_until(lambda: _foreign_frames(live, wanted) == 0, guests.HANG_SECONDS, "a point without a stray frame")
         _assert_whole_at_every_size(live, wanted, tmp_path / "arrived.pcap")
-        inside = guests.facts(live)["interfaces"]
-        assert any(one["name"].endswith(f".{wanted.vlan}") for one in inside) == bool(wanted.vlan)
-    inside = guests.facts(live)["interfaces"]
-    assert {entry["name"] for entry in inside} >= set(names.values())
-    assert not any(entry["name"].endswith(f".{wanted.vlan}") for entry in inside)
+        inside = guests.facts(live).interfaces
+        assert any(one.name.endswith(f".{wanted.vlan}") for one in inside) == bool(wanted.vlan)
+    inside = guests.facts(live).interfaces
+    assert {one.name for one in inside} >= set(names.values())
+    assert not any(one.name.endswith(f".{wanted.vlan}") for one in inside)
 
 
 def _foreign_frames(live: Connected, wanted: ForwardParameters) -> int:
     """Of a point without loss. A kernel that has IPv6 on asks for routers and reports groups for its first seconds."""
     point = Forward(wanted).point(live.bench, guests.FEW_PER_SECOND)
-    assert point["sources"][0]["offered_frames"] > 0
-    assert point["sink"]["per_source"][0]["lost_frames"] == 0
-    return int(point["sink"]["foreign_frames"])
+    assert point.traffic.sources[0].offered_frames > 0
+    assert point.traffic.sink.per_source[0].lost_frames == 0
+    return point.traffic.sink.foreign_frames
 
 
 def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file: Path) -> None:
@@ -267,9 +263,9 @@ def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file
     between = random.Random(f"{live.kind} {wanted}").sample(range(wanted.smallest_frame_bytes + 1, largest), 14)
     sizes = [wanted.smallest_frame_bytes, *between, largest]
     request = _stream(live.bench, wanted).request(wanted, live.bench.next_tag(), 160_000_000, 100.0)
-    request["mix"] = [{"frame_size_bytes": size, "weight": 1} for size in sizes]
-    request["capture"] = {"path": str(file), "frames": 100}
-    sink = live.bench.peer.sink.call("traffic", **request)["sink"]
+    mix = tuple(MixPart(frame_size_bytes=size, weight=1) for size in sizes)
+    request = request.but(mix=mix, capture=Capture(path=str(file), frames=100))
+    sink = live.bench.peer.sink.ask(TrafficRequest.of(request)).sink
     checks = [word for name in ("ip", "udp") for word in ("-o", f"{name}.check_checksum:TRUE")]
     fields = [word for name in ("udp.length", "udp.checksum.status", "_ws.malformed") for word in ("-e", name)]
     told = subprocess.run(
@@ -279,7 +275,7 @@ def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file
         check=True,
     ).stdout
     rows = [line.split("\t") for line in told.splitlines()]
-    assert len(rows) == sink["per_source"][0]["forwarded_frames"] > 0
+    assert len(rows) == sink.per_source[0].forwarded_frames > 0
     assert {(status, malformed) for _, status, malformed in rows} == {("1", "")}
     headers = (
         wanted.smallest_frame_bytes - 22 - 8
@@ -299,7 +295,7 @@ def _host_has_vlans() -> bool:
 @on_every_attachment
 def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Connected) -> None:
     """Flat out: whatever is lost is located, to the frame."""
-    point = Forward(ForwardParameters(point_milliseconds=200)).point(live.bench, None)
+    point = Forward(ForwardParameters(point_milliseconds=200)).point(live.bench, None).to_json()
     if point["hops"] is None:
         pytest.skip("the agent was built before 'counters'")
     read = TypeAdapter(Point).validate_python(point)
@@ -373,15 +369,16 @@ def test_without_a_shell_none_is_started(ground: Ground, monkeypatch: pytest.Mon
 def test_parked_it_uses_no_cpu_and_then_goes_on(live: Connected) -> None:
     """While it is parked, another program gets what CPU time the busy guest would have had."""
     skip_variant(live)
-    live.held.agent.call("spawn", name="busy", argv=BUSY, output="/tmp/busy")
+    live.held.agent.ask(SpawnRequest(name="busy", argv=tuple(BUSY), output="/tmp/busy"))
     _await_cpu_time(live, "the endless loop's CPU time")
     live.guest.park()
     wait_until(lambda: _used_beside(live, 0.05) == 0, guests.HANG_SECONDS, "the stop of every process")
     assert _used_beside(live, 0.3) <= 20_000_000, "a stopped machine's monitor may still look around"
     live.guest.resume()
     _await_cpu_time(live, "CPU time after the guest was continued")
-    live.held.agent.call("end", guests.HANG_SECONDS, name="busy", timeout_ns=600 * SECOND_NS, limit_bytes=0)
-    assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+    end = EndRequest(name="busy", timeout_ns=600 * SECOND_NS, limit_bytes=0)
+    live.held.agent.ask(end, guests.HANG_SECONDS)
+    assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
 
 
 def _await_cpu_time(live: Connected, awaited: str) -> None:
@@ -419,8 +416,8 @@ def limited(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connecte
         both.callback(second.guest.stop)
         for one in (beside, second):
             point = Forward(guests.few_frames()).point(one.bench, guests.FEW_PER_SECOND)
-            assert point["sink"]["per_source"][0]["lost_frames"] == 0
-            assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
+            assert point.traffic.sink.per_source[0].lost_frames == 0
+            assert point.traffic.sink.per_source[0].forwarded_frames > 0
         beside.guest.stop()
         yield second
 
@@ -430,7 +427,7 @@ def test_two_run_at_once_and_a_quota_bites(limited: Connected) -> None:
 
     By the kernel's own count of periods: in each it gets its quota and no more, whoever else is on the CPU.
     """
-    limited.guest.agent.call("spawn", name="busy", argv=BUSY, output="/tmp/busy")
+    limited.guest.agent.ask(SpawnRequest(name="busy", argv=tuple(BUSY), output="/tmp/busy"))
     group = accounting.quota_group(limited.pids())
     assert group.quota_ns == QUOTA * group.period_ns
     group.prefer()
@@ -451,7 +448,7 @@ def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(limited: C
     # User-mode Linux dies with its parent, which is killed here and may have to wait for a CPU before it ends.
     wait_until(lambda: not victim.alive, guests.HANG_SECONDS, "the end of what was killed")
     with pytest.raises(GuestDied, match="ended while it was needed"):
-        limited.guest.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+        limited.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
     with contextlib.suppress(GuestError):
         limited.guest.resume()
     assert "console.txt" in limited.guest.evidence()
@@ -460,7 +457,7 @@ def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(limited: C
     again = guests.request(limited.name)
     again = dataclasses.replace(again, name=limited.wanted.name, network=limited.wanted.network)
     next_one = guests.start(limited.name, ground, again)
-    assert next_one.guest.agent.call("clocks")
+    assert next_one.guest.agent.ask(ClocksRequest()).monotonic_ns
     family = next_one.processes()
     next_one.guest.stop()
     _assert_gone(next_one, family)
@@ -504,7 +501,7 @@ def _assert_gone(live: Connected, family: machine.Family) -> None:
         lambda: not any(process.alive for process in family.processes), guests.HANG_SECONDS, "the end of its processes"
     )
     here = {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
-    beyond = {one["name"] for one in live.held.peer.call("facts")["interfaces"]}
+    beyond = {one.name for one in live.held.peer.ask(FactsRequest()).interfaces}
     for link in live.bench.network.links:
         assert not here & {link.lab_interface, link.port_interface, link.outer_interface, link.bridge}
         assert link.peer_interface not in beyond

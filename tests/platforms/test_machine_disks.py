@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected, Kind
 
+from virtoll.agent.operations.programs import ExecRequest
 from virtoll.image import image_form
 from virtoll.image.cache import file_digest
 from virtoll.lab.network import plan_links
@@ -28,18 +28,15 @@ def ground() -> Iterator[Ground]:
 
 def said(live: Connected, command: str) -> str:
     """What a command says inside."""
-    answer = live.guest.agent.call(
-        "exec",
-        deadline_seconds=guests.HANG_SECONDS,
-        argv=["/bin/busybox", "sh", "-c", command],
+    request = ExecRequest(
+        argv=("/bin/busybox", "sh", "-c", command),
         env={"PATH": "/bin"},
-        directory=None,
-        stdin="",
         timeout_ns=int(guests.HANG_SECONDS * 1e9),
         limit_bytes=2**16,
     )
-    assert answer["status"] == 0, base64.b64decode(answer["stderr"])
-    return base64.b64decode(answer["stdout"]).decode()
+    ended = live.guest.agent.ask(request, guests.HANG_SECONDS)
+    assert ended.status == 0, ended.stderr
+    return ended.stdout.decode()
 
 
 @pytest.mark.parametrize(("root", "place"), [("initramfs", "/mnt"), ("disk", "/")])
@@ -64,5 +61,5 @@ def test_the_disk_is_where_it_was_asked_for_and_the_image_stays_as_it_was(
 def test_a_machine_has_the_cpus_that_were_asked_for(ground: Ground) -> None:
     wanted = dataclasses.replace(guests.request("qemu-tcg"), vcpus=2, cpus=(), network=plan_links(150))
     live = guests.start("qemu-tcg", ground, wanted)
-    assert guests.facts(live)["cpus_online"] == 2
+    assert guests.facts(live).cpus_online == 2
     live.guest.stop()

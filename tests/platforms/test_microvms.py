@@ -14,6 +14,7 @@ import pytest
 from tests.support import guests, machine
 from tests.support.guests import Connected, Kind
 
+from virtoll.agent.operations.session import ClocksRequest
 from virtoll.errors import GuestDied
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import GuestStartError
@@ -95,17 +96,17 @@ def test_the_whole_path_runs_by_the_document(ground: Ground, standin: dict[str, 
     live = guests.start(standin[product], ground)
     family = live.processes()
     facts = guests.facts(live)
-    assert facts["root_filesystem"] == "erofs"
-    assert facts["agent_sha256"] == live.site.image.agent_sha256
+    assert facts.root_filesystem == "erofs"
+    assert facts.agent_sha256 == live.site.image.agent_sha256
     point = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND)
-    (arrived,) = point["sink"]["per_source"]
-    assert arrived["forwarded_frames"] > 0
-    assert arrived["lost_frames"] == 0
+    (arrived,) = point.traffic.sink.per_source
+    assert arrived.forwarded_frames > 0
+    assert arrived.lost_frames == 0
     timed = live.bench.timekeeper.time_job("idle", {"duration_ns": 10_000_000}, guests.HANG_SECONDS)
     assert timed.problem is None
     live.guest.park()
     live.guest.resume()
-    assert live.guest.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+    assert live.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
     assert requests(live) == EXCHANGE[product]
     live.guest.stop()
     _await_end(family)
@@ -118,7 +119,7 @@ def test_a_monitor_that_is_killed_is_noticed(ground: Ground, standin: dict[str, 
     assert isinstance(live.guest, AgentGuest)
     os.killpg(live.guest.process.pid, signal.SIGKILL)
     with pytest.raises(GuestDied, match="ended while it was needed"):
-        live.guest.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+        live.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
     with pytest.raises(GuestDied, match="its API did not answer PATCH /vm"):
         live.guest.park()
     assert set(live.guest.evidence()) == {"console.txt", "monitor.txt"}

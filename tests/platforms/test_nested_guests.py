@@ -14,6 +14,7 @@ from tests.support import guests
 from tests.support.guests import NESTED, NESTED_IN_CI, SECOND_NS, Connected
 
 from virtoll import nested
+from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
 from virtoll.errors import GuestDied, GuestError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY, HostAddress
@@ -103,7 +104,7 @@ def test_it_is_branded(live: Connected) -> None:
 
 def test_frames_are_counted_on_its_host(live: Connected) -> None:
     """The host's NICs and the guest's ports, read by an agent over there, count what was forwarded."""
-    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND)
+    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND).to_json()
     forwarded = point["sink"]["per_source"][0]["forwarded_frames"]
     assert forwarded == point["sources"][0]["offered_frames"] > 0
     there = [hop for hop in point["hops"] if hop["role"] in ("entry", "guest-in", "guest-out", "exit")]
@@ -118,15 +119,14 @@ def test_parked_it_answers_nothing_and_then_goes_on(live: Connected) -> None:
     assert link is not None
 
     def answers() -> bool:
-        request = echo_request(link)
-        return bool(live.held.peer.call("path-delay", count=1, timeout_ns=SECOND_NS, **request)["round_trip_ns"])
+        return bool(live.held.peer.ask(echo_request(link, 1, SECOND_NS)).round_trip_ns)
 
     wait_until(answers, guests.HANG_SECONDS, "an echo of a guest that runs")
     live.held.park()
     assert not any(answers() for _ in range(3))
     live.held.resume()
     wait_until(answers, guests.HANG_SECONDS, "an echo after it was continued")
-    assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+    assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
 
 
 def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, ground: Ground) -> None:
@@ -134,15 +134,15 @@ def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, g
     beside = guests.start(live.name, ground)
     for one in (live, beside):
         point = Forward(guests.few_frames()).point(one.bench, guests.FEW_PER_SECOND)
-        assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
+        assert point.traffic.sink.per_source[0].forwarded_frames > 0
     guests.kill(beside)
     with pytest.raises(GuestDied):
-        beside.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+        beside.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
     with contextlib.suppress(GuestError):
         beside.held.resume()
     assert "console.txt" in beside.held.evidence()
     beside.held.stop()
-    assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+    assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
 
 
 def test_stopped_it_leaves_nothing_on_its_host(live: Connected) -> None:

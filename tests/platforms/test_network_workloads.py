@@ -15,6 +15,7 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected
 
+from virtoll.agent.operations.counters import CountersRequest
 from virtoll.errors import AgentError, GuestError, ImageError
 from virtoll.image import prepare_image
 from virtoll.lab.network import Link, Network
@@ -137,8 +138,8 @@ def crosses_the_peer(ground: Ground, pair: tuple[Connected, Connected]) -> None:
     links = [one.wanted.network.sources[0].peer_interface for one in pair]
 
     def forwarded() -> list[int]:
-        told = peer.call("counters", guests.HANG_SECONDS, interfaces=links)["interfaces"]
-        return [each["statistics"][key] for each in told for key in ("rx_bytes", "tx_bytes")]
+        told = peer.ask(CountersRequest(interfaces=tuple(links)), guests.HANG_SECONDS).interfaces
+        return [each.statistics[key] for each in told for key in ("rx_bytes", "tx_bytes")]
 
     before = forwarded()
     assert right(measure(bench, "tcp-stream", between="guests"))

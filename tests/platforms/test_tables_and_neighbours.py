@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import os
 from collections.abc import Iterator
@@ -13,7 +12,9 @@ import pytest
 from tests.support import guests, machine
 from tests.support.guests import Connected
 
-from virtoll.agent.client import Answer
+from virtoll.agent.operations.network import NetworkRequest, Route
+from virtoll.agent.operations.programs import ExecRequest
+from virtoll.agent.operations.traffic import Traffic
 from virtoll.errors import AgentError
 from virtoll.lab.inside import wait_until
 from virtoll.run.ground import Ground
@@ -41,7 +42,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sinks wait long for frames of the slow points alone: what is too fast for any machine loses some for good."""
     asked = Stream.request
 
-    def request(self: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
+    def request(self: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Traffic:
         with monkeypatch.context() as here:
             if rate is None or rate > SLOW:
                 here.setattr(traffic, "RESIDUAL_NS", traffic.QUIET_NS)
@@ -66,19 +67,19 @@ def pair(ground: Ground) -> Iterator[tuple[Connected, Connected]]:
 
 def routes(live: Connected) -> int:
     """What the guest's own kernel lists."""
-    argv = ["/bin/busybox", "cat", "/proc/net/route"]
-    timeout_ns = int(guests.HANG_SECONDS * 1e9)
-    answer = live.bench.guest.call("exec", guests.HANG_SECONDS, argv=argv, timeout_ns=timeout_ns, limit_bytes=2**24)
-    assert answer["status"] == 0
-    return len(base64.b64decode(answer["stdout"]).splitlines()) - 1
+    argv = ("/bin/busybox", "cat", "/proc/net/route")
+    request = ExecRequest(argv=argv, timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=2**24)
+    ended = live.bench.guest.ask(request, guests.HANG_SECONDS)
+    assert ended.status == 0
+    return len(ended.stdout.splitlines()) - 1
 
 
 def forwarded(done: Measurement, point: int = 0) -> list[tuple[int, int]]:
     """Offered and forwarded frames of each source of a point."""
     assert done.points is not None
-    told = done.points[point]
-    counts = {one["source"]: one["forwarded_frames"] for one in told["sink"]["per_source"]}
-    return [(one["offered_frames"], counts[one["source"]]) for one in told["sources"]]
+    told = done.points[point].traffic
+    counts = {one.source: one.forwarded_frames for one in told.sink.per_source}
+    return [(one.offered_frames, counts[one.source]) for one in told.sources]
 
 
 def test_a_table_is_loaded_looked_up_in_and_taken_away(pair: tuple[Connected, Connected]) -> None:
@@ -99,8 +100,8 @@ def test_a_table_is_loaded_looked_up_in_and_taken_away(pair: tuple[Connected, Co
 def test_a_table_over_another_way_out_is_refused_and_the_way_is_kept(pair: tuple[Connected, Connected]) -> None:
     _, live = pair
     gateway = live.bench.network.sources[0].peer_address
-    wider = [{"destination": "192.0.0.0/2", "via": gateway}]
-    live.bench.guest.call("network", guests.HANG_SECONDS, routes=wider)
+    wider = Route(destination="192.0.0.0/2", via=gateway)
+    live.bench.guest.ask(NetworkRequest(routes=(wider,)), guests.HANG_SECONDS)
     before = routes(live)
     with pytest.raises(AgentError, match=r"route of its own to 192\.0\.0\.0/2") as refused:
         Forward(ForwardParameters(routes=10, **SWEEP)).measure(live.bench)
@@ -129,7 +130,7 @@ def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tu
     for offered, came in forwarded(done):
         assert came == offered > 0
     assert done.points is not None
-    assert [one["intended_frames"] for one in done.points[0]["sources"]] == [50, 50]
+    assert [one.intended_frames for one in done.points[0].traffic.sources] == [50, 50]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

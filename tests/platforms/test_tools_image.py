@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +9,7 @@ from tests.image.test_tools import Mirror
 from tests.support import guests
 from tests.support.guests import Connected
 
+from virtoll.agent.operations.programs import ExecRequest
 from virtoll.image import Cache, default_cache, prepare_image
 from virtoll.image.cache import tree_digest
 from virtoll.run.ground import Ground
@@ -37,17 +37,10 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 def run(live: Connected, *argv: str) -> tuple[int | None, str]:
     """Exit code, and what the program wrote."""
-    answer = live.guest.agent.call(
-        "exec",
-        deadline_seconds=guests.HANG_SECONDS,
-        argv=list(argv),
-        env={},
-        directory="/",
-        stdin="",
-        timeout_ns=int(guests.HANG_SECONDS * 1e9),
-        limit_bytes=2**16,
-    )
-    return answer["status"], base64.b64decode(answer["stdout"] + answer["stderr"]).decode()
+    limits = {"timeout_ns": int(guests.HANG_SECONDS * 1e9), "limit_bytes": 2**16}
+    request = ExecRequest(argv=argv, env={}, directory="/", stdin=b"", **limits)
+    ended = live.guest.agent.ask(request, guests.HANG_SECONDS)
+    return ended.status, (ended.stdout + ended.stderr).decode()
 
 
 @pytest.mark.parametrize("kind", ["native", "netns", "runc", "uml", "qemu-tcg"])

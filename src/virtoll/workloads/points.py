@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from virtoll.agent.operations.traffic import TrafficReply
 
@@ -17,7 +18,7 @@ class MeasuredPoint:
     traffic: TrafficReply
     beside: Mapping[str, object] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """The point as the run folder stores it: the answer as it came."""
         intended = {
             "intended_rate_frames_per_second": self.intended_rate_frames_per_second,
