@@ -13,13 +13,14 @@ def network_request(network: GuestNetwork) -> NetworkRequest:
     interfaces = (
         Interface(
             mac=link.guest_mac,
+            name=None,
             mtu=link.mtu_bytes,
             address=f"{link.guest_address}/24",
             neighbours=(Neighbour(address=link.peer_address, mac=link.guest_next_hop_mac),),
         )
         for link in network.links
     )
-    return NetworkRequest(interfaces=tuple(interfaces), ip_forward=True)
+    return NetworkRequest(interfaces=tuple(interfaces), routes=(), ip_forward=True)
 
 
 def peer_request(network: GuestNetwork) -> NetworkRequest:
@@ -29,4 +30,5 @@ def peer_request(network: GuestNetwork) -> NetworkRequest:
 
 def bare_interfaces(found: Iterable[tuple[str, int]]) -> NetworkRequest:
     """Interfaces by MAC address that are up with an MTU in bytes, and nothing else."""
-    return NetworkRequest(interfaces=tuple(Interface(mac=mac, mtu=mtu_bytes) for mac, mtu_bytes in found))
+    interfaces = (Interface(mac=mac, name=None, mtu=mtu_bytes, address=None, neighbours=()) for mac, mtu_bytes in found)
+    return NetworkRequest(interfaces=tuple(interfaces), routes=(), ip_forward=None)

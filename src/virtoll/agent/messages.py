@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
-import inspect
 import json
 import types
 from collections.abc import Callable, Mapping
@@ -67,7 +66,7 @@ class Message:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         inherited = (name for base in cls.__bases__ if issubclass(base, Message) for name in base._fields)
-        own = (name for name, kind in inspect.get_annotations(cls).items() if "ClassVar" not in kind)
+        own = (name for name, kind in vars(cls).get("__annotations__", {}).items() if "ClassVar" not in kind)
         cls._fields = tuple(dict.fromkeys((*inherited, *own)))
         cls._required = frozenset(name for name in cls._fields if not hasattr(cls, name))
 

@@ -71,7 +71,7 @@ class RouterAgent:
 
     def forward(self) -> None:
         """Route IPv4 between the interfaces that are there."""
-        self.agent.ask(NetworkRequest(ip_forward=True))
+        self.agent.ask(NetworkRequest(interfaces=(), routes=(), ip_forward=True))
 
     def counters(self, interfaces: Sequence[str]) -> Mapping[str, Counters]:
         """What is counted at each of these interfaces, by name."""

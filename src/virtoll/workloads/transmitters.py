@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -113,6 +112,8 @@ def _send_together(
     benches: Sequence[Bench], request: Traffic, deadline_seconds: float
 ) -> tuple[TrafficReply, list[dict[str, Any]]]:
     """The answers of all guests and of the sink, joined as ``traffic`` would have answered; the guests' CPU times."""
+    from concurrent.futures import ThreadPoolExecutor  # it brings in logging, which every start would pay for
+
     sink = benches[0].peer.sink
     sink.ask(SinkOpenRequest.of(request))
     try:

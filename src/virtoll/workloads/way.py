@@ -165,4 +165,4 @@ def route_request(network: GuestNetwork, other: Link) -> NetworkRequest:
     It stays until the guest ends: without the peer's address nobody answers at its end.
     """
     subnet = f"{other.peer_address.rpartition('.')[0]}.0/{other.ends().prefix_bits}"
-    return NetworkRequest(routes=(Route(destination=subnet, via=network.sources[0].peer_address),))
+    return NetworkRequest(interfaces=(), routes=(Route(destination=subnet, via=network.sources[0].peer_address),))
