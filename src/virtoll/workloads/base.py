@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
@@ -22,6 +22,9 @@ from virtoll.experiment.model import Image, Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import Shape
 from virtoll.workloads.points import MeasuredPoint
+
+Figures = dict[str, Any]
+"""What a workload reads from a result, by the names of its metrics and more: stored beside the result as it is."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,7 @@ class TimedJobWorkload(Workload[P_co]):
     def expected_check(self) -> str | None:
         """The check value that a right answer has, or None where it is not known beforehand."""
 
-    def figures(self, result: dict[str, Any]) -> dict[str, Any] | None:
+    def figures(self, result: Mapping[str, Any]) -> Figures | None:
         """What is read from the job's own result, by the guest's clock; None where the duration is all."""
         del result
         return None

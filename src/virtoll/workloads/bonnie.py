@@ -8,12 +8,12 @@ calls are dear. Source of the figures: the line of comma-separated values, forma
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pydantic import ByteSize, Field
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import DURATION, Bench, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Metric
 from virtoll.workloads.on_disk import DiskWorkload
 from virtoll.workloads.programs import Said
 
@@ -115,16 +115,16 @@ class Bonnie(DiskWorkload[BonnieParameters]):
         del bench
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: Said) -> Figures:
         """Its rates and latencies by the guest's clock; none of a step that took less than half a second."""
         return parse(said.output)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What it says that it did, and what it left."""
         left = bench.data_state(False).get("files")
         return _done(figures["file_bytes"], figures["chunk_bytes"], figures["small_files"], left)
 
-    def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
+    def expected(self, prepared: str | None, figures: Figures) -> str | None:
         """What was asked for, as far as it is told, and nothing left. Version 2.00a obeys a chunk and tells none."""
         del prepared
         wanted = self.parameters
@@ -132,7 +132,7 @@ class Bonnie(DiskWorkload[BonnieParameters]):
         return _done(int(wanted.file_bytes), chunk_bytes, wanted.small_files, 0)
 
 
-def parse(output: str) -> dict[str, Any]:
+def parse(output: str) -> Figures:
     """Sizes in bytes, rates in B/s and 1/s, latencies in ns from the line of values; ValueError where there is none.
 
     None for what bonnie++ does not tell: of a step that was over within half a second (``+++++``), and the chunk, which

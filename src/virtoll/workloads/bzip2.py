@@ -6,12 +6,12 @@ Like the paper's disc the file holds packed data, which bzip2 can hardly make sm
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import ByteSize, Field
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import Bench, Needs
+from virtoll.workloads.base import Bench, Figures, Needs
 from virtoll.workloads.on_disk import DiskWorkload
 from virtoll.workloads.packed import BLOCK_BYTES, KERNEL_SOURCE, make_packed, sha256
 from virtoll.workloads.programs import Said, run
@@ -67,11 +67,11 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
         make_packed(guest, file, int(self.parameters.size_bytes), seconds)
         return sha256(guest, file, seconds)
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: Said) -> Figures:
         """Bytes in and out."""
         return parse(said.complaints)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """Unpack it and hash what comes out."""
         del figures
         guest, file, seconds = bench.guest, self._file(bench), self.deadline_seconds()
@@ -86,7 +86,7 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
         return f"{folder}/{_NAME}"
 
 
-def parse(complaints: str) -> dict[str, Any]:
+def parse(complaints: str) -> Figures:
     """``{bytes_in, bytes_out}`` from the line of ``bzip2 --verbose``; ValueError where there is none.
 
     `  /tmp/x:  0.998:1,  8.016 bits/byte, -0.20% saved, 4194304 in, 4212795 out.`

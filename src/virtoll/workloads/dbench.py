@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import Bench, Measurement, Metric
+from virtoll.workloads.base import Bench, Figures, Measurement, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
 from virtoll.workloads.programs import Said
 
@@ -100,11 +100,11 @@ class Dbench(DiskWorkload[DbenchParameters]):
             "as it has released them, and this guest's kernel wakes them after that; take this workload out"
         )
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: Said) -> Figures:
         """Throughput, the number of each operation, latencies; all by the guest's clock."""
         return parse(said.output)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What it says that it did."""
         del bench
         missing = [name for name in _FIRST_KINDS if name in figures["kinds_not_reached"]]
@@ -115,7 +115,7 @@ class Dbench(DiskWorkload[DbenchParameters]):
         return f"{self.parameters.clients} clients, without: nothing"
 
 
-def parse(output: str) -> dict[str, Any]:
+def parse(output: str) -> Figures:
     """Throughput in B/s (dbench's MB are 10^6 bytes), counts of operations, longest latency in ns; or ValueError.
 
     ``kinds_not_reached``: what of the load's kinds of operations was not done in the time that was given.

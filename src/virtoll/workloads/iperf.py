@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from virtoll.experiment.model import Image
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
 from virtoll.workloads.programs import Port, Said, run, serving, time_program
 from virtoll.workloads.way import FarEnd, NetworkWorkload, WayParameters, far_end
 
@@ -112,7 +112,7 @@ class Books:
     sent: Line
     received: Line
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Rates are by the clock of the end that they were measured at."""
         lost = self.sent_datagrams - self.received_datagrams
         return {

@@ -11,14 +11,14 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import Bench, Measurement, Needs
+from virtoll.workloads.base import Bench, Figures, Measurement, Needs
 from virtoll.workloads.packed import ARCHIVE, KERNEL_SOURCE
 from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, write
 from virtoll.workloads.rsync import daemon, fetch, there
@@ -193,14 +193,14 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         """The build."""
         return make_command(_folder(bench), self._size().targets, self.parameters.jobs)
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: Said) -> Figures:
         """The objects that it compiled, by its own words: of the tree's own tools it says the whole path."""
         objects = sorted({name.rpartition(f"/{KERNEL_SOURCE}/")[2] for name in _COMPILED.findall(said.output)})
         if not objects:
             raise ValueError("no object was compiled")
         return {"objects": objects}
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """Look for the objects; then hash them, or have make say what is left to do."""
         folder, size = _folder(bench), self._size()
         guest, tree = bench.guest, f"{folder}/{KERNEL_SOURCE}"
@@ -215,7 +215,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
     def _size(self) -> _Size:
         return _SIZES[self.parameters.size]
 
-    def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
+    def expected(self, prepared: str | None, figures: Figures) -> str | None:
         """All that it said: the same objects as beside the peer, or nothing left."""
         return f"{len(figures['objects'])} objects, {prepared or '0 left to do'}"
 

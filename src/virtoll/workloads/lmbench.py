@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pydantic import Field
 
 from virtoll.experiment.model import Image, Parameters
-from virtoll.workloads.base import DURATION, Bench, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Metric
 from virtoll.workloads.kernel import Operation
 from virtoll.workloads.programs import ProgramWorkload, Said, run
 
@@ -90,12 +90,12 @@ class Lmbench(ProgramWorkload[LmbenchParameters]):
         run(bench.guest, ["cat", f"{_FOLDER}/{test.program}", f"{_FOLDER}/hello"], 600.0, limit_bytes=0)
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: Said) -> Figures:
         """``operation_time``: ns an operation, by the guest's clock."""
         name, microseconds = parse(said.complaints)
         return {"operation_time": microseconds * 1e3, "measured": name}
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What the tool says it measured."""
         del bench
         return str(figures["measured"])

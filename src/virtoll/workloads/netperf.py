@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ByteSize, Field
 
 from virtoll.experiment.model import Image
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
 from virtoll.workloads.programs import Port, Said, run, serving, time_program
 from virtoll.workloads.way import FarEnd, NetworkWorkload, Way_co, WayParameters, far_end
 
@@ -53,7 +53,7 @@ class _Netperf(NetworkWorkload[Way_co]):
         """netperf's name of the test, how much of it, and the keys that the far end's count and the guest's are at."""
 
     @abstractmethod
-    def figures(self, found: dict[str, str]) -> dict[str, Any]:
+    def figures(self, found: dict[str, str]) -> Figures:
         """Rates, by the guest's clock; ValueError where they are not there."""
 
     def estimate_seconds(self, slowdown: float) -> float:
@@ -134,7 +134,7 @@ class NetperfStream(_Netperf[NetperfStreamParameters]):
             return "TCP_STREAM", int(wanted.size), ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD")
         return "TCP_MAERTS", int(wanted.size), ("LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT")
 
-    def figures(self, found: dict[str, str]) -> dict[str, Any]:
+    def figures(self, found: dict[str, str]) -> Figures:
         """Mbit/s of payload."""
         return {"throughput": rate(found, "10^6bits/s"), "elapsed_seconds": number(found, "ELAPSED_TIME")}
 
@@ -160,7 +160,7 @@ class NetperfRequestResponse(_Netperf[NetperfRequestResponseParameters]):
             ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD"),
         )
 
-    def figures(self, found: dict[str, str]) -> dict[str, Any]:
+    def figures(self, found: dict[str, str]) -> Figures:
         """Transactions a second; mean and 99th percentile of how long one takes, microseconds."""
         return {
             "transaction_rate": rate(found, "Trans/s"),

@@ -15,7 +15,7 @@ from virtoll.agent.client import Caller
 from virtoll.agent.operations.http import HttpLoadReply, HttpLoadRequest
 from virtoll.experiment.model import Image
 from virtoll.lab.network import Link
-from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
+from virtoll.workloads.base import Bench, Figures, Measurement, Metric, Needs, Workload
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
 from virtoll.workloads.way import peer_with_addresses, peer_without_addresses
 
@@ -95,7 +95,7 @@ def http_load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, 
     return peer.ask(request, 30 + 2 * (requests / wanted.rate_requests_per_second + timeout_seconds))
 
 
-def figures(answer: HttpLoadReply, wanted: NginxParameters) -> dict[str, Any]:
+def figures(answer: HttpLoadReply, wanted: NginxParameters) -> Figures:
     """Replies/s over the schedule, or to the last reply where that is later; latencies in ns from the due time.
 
     A request that timed out is in the latencies with the time after which it was given up, one that failed is not.

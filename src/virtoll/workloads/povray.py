@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import Bench, Needs
+from virtoll.workloads.base import Bench, Figures, Needs
 from virtoll.workloads.programs import ProgramWorkload, Said, attempt, run
 
 _SCENE = "/usr/share/doc/povray/examples/advanced/benchmark/benchmark"
@@ -125,11 +125,11 @@ class PovRay(ProgramWorkload[PovRayParameters]):
         run(bench.guest, ["sha256sum", f"{_SCENE}.ini", f"{_SCENE}.pov"])
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: Said) -> Figures:
         """The tool's own times by the guest's clock, and what it counted."""
         return parse(said.complaints)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """Whether each field of the picture has the scene's colour, or which one is farthest from it.
 
         Exact sums are no check value: two threads do not make the picture of one to the last bit, and the C library's
@@ -169,12 +169,12 @@ def compare(width: int, height: int, sums: Sequence[int]) -> str:
     return f"field {line + 1},{column + 1} is {found}, not {scenes}"
 
 
-def parse(complaints: str) -> dict[str, Any]:
+def parse(complaints: str) -> Figures:
     """Times (s, by the guest's clock) and counts of POV-Ray 3.7's closing statistics; ValueError where one is missing.
 
     What a scene has no photons for has no time for them: it is left out.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, (pattern, kind) in _FIGURES.items():
         match = re.search(pattern, complaints, re.MULTILINE)
         if match is not None:

@@ -22,7 +22,7 @@ from virtoll.agent.operations.programs import EndReply, EndRequest, ExecReply, E
 from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Image
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, P_co, Workload
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, P_co, Workload
 
 _HOME = "/tmp"  # noqa: S108 - in the guest, where nobody else is
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": _HOME, "LC_ALL": "C"}
@@ -68,18 +68,18 @@ class ProgramWorkload(Workload[P_co]):
         """Make the same state before each trial; returns the check value that is right, where it is known only here."""
 
     @abstractmethod
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: Said) -> Figures:
         """The tool's own figures, read from what it printed; ValueError where they are not there."""
 
     @abstractmethod
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What was done, found out after the end mark."""
 
     def expected_check(self) -> str | None:
         """The check value of a right answer; None where ``prepare`` knows it."""
         return None
 
-    def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
+    def expected(self, prepared: str | None, figures: Figures) -> str | None:
         """The check value of a right answer, for programs that say themselves what they did; else as above."""
         del figures
         return self.expected_check() or prepared

@@ -19,7 +19,7 @@ from pydantic import ByteSize, Field
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Image
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, Needs
 from virtoll.workloads.packed import ARCHIVE, BLOCK_BYTES, KERNEL_SOURCE, make_packed
 from virtoll.workloads.programs import Port, run, serving, time_program, write
 from virtoll.workloads.way import FarEnd, NetworkWorkload, WayParameters, far_end
@@ -282,7 +282,7 @@ def _listed(output: str) -> Listing:
     return Listing(figures["files"], figures["file_bytes"])
 
 
-def parse(output: str) -> dict[str, Any]:
+def parse(output: str) -> Figures:
     """What ``rsync --stats`` says; ValueError where a line is missing.
 
     ``Number of files: 574 (reg: 537, dir: 37)``, ``Total file size: 9,123,456 bytes``, ``Total bytes received: 9,401``.

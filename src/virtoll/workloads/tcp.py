@@ -27,7 +27,7 @@ from virtoll.agent.operations.jobs import (
 )
 from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
 from virtoll.workloads.way import FarEnd, NetworkWorkload, Way_co, WayParameters, far_end
 
 Direction = Literal["to-guest", "from-guest"]
@@ -73,7 +73,7 @@ class _Tcp(NetworkWorkload[Way_co]):
         """Bytes or transactions: what the check value must be."""
 
     @abstractmethod
-    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
+    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> Figures:
         """Rates by the outside clock's ``seconds``, and what ``ends`` (guest, other) say."""
 
     def estimate_seconds(self, slowdown: float) -> float:
@@ -144,7 +144,7 @@ class TcpStream(_Tcp[TcpStreamParameters]):
         """Bytes."""
         return int(self.parameters.size)
 
-    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
+    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> Figures:
         """Payload from mark to mark, in 10^6 bit/s."""
         del ends
         return {"throughput": 8e-6 * self.amount() / seconds}
@@ -187,7 +187,7 @@ class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
         """Transactions."""
         return self.parameters.transactions
 
-    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
+    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> Figures:
         """The rate from mark to mark; latencies by the asker's clock, from one answer to the next."""
         asker = ends[0 if self.parameters.direction == "from-guest" else 1]
         latency = asker["transaction_ns"]
