@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from virtoll.agent.messages import Message, Unfit
+from virtoll.agent.messages import Message, Request, Unfit
 from virtoll.agent.operations.catalogue import OPERATIONS
 from virtoll.agent.operations.jobs import ServeRequest, StreamExchange
 from virtoll.agent.operations.network import Interface, NetworkRequest
 from virtoll.agent.operations.programs import ExecRequest
-from virtoll.agent.operations.session import ClocksReply, ClocksRequest
+from virtoll.agent.operations.session import ClocksReply, ClocksRequest, TerminalExit
 from virtoll.agent.operations.traffic import TrafficRequest
 from virtoll.errors import ProtocolError
 
@@ -132,3 +132,19 @@ def test_a_message_does_not_change_and_takes_no_other_field() -> None:
         TrafficRequest.of(clocks)
     with pytest.raises(Unfit):
         Message.from_json(None)
+
+
+def all_below(kind: type[Message]) -> set[type[Message]]:
+    """Every message class."""
+    return {kind}.union(*(all_below(one) for one in kind.__subclasses__()))
+
+
+def test_no_field_has_the_name_of_what_every_message_has() -> None:
+    assert len(all_below(Message)) > 60
+    for kind in all_below(Message):
+        assert not set(kind._fields) & set(dir(Request)), kind
+
+
+def test_a_terminals_end_has_the_code_that_a_shell_tells() -> None:
+    assert TerminalExit(status=3, signal=None).code == 3
+    assert TerminalExit(status=None, signal=9).code == 137

@@ -17,8 +17,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from virtoll.agent.messages import REBUILD, Message, Request
-from virtoll.agent.operations.session import HelloReply, HelloRequest, Ready
+from virtoll.agent.messages import REBUILD, JsonObject, Message, Request
+from virtoll.agent.operations.session import HelloReply, HelloRequest, Ready, TerminalExit, TerminalOutput
 from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
 
 PROTOCOL = 1
@@ -27,7 +27,6 @@ _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0
 _ARRIVING_SECONDS = 15.0
 
-Answer = dict[str, Any]
 Reply = TypeVar("Reply", bound=Message)
 
 
@@ -127,9 +126,9 @@ class AgentClient:
     patience: float = 1.0
     _sent_bytes: int = 0
     _taken_bytes: int = 0
-    _held: deque[Answer] = field(default_factory=deque)
-    terminal_events: deque[Answer] = field(default_factory=deque)
-    _greeting: Answer | None = None
+    _held: deque[JsonObject] = field(default_factory=deque)
+    terminal_events: deque[TerminalOutput | TerminalExit] = field(default_factory=deque)
+    _greeting: JsonObject | None = None
 
     def wait_ready(self, deadline_seconds: float) -> HelloReply:
         """Wait until the agent says that it is ready, then agree on the protocol; returns the reply to ``hello``."""
@@ -150,7 +149,7 @@ class AgentClient:
         """Ask one operation; raises as ``call``, and ``ProtocolError`` where the reply is not the operation's."""
         return request.read_reply(self.call(request.op, deadline_seconds, **request.to_json()), self.who)
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> JsonObject:
         """Ask for an answer as it comes; ``AgentError`` when it is refused, ``GuestDied`` when none begins in time.
 
         Outside the agent's room requests are typed: ``ask``.
@@ -197,7 +196,7 @@ class AgentClient:
             for descriptor in {self.reader, self.writer}:
                 os.close(descriptor)
 
-    def _unwrap(self, message: Answer, op: str) -> Answer:
+    def _unwrap(self, message: JsonObject, op: str) -> JsonObject:
         if "ok" in message and isinstance(message["ok"], dict):
             return message["ok"]
         error = message.get("error")
@@ -208,7 +207,7 @@ class AgentClient:
             raise ProtocolError(f"{self.who}: {text}")
         raise AgentError(kind, f"{self.who} refused '{op}': {text}")
 
-    def _take_event(self, message: Answer) -> bool:
+    def _take_event(self, message: JsonObject) -> bool:
         event = message.get("event")
         if event is None:
             return False
@@ -218,15 +217,17 @@ class AgentClient:
             self._taken_bytes = int(message.get("bytes", 0))
         elif event == "mark":
             self.channel_marks.append(ChannelMark(str(message.get("edge")), time.time_ns(), time.monotonic_ns()))
-        elif event in ("terminal", "terminal-exit"):
-            self.terminal_events.append(message)
+        elif event == "terminal":
+            self.terminal_events.append(TerminalOutput.read(message, f"{self.who} told wrongly of its terminal"))
+        elif event == "terminal-exit":
+            self.terminal_events.append(TerminalExit.read(message, f"{self.who} told wrongly of its terminal's end"))
         return True
 
-    def _next_message(self, deadline: float) -> Answer | None:
+    def _next_message(self, deadline: float) -> JsonObject | None:
         """The next message, one that came while a request was being sent before all others."""
         return self._held.popleft() if self._held else self._receive(deadline)
 
-    def _receive(self, deadline: float) -> Answer | None:
+    def _receive(self, deadline: float) -> JsonObject | None:
         """The next protocol message, or None at the deadline; raises ``GuestDied`` at the stream's end.
 
         A message of which more arrives is not late: a serial line may be as slow as it likes, but must go on.
@@ -267,7 +268,7 @@ class AgentClient:
         self._scanned = 0
         return line
 
-    def _parse(self, line: bytes) -> Answer | None:
+    def _parse(self, line: bytes) -> JsonObject | None:
         """A protocol message, or None for console text, which is kept."""
         start = line.find(b"{")
         if start >= 0:

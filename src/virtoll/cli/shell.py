@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from virtoll.agent.client import AgentClient
 from virtoll.agent.links import network_request
-from virtoll.agent.operations.session import TerminalInputRequest, TerminalRequest
+from virtoll.agent.operations.session import TerminalExit, TerminalInputRequest, TerminalRequest
 from virtoll.errors import AgentError, UsageError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.parse import parse_experiment
@@ -87,9 +86,9 @@ def _session(agent: AgentClient) -> int:
                 continue
             while agent.terminal_events:
                 event = agent.terminal_events.popleft()
-                if event["event"] == "terminal-exit":
-                    return int(event["status"] if event["status"] is not None else 128 + event["signal"])
-                os.write(sys.stdout.fileno(), base64.b64decode(event["data"]))
+                if isinstance(event, TerminalExit):
+                    return event.code
+                os.write(sys.stdout.fileno(), event.data)
             watched = [agent.reader] + ([sys.stdin.fileno()] if keyboard_open else [])
             # A shell that is busy swallows the end of its input: it is told again until it leaves.
             readable, _, _ = select.select(watched, [], [], None if keyboard_open else _TELL_AGAIN_SECONDS)

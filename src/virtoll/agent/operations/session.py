@@ -118,6 +118,24 @@ class TerminalRequest(Request[Done], op="terminal"):
     columns: int
 
 
+class TerminalOutput(Message):
+    """The event that the terminal's process has written."""
+
+    data: bytes
+
+
+class TerminalExit(Message):
+    """The event that it has ended, with an exit status or by a signal."""
+
+    status: int | None
+    signal: int | None
+
+    @property
+    def code(self) -> int:
+        """As a shell tells it: 128 more than the signal's number where that ended it."""
+        return self.status if self.status is not None else 128 + (self.signal or 0)
+
+
 class TerminalInputRequest(Request[Done], op="terminal-input"):
     """Keys for the terminal's process."""
 
