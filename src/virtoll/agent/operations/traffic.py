@@ -192,11 +192,11 @@ class SinkReply(Message):
 
 
 class InterfaceChange(Message):
-    """How much an interface's counters grew, by the kernel's names."""
+    """How much an interface's counters grew, by the kernel's names; None where it has no such counter."""
 
     interface: str
-    rx_packets: int
-    tx_packets: int
+    rx_packets: int | None = None
+    tx_packets: int | None = None
     rx_bytes: int | None = None
     tx_bytes: int | None = None
     rx_errors: int | None = None
