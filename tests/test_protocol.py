@@ -16,8 +16,11 @@ from virtoll.agent.operations.jobs import ServeRequest, StreamExchange
 from virtoll.agent.operations.network import Interface, NetworkRequest
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksReply, ClocksRequest, TerminalExit
-from virtoll.agent.operations.traffic import TrafficRequest
+from virtoll.agent.operations.traffic import TrafficReply, TrafficRequest
 from virtoll.errors import ProtocolError
+from virtoll.runfolder.store import parse_record, to_json
+from virtoll.runfolder.traffic_records import Point
+from virtoll.workloads.points import MeasuredPoint
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RECORDED = sorted((REPOSITORY / "tests" / "recorded" / "protocol").glob("*.json"))
@@ -148,3 +151,23 @@ def test_no_field_has_the_name_of_what_every_message_has() -> None:
 def test_a_terminals_end_has_the_code_that_a_shell_tells() -> None:
     assert TerminalExit(status=3, signal=None).code == 3
     assert TerminalExit(status=None, signal=9).code == 137
+
+
+def contains(whole: object, part: object) -> bool:
+    """Whether all that ``part`` has is in ``whole`` unchanged; objects may have more keys."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(name in whole and contains(whole[name], value) for name, value in part.items())
+    if isinstance(part, list) and isinstance(whole, list):
+        return len(part) == len(whole) and all(map(contains, whole, part))
+    return whole == part
+
+
+@pytest.mark.parametrize("case", ["traffic", "traffic-shaped"])
+def test_a_point_is_stored_with_all_that_the_agent_answered(case: str) -> None:
+    told = json.loads((RECORDED[0].parent / f"{case}.json").read_text(encoding="utf-8"))["reply"]
+    told |= {"newer": {"than": ["this"]}}
+    told["sources"][0]["newer"] = 1
+    point = MeasuredPoint(None, 5, TrafficReply.from_json(told), {"hops": None})
+    stored = to_json(parse_record(Point, point.to_json()))
+    assert contains(stored, told)
+    assert (stored["intended_rate_frames_per_second"], stored["duration_ns"], stored["hops"]) == (None, 5, None)
