@@ -105,7 +105,7 @@ def router(live: Connected) -> Router:
 def point(live: Connected, rate: float = 2000.0, size: int = 64) -> Point:
     """A thousand frames and more: a generator that gets a part of its CPU still sends many times what a harm takes."""
     wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=500)
-    return TypeAdapter(Point).validate_python(Forward(wanted).point(live.bench, rate))
+    return TypeAdapter(Point).validate_python(Forward(wanted).point(live.bench, rate).to_json())
 
 
 def told(losses: tuple[Loss, ...]) -> list[tuple[str, int, str]]:
