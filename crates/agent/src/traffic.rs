@@ -112,7 +112,8 @@ const fn generator(backend: Backend) -> backend_selection::Generator {
     }
 }
 
-const fn sink(backend: SinkBackend) -> backend_selection::Sink {
+/// The same in the words of `virtoll-wire`.
+pub const fn sink(backend: SinkBackend) -> backend_selection::Sink {
     match backend {
         SinkBackend::Auto => backend_selection::Sink::Auto,
         SinkBackend::Xdp => backend_selection::Sink::Xdp,

@@ -1,11 +1,14 @@
 //! What the agent sends: answers and events.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub mod counters;
+pub mod facts;
+pub mod figures;
 mod operations;
 pub mod traffic;
 
@@ -14,8 +17,11 @@ pub use operations::{
     PathDelay, Run, Serve, ServeFinish, SinkOpen, Spawn, TcpInformation,
 };
 
+/// A word of the agent's or the kernel's: a constant where it is written, text where it is read.
+pub type Word = Cow<'static, str>;
+
 /// Why a request was not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
     /// Malformed, an unknown operation, an unknown or missing field.
@@ -31,7 +37,7 @@ pub enum ErrorKind {
 }
 
 /// An error answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Error {
     /// The class of the failure.
     pub kind: ErrorKind,
@@ -70,7 +76,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// The answer to one request; `id` is null where the request's could not be read.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Answer {
     /// The request's number.
     pub id: Option<u64>,
@@ -80,7 +86,7 @@ pub struct Answer {
 }
 
 /// The two forms of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It was carried out.
@@ -101,7 +107,7 @@ impl Answer {
 }
 
 /// The edge of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Edge {
     /// Just before the job.
@@ -111,7 +117,7 @@ pub enum Edge {
 }
 
 /// What the agent is, sent at its start and as the answer to `hello`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Ready {
     /// The protocol's version.
     pub protocol: u32,
@@ -132,7 +138,7 @@ pub struct Ready {
 }
 
 /// A line that the agent sends unasked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// The agent listens.
@@ -154,7 +160,7 @@ pub enum Event {
     /// Output of the terminal's process.
     Terminal {
         /// The bytes, base64 on the wire.
-        #[serde(serialize_with = "crate::base64_bytes::serialize")]
+        #[serde(with = "crate::base64_bytes")]
         data: Vec<u8>,
     },
     /// The terminal's process ended.
