@@ -16,11 +16,12 @@ from virtoll.platforms import PLATFORMS
 from virtoll.report.build import build_report, load
 from virtoll.run.pipeline import estimate, measure
 from virtoll.run.progress import SilentProgress
+from virtoll.runfolder.frame_shape import MOST_DESTINATIONS
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward, ForwardParameters
-from virtoll.workloads.traffic import MOST_DESTINATIONS, Lane, Stream, Table
+from virtoll.workloads.traffic import Lane, Stream, Table
 
 LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")
 

@@ -15,8 +15,10 @@ from tests.support import experiments
 from virtoll.errors import UsageError
 from virtoll.image.clone import built_agent
 from virtoll.lab.network import plan_links
+from virtoll.runfolder.frame_shape import IMIX, FrameShape
+from virtoll.stats.ceilings import shape_of
 from virtoll.workloads.router import router_request
-from virtoll.workloads.traffic import IMIX, FrameParameters, Lane, Stream
+from virtoll.workloads.traffic import FrameParameters, Lane, Stream
 
 PROTOCOL = Path(__file__).resolve().parents[1] / "docs" / "protocol.md"
 LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")
@@ -69,13 +71,14 @@ def test_an_untagged_ipv4_request_is_as_it_was() -> None:
     ]
     assert isinstance(asked["sources"], list)
     assert "vlan" not in asked["sources"][0]
-    assert router_request(plan_links(0), 4, 0) is None
+    assert router_request(plan_links(0), FrameShape()) is None
     assert request(FrameParameters(frame_size_bytes=68, vlan=5))["sources"][0]["vlan"] == 5  # type: ignore[index]
 
 
 def test_a_router_is_asked_for_addresses_where_the_frames_will_be() -> None:
     links = plan_links(3, sources=2)
-    plain, tagged = router_request(links, 6, 0), router_request(links, 4, 9)
+    plain = router_request(links, FrameShape(frame_size_bytes=84, ip_version=6))
+    tagged = router_request(links, FrameShape(frame_size_bytes=68, vlan=9))
     assert plain is not None
     assert tagged is not None
     assert plain["ipv6_forward"] is True
@@ -110,3 +113,44 @@ def test_imix_fits_its_headers(key: tuple[int, int], smallest: int) -> None:
     wanted = FrameParameters.model_validate({"mix": "imix", "ip_version": key[0], "vlan": key[1]})
     assert wanted.parts == ((smallest, 7), (590, 4), (1514, 1))
     assert wanted.mtu_bytes == 1500 - (4 if key[1] else 0)
+
+
+@pytest.mark.parametrize(
+    ("stored", "told"),
+    [
+        ({"frame_size_bytes": 500}, "500 B"),
+        (
+            {"frame_size_bytes": 64, "mix": "imix", "sources": 2, "backend": "af-xdp", "rate_factor": 2},
+            "IMIX, 2 sources",
+        ),
+        ({"frame_size_bytes": 88, "ip_version": 6, "vlan": 7}, "88 B, IPv6, VLAN 7"),
+    ],
+)
+def test_a_record_of_any_age_is_described_by_what_is_unusual(stored: dict[str, object], told: str) -> None:
+    """Fields that the record leaves out are as they are in an experiment that leaves them out."""
+    shape = FrameShape.of(stored)
+    assert shape is not None
+    assert shape.description == told
+    assert shape == FrameShape.model_validate({key: stored[key] for key in stored if key in FrameShape.model_fields})
+    assert shape.plain is (told == "500 B")
+
+
+def test_what_sends_no_frames_has_no_shape() -> None:
+    assert FrameShape.of({"digits": 1000}) is None
+
+
+def test_records_are_not_measured_by_what_is_refused_today() -> None:
+    shape = FrameShape.of({"frame_size_bytes": 60})
+    assert shape is not None
+    assert shape.description == "60 B"
+
+
+def test_one_calibration_serves_what_differs_in_rates_alone() -> None:
+    """Guests side by side are sources of one generator."""
+    choice = experiments.parsed(
+        workloads=[{"workload": "virtual-routers", "routers": 3, "vlan": 5, "frame_size_bytes": 68}]
+    )
+    wanted = choice.workloads[0].parameters
+    assert isinstance(wanted, FrameParameters)
+    assert shape_of(wanted.model_dump()) == shape_of(wanted.shape().model_dump())
+    assert wanted.shape().sources == 3

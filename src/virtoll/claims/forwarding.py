@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from virtoll import units
 from virtoll.claims.base import MARGIN, Outcome, Said, as_native, ordered, share_words
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, paired_shares
 from virtoll.stats.intervals import log_ratio_estimate
@@ -174,9 +175,9 @@ def _by_sources(analysis: Analysis, platform: str) -> dict[int, dict[int, float]
     """Median rates in frames/s by frame size and number of sources."""
     found: dict[int, dict[int, float]] = {}
     for task in _tasks(analysis):
-        given, cell = json.loads(task.parameters), analysis.cells.get((platform, task))
-        if cell is not None and given.get("mix", "none") == "none":
-            found.setdefault(given["frame_size_bytes"], {})[given.get("sources", 1)] = cell.median
+        shape, cell = FrameShape.of(json.loads(task.parameters)), analysis.cells.get((platform, task))
+        if cell is not None and shape is not None and shape.mix == "none":
+            found.setdefault(shape.frame_size_bytes, {})[shape.sources] = cell.median
     return found
 
 

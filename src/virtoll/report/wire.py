@@ -116,22 +116,14 @@ def _order_row(row: OrderRow) -> TableRow:
     )
 
 
-def _named(one: Ceiling) -> str:
-    words = ["IMIX" if one.mix == "imix" else f"{one.frame_size_bytes} B"]
-    words += ["IPv6"] if one.ip_version == 6 else []
-    words += [f"VLAN {one.vlan}"] if one.vlan else []
-    words += [f"{one.sources} sources"] if one.sources > 1 else []
-    return ", ".join(words)
-
-
 def _floor_row(one: Ceiling) -> TableRow:
     floor, ns = one.floor, units.nanoseconds
     if floor is None:
-        return TableRow(_named(one), ())
+        return TableRow(one.shape.description, ())
     return TableRow(
         "instrument alone",
         (
-            Shown(_named(one)),
+            Shown(one.shape.description),
             Shown(units.count(floor.rate), f"{one.backend}, {one.sink or 'sink not told'}"),
             Shown(ns(floor.minimum_ns)),
             Shown(ns(floor.p50_ns)),
@@ -147,7 +139,7 @@ def _floor_row(one: Ceiling) -> TableRow:
 def _ceiling_row(one: Ceiling) -> TableRow:
     measured = " and ".join(units.count(rate) for rate in one.rates)
     return TableRow(
-        _named(one),
+        one.shape.description,
         (Shown(one.backend), Shown(one.sink or "not told"), Shown(units.frame_rate(one.rate)), Shown(measured)),
     )
 

@@ -20,6 +20,7 @@ from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.hosts.remote_peer import Apart
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.store import RunFolder, parse_record
 from virtoll.workloads.traffic import BACKENDS, RESIDUAL_NS, FrameParameters, Lane, Stream, send, unbalanced
 
@@ -114,11 +115,11 @@ class Calibrator:
             )
         host = Apart(far.ends.generator, shape.sources)
         pairs = [host.stream_ends(number) for number in range(shape.sources)]
-        return host, self._stream([(one[0], other[0], one[1], other[1]) for one, other in pairs], shape.ip_version)
+        return host, self._stream([(one[0], other[0], one[1], other[1]) for one, other in pairs], shape)
 
-    def _stream(self, pairs: Sequence[tuple[str, str, str, str]], ip_version: int) -> Stream:
+    def _stream(self, pairs: Sequence[tuple[str, str, str, str]], shape: FrameShape) -> Stream:
         """From names and MAC addresses of both ends of each pair."""
-        lanes = tuple(Lane(name, mac, other_mac, *_ADDRESSES[ip_version]) for name, _, mac, other_mac in pairs)
+        lanes = tuple(Lane(name, mac, other_mac, *_ADDRESSES[shape.ip_version]) for name, _, mac, other_mac in pairs)
         return Stream(lanes, tuple(pair[1] for pair in pairs), self.pinning.generator_cpu, self.pinning.sink_cpu)
 
     def _inside(self, shape: FrameParameters) -> tuple[Caller, Stream]:
@@ -133,7 +134,7 @@ class Calibrator:
             self.site.peer.call("network", interfaces=ends, routes=[], ip_forward=None)
             self._pairs = number + 1
         pairs = [(*_names(number), *_macs(number)) for number in range(shape.sources)]
-        return self.site.peer, self._stream(pairs, shape.ip_version)
+        return self.site.peer, self._stream(pairs, shape)
 
 
 def _names(number: int) -> tuple[str, str]:

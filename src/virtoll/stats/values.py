@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll import units
+from virtoll.runfolder.frame_shape import field_words
 from virtoll.runfolder.records import Clock, Manifest, Metric, TrialRecord
 from virtoll.runfolder.traffic_records import Point
 
@@ -200,12 +201,9 @@ def _parameter(key: str, value: Any) -> str:
 
     A word says by itself what it is ('fork-exec', 'randread'), unless it says that there is nothing ('none').
     """
-    if key == "frame_size_bytes":
-        return f"{value} B"
-    if key == "ip_version":
-        return f"IPv{value}"
-    if key == "vlan":
-        return f"VLAN {value}" if value else "untagged"
+    own = field_words(key, value)
+    if own is not None:
+        return own
     words = key.replace("_", " ")
     if isinstance(value, int | float) and key.endswith("_bits_per_second"):
         return f"{words.removesuffix(' bits per second')} {value / 1e6:g} Mbit/s"

@@ -14,18 +14,18 @@ from typing import Any
 from virtoll.agent.timekeeper import await_path
 from virtoll.errors import GuestCannot
 from virtoll.lab.network import GuestNetwork
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.workloads.base import Bench
-from virtoll.workloads.traffic import FrameParameters
 
 
 @contextlib.contextmanager
-def routing(bench: Bench, wanted: FrameParameters) -> Iterator[None]:
+def routing(bench: Bench, shape: FrameShape) -> Iterator[None]:
     """The guest forwards such frames within the context; raises an ``AgentError``, its own or this, where it cannot.
 
     A guest that fails within is lost and started anew, so nothing is undone then.
     """
     bench.require_sources()
-    request = router_request(bench.network, wanted.ip_version, wanted.vlan)
+    request = router_request(bench.network, shape)
     if request is not None:
         if bench.network.attachment == "routed":
             raise GuestCannot(
@@ -33,7 +33,7 @@ def routing(bench: Bench, wanted: FrameParameters) -> Iterator[None]:
             )
         _set(bench, request)
     yield
-    if wanted.vlan:
+    if shape.tagged:
         _set(bench, without_vlans(bench.network))
 
 
@@ -44,19 +44,22 @@ def _set(bench: Bench, request: dict[str, Any]) -> None:
         await_path(bench.peer.at(link.role), link)
 
 
-def router_request(network: GuestNetwork, ip_version: int, vlan: int) -> dict[str, Any] | None:
+def router_request(network: GuestNetwork, shape: FrameShape) -> dict[str, Any] | None:
     """The agent's ``network`` operation that adds addresses and permanent neighbours; None where all is there."""
-    if ip_version == 4 and not vlan:
+    ipv4 = shape.ip_version == 4
+    if ipv4 and not shape.tagged:
         return None
     interfaces = []
     for link in (*network.sources, network.sink):
-        ends = link.ends(ip_version, tagged=vlan > 0)
+        ends = link.ends(shape.ip_version, tagged=shape.tagged)
         own = {
-            "address" if ip_version == 4 else "ipv6_address": f"{ends.guest}/{ends.prefix_bits}",
+            "address" if ipv4 else "ipv6_address": f"{ends.guest}/{ends.prefix_bits}",
             "neighbours": [{"address": ends.peer, "mac": link.guest_next_hop_mac}],
         }
-        interfaces.append({"mac": link.guest_mac, **({"vlans": [{"vlan": vlan, **own}]} if vlan else own)})
-    return {"interfaces": interfaces, **({"ipv6_forward": True} if ip_version == 6 else {})}
+        interfaces.append(
+            {"mac": link.guest_mac, **({"vlans": [{"vlan": shape.vlan, **own}]} if shape.tagged else own)}
+        )
+    return {"interfaces": interfaces, **({} if ipv4 else {"ipv6_forward": True})}
 
 
 def without_vlans(network: GuestNetwork) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll.errors import AgentError, GuestCannot
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.workloads.base import Bench
 from virtoll.workloads.traffic import Table
 
@@ -45,10 +46,10 @@ def table_seconds(routes: int, slowdown: float) -> float:
 
 
 @contextlib.contextmanager
-def routing_table(bench: Bench, table: Table | None, *, tagged: bool) -> Iterator[LoadedTable | None]:
+def routing_table(bench: Bench, table: Table | None, shape: FrameShape) -> Iterator[LoadedTable | None]:
     """The guest has the table within the context and none after it; None where none is wanted.
 
-    ``tagged``: its routes lead to the sink's address in the VLAN.
+    ``shape``: its routes lead to the sink's address for such frames, in their VLAN.
 
     A guest that fails within is lost; where its namespace outlives it, the next table begins with taking this one away.
     """
@@ -59,7 +60,7 @@ def routing_table(bench: Bench, table: Table | None, *, tagged: bool) -> Iterato
         raise GuestCannot(
             "its links are routed, and their routers know no table: use routes 0, or attachment bridge",
         )
-    loaded = _load(bench, table, bench.network.sink.ends(4, tagged=tagged).peer)
+    loaded = _load(bench, table, bench.network.sink.ends(4, tagged=shape.tagged).peer)
     try:
         yield loaded
     except AgentError:

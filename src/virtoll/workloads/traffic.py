@@ -1,7 +1,8 @@
 """What shapes a stream of frames, and how it is asked of the agent: shared by ``forward`` and the calibration.
 
-Main types: ``FrameParameters`` (the part of the parameters that the instrument's own ceiling depends on) and ``Lane``
-(where one source's frames leave and what is written into them). It must not know what the frames are sent through.
+Main types: ``FrameParameters`` (a ``FrameShape``, what sends it and what counts it: what the instrument's own ceiling
+depends on) and ``Lane`` (where one source's frames leave and what is written into them). It must not know what the
+frames are sent through.
 """
 
 from __future__ import annotations
@@ -9,79 +10,28 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
-
-from pydantic import Field, model_validator
+from typing import Any, Literal, get_args
 
 from virtoll.agent.client import Answer, Ends
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
+from virtoll.runfolder.frame_shape import FrameShape
 
 Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
 BACKENDS: tuple[str, ...] = get_args(Backend)[1:]
 # How long the sink waits after the last frame: where all have arrived, where some are missing (a guest that was off its
 # CPU goes on with what it held), and at most.
 QUIET_NS, RESIDUAL_NS, DRAIN_LIMIT_NS = 20_000_000, 500_000_000, 5_000_000_000
-# Frame size in bytes and weight of the simple IMIX, as in the agent (crates/wire/src/frame.rs): the usual 594 and 1518
-# bytes without their FCS; the usual smallest one, 64 with it, has no room for a test frame and is 4 bytes longer.
-IMIX = ((64, 7), (590, 4), (1514, 1))
-_SMALLEST_FRAME_BYTES, _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 64, 20, 4, 14
 TOLD = ("intended_frames", "offered_frames", "unsent_frames")
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
-# As in the agent (crates/wire/src/routes.rs, crates/agent/src/traffic.rs).
-MOST_DESTINATIONS, MOST_ROUTES, MOST_SOURCES = 65_536, 2_000_000, 16
+MOST_ROUTES = 2_000_000  # as in the agent (crates/wire/src/routes.rs)
 
 
-class FrameParameters(Parameters):
-    """Frame size without FCS, or a mix; sources; what sends and what counts (``auto``: the best that the host allows).
+class FrameParameters(Parameters, FrameShape):
+    """The shape of frames, what sends and what counts (``auto``: the best that the host allows)."""
 
-    ``vlan``: number of the frames' 802.1Q tag, which counts in the frame's size; 0 for none.
-    ``batch_frames``: frames handed to the kernel at once by live frames; 0 is the smallest that holds the rate.
-    ``destinations``: how many addresses frames go to in turn, spread over a table of routes; 1 is the sink's alone.
-    """
-
-    frame_size_bytes: int = Field(default=64, ge=64, le=1518)
-    sources: int = Field(default=1, ge=1, le=MOST_SOURCES)
-    mix: Literal["none", "imix"] = "none"
-    ip_version: Literal[4, 6] = 4
-    vlan: int = Field(default=0, ge=0, le=4094, description="802.1Q tag, 1 to 4094; 0 for none")
     backend: Backend = "auto"
     sink: Literal["auto", "xdp", "tpacket"] = "auto"
-    batch_frames: int = Field(default=0, ge=0, le=256)
-    destinations: int = Field(default=1, ge=1, le=MOST_DESTINATIONS)
-
-    @model_validator(mode="after")
-    def _holds_a_test_frame(self) -> Self:
-        if self.mix == "none" and self.frame_size_bytes < self.smallest_frame_bytes:
-            kind = f"IPv{self.ip_version}" + (" with a VLAN tag" if self.vlan else "")
-            raise ValueError(
-                f"frame_size_bytes is {self.frame_size_bytes}, and a test frame of {kind} has at least "
-                f"{self.smallest_frame_bytes} bytes; give frame_size_bytes {self.smallest_frame_bytes} to 1518"
-            )
-        if self.destinations > 1 and self.ip_version != 4:
-            raise ValueError(
-                "destinations of a table of routes are IPv4 addresses; set ip_version 4, or destinations 1"
-            )
-        return self
-
-    @property
-    def smallest_frame_bytes(self) -> int:
-        """What the headers and the payload of a test frame need: 64, 68 (VLAN), 84 (IPv6) or 88 (both)."""
-        more = _IPV6_MORE_BYTES if self.ip_version == 6 else 0
-        return _SMALLEST_FRAME_BYTES + more + (_TAG_BYTES if self.vlan else 0)
-
-    @property
-    def parts(self) -> tuple[tuple[int, int], ...]:
-        """Frame sizes in bytes with their weights: IMIX's smallest is raised to what the headers need."""
-        if self.mix == "none":
-            return ((self.frame_size_bytes, 1),)
-        return tuple((max(size, self.smallest_frame_bytes), weight) for size, weight in IMIX)
-
-    @property
-    def mtu_bytes(self) -> int:
-        """The least MTU of links that let its largest frame pass: neither link header nor tag count."""
-        headers = _ETHERNET_HEADER_BYTES + (_TAG_BYTES if self.vlan else 0)
-        return max(size for size, _ in self.parts) - headers
 
     @property
     def guests(self) -> int:
@@ -89,7 +39,7 @@ class FrameParameters(Parameters):
         return 1
 
     def shape(self) -> FrameParameters:
-        """These fields alone: equal for all parameters that one calibration serves."""
+        """These fields alone, of all guests at once: equal for all parameters that one calibration serves."""
         own = self.model_dump(include=set(FrameParameters.model_fields))
         return FrameParameters.model_validate({**own, "sources": self.sources * self.guests})
 

@@ -18,8 +18,9 @@ from pydantic import Field
 from virtoll.agent.client import Answer
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
+from virtoll.runfolder.frame_shape import MOST_SOURCES
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
-from virtoll.workloads.traffic import MOST_SOURCES, TOLD, Backend, FrameParameters, Lane, Stream, unbalanced
+from virtoll.workloads.traffic import TOLD, Backend, FrameParameters, Lane, Stream, unbalanced
 from virtoll.workloads.virtual_routers import refuse_shared_links
 
 _LEAST_TOGETHER = 0.5

@@ -14,11 +14,12 @@ from pydantic import Field
 
 from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestCannot
+from virtoll.runfolder.frame_shape import MOST_SOURCES
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
 from virtoll.workloads.router import routing
 from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds
-from virtoll.workloads.traffic import MOST_SOURCES, Stream, send, unbalanced
+from virtoll.workloads.traffic import Stream, send, unbalanced
 
 
 class VirtualRoutersParameters(SweepParameters):
@@ -79,10 +80,6 @@ def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
 
 
 def _stream(benches: tuple[Bench, ...], wanted: VirtualRoutersParameters) -> Stream:
-    version, tagged = wanted.ip_version, wanted.vlan > 0
-    lanes = tuple(
-        lane(one.network.sources[0], one.network.sink.ends(version, tagged=tagged).peer, version, tagged=tagged)
-        for one in benches
-    )
+    lanes = tuple(lane(one.network.sources[0], one.network.sink, wanted) for one in benches)
     sinks = tuple(one.network.sink.peer_interface for one in benches)
     return Stream(lanes, sinks, benches[0].generator_cpu, benches[0].sink_cpu)
