@@ -20,13 +20,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from virtoll.agent.client import PROTOCOL, AgentClient, Answer
 from virtoll.agent.timekeeper import Timekeeper, await_path, echo_request
 from virtoll.image import prepare_image
 from virtoll.lab.network import GuestNetwork, Link, plan_links
 from virtoll.platforms.base import network_request, peer_request
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.workloads.forward import lane
 from virtoll.workloads.router import router_request, without_vlans
 from virtoll.workloads.traffic import FrameParameters, Stream, Table
@@ -153,8 +154,9 @@ def machines_own(machine: RecordingClient, network: GuestNetwork) -> None:
     """What a machine with a kernel of its own answers."""
     machine.record("facts")
     machine.call("network", **network_request(network))
-    for case, ip_version in (("network-vlan", 4), ("network-vlan-ipv6", 6)):
-        request = router_request(network, ip_version, 5)
+    versions: tuple[tuple[str, Literal[4, 6]], ...] = (("network-vlan", 4), ("network-vlan-ipv6", 6))
+    for case, ip_version in versions:
+        request = router_request(network, FrameShape(frame_size_bytes=88, ip_version=ip_version, vlan=5))
         assert request is not None
         machine.record("network", case, **request)
     machine.record("network", "network-without-vlans", **without_vlans(network))
@@ -167,7 +169,7 @@ def networks(guest: RecordingClient, peer: RecordingClient, network: GuestNetwor
     answer = guest.record("network", **network_request(network))
     for link in network.links:
         await_path(peer, link)
-    request = router_request(network, 6, 0)
+    request = router_request(network, FrameShape(frame_size_bytes=84, ip_version=6))
     assert request is not None
     guest.record("network", "network-ipv6", **request)
     return answer
@@ -201,7 +203,22 @@ def jobs(guest: RecordingClient, peer: RecordingClient, link: Link, interface: s
     guest.record("run", "run-kernel", job="kernel", parameters=wanted, **alone)
     program = {"argv": ["echo", "hi"], "env": _ENVIRONMENT, "directory": "/tmp", "stdin": None}  # noqa: S108 - in it
     limits = {"timeout_ns": _SECOND_NS, "limit_bytes": 4096}
+    for job, parameters in _jobs(link).items():
+        guest.record("run", f"run-{job}", job=job.removesuffix("-signals"), parameters=parameters, **alone)
     guest.record("run", "run-program", job="program", parameters={**program, **limits}, **alone)
+
+
+def _jobs(link: Link) -> dict[str, dict[str, Any]]:
+    """The jobs that are not recorded elsewhere, small; a second one of "kernel" has figures of its own."""
+    return {
+        "masr": {"size_bytes": 2**20},
+        "stream": {"elements": 1000, "rounds": 2, "threads": 1},
+        "zfg": {"path": _DATA, "size_bytes": 4096, "rounds": 2, "dump_bytes": 4096, "synced": True},
+        "forkwait": {"processes": 5},
+        "kernel-signals": {"operation": "signal-handle", "operations": 1000, "batch_operations": 100},
+        "context-switch": {"processes": 2, "working_set_bytes": 4096, "laps": 10},
+        "routing-table": {"routes": 100, "seed": 3, "via": link.peer_address},
+    }
 
 
 def _marked(guest: RecordingClient, peer: RecordingClient, timekeeper: Timekeeper) -> None:
@@ -246,7 +263,7 @@ def _patience() -> dict[str, Any]:
 def traffic(guest: RecordingClient, peer: RecordingClient, network: GuestNetwork) -> None:
     """Frames through the guest, in one request and in halves, and the counters on their way."""
     source, sink = network.sources[0], network.sink
-    stream = Stream((lane(source, sink.peer_address, 4, tagged=False),), (sink.peer_interface,), 0, 1, Table(100, 3))
+    stream = Stream((lane(source, sink, FrameShape()),), (sink.peer_interface,), 0, 1, Table(100, 3))
     plain = stream.request(FrameParameters(), 1, _POINT_NS, _RATE)
     peer.record("traffic", **plain)
     shaped = FrameParameters(mix="imix", vlan=5, batch_frames=1, sink="tpacket", backend="af-packet", destinations=4)
