@@ -1,15 +1,11 @@
 //! `virtoll-agent wire send|receive|calibrate`: generator and sink for anyone, without the control plane.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
-use virtoll_proto::reply::Word;
-use virtoll_proto::reply::traffic::{ArrivedSource, SentSource};
 use virtoll_proto::request::Traffic;
 use virtoll_wire::backend::{Collect, Quiet};
 use virtoll_wire::netlink::{LinkStatistics, Netlink};
@@ -22,11 +18,13 @@ use virtoll_wire::{backend_selection, written_frames};
 use crate::command_line::Failure;
 use crate::traffic::{self, answer};
 use arguments::{Arguments, require};
+use result::{OpenEvent, ReceiveResult, SendResult};
 
 mod arguments;
 mod calibrate;
 mod help;
 mod report;
+mod result;
 
 /// The room of a sink that does not know what will be sent: 2^28 sequence numbers, 32 MiB.
 const CAPACITY_FRAMES: u64 = 1 << 28;
@@ -66,53 +64,19 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `wire send` prints.
-#[derive(Debug, Serialize)]
-struct SendResult {
-    backend: Word,
-    backend_reason: Option<String>,
-    sizes_bytes: Vec<usize>,
-    sources: Vec<SentSource>,
-    /// How its counters grew.
-    interface: BTreeMap<Word, u64>,
-}
-
-/// What `wire receive` prints as JSON when it begins to count.
-#[derive(Debug, Serialize)]
-#[serde(tag = "event", rename = "open")]
-struct OpenEvent<'a> {
-    interface: &'a str,
-    backend: &'a str,
-}
-
-/// What `wire receive` prints.
-#[derive(Debug, Serialize)]
-struct ReceiveResult {
-    backend: Word,
-    backend_reason: Option<String>,
-    seen_frames: u64,
-    foreign_frames: u64,
-    late_trial_frames: u64,
-    kernel_dropped_frames: u64,
-    /// The processors.
-    ran_on: Vec<u32>,
-    source: ArrivedSource,
-    /// How its counters grew.
-    interface: BTreeMap<Word, u64>,
-}
-
-fn print(
+fn print<T: Serialize>(
     arguments: &Arguments,
-    result: &impl Serialize,
-    table: impl FnOnce(&Value) -> String,
+    result: &T,
+    table: impl FnOnce(&T) -> String,
 ) -> Result<(), String> {
+    if !arguments.json {
+        print!("{}", table(result));
+        return Ok(());
+    }
+    // By way of a value, which sorts the names.
     let value =
         serde_json::to_value(result).map_err(|cause| format!("write the result: {cause}"))?;
-    if arguments.json {
-        println!("{value}");
-    } else {
-        print!("{}", table(&value));
-    }
+    println!("{value}");
     Ok(())
 }
 

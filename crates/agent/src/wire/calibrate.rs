@@ -2,13 +2,12 @@
 
 use std::net::Ipv4Addr;
 
-use serde::Serialize;
-use virtoll_proto::reply;
 use virtoll_proto::request::{Backend, SinkBackend, Traffic};
 use virtoll_wire::interface_mac;
 
 use super::arguments::Arguments;
 use super::report;
+use super::result::Calibration;
 use crate::command_line::Failure;
 use crate::{isolated_namespace, traffic};
 
@@ -20,16 +19,6 @@ const PAIRS: [(Backend, SinkBackend); 4] = [
     (Backend::AfPacket, SinkBackend::Xdp),
     (Backend::AfXdp, SinkBackend::Tpacket),
 ];
-
-/// What is printed of a trial: what it returned, and what was asked for.
-#[derive(Debug, Serialize)]
-struct Calibration {
-    #[serde(flatten)]
-    reply: reply::traffic::Traffic,
-    rate_mbit: Option<f64>,
-    rate_frames_per_second: Option<f64>,
-    duration_ns: u64,
-}
 
 /// Measures, and prints a line for each trial.
 ///
