@@ -12,9 +12,10 @@ pub mod figures;
 mod operations;
 pub mod traffic;
 
+pub use figures::{GuestTimes, Run, ServeFinish};
 pub use operations::{
-    Clocks, Data, Empty, End, Exec, GuestTimes, Hello, InterfaceState, Mark, Marks, Network,
-    PathDelay, Run, Serve, ServeFinish, SinkOpen, Spawn, TcpInformation,
+    Clocks, Data, Empty, End, Exec, Hello, InterfaceState, Mark, Marks, Network, PathDelay, Serve,
+    SinkOpen, Spawn, TcpInformation,
 };
 
 /// A word of the agent's or the kernel's: a constant where it is written, text where it is read.

@@ -1,4 +1,5 @@
-//! The figures of the built-in workloads and of TCP exchanges. Each type is named after its job in `docs/protocol.md`.
+//! What `run` and `serve-finish` return: the figures of the built-in workloads and of TCP exchanges. Each type of figures
+//! is named after its job in `docs/protocol.md`.
 #![allow(missing_docs)] // the fields are those of docs/protocol.md
 
 use std::collections::BTreeMap;
@@ -8,10 +9,37 @@ use serde::{Deserialize, Serialize};
 use super::traffic::{Buckets, Distribution};
 use super::{Empty, Exec, TcpInformation};
 
-/// What `run` returns of its job.
+/// `run`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Run {
+    pub guest: GuestTimes,
+    pub result: Figures,
+    pub check: String,
+}
+
+/// The guest's clocks at the marks of a job, and the CPU time between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct GuestTimes {
+    pub start_monotonic_ns: u64,
+    pub end_monotonic_ns: u64,
+    pub start_realtime_ns: u64,
+    pub end_realtime_ns: u64,
+    pub user_cpu_ns: u64,
+    pub system_cpu_ns: u64,
+}
+
+/// `serve-finish`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct ServeFinish {
+    pub result: ExchangeFigures,
+    pub check: String,
+    /// None where the kernel has no `TCP_INFO`.
+    pub tcp: Option<TcpInformation>,
+}
+
+/// The figures of a job.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
-#[allow(clippy::large_enum_variant)] // one at a time, and soon text
 pub enum Figures {
     SuperPi(SuperPi),
     Masr(Masr),

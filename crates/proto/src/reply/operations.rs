@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{ExchangeFigures, Figures};
 use super::{Ready, Word};
 
 /// The reply of an operation without a result.
@@ -76,25 +75,6 @@ pub struct End {
     pub output: Vec<u8>,
 }
 
-/// `run`.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Run {
-    pub guest: GuestTimes,
-    pub result: Figures,
-    pub check: String,
-}
-
-/// The guest's clocks at the marks of a job, and the CPU time between them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct GuestTimes {
-    pub start_monotonic_ns: u64,
-    pub end_monotonic_ns: u64,
-    pub start_realtime_ns: u64,
-    pub end_realtime_ns: u64,
-    pub user_cpu_ns: u64,
-    pub system_cpu_ns: u64,
-}
-
 /// `marks`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Marks {
@@ -138,15 +118,6 @@ pub struct Serve {
     pub port: u16,
 }
 
-/// `serve-finish`.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct ServeFinish {
-    pub result: ExchangeFigures,
-    pub check: String,
-    /// None where the kernel has no `TCP_INFO`.
-    pub tcp: Option<TcpInformation>,
-}
-
 /// A connection's counters, `TCP_INFO` of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct TcpInformation {
@@ -166,7 +137,9 @@ pub struct SinkOpen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::figures::{Answered, ForkWait};
+    use crate::reply::figures::{
+        Answered, ExchangeFigures, Figures, ForkWait, GuestTimes, Run, ServeFinish,
+    };
 
     /// The text as the agent writes it: `Value` sorts the fields.
     fn text(reply: &impl Serialize) -> String {
