@@ -165,7 +165,7 @@ fn wait_until(due_ns: u64, now_ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{MINIMUM_FRAME_BYTES, TestFrameRepr};
+    use crate::frame::{FrameShape, MINIMUM_FRAME_BYTES, TestFrameRepr};
 
     struct Refusing {
         frames: Vec<[u8; MINIMUM_FRAME_BYTES]>,
@@ -196,7 +196,7 @@ mod tests {
         repr.emit(&mut frame).unwrap();
         let sender =
             Refusing { frames: vec![frame; BATCH_FRAMES], every, seen: 0, sequences: Vec::new() };
-        (sender, Composer::new(&repr, &[MINIMUM_FRAME_BYTES], 1).unwrap())
+        (sender, Composer::new(&FrameShape::of_one(repr)).unwrap())
     }
 
     #[test]
