@@ -24,7 +24,14 @@ MIB = 2**20
 ROOM_BYTES = 16 * MIB
 # A folder and a disk; the others are the same two by other products.
 KINDS = ["netns", "uml-raw"]
-EXTENDED = ["native", "runc", "crun", "runsc-systrap", "nspawn", "lxc", "podman", "docker", "qemu-tcg", "qemu-tcg-disk"]
+EXTENDED = [
+    *(
+        name
+        for name, kind in guests.KINDS.items()
+        if PLATFORMS[kind.platform].data_by is not None and not (kind.variant or kind.extended) and name not in KINDS
+    ),
+    "qemu-tcg-disk",
+]
 
 
 @pytest.fixture(scope="module")

@@ -153,7 +153,9 @@ class Platform(ABC, Generic[P_co]):
     driver works. ``data_by``: how its guests get a data directory on their host's disk; None: they do not. ``lacks``:
     what its guests cannot do, feature (``workloads.base.FEATURES``) -> why, in a few words. ``max_vcpus``: CPUs that a
     guest can have; None: as many as the host. ``packages``: Debian packages of the product, whose versions a run's
-    manifest has. ``remote_hosts``: whether its guests may be on another host.
+    manifest has. ``remedy``: what to do where the product is missing, the end of the probe's reason; None: nothing that
+    could be installed. ``without_root``: what of it an ordinary user can have, in a few words.
+    ``remote_hosts``: whether its guests may be on another host.
     ``cleaned_by_api``: leftovers are removed over the product's API, and by no command.
     """
 
@@ -170,6 +172,8 @@ class Platform(ABC, Generic[P_co]):
     lacks: ClassVar[Mapping[str, str]] = {}
     max_vcpus: ClassVar[int | None] = None
     packages: ClassVar[tuple[str, ...]] = ()
+    remedy: ClassVar[str | None] = None
+    without_root: ClassVar[str] = "not tried"
     remote_hosts: ClassVar[bool] = False
     cleaned_by_api: ClassVar[bool] = False
 

@@ -32,6 +32,7 @@ class Kqemu(Platform[KqemuParameters]):
     """The row."""
 
     name: ClassVar[str] = "kqemu"
+    without_root: ClassVar[str] = "–"
     family: ClassVar[str] = "full virtualisation in software"
     validation: ClassVar[Validation] = "record only"
     title: ClassVar[str] = "KQEMU 1.3 (history; successor: qemu-kvm)"

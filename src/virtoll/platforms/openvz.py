@@ -67,6 +67,8 @@ class OpenVz(Platform[OpenVzParameters]):
     """The driver."""
 
     name: ClassVar[str] = "openvz"
+    remedy: ClassVar[str] = "OpenVZ comes with a distribution of its own, Virtuozzo 7 or OpenVZ 6"
+    without_root: ClassVar[str] = "no"
     remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "stand-in"
@@ -97,7 +99,7 @@ class OpenVz(Platform[OpenVzParameters]):
             if wanted.tool == "prlctl":
                 host.run(["prlctl", "list", "-a"], "probe")
         except GuestError as error:
-            return Probe(False, None, f"{error}: OpenVZ comes with a distribution of its own, Virtuozzo 7 or OpenVZ 6")
+            return Probe(False, None, f"{error}: {self.remedy}")
         if not host.is_root:
             return Probe(False, version, f"{host.name}: vzctl needs root on the hardware node; log in as root")
         try:

@@ -77,6 +77,8 @@ class UserModeLinux(Platform[UmlParameters]):
 
     name: ClassVar[str] = "uml"
     packages: ClassVar[tuple[str, ...]] = ("user-mode-linux",)
+    remedy: ClassVar[str] = "apt-get install user-mode-linux"
+    without_root: ClassVar[str] = "yes"
     family: ClassVar[str] = "user-mode kernel"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "User-mode Linux"
@@ -101,7 +103,7 @@ class UserModeLinux(Platform[UmlParameters]):
     def probe(self, site: Site) -> Probe:
         """Boot a guest without network and wait for its agent."""
         if shutil.which(_BINARY) is None:
-            return Probe(False, None, f"{_BINARY}: not found on this host; apt-get install user-mode-linux")
+            return Probe(False, None, f"{_BINARY}: not found on this host; {self.remedy}")
         version = f"UML {_version(site)}"
         if self.parameters.transport == "tap" and not taps_allowed():
             remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, run as root, or choose 'transport: raw'"

@@ -64,6 +64,8 @@ class VirtualBox(Platform[VirtualBoxParameters]):
 
     name: ClassVar[str] = "virtualbox"
     packages: ClassVar[tuple[str, ...]] = ("virtualbox",)
+    remedy: ClassVar[str] = "VirtualBox with its kernel module"
+    without_root: ClassVar[str] = "no"
     remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "hardware-assisted"
     validation: ClassVar[Validation] = "nested: functional only"
@@ -91,7 +93,7 @@ class VirtualBox(Platform[VirtualBoxParameters]):
         try:
             version = f"VirtualBox {site.host.run(['VBoxManage', '--version'], 'probe').splitlines()[-1].strip()}"
         except GuestError as error:
-            return Probe(False, None, f"{error}: VirtualBox with its kernel module")
+            return Probe(False, None, f"{error}: {self.remedy}")
         try:
             site.host.run(["test", "-r", "/dev/vboxdrv", "-a", "-w", "/dev/vboxdrv"], "probe")
         except GuestError:

@@ -24,7 +24,6 @@ from virtoll.platforms.host import CommandRunner, GuestHost, Site
 KERNEL = "/proc/virtual"
 _BUILD_SECONDS = 300.0
 _PERIOD_MICROSECONDS = 100_000
-_TOOLS = "build util-vserver 0.30.216"
 # What the agent needs besides a context's own capabilities: interfaces, raw sockets, routes.
 _CAPABILITIES = ("NET_ADMIN", "NET_RAW", "SYS_ADMIN")
 _PATH = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$")]
@@ -50,6 +49,8 @@ class Vserver(Platform[VserverParameters]):
     """The driver."""
 
     name: ClassVar[str] = "vserver"
+    remedy: ClassVar[str] = "build util-vserver 0.30.216"
+    without_root: ClassVar[str] = "no"
     remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "stand-in"
@@ -78,7 +79,7 @@ class Vserver(Platform[VserverParameters]):
         try:
             version = host.run(["vserver", "--version"], "probe").strip().splitlines()[0].partition(" -- ")[0]
         except GuestError as error:
-            return Probe(False, None, f"{error}: {_TOOLS}")
+            return Probe(False, None, f"{error}: {self.remedy}")
         if not host.is_root:
             return Probe(False, version, f"{host.name}: vserver needs root; log in as root")
         try:

@@ -232,6 +232,8 @@ class Docker(Platform[DockerParameters]):
 
     name: ClassVar[str] = "docker"
     packages: ClassVar[tuple[str, ...]] = ("docker.io",)
+    remedy: ClassVar[str] = _DEBIAN
+    without_root: ClassVar[str] = "no"
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "container by Docker"

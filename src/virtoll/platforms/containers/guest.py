@@ -115,6 +115,7 @@ class ManagedContainer(Platform[Attached]):
     boot_seconds: ClassVar[float] = 0.5
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"
+    without_root: ClassVar[str] = "no"
     parameter_model = Attached
 
     def probe(self, site: Site) -> Probe:
@@ -122,7 +123,7 @@ class ManagedContainer(Platform[Attached]):
         try:
             version = self.version(site.host.run([self.program, "--version"], "probe"))
         except GuestError as error:
-            return Probe(False, None, f"{error}: apt-get install {' '.join(self.packages)}")
+            return Probe(False, None, f"{error}: {self.remedy}")
         try:
             with contextlib.ExitStack() as undo:
                 group = self._group(site, "probe", Limits())

@@ -42,6 +42,7 @@ class Lxc(ManagedContainer):
     title: ClassVar[str] = "container by LXC"
     program: ClassVar[str] = "lxc-start"
     packages: ClassVar[tuple[str, ...]] = ("lxc",)
+    remedy: ClassVar[str] = "apt-get install lxc"
 
     def version(self, said: str) -> str:
         """The program says its number alone."""

@@ -28,6 +28,7 @@ class Native(Platform[NativeParameters]):
 
     name: ClassVar[str] = "native"
     family: ClassVar[str] = "native"
+    without_root: ClassVar[str] = "yes"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "the host itself"
     parameter_model = NativeParameters

@@ -28,6 +28,7 @@ class NetworkNamespace(Platform[NetworkNamespaceParameters]):
 
     name: ClassVar[str] = "netns"
     family: ClassVar[str] = "os-level"
+    without_root: ClassVar[str] = "yes"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "bare Linux namespaces"
     parameter_model = NetworkNamespaceParameters

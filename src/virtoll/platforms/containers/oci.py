@@ -61,13 +61,14 @@ class OciPlatform(Platform[AttachedP]):
     boot_seconds: ClassVar[float] = 0.5
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"
+    without_root: ClassVar[str] = "yes, without limits"
 
     def probe(self, site: Site) -> Probe:
         """Ask for the version and run the image's agent once in a container."""
         try:
             version = site.host.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
         except GuestError as error:
-            return Probe(False, None, f"{error}: {self._remedy()}")
+            return Probe(False, None, f"{error}: {self.remedy}")
         folder = site.host.guest_folder("probe")
         write_bundle(folder, oci_configuration(site, ["/init", "--version"], None))
         try:
@@ -120,9 +121,6 @@ class OciPlatform(Platform[AttachedP]):
     def _binary(self) -> str:
         return self.runtime
 
-    def _remedy(self) -> str:
-        return f"apt-get install {self.runtime}"
-
     def _command(self, site: Site) -> list[str]:
         rootless = [] if site.host.is_root else ["--rootless", "true"]
         return [self._binary(), "--root", str(site.host.scratch / self.runtime), *rootless]
@@ -133,6 +131,7 @@ class Runc(OciPlatform[Attached]):
 
     name: ClassVar[str] = "runc"
     packages: ClassVar[tuple[str, ...]] = ("runc",)
+    remedy: ClassVar[str] = "apt-get install runc"
     title: ClassVar[str] = "container by runc"
     parameter_model = Attached
     runtime = "runc"
@@ -143,6 +142,7 @@ class Crun(OciPlatform[Attached]):
 
     name: ClassVar[str] = "crun"
     packages: ClassVar[tuple[str, ...]] = ("crun",)
+    remedy: ClassVar[str] = "apt-get install crun"
     title: ClassVar[str] = "container by crun"
     parameter_model = Attached
     runtime = "crun"
@@ -163,15 +163,13 @@ class AnyRuntime(OciPlatform[AnyRuntimeParameters]):
 
     name: ClassVar[str] = "oci"
     title: ClassVar[str] = "container by the OCI runtime that 'runtime' names"
+    remedy: ClassVar[str] = "put an OCI runtime of that name where PATH finds it"
     parameter_model = AnyRuntimeParameters
 
     def __init__(self, parameters: AnyRuntimeParameters) -> None:
         """The runtime is what the parameters name."""
         super().__init__(parameters)
         self.runtime = parameters.runtime
-
-    def _remedy(self) -> str:
-        return "put an OCI runtime of that name where PATH finds it"
 
     def _command(self, site: Site) -> list[str]:
         return [self._binary(), "--root", str(site.host.scratch / self.runtime)]

@@ -35,6 +35,8 @@ class Podman(Platform[PodmanParameters]):
 
     name: ClassVar[str] = "podman"
     packages: ClassVar[tuple[str, ...]] = ("podman",)
+    remedy: ClassVar[str] = "apt-get install podman"
+    without_root: ClassVar[str] = "yes, without limits"
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "container by Podman"

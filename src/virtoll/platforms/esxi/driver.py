@@ -49,6 +49,7 @@ class Esxi(Platform[EsxiParameters]):
     """The driver."""
 
     name: ClassVar[str] = "esxi"
+    without_root: ClassVar[str] = "no"
     remote_hosts: ClassVar[bool] = True
     cleaned_by_api: ClassVar[bool] = True
     family: ClassVar[str] = "hardware-assisted"

@@ -217,6 +217,7 @@ class Fake(Platform[FakeParameters]):
     """The seeded model as a platform."""
 
     name: ClassVar[str] = "fake"
+    without_root: ClassVar[str] = "yes"
     family: ClassVar[str] = "model"
     validation: ClassVar[Validation] = "model"
     title: ClassVar[str] = "a seeded model, for self-tests (measures nothing real)"

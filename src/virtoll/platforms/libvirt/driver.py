@@ -52,6 +52,7 @@ class Libvirt(Platform[LibvirtParameters]):
 
     name: ClassVar[str] = "libvirt"
     packages: ClassVar[tuple[str, ...]] = ("libvirt-clients", "libvirt-daemon")
+    remedy: ClassVar[str] = DEBIAN
     remote_hosts: ClassVar[bool] = True
     validation: ClassVar[Validation] = "real"
     family: ClassVar[str] = "emulated"

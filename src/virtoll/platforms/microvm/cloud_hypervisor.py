@@ -35,6 +35,7 @@ class CloudHypervisor(MicroVm):
     name: ClassVar[str] = "cloud-hypervisor"
     title: ClassVar[str] = "Cloud Hypervisor (driver tested against its API's document only)"
     product: ClassVar[str] = "Cloud Hypervisor"
+    remedy: ClassVar[str] = "install Cloud Hypervisor and give its path as 'binary'"
     api_prefix: ClassVar[str] = "/api/v1"
     speaks_on_stdio: ClassVar[bool] = False
     parameter_model = CloudHypervisorParameters

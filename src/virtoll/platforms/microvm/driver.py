@@ -129,7 +129,7 @@ class MicroVm(Platform[MicroVmParameters]):
         """Ask for the version and boot a guest without network."""
         binary = self.parameters.binary
         if shutil.which(binary) is None:
-            return Probe(False, None, f"{binary}: not found; install {self.product} and give its path as 'binary'")
+            return Probe(False, None, f"{binary}: not found; {self.remedy}")
         try:
             version = site.host.run([binary, "--version"], "probe").splitlines()[0].strip()
         except (GuestError, IndexError) as error:

@@ -33,6 +33,7 @@ class Firecracker(MicroVm):
     name: ClassVar[str] = "firecracker"
     title: ClassVar[str] = "Firecracker (driver tested against its API's document only)"
     product: ClassVar[str] = "Firecracker"
+    remedy: ClassVar[str] = "install Firecracker and give its path as 'binary'"
     speaks_on_stdio: ClassVar[bool] = True
     parameter_model = FirecrackerParameters
 

@@ -88,6 +88,7 @@ class Qemu(Platform[QemuParameters]):
 
     name: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ("qemu-system-x86", "qemu-system-arm", "seabios", "ipxe-qemu")
+    remedy: ClassVar[str] = "apt-get install qemu-system-x86 (or qemu-system-arm)"
     accelerator: ClassVar[str]
     cpu_model: ClassVar[str]
     probe_deadline_seconds: ClassVar[float]
@@ -115,7 +116,7 @@ class Qemu(Platform[QemuParameters]):
             version = site.host.run([self.binary, "--version"], "probe").splitlines()[0]
             accelerators = site.host.run([self.binary, "-accel", "help"], "probe").split()
         except ProgramMissing as error:
-            return Probe(False, None, f"{error}: apt-get install qemu-system-x86 (or qemu-system-arm)")
+            return Probe(False, None, f"{error}: {self.remedy}")
         except GuestError as error:
             return Probe(False, None, str(error))
         version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
@@ -269,6 +270,7 @@ class QemuTcg(Qemu):
     """Full emulation: every instruction of the guest is translated."""
 
     name: ClassVar[str] = "qemu-tcg"
+    without_root: ClassVar[str] = "yes, where /dev/net/tun may be opened"
     family: ClassVar[str] = "emulated"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "QEMU, emulated CPU (TCG)"
@@ -283,6 +285,7 @@ class QemuKvm(Qemu):
     """Hardware-assisted virtualisation by KVM."""
 
     name: ClassVar[str] = "qemu-kvm"
+    without_root: ClassVar[str] = "yes, with access to /dev/kvm and /dev/net/tun"
     family: ClassVar[str] = "hardware-assisted"
     validation: ClassVar[Validation] = "nested: functional only"
     title: ClassVar[str] = "QEMU with KVM"

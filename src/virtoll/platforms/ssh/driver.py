@@ -153,6 +153,7 @@ class SshGuestPlatform(Platform[SshParameters]):
     """The driver."""
 
     name: ClassVar[str] = "ssh"
+    without_root: ClassVar[str] = "no"
     family: ClassVar[str] = "as found"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "a guest that its user made, over SSH"

@@ -71,6 +71,8 @@ class Xen(Platform[XenParameters]):
 
     name: ClassVar[str] = "xen"
     packages: ClassVar[tuple[str, ...]] = ("xen-utils-common",)
+    remedy: ClassVar[str] = "apt-get install xen-utils and xen-hypervisor, then boot into Xen"
+    without_root: ClassVar[str] = "no"
     family: ClassVar[str] = "paravirtualised"
     remote_hosts: ClassVar[bool] = True
     validation: ClassVar[Validation] = "nested: functional only"
@@ -253,7 +255,7 @@ def _refuse_taken(host: GuestHost, name: str) -> None:
 def _why_no_dom0(error: GuestError, host: GuestHost) -> str:
     """What ``xl info`` said, as what is to be done."""
     if isinstance(error, ProgramMissing):
-        return f"{error}: apt-get install xen-utils and xen-hypervisor, then boot into Xen"
+        return f"{error}: {Xen.remedy}"
     if isinstance(error, CommandFailed) and "ermission" in error.complaint:
         return f"{host.name}: xl needs root in dom0; log in as root"
     return f"{host.name} does not run under Xen ({error}): boot the hypervisor, then start xenstored and xenconsoled"
