@@ -43,6 +43,17 @@ def test_version_and_help_import_the_command_line_alone(option: str) -> None:
     assert imported_by(option) & BY_ITSELF == set()
 
 
+NAMED = {"virtoll.platforms.containers.native", "virtoll.platforms.qemu.driver", "virtoll.workloads.superpi"}
+NOT_NAMED = {"virtoll.platforms.containers.docker", "virtoll.platforms.esxi.driver", "virtoll.workloads.povray"}
+MEASURES = {"rich", "virtoll.run.pipeline", "virtoll.run.fleet", "virtoll.runfolder.records"}
+
+
+def test_a_plan_imports_what_its_experiment_names_and_nothing_that_measures() -> None:
+    found = imported_by("plan", "quick")
+    assert found >= NAMED
+    assert found & (NOT_NAMED | MEASURES) == set()
+
+
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [

@@ -26,7 +26,8 @@ from virtoll.platforms.fake.site import model_site
 from virtoll.report.build import load
 from virtoll.report.headline import headline_rows
 from virtoll.run.fleet import Fleet, Pinning
-from virtoll.run.pipeline import catalogue, measure, resume
+from virtoll.run.pipeline import measure, resume
+from virtoll.run.preview import catalogue
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.records import TrialRecord

@@ -61,8 +61,8 @@ def measured(into: Path, **changed: Any) -> RunFolder:
 
 @pytest.fixture
 def demanding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(WORKLOADS, "forkwait", Demanding)
-    monkeypatch.setitem(PLATFORMS, "lacking", Lacking)
+    monkeypatch.setitem(WORKLOADS.loaders, "forkwait", lambda: Demanding)
+    monkeypatch.setitem(PLATFORMS.loaders, "lacking", lambda: Lacking)
 
 
 def test_memory_that_the_guest_has_not_skips_those_trials_alone(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_what_a_plan_takes_is_every_guests_largest_at_one_time() -> None:
 def test_all_guests_have_the_links_of_the_workload_that_needs_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(PLATFORMS, "fake", Watched)
+    monkeypatch.setitem(PLATFORMS.loaders, "fake", lambda: Watched)
     monkeypatch.setattr(Watched, "asked", [])
     quick = {"first_rate_frames_per_second": 1e6, "point_milliseconds": 10}
     forward = [{"sources": 1, "frame_size_bytes": 1518}, {"sources": 3}, {"sources": 1}]

@@ -14,7 +14,8 @@ from virtoll.errors import UsageError
 from virtoll.experiment.plan import make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.report.build import build_report, load
-from virtoll.run.pipeline import estimate, measure
+from virtoll.run.pipeline import measure
+from virtoll.run.preview import estimate
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse

@@ -17,7 +17,8 @@ from virtoll.experiment.model import Experiment
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.plan import Plan, make_plan
 from virtoll.experiment.selection import EVERYTHING, Selection
-from virtoll.run.pipeline import catalogue, estimate, experiment_of, measure, resume
+from virtoll.run.pipeline import experiment_of, measure, resume
+from virtoll.run.preview import catalogue, estimate
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 

@@ -23,7 +23,7 @@ from virtoll.lab.inside import wait_until
 from virtoll.lab.network import plan_links
 from virtoll.platforms.ssh.driver import SshParameters, check_before
 from virtoll.platforms.ssh.nics import Run, find_nics
-from virtoll.run.pipeline import catalogue
+from virtoll.run.preview import catalogue
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.guests import forwarded_frames
 

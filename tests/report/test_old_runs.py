@@ -11,7 +11,7 @@ import pytest
 
 from virtoll.experiment.parse import parse_experiment
 from virtoll.report import build_report
-from virtoll.run.pipeline import catalogue
+from virtoll.run.preview import catalogue
 from virtoll.runfolder.store import RunFolder
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "runs"

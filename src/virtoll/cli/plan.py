@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -56,7 +57,7 @@ def load(name: str, selection: Selection | None = None) -> Experiment:
 
     file = find_experiment(name)  # before what takes long to import: a name is easily misspelt
     from virtoll.experiment.selection import EVERYTHING
-    from virtoll.run.pipeline import catalogue
+    from virtoll.run.preview import catalogue
 
     return load_experiment(file, catalogue(), selection or EVERYTHING)
 
@@ -73,8 +74,7 @@ def plan(
     """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
     checked = load(experiment, chosen(size, platform, workload, only, skip))
     from virtoll.experiment.plan import make_plan
-    from virtoll.run.manifest import trial_entry
-    from virtoll.run.pipeline import estimate
+    from virtoll.run.preview import estimate, planned_trial
     from virtoll.run.progress import describe
     from virtoll.run.requirements import data_bytes, guests_at_once, possible, why_impossible
 
@@ -92,7 +92,7 @@ def plan(
             "estimated_seconds": seconds,
             "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
             "memory": {"guests": guests, "guests_bytes": guests * checked.memory_bytes},
-            "trials": [{**trial_entry(trial), "skipped": reasons[trial.number]} for trial in planned.trials],
+            "trials": [{**asdict(planned_trial(trial)), "skipped": reasons[trial.number]} for trial in planned.trials],
         }
         print_json(document)
         return

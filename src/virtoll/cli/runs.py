@@ -61,7 +61,7 @@ def density(
 
     from virtoll.cli.shell import given_platform
     from virtoll.experiment.parse import parse_experiment
-    from virtoll.run.pipeline import catalogue
+    from virtoll.run.preview import catalogue
 
     document = {
         "name": "density",
@@ -79,7 +79,8 @@ def density(
 
 def resume(run: RunArgument = "latest") -> None:
     """Go on with a run that was interrupted or killed: finished trials are kept, the rest is measured."""
-    from virtoll.run.pipeline import experiment_of, needs_lab
+    from virtoll.run.pipeline import experiment_of
+    from virtoll.run.preview import needs_lab
     from virtoll.runfolder.store import RunFolder
 
     folder = find_run(run)
@@ -134,7 +135,7 @@ def in_lab_density(text: str, into: Path) -> None:
     """``density``, in its lab; ``text``: the experiment's YAML."""
     require_lab()
     from virtoll.experiment.parse import parse_experiment
-    from virtoll.run.pipeline import catalogue
+    from virtoll.run.preview import catalogue
 
     _measure_here(parse_experiment(text, Path("virtoll density"), catalogue()), into)
 
@@ -147,7 +148,7 @@ def in_lab_resume(into: Path) -> None:
 
 def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
     """Measure here where all platforms are models, else in a lab by the command ``inside``; then report."""
-    from virtoll.run.pipeline import needs_lab
+    from virtoll.run.preview import needs_lab
 
     if not needs_lab(experiment):
         _measure_here(experiment, folder)
@@ -160,7 +161,8 @@ def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
 
 def _measure_here(experiment: Experiment, folder: Path) -> None:
     from virtoll.experiment.plan import make_plan
-    from virtoll.run.pipeline import estimate, measure
+    from virtoll.run.pipeline import measure
+    from virtoll.run.preview import estimate
     from virtoll.run.requirements import possible
 
     size = f", size {experiment.size}" if experiment.size else ""

@@ -24,7 +24,7 @@ from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import GuestRequest, network_request
 from virtoll.run.fleet import choose_pinning
 from virtoll.run.ground import open_ground
-from virtoll.run.pipeline import catalogue
+from virtoll.run.preview import catalogue
 from virtoll.run.progress import SilentProgress
 
 _MEMORY_BYTES = 256 * 2**20

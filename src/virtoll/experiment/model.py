@@ -7,9 +7,8 @@ file, with its factors expanded), ``Catalogue`` (the names and parameter models 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -89,17 +88,17 @@ class WorkloadChoice:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The names that a file may use, each with the model of its parameters; ``controls`` maps A/A entry -> baseline.
+    """The names that a file may use, each with the model of its parameters.
 
-    ``studies``: those whose published numbers an experiment may be set beside. ``images``: workload -> the image that
-    holds what it runs, where that is not ``tiny``.
+    ``controls``: platform -> the baseline that it is the A/A control of, or None. ``studies`` reads the names of those
+    whose published numbers an experiment may be set beside. ``images``: workload -> the image that holds what it runs.
     """
 
     platforms: Mapping[str, type[Parameters]]
     workloads: Mapping[str, type[Parameters]]
-    controls: Mapping[str, str]
-    studies: tuple[str, ...] = ()
-    images: Mapping[str, Image] = dataclass_field(default_factory=dict)
+    controls: Mapping[str, str | None]
+    studies: Callable[[], tuple[str, ...]]
+    images: Mapping[str, Image]
 
 
 @dataclass(frozen=True)

@@ -87,8 +87,8 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
                 f"{path}: key '{key}': {label!r} is not among the platforms; "
                 f"allowed: {', '.join(labels)}; add it to 'platforms' or name another"
             )
-    if parsed.study is not None and parsed.study not in catalogue.studies:
-        allowed = ", ".join(catalogue.studies)
+    if parsed.study is not None and parsed.study not in catalogue.studies():
+        allowed = ", ".join(catalogue.studies())
         raise UsageError(f"{path}: key 'study': {parsed.study!r} is not known; allowed: {allowed}; or leave it out")
     if parsed.control == parsed.baseline:
         others = ", ".join(label for label in labels if label != parsed.baseline) or "none"
@@ -139,9 +139,8 @@ def _image(parsed: ExperimentFile, workloads: Collection[str], path: Path, catal
     """
     known: tuple[Image, ...] = typing.get_args(Image)
     asked, needed = parsed.guest.image, known[0]
-    for name, image in catalogue.images.items():
-        if name not in workloads:
-            continue
+    for name in (one for one in catalogue.workloads if one in workloads):
+        image = catalogue.images[name]
         if asked is not None and known.index(image) > known.index(asked):
             allowed = known[known.index(image) :]
             advice = "" if image == known[-1] else "; or leave the key out"

@@ -9,7 +9,7 @@ nothing: ``stats/ceilings.py``.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -20,28 +20,17 @@ from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.hosts.remote_peer import Apart
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
+from virtoll.run.preview import CALIBRATION_POINT_NS, shapes
 from virtoll.runfolder.store import RunFolder, parse_record
-from virtoll.workloads.traffic import BACKENDS, RESIDUAL_NS, FrameParameters, Lane, Stream, send, unbalanced
+from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, Stream, send, unbalanced
 
 if TYPE_CHECKING:
     from virtoll.runfolder.records import TrialRecord
 
-POINT_NS = 200_000_000
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
 _STANDARD_MTU_BYTES = 1500
 # RFC 2544, C.2.2, and RFC 5180, 8: addresses of source and sink for benchmarks of network devices.
 _ADDRESSES = {4: ("198.18.0.1", "198.18.0.2"), 6: ("2001:2::1", "2001:2::2")}
-
-
-def shapes(workloads: Iterable[WorkloadChoice]) -> tuple[FrameParameters, ...]:
-    """The shapes of frames that workloads send, each once, in order."""
-    parameters = (choice.parameters for choice in workloads)
-    return tuple(dict.fromkeys(one.shape() for one in parameters if isinstance(one, FrameParameters)))
-
-
-def estimate_seconds(workloads: Iterable[WorkloadChoice]) -> float:
-    """How long both calibrations take, in seconds; flat out some frames are lost, and the sink waits for them."""
-    return 2 * len(shapes(workloads)) * (2 * (POINT_NS / 1e9 + 0.1) + RESIDUAL_NS / 1e9)
 
 
 @dataclass
@@ -100,7 +89,7 @@ class Calibrator:
         histograms = knows_counters(peer)
         ends = Ends.of_one(peer)
         return [
-            send(ends, stream, shape, next(self.tags) % 2**16, POINT_NS, rate, histograms=histograms)
+            send(ends, stream, shape, next(self.tags) % 2**16, CALIBRATION_POINT_NS, rate, histograms=histograms)
             for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
         ]
 

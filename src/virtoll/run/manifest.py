@@ -15,19 +15,20 @@ from virtoll import __version__
 from virtoll.agent.client import PROTOCOL
 from virtoll.errors import UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
-from virtoll.experiment.plan import Plan, Trial
+from virtoll.experiment.plan import Plan
 from virtoll.host.fingerprint import describe_host
 from virtoll.image import made_forms
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
+from virtoll.run.preview import planned_trial
 from virtoll.runfolder.store import FORMAT, parse_record
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 
 if TYPE_CHECKING:
-    from virtoll.runfolder.records import Manifest, PlannedTrial, PlatformEntry
+    from virtoll.runfolder.records import Manifest, PlatformEntry
     from virtoll.runfolder.records import Metric as MetricRecord
 
 
@@ -70,31 +71,13 @@ def build(
         control=experiment.control,
         platforms=tuple(_platform(choice, probes[choice.label]) for choice in experiment.platforms),
         metrics=_metrics(experiment),
-        plan=PlanRecord(plan.seed, estimated_seconds, tuple(map(_planned, plan.trials))),
+        plan=PlanRecord(plan.seed, estimated_seconds, tuple(map(planned_trial, plan.trials))),
         host=dict(describe_host({"libc6", *(package for kind in PLATFORMS.values() for package in kind.packages)})),
         image=_image(site),
         agent=_agent(site),
         pinning=asdict(pinning),
         testbed=experiment.testbed.model_dump(mode="json") if experiment.testbed else None,
     )
-
-
-def _planned(trial: Trial) -> PlannedTrial:
-    """One trial of the plan, as its record will name it."""
-    from virtoll.runfolder.records import PlannedTrial
-
-    return PlannedTrial(
-        trial=trial.number,
-        block=trial.block,
-        platform=trial.platform.label,
-        workload=trial.workload.workload,
-        parameters=trial.workload.parameters.model_dump(mode="json"),
-    )
-
-
-def trial_entry(trial: Trial) -> dict[str, object]:
-    """One planned trial as ``virtoll plan`` prints it: as the manifest has it."""
-    return asdict(_planned(trial))
 
 
 def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site) -> None:

@@ -15,62 +15,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from virtoll.errors import AgentError, GuestCannot, GuestError, UsageError
-from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice
+from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.parse import parse_experiment
-from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
+from virtoll.experiment.plan import Plan, Trial, make_plan
 from virtoll.experiment.selection import Selection
 from virtoll.lab import interrupts
 from virtoll.platforms import PLATFORMS, platform_of
 from virtoll.platforms.base import Probe
-from virtoll.reference.published import study_names
-from virtoll.run import calibration, consolidation, manifest, probe_cache
+from virtoll.run import consolidation, manifest, probe_cache
 from virtoll.run.calibration import Calibrator
 from virtoll.run.fleet import Fleet, LiveGuest, choose_pinning, running
 from virtoll.run.ground import Ground, bare_ground, open_ground
+from virtoll.run.preview import catalogue, estimate, needs_lab
 from virtoll.run.progress import Progress
-from virtoll.run.requirements import needs_of, possible, why_impossible
+from virtoll.run.requirements import possible, why_impossible
 from virtoll.runfolder.store import RunFolder
-from virtoll.workloads import WORKLOADS, workload_of
+from virtoll.workloads import workload_of
 from virtoll.workloads.base import Measurement
 
 if TYPE_CHECKING:
     from virtoll.host.guest_usage import CpuAround
     from virtoll.runfolder.records import Status, TrialRecord
-
-
-def catalogue() -> Catalogue:
-    """What an experiment may name: the platforms and workloads of this Virtoll."""
-    return Catalogue(
-        platforms={name: platform.parameter_model for name, platform in PLATFORMS.items()},
-        workloads={name: workload.parameter_model for name, workload in WORKLOADS.items()},
-        controls={name: platform.control_of for name, platform in PLATFORMS.items() if platform.control_of},
-        studies=study_names(),
-        images={name: workload.image for name, workload in WORKLOADS.items() if workload.image != "tiny"},
-    )
-
-
-def needs_lab(experiment: Experiment) -> bool:
-    """True when any of its platforms runs for real."""
-    return any(PLATFORMS[choice.platform].needs_lab for choice in experiment.platforms)
-
-
-def estimate(plan: Plan) -> float:
-    """How long a plan will take here, in seconds, from each workload's and platform's own estimate."""
-
-    def trial_seconds(trial: Trial) -> float:
-        platform = PLATFORMS[trial.platform.platform]
-        if not platform.needs_lab:
-            return 0.0  # a model's time is simulated
-        return workload_of(trial.workload).estimate_seconds(platform.slowdown)
-
-    real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
-    trials = estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
-    beside: dict[tuple[int, PlatformChoice], int] = {}
-    for trial in plan.trials:
-        key = trial.block, trial.platform
-        beside[key] = max(beside.get(key, 0), needs_of(trial).guests - 1)
-    trials += sum(count * PLATFORMS[choice.platform].boot_seconds for (_, choice), count in beside.items())
-    return trials + calibration.estimate_seconds(real)
 
 
 def measure(experiment: Experiment, into: Path, command: list[str], progress: Progress) -> None:

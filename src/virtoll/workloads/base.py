@@ -12,15 +12,17 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from virtoll.agent.client import Caller, Ends
-from virtoll.agent.path_counters import HopReader
-from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Image, Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import Shape
+
+if TYPE_CHECKING:
+    from virtoll.agent.path_counters import HopReader
+    from virtoll.agent.timekeeper import Timekeeper
 
 
 @dataclass(frozen=True)
