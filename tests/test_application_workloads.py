@@ -114,15 +114,15 @@ def measure(
     nothing: Any = None
     ends = Ends.of_one(peer) if peer else nothing
     bench = Bench(
-        guest,
-        ends,
-        Timekeeper(guest, guest, None, "", 0),
-        NETWORK,
-        1,
-        1,
-        iter(()),
-        nothing,
-        DataDirectory("/data"),
+        guest=guest,
+        peer=ends,
+        timekeeper=Timekeeper(guest, guest, None, "", 0),
+        network=NETWORK,
+        generator_cpu=1,
+        sink_cpu=1,
+        tags=iter(()),
+        hops=nothing,
+        data=DataDirectory("/data"),
         programs=programs,
     )
     workload = WORKLOADS[name]

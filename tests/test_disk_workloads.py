@@ -154,7 +154,18 @@ def bench(guest: Guest, state: State | None = None) -> Bench:
     nothing: Any = None
     keeper = Timekeeper(guest, guest, None, "", 0)
     directory = DataDirectory("/data", "ext4", "the host's disk (ext4)")
-    return Bench(guest, nothing, keeper, nothing, None, None, iter(()), nothing, directory, state or State())
+    return Bench(
+        guest=guest,
+        peer=nothing,
+        timekeeper=keeper,
+        network=nothing,
+        generator_cpu=None,
+        sink_cpu=None,
+        tags=iter(()),
+        hops=nothing,
+        data=directory,
+        data_state=state or State(),
+    )
 
 
 def measure(guest: Guest, name: str, state: State, **given: Any) -> Measurement:

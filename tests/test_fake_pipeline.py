@@ -119,7 +119,16 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
     experiment = experiments.parsed(baseline="model", platforms=[fake("model")], workloads=workloads, blocks=1)
     (block,) = make_plan(experiment).blocks()
     pinning, boots = Pinning((), None, None), Counter[tuple[str, int]]()
-    with Fleet(experiment, block, folder, lambda _: model_site(), pinning, PLATFORMS, SilentProgress(), boots) as fleet:
+    with Fleet(
+        experiment=experiment,
+        block=block,
+        folder=folder,
+        site_of=lambda _: model_site(),
+        pinning=pinning,
+        platforms=PLATFORMS,
+        progress=SilentProgress(),
+        boots=boots,
+    ) as fleet:
         first = fleet.guests("model", 2)
         assert len(first) == 2
         assert boots["model", 0] == 2

@@ -143,7 +143,16 @@ def two_models(tmp_path: Path, site: Site) -> Fleet:
     (block,) = make_plan(experiment).blocks()
     folder, boots = RunFolder.open(tmp_path / "run"), Counter[tuple[str, int]]()
     pinning = Pinning((), None, None)
-    return Fleet(experiment, block, folder, lambda _: site, pinning, PLATFORMS, SilentProgress(), boots)
+    return Fleet(
+        experiment=experiment,
+        block=block,
+        folder=folder,
+        site_of=lambda _: site,
+        pinning=pinning,
+        platforms=PLATFORMS,
+        progress=SilentProgress(),
+        boots=boots,
+    )
 
 
 @pytest.fixture

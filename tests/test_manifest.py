@@ -38,7 +38,16 @@ class Stored:
 
 def test_a_run_is_not_resumed_on_other_packages() -> None:
     kernel: Any = GuestKernel.__new__(GuestKernel)
-    image = GuestImage("full", "sha256:23", Path(), Path(), kernel, Path(), "", tools={"packages": {}})
+    image = GuestImage(
+        name="full",
+        digest="sha256:23",
+        root=Path(),
+        initramfs=Path(),
+        kernel=kernel,
+        agent=Path(),
+        agent_sha256="",
+        tools={"packages": {}},
+    )
     site = replace(model_site(), image=image, peer=AnyAgent(), is_model=False)
     same: Any = Stored("sha256:23")
     refuse_other_ground(same, experiments.parsed(), site)

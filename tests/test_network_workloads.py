@@ -174,14 +174,14 @@ def bench(guest: Agent, peer: Agent, programs: Agent | None = None, second: Agen
     def of(agent: Agent, place: int, *beside: Bench) -> Bench:
         keeper = Timekeeper(agent, agent, None, "", 0)
         return Bench(
-            agent,
-            Ends.of_one(peer),
-            keeper,
-            plan_links(place),
-            1,
-            1,
-            iter(()),
-            nothing,
+            guest=agent,
+            peer=Ends.of_one(peer),
+            timekeeper=keeper,
+            network=plan_links(place),
+            generator_cpu=1,
+            sink_cpu=1,
+            tags=iter(()),
+            hops=nothing,
             beside=beside,
             programs=programs,
         )

@@ -51,7 +51,9 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def site(digest: str = "sha256:23") -> Site:
     kernel: Any = GuestKernel.__new__(GuestKernel)
-    image = GuestImage("tiny", digest, Path(), Path(), kernel, Path(), "")
+    image = GuestImage(
+        name="tiny", digest=digest, root=Path(), initramfs=Path(), kernel=kernel, agent=Path(), agent_sha256=""
+    )
     return dataclasses.replace(model_site(), host=Lab("virtoll-0123456789ab"), image=image)
 
 

@@ -113,7 +113,16 @@ def measure(guest: Guest, name: str, **given: Any) -> Measurement:
     """One trial over the channel."""
     keeper = Timekeeper(guest, guest, None, "", 0)
     nothing: Any = None
-    bench = Bench(guest, nothing, keeper, nothing, None, None, iter(()), nothing)
+    bench = Bench(
+        guest=guest,
+        peer=nothing,
+        timekeeper=keeper,
+        network=nothing,
+        generator_cpu=None,
+        sink_cpu=None,
+        tags=iter(()),
+        hops=nothing,
+    )
     return WORKLOADS[name].with_parameters(given).measure(bench)
 
 

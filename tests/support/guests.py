@@ -359,13 +359,13 @@ def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float |
     number = next(_numbers)
     network = attach(plan_links(number % _GUESTS), choice(kind).parameters)
     return GuestRequest(
-        f"{kind}/{number}",
-        1,
-        MEMORY_BYTES,
-        pinning().guest_cpus,
-        network,
-        deadline_seconds,
-        cpu_quota,
+        name=f"{kind}/{number}",
+        vcpus=1,
+        memory_bytes=MEMORY_BYTES,
+        cpus=pinning().guest_cpus,
+        network=network,
+        deadline_seconds=deadline_seconds,
+        cpu_quota=cpu_quota,
     )
 
 
@@ -392,14 +392,14 @@ def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes:
     ways = site.network.ways(wanted.network)
     hops = HopReader(guest.peer, guest.agent, site.counters, wanted.network, names, ways)
     bench = Bench(
-        guest.agent,
-        Ends.of_one(guest.peer),
-        timekeeper,
-        wanted.network,
-        on.pinning.generator_cpu,
-        on.pinning.sink_cpu,
-        itertools.count(1),
-        hops,
+        guest=guest.agent,
+        peer=Ends.of_one(guest.peer),
+        timekeeper=timekeeper,
+        network=wanted.network,
+        generator_cpu=on.pinning.generator_cpu,
+        sink_cpu=on.pinning.sink_cpu,
+        tags=itertools.count(1),
+        hops=hops,
     )
     data = None
     if room is not None:

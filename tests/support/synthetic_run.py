@@ -184,16 +184,16 @@ def run_data(truth: Truth) -> RunData:
     """The records as analysis takes them."""
     manifest, lines = records(truth)
     return RunData(
-        parse_record(Manifest, manifest),
-        State("complete", None),
-        tuple(parse_record(TrialRecord, line) for line in lines["trials"]),
-        tuple(parse_record(BootRecord, line) for line in lines["boots"]),
-        tuple(parse_record(CommandRecord, line) for line in lines["commands"]),
-        tuple(parse_record(FitnessRecord, line) for line in lines["fitness"]),
-        tuple(parse_record(CalibrationRecord, line) for line in lines["calibration"]),
-        tuple(parse_record(FootprintRecord, line) for line in lines["footprints"]),
-        tuple(parse_record(DensityRecord, line) for line in lines["density"]),
-        load_study(truth.study) if truth.study else None,
+        manifest=parse_record(Manifest, manifest),
+        state=State("complete", None),
+        trials=tuple(parse_record(TrialRecord, line) for line in lines["trials"]),
+        boots=tuple(parse_record(BootRecord, line) for line in lines["boots"]),
+        commands=tuple(parse_record(CommandRecord, line) for line in lines["commands"]),
+        fitness=tuple(parse_record(FitnessRecord, line) for line in lines["fitness"]),
+        calibrations=tuple(parse_record(CalibrationRecord, line) for line in lines["calibration"]),
+        footprints=tuple(parse_record(FootprintRecord, line) for line in lines["footprints"]),
+        density=tuple(parse_record(DensityRecord, line) for line in lines["density"]),
+        study=load_study(truth.study) if truth.study else None,
     )
 
 

@@ -107,13 +107,13 @@ def this_machine() -> Machine:
     names = {grp.getgrgid(number).gr_name for number in os.getgroups() if _is_group(number)}
     said = subprocess.run(["dmesg"], capture_output=True, text=True, check=False) if shutil.which("dmesg") else None
     return Machine(
-        Path("/"),
-        platform.release(),
-        os.geteuid() == 0,
-        frozenset(names),
-        frozenset(name for name in _PROGRAMS if shutil.which(name)),
-        said.stdout if said else "",
-        lambda name: importlib.util.find_spec(name) is not None,
+        root=Path("/"),
+        release=platform.release(),
+        is_root=os.geteuid() == 0,
+        groups=frozenset(names),
+        programs=frozenset(name for name in _PROGRAMS if shutil.which(name)),
+        log=said.stdout if said else "",
+        python=lambda name: importlib.util.find_spec(name) is not None,
     )
 
 

@@ -64,6 +64,7 @@ def load(name: str, selection: Selection | None = None) -> Experiment:
 
 def plan(
     experiment: ExperimentArgument = "quick",
+    *,
     size: SizeOption = None,
     platform: PlatformOption = None,
     workload: WorkloadOption = None,

@@ -34,6 +34,7 @@ RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or '
 
 def run(
     experiment: ExperimentArgument = "quick",
+    *,
     into: Annotated[Path | None, typer.Option(help="The run's folder; a new one below 'runs' when not given.")] = None,
     size: SizeOption = None,
     platform: PlatformOption = None,

@@ -222,7 +222,18 @@ def _times(pids: Sequence[int]) -> tuple[ProcessTime, ...]:
             continue
         name, words = read
         user, system, children_user, children_system = (int(word) * _TICK_NS for word in words[11:15])
-        found.append(ProcessTime(pid, int(words[19]), name, _ran_ns(pid), user, system, children_user, children_system))
+        found.append(
+            ProcessTime(
+                pid=pid,
+                started_ticks=int(words[19]),
+                name=name,
+                cpu_ns=_ran_ns(pid),
+                user_ns=user,
+                system_ns=system,
+                children_user_ns=children_user,
+                children_system_ns=children_system,
+            )
+        )
     return tuple(found)
 
 

@@ -106,7 +106,11 @@ def prepare_image(
     if found is None:
         if recipe is not None:
             tools = prepare_tools(cache, recipe, name=name, offline=offline, progress=say, whole=True)
-        found = cache.build(reference, lambda folder: _fill(folder, name, agent, kernel, shell, tools, say), say)
+
+        def fill(folder: Path) -> None:
+            _fill(folder, name, agent, kernel, shell=shell, tools=tools, progress=say)
+
+        found = cache.build(reference, fill, say)
     facts = json.loads((found / "image.json").read_text(encoding="utf-8"))
     return GuestImage(
         name=name,
@@ -146,6 +150,7 @@ def _fill(
     name: str,
     agent: Path,
     kernel: GuestKernel,
+    *,
     shell: debian.Package | None,
     tools: ToolTree | None,
     progress: Progress,

@@ -62,6 +62,7 @@ def enter(
     host: GuestHost,
     peer: Caller,
     spawned: int,
+    *,
     park: tuple[Callable[[], object], Callable[[], object]],
     cleanup: list[Callable[[], object]],
 ) -> EnteredMachine:

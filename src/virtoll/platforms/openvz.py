@@ -139,8 +139,8 @@ class OpenVz(Platform[OpenVzParameters]):
             host,
             site.peer,
             spawned,
-            (lambda: host.run(pause, "park"), lambda: host.run(resume, "resume")),
-            [kept.close],
+            park=(lambda: host.run(pause, "park"), lambda: host.run(resume, "resume")),
+            cleanup=[kept.close],
         )
 
     def _create(

@@ -145,8 +145,8 @@ class Vserver(Platform[VserverParameters]):
             host,
             site.peer,
             spawned,
-            (lambda: host.run(stop, "park"), lambda: host.run(go_on, "resume")),
-            [kept.close],
+            park=(lambda: host.run(stop, "park"), lambda: host.run(go_on, "resume")),
+            cleanup=[kept.close],
         )
 
     def _configure(self, request: GuestRequest, host: GuestHost, folder: Path) -> None:

@@ -107,15 +107,15 @@ class LiveGuest:
     def bench(self, pinning: Pinning, tags: Iterator[int], beside: tuple[Bench, ...] = ()) -> Bench:
         """What a workload is given; ``beside``: the same of the guests that are measured together with it."""
         bench = Bench(
-            self.guest.agent,
-            self.wire,
-            self.timekeeper,
-            self.network,
-            pinning.generator_cpu,
-            pinning.sink_cpu,
-            tags,
-            self.hops,
-            self._directory,
+            guest=self.guest.agent,
+            peer=self.wire,
+            timekeeper=self.timekeeper,
+            network=self.network,
+            generator_cpu=pinning.generator_cpu,
+            sink_cpu=pinning.sink_cpu,
+            tags=tags,
+            hops=self.hops,
+            data=self._directory,
             beside=beside,
             programs=self.site.programs,
             shaper=self._shaper(),
@@ -333,7 +333,18 @@ class Fleet:
                 raise GuestStartError(str(error), guest.evidence()) from error
             undo.pop_all()
         data = DataKeeper(guest.agent, room, guest.flushes) if room is not None else None
-        return LiveGuest(boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike, data, no_data)
+        return LiveGuest(
+            boot=boot,
+            guest=guest,
+            network=network,
+            timekeeper=timekeeper,
+            hops=hops,
+            wire=self._wire(guest, site),
+            site=site,
+            unlike=unlike,
+            data=data,
+            no_data=no_data,
+        )
 
     def _examine(self, guest: Guest, request: GuestRequest, draft: BootDraft, *, found: bool) -> tuple[str, ...]:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
@@ -425,7 +436,15 @@ class Fleet:
         timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
         ways = site.network.ways(network)
         sink_host = wire.sink if len(wire.agents) > 1 else None
-        return timekeeper, HopReader(wire.generator, guest.agent, site.counters, network, names, ways, sink_host)
+        return timekeeper, HopReader(
+            peer=wire.generator,
+            guest=guest.agent,
+            lab=site.counters,
+            network=network,
+            guest_names=names,
+            ways=ways,
+            sink_host=sink_host,
+        )
 
     def _wire(self, guest: Guest, site: Site) -> Ends:
         """Who generates and counts for a guest: its peer, or the testbed's other hosts."""

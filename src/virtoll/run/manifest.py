@@ -37,6 +37,7 @@ def build(
     command: list[str],
     experiment: Experiment,
     plan: Plan,
+    *,
     estimated_seconds: float,
     probes: Mapping[str, Probe],
     site: Site,

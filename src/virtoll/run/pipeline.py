@@ -46,7 +46,14 @@ def measure(experiment: Experiment, into: Path, command: list[str], progress: Pr
         held = possible(plan, experiment).trials
         usable = replace(plan, trials=tuple(t for t in held if found[t.platform.label].available))
         document = manifest.build(
-            into.name, command, experiment, plan, estimate(usable), found, ground.site, ground.pinning
+            into.name,
+            command,
+            experiment,
+            plan,
+            estimated_seconds=estimate(usable),
+            probes=found,
+            site=ground.site,
+            pinning=ground.pinning,
         )
         folder = RunFolder.create(into, document)
         ground.commands.record_into(folder)
@@ -99,7 +106,14 @@ def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground:
         _calibrate(calibrator, "start" if todo else None, progress)
         for sitting in replace(plan, trials=tuple(todo)).sittings():
             with Fleet(
-                experiment, sitting, folder, ground.site_of, ground.pinning, PLATFORMS, progress, ground.boots
+                experiment=experiment,
+                block=sitting,
+                folder=folder,
+                site_of=ground.site_of,
+                pinning=ground.pinning,
+                platforms=PLATFORMS,
+                progress=progress,
+                boots=ground.boots,
             ) as fleet:
                 for trial in sitting:
                     progress.trial_begins(trial)

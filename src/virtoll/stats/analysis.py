@@ -190,7 +190,9 @@ def analyse(data: RunData) -> Analysis:
         losses=losses,
         paces=paces,
         backends=backends,
-        cautions=_cautions(data, tasks, brands, headroom, sweeps, losses, paces, backends),
+        cautions=_cautions(
+            data, tasks, brands, headroom=headroom, sweeps=sweeps, losses=losses, paces=paces, backends=backends
+        ),
         guests=guest_costs(data.boots, data.footprints, platforms),
         host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, brands),
         densities=densities(data.density),
@@ -209,6 +211,7 @@ def _cautions(
     data: RunData,
     tasks: Sequence[Task],
     brands: Mapping[str, str],
+    *,
     headroom: Mapping[tuple[str, Task], Headroom],
     sweeps: Sequence[Curve],
     losses: Sequence[LossRow],
@@ -220,10 +223,10 @@ def _cautions(
         {cell: one for cell, one in headroom.items() if cell[0] not in brands},
         [one for one in sweeps if one.platform not in brands],
         [one for one in losses if one.platform not in brands],
-        paces,
-        backends,
-        tasks,
-        data.manifest.pinning,
+        paces=paces,
+        uses=backends,
+        tasks=tasks,
+        pinning=data.manifest.pinning,
         calibrated=bool(data.calibrations),
     )
 

@@ -92,11 +92,11 @@ def cautions(
     headrooms: Mapping[Cell, Headroom],
     curves: Sequence[Curve],
     losses: Sequence[LossRow],
+    *,
     paces: Sequence[PaceRow],
     uses: Sequence[BackendUse],
     tasks: Sequence[Task],
     pinning: Mapping[str, Any] | None,
-    *,
     calibrated: bool,
 ) -> tuple[Warned, ...]:
     """Every caution that a run's forwarding results need, in the list's order; none without traffic.

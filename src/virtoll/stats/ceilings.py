@@ -97,16 +97,16 @@ def ceilings(calibrations: Sequence[CalibrationRecord]) -> tuple[Ceiling, ...]:
             paced = [point for _, point in own if point.intended_rate_frames_per_second is not None]
             found.append(
                 Ceiling(
-                    shape,
-                    said["frame_size_bytes"],
-                    said["sources"],
-                    said["mix"],
-                    said["ip_version"],
-                    said["vlan"],
-                    backend,
-                    sink,
-                    rates,
-                    _floor(paced),
+                    shape=shape,
+                    frame_size_bytes=said["frame_size_bytes"],
+                    sources=said["sources"],
+                    mix=said["mix"],
+                    ip_version=said["ip_version"],
+                    vlan=said["vlan"],
+                    backend=backend,
+                    sink=sink,
+                    rates=rates,
+                    floor=_floor(paced),
                 )
             )
     return tuple(found)

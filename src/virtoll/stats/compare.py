@@ -104,7 +104,18 @@ def compare(
     pairs = paired_shares(task, own, baseline) if own and baseline else ()
     if not pairs:
         reason = why_not or "no block has both a valid value of the platform and one of the baseline"
-        return Comparison(platform, task, (), None, None, None, None, Verdict.NOT_MEASURED, reason, brand)
+        return Comparison(
+            platform=platform,
+            task=task,
+            pairs=(),
+            share=None,
+            interval=None,
+            p_value=None,
+            p_adjusted=None,
+            verdict=Verdict.NOT_MEASURED,
+            reason=reason,
+            brand=brand,
+        )
     found = log_ratio_estimate([math.log(share) for _, share in pairs])
     interval = found.interval and Interval(
         math.exp(min(found.interval.low, 700.0)),
@@ -115,13 +126,34 @@ def compare(
     share = math.exp(found.value)
     if brand is not None:
         reason = f"{brand}: it shows that this works; the ratio is no result"
-        return Comparison(platform, task, pairs, share, interval, None, None, Verdict.FUNCTIONAL, reason, brand)
+        return Comparison(
+            platform=platform,
+            task=task,
+            pairs=pairs,
+            share=share,
+            interval=interval,
+            p_value=None,
+            p_adjusted=None,
+            verdict=Verdict.FUNCTIONAL,
+            reason=reason,
+            brand=brand,
+        )
     verdict, reason = (
         (Verdict.NONE, "")
         if interval
         else (Verdict.UNDECIDED, "only one block has both values: no interval, no verdict")
     )
-    return Comparison(platform, task, pairs, share, interval, found.p_value, None, verdict, reason)
+    return Comparison(
+        platform=platform,
+        task=task,
+        pairs=pairs,
+        share=share,
+        interval=interval,
+        p_value=found.p_value,
+        p_adjusted=None,
+        verdict=verdict,
+        reason=reason,
+    )
 
 
 def moderate(comparisons: Sequence[Comparison], prior: Prior) -> list[Comparison]:

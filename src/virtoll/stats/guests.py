@@ -92,22 +92,24 @@ def guest_costs(
         names = dict.fromkeys(name for one in idle.values() for name in one.shared)
         rows.append(
             GuestCost(
-                platform,
-                quantity(way.total for way in ways.values()),
-                quantity(way.spawn for way in ways.values()),
-                quantity(way.kernel for way in ways.values()),
-                quantity(way.init for way in ways.values()),
-                quantity(held_bytes(one.processes) for one in idle.values()),
-                quantity(held_bytes(one.processes) for one in worked.values()),
-                quantity(_sum(one.processes, lambda process: process.page_tables_bytes) for one in idle.values()),
-                quantity(one.charged_bytes for one in idle.values()),
-                quantity(one.files_bytes for one in idle.values()),
-                {
+                platform=platform,
+                ready=quantity(way.total for way in ways.values()),
+                spawn=quantity(way.spawn for way in ways.values()),
+                kernel=quantity(way.kernel for way in ways.values()),
+                init=quantity(way.init for way in ways.values()),
+                idle=quantity(held_bytes(one.processes) for one in idle.values()),
+                worked=quantity(held_bytes(one.processes) for one in worked.values()),
+                page_tables=quantity(
+                    _sum(one.processes, lambda process: process.page_tables_bytes) for one in idle.values()
+                ),
+                charged=quantity(one.charged_bytes for one in idle.values()),
+                files=quantity(one.files_bytes for one in idle.values()),
+                shared={
                     name: shared
                     for name in names
                     if (shared := quantity(held_bytes(one.shared.get(name, ())) for one in idle.values()))
                 },
-                round(statistics.median(len(one.processes) for one in idle.values())) if idle else None,
+                processes=round(statistics.median(len(one.processes) for one in idle.values())) if idle else None,
             )
         )
     return tuple(rows)

@@ -87,15 +87,15 @@ def scalings(
                 row = fair.get((platform, own[0].task))
                 steps.append(
                     Step(
-                        platform,
-                        own[0].task,
-                        factor,
-                        size,
-                        tuple(one.value for one in own),
-                        tuple(one.value / first[one.block] for one in own if first.get(one.block)),
-                        row.rates if row else (),
-                        row.jain if row else None,
-                        tuple(load for one in own if (load := _load_ns(by_number[one.trial])) is not None),
+                        platform=platform,
+                        task=own[0].task,
+                        factor=factor,
+                        size=size,
+                        rates=tuple(one.value for one in own),
+                        ratios=tuple(one.value / first[one.block] for one in own if first.get(one.block)),
+                        shares=row.rates if row else (),
+                        jain=row.jain if row else None,
+                        load_ns=tuple(load for one in own if (load := _load_ns(by_number[one.trial])) is not None),
                     )
                 )
             rows.append(Scaling(platform, factor, others if several else "", tuple(steps)))

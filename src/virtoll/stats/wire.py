@@ -216,16 +216,16 @@ def _delay_row(platform: str, task: Task, rate: float, what: str, told: Sequence
     )
     middle = statistics.median
     return DelayRow(
-        platform,
-        task,
-        rate,
-        what,
-        sum(one.count for one in told),
-        min(least),
-        middle(p50),
-        middle(p90),
-        middle(p99),
-        max(most),
+        platform=platform,
+        task=task,
+        target_rate=rate,
+        what=what,
+        samples=sum(one.count for one in told),
+        minimum_ns=min(least),
+        p50_ns=middle(p50),
+        p90_ns=middle(p90),
+        p99_ns=middle(p99),
+        maximum_ns=max(most),
     )
 
 

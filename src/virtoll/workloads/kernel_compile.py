@@ -85,8 +85,26 @@ class _Size:
 
 
 _SIZES: Final[dict[str, _Size]] = {
-    "quick": _Size(_QUICK_MEMBERS, ("tinyconfig", "prepare"), ("lib/math/",), True, 2.0, 2.0, 160 * _MIB, 128 * _MIB),
-    "paper": _Size((), ("defconfig",), ("vmlinux",), False, 1000.0, 30.0, 700 * _MIB, 2600 * _MIB),
+    "quick": _Size(
+        members=_QUICK_MEMBERS,
+        configured=("tinyconfig", "prepare"),
+        targets=("lib/math/",),
+        beside=True,
+        native_seconds=2.0,
+        prepare_seconds=2.0,
+        memory_bytes=160 * _MIB,
+        data_bytes=128 * _MIB,
+    ),
+    "paper": _Size(
+        members=(),
+        configured=("defconfig",),
+        targets=("vmlinux",),
+        beside=False,
+        native_seconds=1000.0,
+        prepare_seconds=30.0,
+        memory_bytes=700 * _MIB,
+        data_bytes=2600 * _MIB,
+    ),
 }
 _MAKING_SECONDS = 1800.0
 

@@ -96,11 +96,27 @@ def far_end(bench: Bench, wanted: WayParameters) -> Iterator[FarEnd]:
         if wanted.between == "peer":
             with _addressed(bench, (link,)):
                 at, cpu = link.peer_address, bench.generator_cpu
-                yield FarEnd(bench.peer.generator, at, at, None, cpu, bench.programs, shaped_by)
+                yield FarEnd(
+                    agent=bench.peer.generator,
+                    address=at,
+                    near=at,
+                    far=None,
+                    cpu=cpu,
+                    programs=bench.programs,
+                    shaped_by=shaped_by,
+                )
         else:
             with _routed(bench, link) as (agent, other):
                 at = other.guest_address
-                yield FarEnd(agent, at, link.peer_address, other.peer_address, None, agent, shaped_by)
+                yield FarEnd(
+                    agent=agent,
+                    address=at,
+                    near=link.peer_address,
+                    far=other.peer_address,
+                    cpu=None,
+                    programs=agent,
+                    shaped_by=shaped_by,
+                )
 
 
 def _shaped(bench: Bench, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:

@@ -22,7 +22,15 @@ from virtoll.platforms.host import Site
 
 _NOWHERE = Path("/nonexistent")
 _NO_IMAGE = GuestImage(
-    "none", "none", _NOWHERE, _NOWHERE, GuestKernel("none", "none", "none", "none", _NOWHERE, None, ()), _NOWHERE, ""
+    name="none",
+    digest="none",
+    root=_NOWHERE,
+    initramfs=_NOWHERE,
+    kernel=GuestKernel(
+        package="none", version="none", sha256="none", release="none", vmlinuz=_NOWHERE, vmlinux=None, modules=()
+    ),
+    agent=_NOWHERE,
+    agent_sha256="",
 )
 
 
