@@ -1,7 +1,8 @@
 # ruff: noqa: INP001
 """What starting the command line costs: median wall time and CPU time of several commands, 20 starts each.
 
-``python benches/start.py [STARTS]``, from the repository's folder. CPU time is user's and system's, of the command and
+``python benches/start.py [STARTS]``, from the repository's folder. The commands take turns, so that a busy host costs
+each of them the same. CPU time is user's and system's, of the command and
 what it waited for. Bytecode is written and used, as it is for a person; the first start of each command is not counted.
 """
 
@@ -48,8 +49,10 @@ def main() -> None:
         environment = {**kept, "PYTHONPATH": str(SOURCE), "VIRTOLL_RUNS": runs}
         for command in COMMANDS:
             start(command, environment)
-            walls, cpus = zip(*(start(command, environment) for _ in range(starts)), strict=True)
-            print(f"{' '.join(command):32}{statistics.median(walls):8.3f}{statistics.median(cpus):8.3f}", flush=True)
+        taken = [[start(command, environment) for command in COMMANDS] for _ in range(starts)]
+    for command, own in zip(COMMANDS, zip(*taken, strict=True), strict=True):
+        walls, cpus = zip(*own, strict=True)
+        print(f"{' '.join(command):32}{statistics.median(walls):8.3f}{statistics.median(cpus):8.3f}")
 
 
 if __name__ == "__main__":

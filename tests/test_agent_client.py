@@ -16,13 +16,21 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, BinaryIO, Literal
 
 import pytest
+from tests.support.agents import recorded_reply
 
 from virtoll.agent.client import MAXIMUM_LINE_BYTES, PROTOCOL, AgentClient
+from virtoll.agent.links import network_request
+from virtoll.agent.operations.session import ClocksRequest, HelloReply
 from virtoll.errors import AgentError, GuestDied, GuestError, GuestNotReady, ProtocolError
 from virtoll.image.clone import built_agent
+from virtoll.lab.network import plan_links
 from virtoll.platforms.process_guest import connect_stdio, socket_session
+from virtoll.platforms.ssh.driver import FoundAgent
+from virtoll.runfolder.frame_shape import FrameShape
+from virtoll.workloads.router import router_request, without_vlans
 from virtoll.workloads.superpi import SuperPi, SuperPiParameters
 
 READY_SECONDS = 120.0
@@ -50,7 +58,7 @@ def session(*argv: str | Path, by: str = "pipe") -> Iterator[tuple[AgentClient, 
 
 def agent(by: str = "pipe") -> contextlib.AbstractContextManager[tuple[AgentClient, subprocess.Popen[bytes]]]:
     return session(
-        built_agent(), "--seat", "guest", "--channel", "stdio", *(["--paced"] if by == "paced" else []), by=by
+        built_agent(), "--role", "guest", "--channel", "stdio", *(["--paced"] if by == "paced" else []), by=by
     )
 
 
@@ -62,9 +70,9 @@ def stub(behaviour: str) -> contextlib.AbstractContextManager[tuple[AgentClient,
 def test_ready_hello_and_leaving(by: str) -> None:
     with agent(by) as (client, process):
         hello = client.wait_ready(READY_SECONDS)
-        assert hello["protocol"] == PROTOCOL
+        assert hello.protocol == PROTOCOL
         assert client.ready is not None
-        assert (hello["seat"], hello["pid"]) == (client.ready["seat"], client.ready["pid"]) == ("guest", process.pid)
+        assert (hello.role, hello.pid) == (client.ready.role, client.ready.pid) == ("guest", process.pid)
         assert client.call("clocks")["monotonic_ns"] <= time.monotonic_ns()
         assert not client.ended
         assert client.call("shutdown") == {}
@@ -110,7 +118,7 @@ def test_a_mismatch_that_the_agent_finds_is_passed_on() -> None:
 
 def test_console_noise_is_kept_and_disturbs_nothing() -> None:
     with stub("noisy") as (client, _):
-        assert client.wait_ready(READY_SECONDS) == {"protocol": 1}
+        assert client.wait_ready(READY_SECONDS) == HelloReply(protocol=1)
         assert client.call("clocks") == {"monotonic_ns": 7}
         for noise in (b"Linux version 6.1", b"{not json}", b"neither", b"between request and answer", b"\xff\xfe"):
             assert noise in client.console
@@ -303,3 +311,46 @@ def test_a_paced_channel_never_has_more_than_its_window_on_the_way() -> None:
     assert [len(portion) for portion in portions] == [100] * (len(request) // 100) + [len(request) % 100]
     client.close()
     theirs.close()
+
+
+def found_agent(answers: list[dict[str, Any]]) -> tuple[FoundAgent, BinaryIO]:
+    """The agent of a guest that was found, which has answered already; and what it is asked, to be read."""
+    (reader, theirs), (asked, writer) = os.pipe(), os.pipe()
+    lines = [json.dumps({"id": number, "ok": answer}) + "\n" for number, answer in enumerate(answers, start=1)]
+    os.write(theirs, "".join(lines).encode())
+    os.close(theirs)
+    return FoundAgent(reader, writer, "a found guest"), os.fdopen(asked, "rb")
+
+
+def test_a_found_guest_is_not_switched_to_forwarding_and_all_else_is_asked_as_it_is() -> None:
+    agent, asked = found_agent([{"interfaces": []}, {"interfaces": []}, recorded_reply("clocks")])
+    wanted = network_request(plan_links(0))
+    with asked:
+        agent.ask(wanted)
+        assert json.loads(asked.readline()) == {"id": 1, "op": "network", **wanted.to_json(), "ip_forward": None}
+        agent.ask(without_vlans(plan_links(0)))
+        assert json.loads(asked.readline())["ip_forward"] is None
+        assert agent.ask(ClocksRequest()).to_json() == recorded_reply("clocks")
+        assert json.loads(asked.readline()) == {"id": 3, "op": "clocks"}
+        agent.close()
+
+
+@pytest.mark.parametrize(("ip_version", "vlan"), [(6, 0), (4, 5), (6, 5)])
+def test_a_found_guest_is_asked_for_nothing_that_is_not_put_back(ip_version: Literal[4, 6], vlan: int) -> None:
+    agent, asked = found_agent([])
+    wanted = router_request(plan_links(0), FrameShape(frame_size_bytes=88, ip_version=ip_version, vlan=vlan))
+    assert wanted is not None
+    with asked:
+        with pytest.raises(AgentError, match="IPv4 without tags only") as refused:
+            agent.ask(wanted)
+        assert refused.value.kind == "unsupported"
+        agent.close()
+        assert asked.read() == b""
+
+
+def test_an_answer_that_is_not_the_operations_names_the_field() -> None:
+    agent, asked = found_agent([{"interfaces": [{"name": "eth0", "mac": 7}]}])
+    with asked:
+        with pytest.raises(ProtocolError, match=r"a found guest answered 'network' wrongly: interfaces\.0\.mac is 7"):
+            agent.ask(network_request(plan_links(0)))
+        agent.close()

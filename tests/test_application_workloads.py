@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import base64
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.agents import ScriptedAgent
 from tests.test_program_workloads import said
 
-from virtoll.agent.client import Answer, ChannelMark, Ends
+from virtoll.agent.client import ChannelMark, TrafficAgents
+from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.http import HttpLoadRequest
+from virtoll.agent.operations.jobs import RunRequest
+from virtoll.agent.operations.network import Interface, NetworkRequest
+from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequest
+from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.lab.network import plan_links
@@ -27,55 +35,53 @@ OLTP, HTTPERF, STOPPED = (
 NETWORK = plan_links(0)
 
 
-class Guest:
-    """Every program ends well and silently, but for what is ``told`` of those that ran as ``argv[0]``.
+class Guest(ScriptedAgent):
+    """Every program ends well and silently, but for what is ``reported`` of those that ran as ``argv[0]``.
 
     ``ready_after``: how often a server is asked before it serves. ``ends``: how it ended, where it did by itself.
     """
 
-    def __init__(self, told: dict[str, list[dict[str, Any]]] | None = None, ready_after: int = 0) -> None:
-        self.channel_marks: deque[ChannelMark] = deque()
-        self.told = {name: deque(said(**one) for one in answers) for name, answers in (told or {}).items()}
+    def __init__(self, reported: dict[str, list[dict[str, Any]]] | None = None, ready_after: int = 0) -> None:
+        super().__init__()
+        self.reported = {name: deque(said(**one) for one in answers) for name, answers in (reported or {}).items()}
         self.ready_after = ready_after
         self.ran: list[list[str]] = []
         self.alive: dict[str, list[str]] = {}
         self.by_itself: dict[str, Any] | None = None
-        self.ended = False
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's
+    def tell(self, request: Request[Message]) -> Mapping[str, Any]:
         """A clock, a program, a server."""
         if self.ended:
             raise GuestDied("the guest ended while it was needed")
-        if op == "clocks":
-            return {}
-        if op == "spawn":
-            self.alive[fields["name"]] = fields["argv"]
-            return {"pid": 7}
-        if op == "end":
-            if fields["name"] not in self.alive:
-                raise AgentError("bad-request", "nothing runs under that name")
-            del self.alive[fields["name"]]
-            ended = {"status": 0, "signal": None, "by_itself": False, "killed": False, "output": ""}
-            return ended | (self.by_itself or {})
-        if op == "exec":
-            return self.answer(fields["argv"])
-        assert (op, fields["job"]) == ("run", "program")
-        self.channel_marks += (ChannelMark("start", 1000, 1000), ChannelMark("end", 5000, 5000))
-        return {"guest": {}, "result": self.answer(fields["parameters"]["argv"]), "check": "not used"}
+        match request:
+            case ClocksRequest():
+                return {}
+            case SpawnRequest():
+                self.alive[request.name] = list(request.argv)
+                return {"pid": 7}
+            case EndRequest():
+                if request.name not in self.alive:
+                    raise AgentError("bad-request", "nothing runs under that name")
+                del self.alive[request.name]
+                ended = {"status": 0, "signal": None, "by_itself": False, "killed": False, "output": ""}
+                return ended | (self.by_itself or {})
+            case ExecRequest():
+                return self.run(list(request.argv))
+            case RunRequest(job="program"):
+                self.channel_marks += (ChannelMark("start", 1000, 1000), ChannelMark("end", 5000, 5000))
+                return {"result": self.run(request.parameters["argv"]), "check": "not used"}
+        raise AssertionError(request)
 
-    def answer(self, argv: list[str]) -> dict[str, Any]:
-        """What was told beforehand, or nothing and well."""
+    def run(self, argv: list[str]) -> dict[str, Any]:
+        """What was reported beforehand, or nothing and well."""
         self.ran.append(argv)
         if argv[:2] == ["test", "-d"]:
             return said(1 if self.by_itself else 0)
         if argv[0] in ("test", "mariadb-admin") and self.ready_after:
             self.ready_after -= 1
             return said(1)
-        answers = self.told.get(argv[0])
+        answers = self.reported.get(argv[0])
         return answers.popleft() if answers else said()
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class Peer(Guest):
@@ -84,14 +90,16 @@ class Peer(Guest):
     def __init__(self, **more: Any) -> None:
         super().__init__()
         self.more = more
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.failure: GuestError | None = None
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's
+    def tell(self, request: Request[Message]) -> Mapping[str, Any]:
         """The interface's address, and the load."""
-        self.asked.append((op, fields))
-        if op == "network":
+        if isinstance(request, NetworkRequest):
             return {"interfaces": []}
-        requests = fields["requests"]
+        assert isinstance(request, HttpLoadRequest)
+        if self.failure is not None:
+            raise self.failure
+        requests = request.requests
         latency = {"p50": 300, "p90": 400, "p99": 500, "p999": 600, "maximum": 700, "mean": 310, "count": requests}
         return {
             "intended_requests": requests,
@@ -112,17 +120,17 @@ def measure(
 ) -> Measurement:
     """One trial over the channel, with a data directory of its own name."""
     nothing: Any = None
-    ends = Ends.of_one(peer) if peer else nothing
+    ends = TrafficAgents.of_one(peer) if peer else nothing
     bench = Bench(
-        guest,
-        ends,
-        Timekeeper(guest, guest, None, "", 0),
-        NETWORK,
-        1,
-        1,
-        iter(()),
-        nothing,
-        DataDirectory("/data"),
+        guest=guest,
+        peer=ends,
+        timekeeper=Timekeeper(guest, guest, None, "", 0),
+        network=NETWORK,
+        generator_cpu=1,
+        sink_cpu=1,
+        tags=iter(()),
+        hops=nothing,
+        data=DataDirectory("/data"),
         programs=programs,
     )
     workload = WORKLOADS[name]
@@ -154,22 +162,27 @@ def test_a_report_of_sysbench_without_a_figure_is_refused(cut: str) -> None:
 
 
 def test_httperfs_report() -> None:
-    told = nginx_httperf.parse(HTTPERF)
-    assert {name: told[name] for name in ("connections", "requests", "replies", "good_replies", "errors")} == {
+    reported = nginx_httperf.parse(HTTPERF)
+    assert {name: reported[name] for name in ("connections", "requests", "replies", "good_replies", "errors")} == {
         "connections": 200,
         "requests": 200,
         "replies": 200,
         "good_replies": 200,
         "errors": 0,
     }
-    assert told["replies_per_second"] == pytest.approx(200 / 0.996)
-    assert (told["connection_time_average"], told["connection_time_maximum"]) == (100_000, 5_300_000)
-    assert (told["response_time"], told["content_bytes"]) == (100_000, 1024)
+    assert reported["replies_per_second"] == pytest.approx(200 / 0.996)
+    assert (reported["connection_time_average"], reported["connection_time_maximum"]) == (100_000, 5_300_000)
+    assert (reported["response_time"], reported["content_bytes"]) == (100_000, 1024)
 
 
 def test_httperf_of_a_server_that_does_not_answer() -> None:
-    told = nginx_httperf.parse(STOPPED)
-    assert (told["replies"], told["errors"], told["timeouts"], told["replies_per_second"]) == (0, 20, 20, 0)
+    reported = nginx_httperf.parse(STOPPED)
+    assert (reported["replies"], reported["errors"], reported["timeouts"], reported["replies_per_second"]) == (
+        0,
+        20,
+        20,
+        0,
+    )
 
 
 @pytest.mark.parametrize("cut", ["Total:", "Connection time [ms]: min", "Reply time", "Reply status", "Errors: total"])
@@ -288,7 +301,7 @@ def test_a_server_that_does_not_start_is_told_with_its_last_line() -> None:
     last = base64.b64encode(b"starting\nCannot map innodb_buffer_pool_size_max\n").decode()
     guest.by_itself = {"status": 1, "by_itself": True, "output": last}
     with (
-        pytest.raises(GuestError, match=r"server failed with exit code 1: Cannot map .* before it was told to end"),
+        pytest.raises(GuestError, match=r"server failed with exit code 1: Cannot map .* before it was asked to end"),
         serving(guest, ["server"], "/tmp/log", ["mariadb-admin", "ping"], 10.0),
     ):
         pytest.fail("it does not serve")
@@ -306,11 +319,11 @@ def test_a_server_that_dies_in_the_trial_fails_it() -> None:
 
 def test_a_dead_guest_is_not_asked_to_clean_up() -> None:
     class Dying(Guest):
-        def answer(self, argv: list[str]) -> dict[str, Any]:
+        def run(self, argv: list[str]) -> dict[str, Any]:
             self.ended = self.ended or argv[0] == "sysbench"
             if self.ended:
                 raise GuestDied("the guest ended while it was needed")
-            return super().answer(argv)
+            return super().run(argv)
 
     guest = Dying()
     with pytest.raises(GuestDied):
@@ -329,13 +342,13 @@ def test_the_load_comes_from_outside_and_its_address_goes_again() -> None:
     assert measured.result["figures"]["latency_p99"] == 500
     assert measured.result["figures"]["replies_per_second"] == 200
     link = NETWORK.sources[0]
-    given, taken = (fields["interfaces"][0] for op, fields in peer.asked if op == "network")
-    assert given["address"] == f"{link.peer_address}/24"
-    assert taken == {"mac": link.peer_mac, "without_address": True}
-    warm, load = (fields for op, fields in peer.asked if op == "http-load")
-    assert warm["requests"] < load["requests"] == 200
-    assert load["target"] == f"{link.guest_address}:8080"
-    assert (load["rate_requests_per_second"], load["keep_alive"], load["timeout_ns"]) == (200, False, 2_000_000_000)
+    given, taken = (request.interfaces[0] for request in peer.requests(NetworkRequest))
+    assert given.address == f"{link.peer_address}/24"
+    assert taken == Interface(mac=link.peer_mac, without_address=True)
+    warm, load = peer.requests(HttpLoadRequest)
+    assert warm.requests < load.requests == 200
+    assert load.target == f"{link.guest_address}:8080"
+    assert (load.rate_requests_per_second, load.keep_alive, load.timeout_ns) == (200, False, 2_000_000_000)
     assert guest.alive == {}
 
 
@@ -376,10 +389,10 @@ def test_late_replies_lower_the_rate_and_lost_ones_are_a_share() -> None:
 def test_an_address_that_the_load_needed_goes_when_it_fails() -> None:
     peer = Peer()
     guest = Guest({"nginx": []})
-    peer.more = {"intended_requests": None, "latency_ns": None, "replies": "none"}
-    with pytest.raises(TypeError):
+    peer.failure = AgentError("system", "connect: no room")
+    with pytest.raises(AgentError, match="no room"):
         measure("nginx", guest, peer, requests=200)
-    assert peer.asked[-1][1]["interfaces"][0]["without_address"]
+    assert peer.requests(NetworkRequest)[-1].interfaces[0].without_address
     assert guest.alive == {}
 
 
@@ -495,10 +508,10 @@ def test_a_kernel_that_is_compiled_again_was_not_done() -> None:
 
 def test_an_interrupted_run_does_not_wait_for_what_the_guest_is_at() -> None:
     class Interrupted(Guest):
-        def answer(self, argv: list[str]) -> dict[str, Any]:
+        def run(self, argv: list[str]) -> dict[str, Any]:
             if argv[0] == "sysbench":
                 raise KeyboardInterrupt
-            return super().answer(argv)
+            return super().run(argv)
 
     guest = Interrupted()
     with pytest.raises(KeyboardInterrupt):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from virtoll.errors import GuestError
 from virtoll.hosts.cabled_network import CabledNetwork
-from virtoll.hosts.remote_network import FarNic
-from virtoll.lab.network import Link, plan_links
+from virtoll.hosts.remote_network import RemoteNic
+from virtoll.lab.network import plan_links
+from virtoll.platforms.fake.site import model_site
 
 NICS = {
-    name: FarNic(f"vmnic{number}", f"eth{number}", f"02:00:00:00:00:0{number}")
+    name: RemoteNic(f"vmnic{number}", f"eth{number}", f"02:00:00:00:00:0{number}")
     for number, name in ((1, "in0"), (2, "out"), (3, "marks"))
 }
 
@@ -32,25 +33,19 @@ def test_a_link_without_a_cable_is_refused() -> None:
         CabledNetwork("the host", NICS).reach(plan_links(0, 2))
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        lambda network, link: network.host_port(link),
-        lambda network, link: network.tap_port(link),
-        lambda network, link: network.raw_port(link),
-        lambda network, link: network.namespace_port(link, 1),
-    ],
-)
-def test_guests_of_other_products_are_refused(end: Callable[[CabledNetwork, Link], object]) -> None:
+def test_guests_of_other_products_are_refused() -> None:
+    network = CabledNetwork("the host", NICS)
     with pytest.raises(GuestError, match="its link in0 ends on the host, which holds the guests of its own product"):
-        end(CabledNetwork("the host", NICS), plan_links(0).links[0])
+        network.tap_port(plan_links(0).links[0])
+    with pytest.raises(GuestError, match="its links end in namespaces of this machine, and those of its host lead to"):
+        _ = replace(model_site(), network=network).local_ports
 
 
 def test_nothing_is_made() -> None:
     network = CabledNetwork("the host", NICS)
     reached = network.reach(plan_links(0))
     assert [network.bridge_port(link) for link in reached.links] == ["vmnic1", "vmnic2", "vmnic3"]
-    assert network.ways(reached) == {}
+    assert network.endpoint_interfaces(reached) == {}
     network.remove(reached)
     with pytest.raises(GuestError, match="does not lead to the host"):
         network.bridge_port(plan_links(0).links[0])

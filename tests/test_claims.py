@@ -1,4 +1,7 @@
-"""The published claims against runs whose truth is known: each outcome is reached; branded platforms decide none."""
+"""The published claims against runs whose truth is known: each outcome is reached.
+
+Platforms with a caveat decide none.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,8 +10,8 @@ from typing import Any
 import pytest
 from tests.support.synthetic_run import FAMILIES, Truth, run_data
 
-from virtoll.claims import CLAIMS, Finding, Outcome, judge_claims
-from virtoll.claims.base import Said, together
+from virtoll.claims import CLAIMS, ClaimResult, Outcome, judge_claims
+from virtoll.claims.base import ClaimAnswer, together
 from virtoll.claims.forwarding import (
     native_grows_with_sources,
     os_level_collapses,
@@ -24,14 +27,14 @@ from virtoll.stats.intervals import Interval
 from virtoll.stats.sweeps import Spread
 
 NATIVE: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
-BRANDED = {"xen": ("nested xen", FUNCTIONAL_ONLY)}
+WITH_CAVEAT = {"xen": ("nested xen", FUNCTIONAL_ONLY)}
 
 
 def analysed(costs: dict[str, dict[str, float]], **changed: Any) -> Analysis:
     return analyse(run_data(Truth(NATIVE | costs, noise=0.004, study="schlosser2011", **changed)))
 
 
-def findings(costs: dict[str, dict[str, float]], **changed: Any) -> dict[str, Finding]:
+def findings(costs: dict[str, dict[str, float]], **changed: Any) -> dict[str, ClaimResult]:
     return {one.claim.id: one for one in judge_claims(analysed(costs, **changed))}
 
 
@@ -131,10 +134,10 @@ def test_loss_flat_out_supports_that_frames_are_lost() -> None:
 
 
 def test_a_branded_platform_is_told_and_decides_nothing() -> None:
-    found = findings({"xen": {"packet path": 50.0}}, brands=BRANDED)
+    found = findings({"xen": {"packet path": 50.0}}, caveats=WITH_CAVEAT)
     assert found["S01"].outcome is Outcome.UNTESTABLE
     assert "xen 2" in found["S01"].functional
-    beside = findings({"netns": {}, "xen": {"packet path": 50.0}}, brands=BRANDED)
+    beside = findings({"netns": {}, "xen": {"packet path": 50.0}}, caveats=WITH_CAVEAT)
     assert beside["S01"].outcome is Outcome.SUPPORTED
     assert "xen" not in beside["S01"].words
 
@@ -170,7 +173,7 @@ def test_a_paravirtual_nic_is_set_against_the_emulated_one_of_the_same_platform(
     analysis = analysed({"one": {"packet path": 2.0}, "two": {"packet path": 4.0}}, frame_sizes=(64,))
     manifest = analysis.data.manifest
 
-    def with_nics(one: str, two: str) -> list[Said]:
+    def with_nics(one: str, two: str) -> list[ClaimAnswer]:
         nics = {"one": one, "two": two}
         entries = tuple(
             replace(entry, platform="qemu", parameters={"nic": nics[entry.label]}) if entry.label in nics else entry
@@ -184,7 +187,7 @@ def test_a_paravirtual_nic_is_set_against_the_emulated_one_of_the_same_platform(
     assert with_nics("e1000", "rtl8139") == []
 
 
-def outcomes(said: Sequence[Said]) -> list[Outcome]:
+def outcomes(said: Sequence[ClaimAnswer]) -> list[Outcome]:
     return [one.outcome for one in said]
 
 

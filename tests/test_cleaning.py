@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.support import container_standins
+from tests.support import container_mocks
 from tests.support.commands import virtoll
 
-from virtoll.cli.clean import CommandHost, clean_host, host_to_clean, living_labs
+from virtoll.cli.clean import clean_host, host_to_clean, living_labs
 from virtoll.errors import GuestError, UsageError
 from virtoll.platforms import PLATFORMS
 
@@ -34,7 +34,7 @@ def names(state: Path) -> set[str]:
 
 def test_only_what_a_dead_lab_made_is_removed(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    container_standins.install(tmp_path / "bin")
+    container_mocks.install(tmp_path / "bin")
     made = [f"{DEAD}-runc-1", f"{ALIVE}-runc-1", "virtoll-of-mine", "database"]
     for number, name in enumerate(made):
         container(state, 200 + number, name)
@@ -60,18 +60,24 @@ def test_products_that_are_missing_are_told_and_nothing_else_happens(
     ps = subprocess.run(["which", "ps"], capture_output=True, text=True, check=True).stdout.strip()
     (tmp_path / "ps").symlink_to(ps)
     monkeypatch.setenv("PATH", str(tmp_path))
-    removed, silent = clean_host(CommandHost(), PLATFORMS)
+    removed, silent = clean_host(host_to_clean("local"), PLATFORMS)
     assert removed == []
     assert {"xen", "openvz", "vserver"} <= {one.partition(":")[0] for one in silent}
     (tmp_path / "ps").unlink()
     with pytest.raises(UsageError, match="which runs still live there cannot be found out"):
-        living_labs(CommandHost())
+        living_labs(host_to_clean("local"))
 
 
 def test_a_host_that_cannot_be_reached_is_one_sentence() -> None:
     with pytest.raises(UsageError, match=r"ssh nobody@host\.invalid cannot be reached") as raised:
         host_to_clean("nobody@host.invalid")
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("destination", ["-oProxyCommand=touch /tmp/x", "two words", ""])
+def test_what_is_no_destination_is_refused(destination: str) -> None:
+    with pytest.raises(UsageError, match=r"--host: .* is neither 'local' nor a destination of ssh's; give user@host"):
+        host_to_clean(destination)
 
 
 class Silent:

@@ -74,9 +74,9 @@ def test_lists_for_people_and_for_programs(what: str, names: list[str]) -> None:
 
 
 def test_every_platform_says_what_shows_that_its_driver_works() -> None:
-    rows = {row["name"]: row["evidence"] for row in as_json("list", "platforms")}
+    rows = {row["name"]: row["validation"] for row in as_json("list", "platforms")}
     for name in ("firecracker", "cloud-hypervisor", "openvz", "vserver"):
-        assert rows[name] == "stand-in: never run on the real platform"
+        assert rows[name] == "mock: never run on the real platform"
     assert (rows["kqemu"], rows["runc"], rows["xen"]) == ("record only", "real", "nested: functional only")
 
 
@@ -120,9 +120,9 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     assert lines[-1].startswith(f"memory: {platforms} guests of 256 MiB at one time, ")
     assert document["memory"] == {"guests": platforms, "guests_bytes": platforms * 256 * 2**20}
     assert not (tmp_path / "runs").exists()
-    told = [line.split(maxsplit=1)[1] for line in lines[:-3]]
-    assert len(set(told)) == len(told), "no two trials look alike"
-    assert any(line.endswith(" native forkwait processes=2000") for line in told)
+    reported = [line.split(maxsplit=1)[1] for line in lines[:-3]]
+    assert len(set(reported)) == len(reported), "no two trials look alike"
+    assert any(line.endswith(" native forkwait processes=2000") for line in reported)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -188,6 +188,21 @@ def test_nested_testbeds_are_reached_by_the_old_name_too(tmp_path: Path) -> None
     assert not re.search(r"^\s+testbed\b", shown, re.MULTILINE)
 
 
+@pytest.mark.parametrize(("old", "new"), [("density", "consolidation"), ("evidence", "validation")])
+def test_a_command_goes_by_its_old_name_too(old: str, new: str) -> None:
+    by_old, by_new = (virtoll(name, "--help") for name in (old, new))
+    assert (by_old.returncode, by_old.stdout.replace(old, new, 1)) == (0, by_new.stdout)
+    refused = virtoll(old)
+    assert refused.returncode == 2
+    assert not re.search(rf"^\s+{old}\b", virtoll("--help").stdout, re.MULTILINE)
+
+
+def test_an_old_name_says_the_new_one(tmp_path: Path) -> None:
+    finished = virtoll("evidence", "latest", runs=tmp_path)
+    assert finished.stderr.startswith("virtoll evidence is now called virtoll validation\n")
+    assert finished.returncode == virtoll("validation", "latest", runs=tmp_path).returncode
+
+
 @pytest.mark.parametrize("command", ["resume", "report"])
 @pytest.mark.parametrize("run", ["latest", "20260101T000000Z-no-0000"])
 def test_an_unknown_run_exits_with_2(tmp_path: Path, command: str, run: str) -> None:
@@ -230,11 +245,11 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
         line for line in lines if re.match(r"\d/4 block [12] (model|other) superpi.*: [0-9.]+ ms \(.* left\)$", line)
     ]
     assert len(trials) == 4
-    shown = virtoll("evidence", "latest", runs=tmp_path / "runs")
+    shown = virtoll("validation", "latest", runs=tmp_path / "runs")
     rows = [line.split(" | ") for line in shown.stdout.splitlines()]
     assert [(row[0], row[1]) for row in rows[2:]] == [("| model (model 1)", "model"), ("| other (model 1)", "model")]
     assert [row[4] for row in rows[2:]] == ["2 of 2", "2 of 2"]
-    refused = virtoll("evidence", "latest", "--tests", tmp_path / "none.xml", runs=tmp_path / "runs")
+    refused = virtoll("validation", "latest", "--tests", tmp_path / "none.xml", runs=tmp_path / "runs")
     assert refused.returncode == 2
     assert "none.xml: cannot be read" in refused.stderr
 

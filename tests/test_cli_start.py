@@ -8,7 +8,7 @@ import sys
 import pytest
 from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, environment
 
-SLOW = frozenset({"numpy", "scipy", "matplotlib", "pyVmomi", "asyncio"})
+SLOW = frozenset({"numpy", "scipy", "matplotlib", "pyVmomi", "asyncio", "logging"})
 BY_ITSELF = SLOW | {"pydantic", "rich", "virtoll.experiment.parse", "virtoll.run.pipeline"}
 PROGRAM = """
 import sys
@@ -41,6 +41,17 @@ def imported_by(*arguments: str) -> set[str]:
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_version_and_help_import_the_command_line_alone(option: str) -> None:
     assert imported_by(option) & BY_ITSELF == set()
+
+
+NAMED = {"virtoll.platforms.containers.native", "virtoll.platforms.qemu.driver", "virtoll.workloads.superpi"}
+NOT_NAMED = {"virtoll.platforms.containers.docker", "virtoll.platforms.esxi.driver", "virtoll.workloads.povray"}
+MEASURES = {"rich", "virtoll.run.pipeline", "virtoll.run.fleet", "virtoll.runfolder.records"}
+
+
+def test_a_plan_imports_what_its_experiment_names_and_nothing_that_measures() -> None:
+    found = imported_by("plan", "quick")
+    assert found >= NAMED
+    assert found & (NOT_NAMED | MEASURES) == set()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import pytest
 from pydantic import ValidationError
 from tests.test_program_workloads import Guest, said
 
-from virtoll.agent.client import Answer, ChannelMark
+from virtoll.agent.client import ChannelMark
+from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.jobs import RunRequest
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import GuestCannot
 from virtoll.workloads import WORKLOADS, bonnie, dbench, dd, fio
@@ -140,13 +142,13 @@ class State:
     """The data directory's state as the harness tells it; what it was asked is kept."""
 
     def __init__(self, files: int = 0, in_guest: int | None = None, on_host: int = 0) -> None:
-        self.told = {"files": files, "resident_in_guest_bytes": in_guest, "resident_on_host_bytes": on_host}
+        self.reported = {"files": files, "resident_in_guest_bytes": in_guest, "resident_on_host_bytes": on_host}
         self.asked: list[bool] = []
 
     def __call__(self, evict: bool) -> dict[str, Any]:
         """What it is."""
         self.asked.append(evict)
-        return self.told
+        return self.reported
 
 
 def bench(guest: Guest, state: State | None = None) -> Bench:
@@ -154,7 +156,18 @@ def bench(guest: Guest, state: State | None = None) -> Bench:
     nothing: Any = None
     keeper = Timekeeper(guest, guest, None, "", 0)
     directory = DataDirectory("/data", "ext4", "the host's disk (ext4)")
-    return Bench(guest, nothing, keeper, nothing, None, None, iter(()), nothing, directory, state or State())
+    return Bench(
+        guest=guest,
+        peer=nothing,
+        timekeeper=keeper,
+        network=nothing,
+        generator_cpu=None,
+        sink_cpu=None,
+        tags=iter(()),
+        hops=nothing,
+        data=directory,
+        data_state=state or State(),
+    )
 
 
 def measure(guest: Guest, name: str, state: State, **given: Any) -> Measurement:
@@ -170,7 +183,7 @@ def test_bonnie_must_have_removed_its_files(left: int, right: bool) -> None:
     assert measured.check is not None
     assert measured.check["value"] == f"67108864 bytes, 1024 files, {left} left"
     assert measured.result is not None
-    assert measured.result["state"] == state.told
+    assert measured.result["state"] == state.reported
     assert state.asked == [True, False], "cold before, and looked at afterwards"
 
 
@@ -180,12 +193,12 @@ def test_bonnie_must_have_done_what_was_asked_for() -> None:
     assert "check value is wrong" in measured.problem
 
 
-@pytest.mark.parametrize(("told", "right"), [("", True), ("32K", True), ("8192", False)])
-def test_bonnies_chunk_is_held_against_what_it_tells(told: str, right: bool) -> None:
+@pytest.mark.parametrize(("reported", "right"), [("", True), ("32K", True), ("8192", False)])
+def test_bonnies_chunk_is_held_against_what_it_tells(reported: str, right: bool) -> None:
     """2.00a tells none, whatever it was asked for, and obeys."""
     fields = BONNIE_QUICK.split(",")
     assert fields[6] == ""
-    fields[6] = told
+    fields[6] = reported
     measured = measure(Guest({"stdout": ",".join(fields)}, {}), "bonnie", State(), chunk_bytes="32KiB")
     assert measured.result is not None
     assert "64:32768" in measured.result["argv"]
@@ -219,13 +232,13 @@ class Starts(Guest):
         super().__init__({}, {})
         self.lost, self.begun = lost, 0
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
+    def tell(self, request: Request[Message]) -> Mapping[str, Any]:
         """The program is run; all else as ever."""
-        if op == "run":
+        if isinstance(request, RunRequest):
             self.begun += 1
             failed = self.begun <= self.lost
             self.timed = said(int(failed), LOST if failed else DBENCH)
-        return super().call(op, deadline_seconds, **fields)
+        return super().tell(request)
 
 
 def test_dbench_that_did_not_get_away_from_its_start_is_begun_again() -> None:
@@ -388,22 +401,22 @@ def test_sizes_that_the_tools_cannot_do_are_refused(name: str, given: dict[str, 
 class Agent(Guest):
     """Answers the agent's own job."""
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's
+    def tell(self, request: Request[Message]) -> Mapping[str, Any]:
         """The job, and what it was given."""
-        if op != "run":
+        if not isinstance(request, RunRequest):
             return {}
-        self.given = fields
+        self.given = request
         self.channel_marks += (ChannelMark("start", 1000, 1000), ChannelMark("end", 5000, 5000))
         result = {"size_bytes": 1000, "write_ns": [100, 200], "sync_ns": [300, 400]}
-        return {"guest": {}, "result": result, "check": "2 rounds, 1000 zeros"}
+        return {"result": result, "check": "2 rounds, 1000 zeros"}
 
 
 @pytest.mark.parametrize(("rounds", "right"), [(2, True), (3, False)])
 def test_zfgs_rate_is_over_its_rounds(rounds: int, right: bool) -> None:
     guest, state = Agent({}, {}), State()
     measured = measure(guest, "zfg", state, size_bytes=1000, rounds=rounds, dump_bytes=10)
-    assert guest.given["job"] == "zfg"
-    assert guest.given["parameters"] == {
+    assert guest.given.job == "zfg"
+    assert guest.given.parameters == {
         "path": "/data",
         "size_bytes": 1000,
         "rounds": rounds,
@@ -412,6 +425,6 @@ def test_zfgs_rate_is_over_its_rounds(rounds: int, right: bool) -> None:
     }
     assert measured.result is not None
     assert measured.result["figures"] == {"bytes_per_second": pytest.approx(2e9), "round_mean_ns": 500.0}
-    assert measured.result["state"] == state.told
+    assert measured.result["state"] == state.reported
     assert (measured.problem is None) == right
     assert state.asked == [True]

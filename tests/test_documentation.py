@@ -12,7 +12,7 @@ from tests.test_setup import load_tool
 from virtoll.experiment.parse import load_experiment
 from virtoll.experiment.plan import make_plan
 from virtoll.platforms import PLATFORMS
-from virtoll.run.pipeline import catalogue
+from virtoll.run.preview import catalogue
 from virtoll.workloads import WORKLOADS
 
 tables: ModuleType = load_tool("tables")

@@ -11,9 +11,10 @@ from tests.support import experiments
 from tests.support.commands import virtoll
 
 from virtoll.errors import UsageError
+from virtoll.experiment.model import Catalogue, Image
 from virtoll.experiment.parse import find_experiment, load_experiment, parse_experiment, presets
 from virtoll.platforms import PLATFORMS
-from virtoll.run.pipeline import catalogue
+from virtoll.run.preview import catalogue
 from virtoll.workloads import WORKLOADS
 
 QEMU, FORWARD = {"platform": "qemu-tcg"}, {"workload": "forward"}
@@ -348,10 +349,16 @@ def test_sizes_may_have_units() -> None:
     assert experiments.parsed(guest={"memory": "256MiB"}).memory_bytes == 256 * 2**20
 
 
+def needing(image: Image) -> Catalogue:
+    """A catalogue whose superpi needs an image, and all others none."""
+    known = catalogue()
+    return replace(known, images={name: image if name == "superpi" else "tiny" for name in known.workloads})
+
+
 def test_the_image_is_what_was_asked_for_or_what_the_workloads_need() -> None:
     assert experiments.parsed().image == "tiny"
     assert experiments.parsed(guest={"image": "full"}).image == "full"
-    needy = replace(catalogue(), images={"superpi": "full"})
+    needy = needing("full")
     other, tools = {"workload": "forkwait"}, {"workload": "superpi", "digits": [10, 20]}
     assert experiments.parsed(needy, workloads=[other]).image == "tiny"
     assert experiments.parsed(needy, workloads=[other, "superpi"]).image == "full"
@@ -361,7 +368,7 @@ def test_the_image_is_what_was_asked_for_or_what_the_workloads_need() -> None:
 
 
 def test_what_is_not_free_software_must_be_asked_for() -> None:
-    needy = replace(catalogue(), images={"superpi": "full-non-free"})
+    needy = needing("full-non-free")
     with pytest.raises(
         UsageError, match=r"superpi runs a program that Debian does not call free software; .*full-non-free"
     ):
@@ -398,5 +405,5 @@ def test_a_nested_host_is_in_the_label_and_brands_the_platform() -> None:
     assert [choice.label for choice in made.platforms] == ["native", "qemu-tcg", "qemu-tcg-nested"]
     host = made.platforms[2].host
     assert host is not None
-    assert (host.words, host.brand) == ("nested kvm", "nested: functional only")
+    assert (host.words, host.caveat) == ("nested kvm", "nested: functional only")
     assert made.platforms[1].host is None

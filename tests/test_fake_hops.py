@@ -1,4 +1,4 @@
-"""The model loses frames at a place that it is told: the run folder, read back, names that place and nobody else."""
+"""The model loses frames at a set place: the run folder, read back, names that place and no other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
-from virtoll.agent.client import Answer
+from virtoll.agent.messages import Message, Request
 from virtoll.agent.path_counters import HopReader, knows_counters
 from virtoll.errors import AgentError, GuestDied
 from virtoll.lab.network import plan_links
@@ -34,11 +34,11 @@ class Deaf(FakeAgent):
     def __init__(self) -> None:
         self.asked = 0
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: object) -> Answer:  # noqa: ARG002 - the seam's
+    def answer(self, request: Request[Message]) -> Message:
         self.asked += 1
         if self.dies:
             raise GuestDied("gone")
-        raise AgentError("bad-request", f"{op}: no such operation in this protocol version")
+        raise AgentError("bad-request", f"{request.op}: no such operation in this protocol version")
 
 
 @pytest.fixture(scope="module")

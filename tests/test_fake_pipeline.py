@@ -26,7 +26,8 @@ from virtoll.platforms.fake.site import model_site
 from virtoll.report.build import load
 from virtoll.report.headline import headline_rows
 from virtoll.run.fleet import Fleet, Pinning
-from virtoll.run.pipeline import catalogue, measure, resume
+from virtoll.run.pipeline import measure, resume
+from virtoll.run.preview import catalogue
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.records import TrialRecord
@@ -86,7 +87,7 @@ def test_a_guest_without_vlans_skips_those_trials_alone(tmp_path: Path) -> None:
     assert {(trial.platform, trial.status) for trial in skipped} == {("plain", "skipped")}
     assert [trial.parameters["vlan"] for trial in skipped] == [5, 5, 5]
     assert {trial.reason for trial in skipped} == {
-        "the model was told to have no VLANs; set 'failure: none', or vlan 0"
+        "the model's parameters say that it has no VLANs; set 'failure: none', or vlan 0"
     }
     assert sorted(boot.platform for boot in folder.boots()) == ["model", "plain"]
     labels = {task.size for task in analyse(load(folder.path)).tasks}
@@ -118,7 +119,16 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
     experiment = experiments.parsed(baseline="model", platforms=[fake("model")], workloads=workloads, blocks=1)
     (block,) = make_plan(experiment).blocks()
     pinning, boots = Pinning((), None, None), Counter[tuple[str, int]]()
-    with Fleet(experiment, block, folder, lambda _: model_site(), pinning, PLATFORMS, SilentProgress(), boots) as fleet:
+    with Fleet(
+        experiment=experiment,
+        block=block,
+        folder=folder,
+        site_of=lambda _: model_site(),
+        pinning=pinning,
+        platforms=PLATFORMS,
+        progress=SilentProgress(),
+        boots=boots,
+    ) as fleet:
         first = fleet.guests("model", 2)
         assert len(first) == 2
         assert boots["model", 0] == 2
@@ -194,7 +204,7 @@ def test_an_unavailable_platform_keeps_its_row(tmp_path: Path) -> None:
     folder = run(tmp_path / "run", platforms=[fake("model"), fake("absent", failure="unavailable")])
     entry = next(entry for entry in folder.manifest.platforms if entry.label == "absent")
     assert not entry.available
-    assert entry.reason == "the model was told to be unavailable; set 'failure: none'"
+    assert entry.reason == "the model's parameters say that it is unavailable; set 'failure: none'"
     skipped = [trial for trial in folder.latest_trials() if trial.platform == "absent"]
     assert [trial.status for trial in skipped] == ["skipped"] * 4
     assert {trial.reason for trial in skipped} == {entry.reason}
@@ -232,7 +242,7 @@ def test_a_guest_that_dies_is_started_anew_and_the_others_go_on(tmp_path: Path) 
     assert [trial.boot for trial in frail] == ["frail/0", "frail/0", "frail/0/2", "frail/0/2"]
     for trial in frail[1::2]:
         reason, _, said = (trial.reason or "").partition("; its console said last: ")
-        assert reason == "the fake guest died, as its model was told to"
+        assert reason == "the fake guest died, as its model's parameters ask"
         assert said.startswith("fake guest: FakeParameters(")
         assert trial.clock is None
         assert len(trial.evidence) == 1
@@ -383,12 +393,12 @@ def test_a_model_on_a_nested_host_is_branded_from_its_records_to_the_headline(tm
     here: tuple[str, str | None] = ("this machine", None)
     assert folder.manifest.experiment["study"] == "schlosser2011"
     for one in folder.manifest.platforms:
-        assert (one.host, one.brand) == (elsewhere if one.label == "slow" else here)
+        assert (one.host, one.caveat) == (elsewhere if one.label == "slow" else here)
     assert len(folder.boots()) == len(folder.trials()) == 12
     for boot in folder.boots():
-        assert (boot.host, boot.brand) == (elsewhere if boot.platform == "slow" else here)
+        assert (boot.host, boot.caveat) == (elsewhere if boot.platform == "slow" else here)
     for trial in folder.trials():
-        assert (trial.host, trial.brand) == (elsewhere if trial.platform == "slow" else here)
+        assert (trial.host, trial.caveat) == (elsewhere if trial.platform == "slow" else here)
     headline = {row.platform: row for row in headline_rows(analyse(load(tmp_path / "run")))}
     assert {cell.words for cell in headline["slow"].cells} == {"functional only"}
     assert {cell.words for cell in headline["slow-here"].cells} == {"slower"}

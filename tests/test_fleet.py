@@ -11,6 +11,7 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
+from virtoll.agent.operations.session import FactsReply
 from virtoll.errors import GuestError, StorageError
 from virtoll.experiment.plan import make_plan
 from virtoll.host.guest_usage import HostView
@@ -49,7 +50,7 @@ def test_a_guests_cpu_is_never_shared_with_its_load(vcpus: int, allowed: tuple[i
 
 def found(cpus: tuple[int, ...] = (0,), **facts: Any) -> list[str]:
     wanted = GuestRequest("netns/0", 1, 256 * MIB, cpus, GuestNetwork(()))
-    return [one.text for one in compare(wanted, facts, HostView())]
+    return [one.text for one in compare(wanted, FactsReply.from_json(facts), HostView())]
 
 
 def test_what_is_as_asked_or_not_told_is_no_mismatch() -> None:
@@ -73,11 +74,12 @@ HOST = HostView("host", 64 * 1024 * MIB)
 
 
 def against(host: HostView, quota: float | None = None, **facts: Any) -> list[Mismatch]:
-    return compare(GuestRequest("netns/0", 1, 256 * MIB, (0,), GuestNetwork(()), cpu_quota=quota), facts, host)
+    wanted = GuestRequest("netns/0", 1, 256 * MIB, (0,), GuestNetwork(()), cpu_quota=quota)
+    return compare(wanted, FactsReply.from_json(facts), host)
 
 
 @pytest.mark.parametrize(
-    ("facts", "grave"),
+    ("facts", "fatal"),
     [
         ({"boot_id": "own", "memory_installed_bytes": 128 * MIB}, ["memory: asked 256 MiB, inside 128 MiB"]),
         ({"boot_id": "own", "memory_installed_bytes": 512 * MIB}, ["memory: asked 256 MiB, inside 512 MiB"]),
@@ -88,18 +90,18 @@ def against(host: HostView, quota: float | None = None, **facts: Any) -> list[Mi
         ({"cpus_allowed": 2}, ["CPUs: asked 1, usable inside 2"]),
     ],
 )
-def test_another_guest_than_was_asked_for_is_grave(facts: dict[str, Any], grave: list[str]) -> None:
-    assert [one.text for one in against(HOST, **facts) if one.grave] == grave
+def test_another_guest_than_was_asked_for_is_grave(facts: dict[str, Any], fatal: list[str]) -> None:
+    assert [one.text for one in against(HOST, **facts) if one.fatal] == fatal
 
 
 def test_a_platform_that_holds_nobody_to_a_size_is_told_and_believed() -> None:
     (found,) = against(HOST, boot_id="host", memory_total_bytes=64 * 1024 * MIB)
-    assert found == Mismatch("memory: asked 256 MiB, inside 65536 MiB", grave=False)
+    assert found == Mismatch("memory: asked 256 MiB, inside 65536 MiB", fatal=False)
 
 
 def test_a_limit_that_is_only_seen_from_outside_counts_for_guests_on_the_hosts_kernel() -> None:
     host = HostView("host", 64 * 1024 * MIB, Limits(memory_bytes=128 * MIB))
-    assert [one.grave for one in against(host, boot_id="host", memory_total_bytes=64 * 1024 * MIB)] == [True]
+    assert [one.fatal for one in against(host, boot_id="host", memory_total_bytes=64 * 1024 * MIB)] == [True]
     assert against(host, boot_id="own", memory_installed_bytes=256 * MIB) == [], "that is the monitor's limit"
 
 
@@ -109,18 +111,18 @@ def test_a_limit_that_is_only_seen_from_outside_counts_for_guests_on_the_hosts_k
         (0.2, (20_000, 100_000), None, []),
         (0.2, None, 0.2, []),
         (0.2, None, None, []),
-        (0.2, (50_000, 100_000), None, [Mismatch("CPU quota: asked 0.2, found 0.5", grave=True)]),
-        (0.5, (50_000, 100_000), 0.25, [Mismatch("CPU quota: asked 0.5, found 0.25", grave=True)]),
-        (None, None, 0.5, [Mismatch("CPU quota: none asked, found 0.5", grave=False)]),
+        (0.2, (50_000, 100_000), None, [Mismatch("CPU quota: asked 0.2, found 0.5", fatal=True)]),
+        (0.5, (50_000, 100_000), 0.25, [Mismatch("CPU quota: asked 0.5, found 0.25", fatal=True)]),
+        (None, None, 0.5, [Mismatch("CPU quota: none asked, found 0.5", fatal=False)]),
         (None, None, 4.0, []),
     ],
 )
 def test_a_quota_is_compared_inside_and_outside(
     asked: float | None, inside: tuple[int, int] | None, outside: float | None, expected: list[Mismatch]
 ) -> None:
-    told = {"quota_us": inside[0], "period_us": inside[1]} if inside else None
+    reported = {"quota_us": inside[0], "period_us": inside[1]} if inside else None
     host = HostView("host", None, Limits(cpu_quota=outside))
-    assert against(host, asked, cpu_quota=told) == expected
+    assert against(host, asked, cpu_quota=reported) == expected
 
 
 class Refusing(ModelNetwork):
@@ -143,7 +145,16 @@ def two_models(tmp_path: Path, site: Site) -> Fleet:
     (block,) = make_plan(experiment).blocks()
     folder, boots = RunFolder.open(tmp_path / "run"), Counter[tuple[str, int]]()
     pinning = Pinning((), None, None)
-    return Fleet(experiment, block, folder, lambda _: site, pinning, PLATFORMS, SilentProgress(), boots)
+    return Fleet(
+        experiment=experiment,
+        block=block,
+        folder=folder,
+        site_of=lambda _: site,
+        pinning=pinning,
+        platforms=PLATFORMS,
+        progress=SilentProgress(),
+        boots=boots,
+    )
 
 
 @pytest.fixture

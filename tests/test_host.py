@@ -135,7 +135,7 @@ def test_a_closed_sampler_still_samples(tree: Path) -> None:
 
 
 class Watch:
-    """What this process asks of the kernel while it is on: each file that is opened, and whatever else is told."""
+    """What this process asks of the kernel while it is on: each file that is opened, and whatever else is reported."""
 
     def __init__(self) -> None:
         self.on = False

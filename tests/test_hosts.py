@@ -1,13 +1,17 @@
 """Hosts of a testbed: the section's checks, the way over SSH as argument lists, the agent's start, check and removal.
 
-``ssh`` is a stand-in on the PATH that does here what the real one does there; the command lines are real. The real one:
+``ssh`` is a mock on the PATH that does here what the real one does there; the command lines are real. The real one:
 ``tests/lab/test_ssh.py``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shlex
+import socket
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,15 +19,16 @@ from tests.support import experiments
 from tests.support.machine import END_SECONDS
 
 from virtoll.agent.client import AgentClient
-from virtoll.errors import UsageError
+from virtoll.errors import CommandFailed, GuestError, HostUnreachable, ProgramMissing, UsageError
 from virtoll.experiment.topology import HostAddress
 from virtoll.experiment.topology import Testbed as Section
 from virtoll.hosts import open_host
-from virtoll.hosts.base import run
-from virtoll.hosts.namespace import NamespaceHost
+from virtoll.hosts.base import Host, as_usage_error
 from virtoll.hosts.session import VARIABLE, inherited, open_session
 from virtoll.hosts.ssh import SshHost
 from virtoll.image.clone import built_agent
+from virtoll.lab.commands import PIPED
+from virtoll.lab.enter import Enter
 
 # What follows '--' goes to a shell there, as with the real one.
 SSH = '#!/bin/sh\necho "ssh $*" >>"$LOG"\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec sh -c "$*"\n'
@@ -50,7 +55,7 @@ def on_lo(sink: dict[str, str] = FAR) -> dict[str, object]:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stand-in for ssh, and the file where it writes how it was called."""
+    """A mock for ssh, and the file where it writes how it was called."""
     program = tmp_path / "bin" / "ssh"
     program.parent.mkdir(exist_ok=True)
     program.write_text(SSH, encoding="utf-8")
@@ -106,30 +111,120 @@ def test_a_wrong_section_is_refused_in_one_sentence(changed: dict[str, object], 
 
 def test_arguments_arrive_over_ssh_as_they_were(log: Path) -> None:
     host = SshHost("bench@peer")
-    said = run(host, ["printf", "%s|", "two words", "$HOME", "'", "*", ""])
+    said = host.run(["printf", "%s|", "two words", "$HOME", "'", "*", ""], "test")
     assert said == "two words|$HOME|'|*||"
     assert log.read_text().startswith("ssh -T -o BatchMode=yes -o ConnectTimeout=10 bench@peer -- printf")
 
 
-def test_a_program_is_copied_run_and_removed(log: Path) -> None:
+def test_a_program_is_copied_and_run(log: Path) -> None:
     host = SshHost("bench@peer")
     there = host.put(Path("/bin/true"))
-    assert there.startswith("/tmp/virtoll-agent-")
-    assert Path(there).stat().st_mode & 0o777 == 0o700
-    assert run(host, [there]) == ""
-    host.drop(there)
-    assert not Path(there).exists()
+    try:
+        assert str(there).startswith("/tmp/virtoll-agent-")
+        assert there.stat().st_mode & 0o777 == 0o700
+        assert there.read_bytes() == Path("/bin/true").read_bytes()
+        assert host.run([str(there)], "test") == ""
+    finally:
+        there.unlink()
     assert "of=/tmp/virtoll-agent-" in log.read_text().splitlines()[0]
 
 
-def test_what_fails_there_is_named_with_its_host(log: Path) -> None:
+@pytest.fixture(params=["local", "ssh", pytest.param("netns", marks=pytest.mark.root)])
+def host(request: pytest.FixtureRequest, log: Path) -> Host:
+    """One of each kind that is reached from outside the lab."""
     del log
-    with pytest.raises(UsageError, match=r"ssh bench@peer: .*ended with 3: no room"):
-        run(SshHost("bench@peer"), ["sh", "-c", "echo no room >&2; exit 3"])
-    with pytest.raises(UsageError, match=r"ssh bench@peer cannot be reached: no route; see that 'ssh bench@peer true'"):
-        run(SshHost("bench@peer"), ["sh", "-c", "echo no route. >&2; exit 255"])
-    with pytest.raises(UsageError, match="netns no-such-one is not there"):
-        NamespaceHost("no-such-one")
+    kinds = {"local": {"local": True}, "ssh": FAR, "netns": {"netns": os.getpid()}}
+    return open_host(HostAddress.model_validate(kinds[request.param]))
+
+
+def test_a_program_is_run_with_its_arguments_and_its_input(host: Host) -> None:
+    words = ["two words", "$HOME", "'", "*", "", "a\nline"]
+    assert host.run(["printf", "%s|", *words], "test") == "".join(f"{word}|" for word in words)
+    assert host.run(["cat"], "test", stdin=b"given") == "given"
+    assert host.run(["cat"], "test") == "", "and none where none is given"
+
+
+def test_a_failure_carries_what_it_was(host: Host) -> None:
+    argv = ["sh", "-c", "echo first >&2; echo no room >&2; exit 3"]
+    with pytest.raises(CommandFailed, match=r"'sh -c .*ended with 3: no room") as failed:
+        host.run(argv, "test")
+    assert (list(failed.value.argv), failed.value.returncode) == (argv, 3)
+    assert (failed.value.complaint, failed.value.stderr) == ("no room", "first\nno room")
+    assert str(failed.value).startswith(f"{host.name}: ") is not (host.name == "this machine")
+    with pytest.raises(ProgramMissing, match=r"no-such-program: not found on .*install it") as missing:
+        host.run(["no-such-program"], "test")
+    assert missing.value.program == "no-such-program"
+    with pytest.raises(GuestError, match=r"'sleep 100' did not end within 0\.1 s"):
+        host.run(["sleep", "100"], "test", deadline_seconds=0.1)
+
+
+def test_a_program_is_started_with_pipes_on_its_cpus(host: Host) -> None:
+    cpu = max(os.sched_getaffinity(0))
+    process = host.spawn(
+        ["sh", "-c", "grep Cpus_allowed_list /proc/self/status; cat; exit 7"], "test", replace(PIPED, cpus=(cpu,))
+    )
+    said, _ = process.communicate(b"given")
+    assert said.decode().split() == ["Cpus_allowed_list:", str(cpu), "given"]
+    assert process.returncode == 7
+
+
+def test_descriptors_are_of_this_machine_alone(host: Host) -> None:
+    with socket.socket() as ours:
+        options = replace(PIPED, pass_fds=(ours.fileno(),))
+        argv = ["readlink", f"/proc/self/fd/{ours.fileno()}"]
+        if host.name == "this machine":
+            assert host.spawn(argv, "test", options).communicate()[0].startswith(b"socket:")
+            return
+        with pytest.raises(GuestError, match=f"readlink: descriptors of this machine mean nothing on {host.name}"):
+            host.spawn(argv, "test", options)
+
+
+def test_cgroups_and_namespaces_are_a_labs_alone(host: Host) -> None:
+    with pytest.raises(
+        GuestError, match=f"true: cgroups and namespaces are for programs in the lab, not on {host.name}"
+    ):
+        host.spawn(["true"], "test", replace(PIPED, enter=Enter(namespaces=("mount",))))
+
+
+def test_a_file_is_there_under_the_path_that_is_returned(host: Host, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(os.urandom(100_000))
+    there = host.put(file)
+    try:
+        digest = host.run(["sha256sum", str(there)], "test").split()[0]
+        assert digest == hashlib.sha256(file.read_bytes()).hexdigest()
+        assert (there == file) is not host.name.startswith("ssh")
+    finally:
+        there.unlink()
+
+
+def test_a_host_that_ssh_does_not_reach_is_told_from_a_program_that_fails(log: Path) -> None:
+    del log
+    host = SshHost("bench@peer")
+    for said in (
+        "ssh: connect to host peer port 22: No route to host.",
+        "bench@peer: Permission denied (publickey).",
+        "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
+    ):
+        with pytest.raises(HostUnreachable) as raised:
+            host.run(["sh", "-c", f"echo {shlex.quote(said)} >&2; exit 255"], "test")
+        assert raised.value.complaint == said.splitlines()[-1].rstrip(".")
+        assert str(raised.value) == (
+            f"ssh bench@peer cannot be reached: {raised.value.complaint}; "
+            "see that 'ssh bench@peer true' works without a password"
+        )
+    with pytest.raises(CommandFailed, match=r"ssh bench@peer: 'sh -c .*' ended with 255: no room"):
+        host.run(["sh", "-c", "echo no room >&2; exit 255"], "test")
+
+
+def test_before_a_run_what_is_wrong_with_a_host_is_the_users_to_mend(log: Path) -> None:
+    del log
+    with pytest.raises(UsageError, match=r"^key: ssh bench@peer: 'false' ended with 1"), as_usage_error("key: "):
+        SshHost("bench@peer").run(["false"], "test")
+    with pytest.raises(GuestError, match="netns no-such-one is not there"):
+        open_host(HostAddress(netns="no-such-one"))
+    with pytest.raises(UsageError, match="testbed: nested xen runs no programs"):
+        open_host(HostAddress(nested="xen"))
 
 
 @pytest.mark.root
@@ -147,7 +242,7 @@ def test_the_agents_are_started_checked_and_ended(
         assert len(given.agents) == len(testbed.far)
         for reader, writer in given.agents:
             client = AgentClient(os.dup(reader), os.dup(writer), "far")
-            assert client.wait_ready(END_SECONDS)["seat"] == "peer"
+            assert client.wait_ready(END_SECONDS).role == "peer"
             client.close()
         copies = {word for word in log.read_text().split() if word.startswith("of=/tmp/virtoll-agent-")}
         assert len(copies) == len(testbed.far)
@@ -189,14 +284,3 @@ def test_another_build_there_is_refused(log: Path, tmp_path: Path) -> None:
 def test_without_a_testbed_nothing_is_started() -> None:
     with open_session(None, Path("/nowhere")) as (variables, descriptors):
         assert (variables, descriptors) == ({}, ())
-
-
-def test_this_host_is_no_other_one() -> None:
-    with pytest.raises(UsageError, match="local"):
-        open_host(HostAddress(local=True))
-
-
-def test_a_namespace_host_by_number() -> None:
-    host = open_host(HostAddress(netns=os.getpid()))
-    assert host.command(["true"]) == ["nsenter", f"--net=/proc/{os.getpid()}/ns/net", "--", "true"]
-    assert host.put(Path("/bin/true")) == "/bin/true"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from virtoll.cli.doctor_hypervisors import (
-    Finding,
+    HypervisorFinding,
     Machine,
     exclusion,
     hypervisor_checks,
@@ -40,7 +40,7 @@ def machine(root: Path, files: dict[str, str], **facts: Any) -> Machine:
     return Machine(root, **given)
 
 
-def finding(of: Machine, name: str) -> Finding:
+def finding(of: Machine, name: str) -> HypervisorFinding:
     return next(one for one in hypervisor_checks(of) if one.check == name)
 
 
@@ -111,10 +111,10 @@ def test_what_is_lacking_is_said_with_its_remedy(
     tmp_path: Path, name: str, files: dict[str, str | None], facts: dict[str, Any], found: str, remedy: str
 ) -> None:
     there = {path: content for path, content in files.items() if content is not None}
-    told = finding(machine(tmp_path, there, **facts), name)
-    assert not told.good
-    assert found in told.found
-    assert remedy in told.remedy
+    reported = finding(machine(tmp_path, there, **facts), name)
+    assert not reported.good
+    assert found in reported.found
+    assert remedy in reported.remedy
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_what_is_lacking_is_said_with_its_remedy(
 def test_what_is_there_is_good(
     tmp_path: Path, name: str, files: dict[str, str], facts: dict[str, Any], found: str
 ) -> None:
-    told = finding(machine(tmp_path, files, **facts), name)
-    assert told.good, told
-    assert found in told.found
+    reported = finding(machine(tmp_path, files, **facts), name)
+    assert reported.good, reported
+    assert found in reported.found
 
 
 @pytest.mark.parametrize(
-    ("files", "facts", "told"),
+    ("files", "facts", "reported"),
     [
         ({}, {}, "all but qemu:///embed need libvirtd (libvirt-daemon); as another machine's"),
         ({}, {"programs": ["virsh", "libvirtd"]}, "as another machine's hypervisor host it needs 'systemctl start"),
@@ -165,11 +165,11 @@ def test_what_is_there_is_good(
     ],
 )
 def test_libvirts_daemon_is_asked_for_only_where_one_is_used(
-    tmp_path: Path, files: dict[str, str], facts: dict[str, Any], told: str
+    tmp_path: Path, files: dict[str, str], facts: dict[str, Any], reported: str
 ) -> None:
     found = finding(machine(tmp_path, {**LIBVIRT, **files}, **{"programs": ["virsh"], **facts}), "libvirt")
     assert found.good
-    assert found.remedy.startswith(told)
+    assert found.remedy.startswith(reported)
     assert "libvirt-daemon-system" not in found.remedy
 
 

@@ -24,7 +24,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "runfolder": "errors",
         "reference": "errors",
         "stats": "reference runfolder units",
-        "claims": "reference stats units",
+        "claims": "reference runfolder stats units",
         "report": "claims errors reference runfolder stats units",
         # what stands by itself
         "experiment": "errors",
@@ -35,8 +35,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         # measuring
         "hosts": "agent errors experiment lab",
         "platforms": "agent errors experiment host hosts image lab",
-        "workloads": "agent errors experiment lab",
-        "nested": "errors image lab platforms",
+        "workloads": "agent errors experiment lab runfolder",
+        "nested": "errors hosts image lab platforms",
         "run": "agent errors experiment host hosts image lab nested platforms reference runfolder units workloads",
         # what a person starts
         "cli": "agent errors experiment hosts image lab nested platforms report run runfolder units workloads",

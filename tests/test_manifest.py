@@ -9,20 +9,21 @@ from typing import Any, ClassVar
 import pytest
 from tests.support import experiments
 
-from virtoll.agent.client import Answer
+from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.session import HelloReply
 from virtoll.errors import UsageError
 from virtoll.host.fingerprint import describe_host
 from virtoll.image import GuestImage, GuestKernel
 from virtoll.platforms.fake.site import ModelPeer, model_site
-from virtoll.run.manifest import refuse_other_ground
+from virtoll.run.manifest import refuse_other_host
 
 
 class AnyAgent(ModelPeer):
     """A peer's agent, of which nothing but its build is asked."""
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
-        del op, deadline_seconds, fields
-        return {"version": "1", "protocol": 1, "build": "test"}
+    def answer(self, request: Request[Message]) -> Message:
+        del request
+        return HelloReply(version="1", protocol=1, build="test")
 
 
 class Stored:
@@ -38,12 +39,21 @@ class Stored:
 
 def test_a_run_is_not_resumed_on_other_packages() -> None:
     kernel: Any = GuestKernel.__new__(GuestKernel)
-    image = GuestImage("full", "sha256:23", Path(), Path(), kernel, Path(), "", tools={"packages": {}})
+    image = GuestImage(
+        name="full",
+        digest="sha256:23",
+        root=Path(),
+        initramfs=Path(),
+        kernel=kernel,
+        agent=Path(),
+        agent_sha256="",
+        tools={"packages": {}},
+    )
     site = replace(model_site(), image=image, peer=AnyAgent(), is_model=False)
     same: Any = Stored("sha256:23")
-    refuse_other_ground(same, experiments.parsed(), site)
+    refuse_other_host(same, experiments.parsed(), site)
     other: Any = Stored("sha256:42")
     with pytest.raises(
         UsageError, match=r"run example-1 was begun with another image full .*start a new run of example"
     ):
-        refuse_other_ground(other, experiments.parsed(), site)
+        refuse_other_host(other, experiments.parsed(), site)

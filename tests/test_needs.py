@@ -61,8 +61,8 @@ def measured(into: Path, **changed: Any) -> RunFolder:
 
 @pytest.fixture
 def demanding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(WORKLOADS, "forkwait", Demanding)
-    monkeypatch.setitem(PLATFORMS, "lacking", Lacking)
+    monkeypatch.setitem(WORKLOADS.loaders, "forkwait", lambda: Demanding)
+    monkeypatch.setitem(PLATFORMS.loaders, "lacking", lambda: Lacking)
 
 
 def test_memory_that_the_guest_has_not_skips_those_trials_alone(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_what_a_plan_takes_is_every_guests_largest_at_one_time() -> None:
 def test_all_guests_have_the_links_of_the_workload_that_needs_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(PLATFORMS, "fake", Watched)
+    monkeypatch.setitem(PLATFORMS.loaders, "fake", lambda: Watched)
     monkeypatch.setattr(Watched, "asked", [])
     quick = {"first_rate_frames_per_second": 1e6, "point_milliseconds": 10}
     forward = [{"sources": 1, "frame_size_bytes": 1518}, {"sources": 3}, {"sources": 1}]
@@ -144,6 +144,71 @@ def test_two_cpus_are_too_many_for_user_mode_linux_alone() -> None:
         "native": None,
         "uml": "uml gives a guest at most one CPU, and it is to have 2 ('guest.vcpus')",
     }
+
+
+def far(host: dict[str, str]) -> dict[str, object]:
+    """The section of an experiment whose guests are on another host."""
+    here = {
+        role: {"host": "local", "interfaces": [f"eth{number}"]} for number, role in enumerate(("generator", "sink"))
+    }
+    return {**here, "hypervisor": {"host": host, "interfaces": ["a", "b"]}}
+
+
+@pytest.mark.parametrize(
+    ("host", "changed", "reasons"),
+    [
+        (
+            {"ssh": "root@far"},
+            {},
+            {
+                "native": "native runs on this machine only; run Virtoll on ssh root@far itself",
+                "qemu-tcg": None,
+                "xen": None,
+                "fake": None,
+            },
+        ),
+        (
+            {"ssh": "root@far"},
+            {"cpu_quota": 0.5},
+            {
+                "native": "native runs on this machine only; run Virtoll on ssh root@far itself",
+                "qemu-tcg": "qemu-tcg has its CPU quota by cgroups of this machine; leave 'guest.cpu_quota' out on "
+                "ssh root@far",
+                "xen": None,
+                "fake": None,
+            },
+        ),
+        (
+            {"api": "esxi.example.org"},
+            {"cpu_quota": 0.5},
+            {
+                "native": "esxi.example.org holds the guests of its own product alone; take native out",
+                "qemu-tcg": "esxi.example.org holds the guests of its own product alone; take qemu-tcg out",
+                "xen": "esxi.example.org holds the guests of its own product alone; take xen out",
+                "fake": None,
+            },
+        ),
+    ],
+)
+def test_what_cannot_be_on_another_host_is_known_from_the_plan(
+    host: dict[str, str], changed: dict[str, float], reasons: dict[str, str | None]
+) -> None:
+    guest = {"marks": "channel", **changed}
+    asked = experiments.parsed(platforms=list(reasons), testbed=far(host), guest=guest, blocks=1)
+    assert {one.platform.label: why_impossible(one, asked) for one in make_plan(asked).trials} == reasons
+
+
+def test_guests_on_another_host_carry_no_data() -> None:
+    asked = experiments.parsed(
+        platforms=["qemu-tcg"],
+        testbed=far({"ssh": "root@far"}),
+        guest={"marks": "channel"},
+        workloads=[{"workload": "fio"}],
+        blocks=1,
+        baseline="qemu-tcg",
+    )
+    said = "guests on ssh root@far carry no data directory; run this workload on guests of this machine"
+    assert {why_impossible(one, asked) for one in make_plan(asked).trials} == {said}
 
 
 def test_needs_are_told_one_at_a_time() -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import base64
 import subprocess
-from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.support.agents import ScriptedAgent
 
-from virtoll.agent.client import Answer, ChannelMark, Ends
+from virtoll.agent.client import ChannelMark, TrafficAgents
+from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.jobs import RunRequest, ServeRequest, StreamExchange
+from virtoll.agent.operations.network import NetworkRequest, Route
+from virtoll.agent.operations.programs import ExecRequest, SpawnRequest
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied
 from virtoll.lab.network import plan_links
@@ -18,8 +23,8 @@ from virtoll.platforms.containers.native import Native
 from virtoll.run.requirements import unmet
 from virtoll.workloads import WORKLOADS, iperf, rsync
 from virtoll.workloads.base import Bench, Measurement
-from virtoll.workloads.programs import Port
-from virtoll.workloads.way import peer_with_addresses, peer_without_addresses, route_request
+from virtoll.workloads.network_path import peer_with_addresses, peer_without_addresses, route_request
+from virtoll.workloads.programs import ListeningPort
 
 # iperf 2.1.8 and rsync 3.2.7 of Debian 12: 1000 datagrams of 1472 bytes asked for.
 SENT = "19700101000000,10.64.0.1,35562,10.64.0.2,5001,1,0.0-0.3,1473472,37243569,0.000,0,-1,-0.000,0\n"
@@ -74,7 +79,7 @@ def test_rsyncs_statistics() -> None:
 
 def test_who_listens_at_a_port() -> None:
     def taken(protocol: str, number: int, table: str) -> bool:
-        *command, place = Port(protocol, number).listening()
+        *command, place = ListeningPort(protocol, number).listening()
         assert place == f"/proc/net/{protocol}"
         return subprocess.run(command, input=table, text=True, check=False).returncode == 0
 
@@ -113,7 +118,7 @@ def test_a_links_shape_in_the_words_of_tc() -> None:
 def test_the_peer_has_an_address_and_loses_it_again() -> None:
     link = plan_links(3).sources[0]
     there = peer_with_addresses((link,), forward=False)
-    assert there == {
+    assert there.to_json() == {
         "interfaces": [
             {
                 "mac": link.peer_mac,
@@ -123,36 +128,28 @@ def test_the_peer_has_an_address_and_loses_it_again() -> None:
         ],
     }
     gone = peer_without_addresses((link,), forward=True)
-    assert gone == {"interfaces": [{"mac": link.peer_mac, "without_address": True}], "ip_forward": False}
+    assert gone.to_json() == {"interfaces": [{"mac": link.peer_mac, "without_address": True}], "ip_forward": False}
     other = plan_links(7).sources[0]
-    assert route_request(plan_links(3), other)["routes"] == [{"destination": "10.71.0.0/24", "via": "10.67.0.2"}]
+    assert route_request(plan_links(3), other).routes == (Route(destination="10.71.0.0/24", via="10.67.0.2"),)
 
 
-class Agent:
+class Agent(ScriptedAgent):
     """Answers from what each operation is told to; keeps what it was asked."""
 
     def __init__(self, **answers: Any) -> None:
-        self.channel_marks: deque[ChannelMark] = deque()
-        self.answers, self.asked, self.ended = answers, list[tuple[str, dict[str, Any]]](), False
+        super().__init__()
+        self.answers = answers
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's
+    def tell(self, request: Request[Message]) -> Mapping[str, Any]:
         """One operation."""
-        self.asked.append((op, fields))
-        if op == "run":
+        if isinstance(request, RunRequest):
             self.channel_marks += (ChannelMark("start", 0, 0), ChannelMark("end", 500_000_000, 500_000_000))
-        found = self.answers.get(op.replace("-", "_"), {})
-        answer = found(fields) if callable(found) else found
+        found = self.answers.get(request.op.replace("-", "_"), {})
+        answer = found(request) if callable(found) else found
         if isinstance(answer, Exception):
             raise answer
         assert isinstance(answer, dict)
         return answer
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def operations(self) -> list[str]:
-        """What it was asked, in order."""
-        return [op for op, _ in self.asked]
 
 
 def said(output: str = "", status: int = 0, complaints: str = "") -> dict[str, Any]:
@@ -163,8 +160,8 @@ def said(output: str = "", status: int = 0, complaints: str = "") -> dict[str, A
 
 def ended(output: str = "", *, by_itself: bool = True) -> dict[str, Any]:
     """The answer to the end of a program in the background."""
-    told = base64.b64encode(output.encode()).decode()
-    return {"status": 0, "signal": None, "by_itself": by_itself, "killed": False, "output": told}
+    reported = base64.b64encode(output.encode()).decode()
+    return {"status": 0, "signal": None, "by_itself": by_itself, "killed": False, "output": reported}
 
 
 def bench(guest: Agent, peer: Agent, programs: Agent | None = None, second: Agent | None = None) -> Bench:
@@ -174,15 +171,15 @@ def bench(guest: Agent, peer: Agent, programs: Agent | None = None, second: Agen
     def of(agent: Agent, place: int, *beside: Bench) -> Bench:
         keeper = Timekeeper(agent, agent, None, "", 0)
         return Bench(
-            agent,
-            Ends.of_one(peer),
-            keeper,
-            plan_links(place),
-            1,
-            1,
-            iter(()),
-            nothing,
-            beside=beside,
+            guest=agent,
+            peer=TrafficAgents.of_one(peer),
+            timekeeper=keeper,
+            network=plan_links(place),
+            generator_cpu=1,
+            sink_cpu=1,
+            tags=iter(()),
+            hops=nothing,
+            co_located=beside,
             programs=programs,
         )
 
@@ -197,7 +194,7 @@ def measure(on: Bench, name: str, **given: Any) -> Measurement:
 def tcp_guest(check: str) -> Agent:
     """A guest whose exchange came out so."""
     result = {"bytes": 1000, "transaction_ns": {"p50": 40_000, "p99": 90_000}}
-    return Agent(run={"guest": {}, "result": result, "check": check})
+    return Agent(run={"result": result, "check": check})
 
 
 def tcp_peer(check: str) -> Agent:
@@ -214,14 +211,14 @@ def test_a_stream_is_as_fast_as_the_clock_outside_says() -> None:
     assert measured.result is not None
     assert measured.result["figures"] == {"throughput": pytest.approx(0.016)}, "8000 bits in half a second"
     assert peer.operations() == ["network", "serve", "serve-finish", "network"]
-    exchange = {"kind": "stream", "active": "opener", "bytes": 1000, "message_bytes": 16384}
-    assert peer.asked[1][1]["exchange"] == exchange
-    assert (peer.asked[1][1]["address"], peer.asked[1][1]["cpu"]) == ("10.64.0.2", 1)
-    ran = next(fields for op, fields in guest.asked if op == "run")
-    assert ran["job"] == "tcp"
-    assert ran["parameters"]["exchange"] == exchange
-    assert (ran["parameters"]["address"], ran["parameters"]["port"]) == ("10.64.0.2", 4711)
-    assert peer.asked[-1][1]["interfaces"][0]["without_address"] is True
+    exchange = StreamExchange(kind="stream", active="opener", bytes=1000, message_bytes=16384)
+    (serve,), (ran,) = peer.requests(ServeRequest), guest.requests(RunRequest)
+    assert serve.exchange == exchange
+    assert (serve.address, serve.cpu) == ("10.64.0.2", 1)
+    assert ran.job == "tcp"
+    assert ran.parameters["exchange"] == exchange.to_json()
+    assert (ran.parameters["address"], ran.parameters["port"]) == ("10.64.0.2", 4711)
+    assert peer.requests(NetworkRequest)[-1].interfaces[0].without_address is True
 
 
 @pytest.mark.parametrize(("at_guest", "at_peer"), [("1 wrong of 1000", "1000"), ("1000", "999"), ("17", "17")])
@@ -243,7 +240,7 @@ def test_latencies_are_those_of_whoever_asks(direction: str, asker: str, p50: in
     assert measured.result is not None
     assert measured.result["figures"]["latency_p50_ns"] == p50
     assert measured.result["figures"]["transaction_rate"] == pytest.approx(200)
-    assert peer.asked[1][1]["exchange"]["active"] == asker
+    assert peer.requests(ServeRequest)[0].exchange.active == asker
 
 
 def test_a_guest_that_dies_leaves_no_server_and_no_address() -> None:
@@ -257,12 +254,13 @@ def test_between_guests_the_second_one_serves_and_the_peer_routes() -> None:
     guest, peer, other = tcp_guest("1000"), Agent(), tcp_peer("1000")
     measured = measure(bench(guest, peer, second=other), "tcp-stream", size=1000, between="guests")
     assert measured.problem is None
-    assert other.asked[1][1]["address"] == "10.69.0.1"
-    assert other.asked[1][1]["cpu"] is None
-    assert [fields["ip_forward"] for _, fields in peer.asked] == [True, False]
-    assert len(peer.asked[0][1]["interfaces"]) == 2
-    assert guest.asked[0][1]["routes"] == [{"destination": "10.69.0.0/24", "via": "10.64.0.2"}]
-    assert other.asked[0][1]["routes"] == [{"destination": "10.64.0.0/24", "via": "10.69.0.2"}]
+    (serve,) = other.requests(ServeRequest)
+    assert (serve.address, serve.cpu) == ("10.69.0.1", None)
+    forwarding = peer.requests(NetworkRequest)
+    assert [request.ip_forward for request in forwarding] == [True, False]
+    assert len(forwarding[0].interfaces) == 2
+    assert guest.requests(NetworkRequest)[0].routes == (Route(destination="10.69.0.0/24", via="10.64.0.2"),)
+    assert other.requests(NetworkRequest)[0].routes == (Route(destination="10.64.0.0/24", via="10.69.0.2"),)
 
 
 @pytest.mark.parametrize("name", ["tcp-stream", "tcp-request-response", "iperf-udp", "rsync-tree", "rsync-file"])
@@ -271,7 +269,7 @@ def test_without_a_second_guest_the_trial_is_skipped(name: str) -> None:
     assert needs.guests == 2
     assert "reaches no link" in str(unmet(name, needs, None, "native", Native.lacks))
     assert WORKLOADS[name].with_parameters({}).needs().guests == 1
-    programs = Agent(exec=lambda fields: said("x") if fields["argv"][0] == "find" else said())
+    programs = Agent(exec=lambda request: said("x") if request.argv[0] == "find" else said())
     with pytest.raises(AgentError, match="no second guest") as refused:
         measure(bench(Agent(), Agent(), programs), name, between="guests")
     assert refused.value.kind == "unsupported"
@@ -285,10 +283,10 @@ def test_a_link_that_nobody_can_shape_skips_the_trial() -> None:
 
 def iperf_trial(at_guest: str, at_peer: str, direction: str, status: int = 0) -> tuple[Measurement, Agent, Agent]:
     """1000 datagrams."""
-    guest = Agent(run={"guest": {}, "result": said(at_guest, status, "read failed"), "check": ""}, exec=said("iperf"))
+    guest = Agent(run={"result": said(at_guest, status, "read failed"), "check": ""}, exec=said("iperf"))
     # It listens at once, and has ended when it is looked for.
     programs = Agent(
-        exec=lambda fields: said(status=int(fields["argv"][0] == "test")), spawn={"pid": 1}, end=ended(at_peer)
+        exec=lambda request: said(status=int(request.argv[0] == "test")), spawn={"pid": 1}, end=ended(at_peer)
     )
     measured = measure(bench(guest, Agent(), programs), "iperf-udp", direction=direction, datagrams=1000)
     return measured, guest, programs
@@ -302,12 +300,12 @@ def test_iperf_from_the_guest() -> None:
     figures = measured.result["figures"]
     assert (figures["sent_datagrams"], figures["received_datagrams"], figures["received_share"]) == (1001, 1001, 1.0)
     assert figures["received_rate"] == pytest.approx(37.195199)
-    argv = next(fields for op, fields in guest.asked if op == "run")["parameters"]["argv"]
+    argv = guest.requests(RunRequest)[0].parameters["argv"]
     assert argv[:3] == ["iperf", "--client", "10.64.0.2"]
     assert "--reverse" not in argv
     assert argv[argv.index("--num") + 1] == "1472000"
     assert [op for op in programs.operations() if op != "exec"] == ["spawn", "end"]
-    assert programs.asked[0][1]["argv"][:3] == ["iperf", "--server", "--udp"]
+    assert programs.requests(SpawnRequest)[0].argv[:3] == ("iperf", "--server", "--udp")
 
 
 def test_iperf_to_the_guest_counts_what_it_did_not_see() -> None:
@@ -317,7 +315,7 @@ def test_iperf_to_the_guest_counts_what_it_did_not_see() -> None:
     figures = measured.result["figures"]
     assert (figures["received_datagrams"], figures["lost_datagrams"]) == (500, 501)
     assert figures["lost_datagrams_by_iperf"] == 400, "its count ends with the last one that arrived"
-    assert "--reverse" in next(fields for op, fields in guest.asked if op == "run")["parameters"]["argv"]
+    assert "--reverse" in guest.requests(RunRequest)[0].parameters["argv"]
 
 
 @pytest.mark.parametrize(
@@ -341,8 +339,8 @@ def rsync_trial(received: str, differing: str, direction: str) -> tuple[Measurem
     """The source was made before; ``received``: what is found at the receiving end."""
 
     def at(end: str) -> Any:
-        def answer(fields: dict[str, Any]) -> dict[str, Any]:
-            argv = fields["argv"]
+        def answer(request: ExecRequest) -> dict[str, Any]:
+            argv = request.argv
             if argv[0] == "find":
                 return said("x")
             if "--checksum" in argv:
@@ -352,7 +350,7 @@ def rsync_trial(received: str, differing: str, direction: str) -> tuple[Measurem
 
         return answer
 
-    guest = Agent(run={"guest": {}, "result": said(RSYNC), "check": ""}, exec=at("guest"))
+    guest = Agent(run={"result": said(RSYNC), "check": ""}, exec=at("guest"))
     programs = Agent(exec=at("peer"), spawn={"pid": 1}, end=ended(by_itself=False))
     return measure(bench(guest, Agent(), programs), "rsync-tree", direction=direction), guest, programs
 
@@ -365,7 +363,7 @@ def test_rsync_is_right_when_both_ends_have_the_same(direction: str) -> None:
     assert measured.check["value"] == "24 files of 501017 bytes, differing: 0"
     assert measured.result is not None
     assert measured.result["figures"]["throughput"] == pytest.approx(8.016272)
-    argv = next(fields for op, fields in guest.asked if op == "run")["parameters"]["argv"]
+    argv = guest.requests(RunRequest)[0].parameters["argv"]
     ends = argv[3:]
     assert (ends[0] if direction == "to-guest" else ends[1]).startswith("rsync://10.64.0.2:8730/")
     assert [op for op in programs.operations() if op != "exec"] == ["spawn", "end"]

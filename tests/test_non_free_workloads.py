@@ -8,7 +8,7 @@ from virtoll.errors import ImageError
 from virtoll.image import RECIPES
 from virtoll.image.licences import Installed, refuse_other_components
 from virtoll.workloads import WORKLOADS, lmbench, netperf
-from virtoll.workloads.programs import Said
+from virtoll.workloads.programs import ProgramOutput
 
 # netperf 2.7.0 and lmbench 3.0-a9 of Debian 12: 64 MiB to 10.9.0.1, 5000 transactions.
 STREAM = """MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.9.0.1 () port 0 AF_INET : demo
@@ -35,18 +35,18 @@ Netperf could not resolve 127.0.0.1 as a host name
 
 
 def test_netperfs_keys() -> None:
-    found = netperf.parse(Said(0, STREAM, ""))
+    found = netperf.parse(ProgramOutput(0, STREAM, ""))
     stream = netperf.NetperfStream(netperf.NetperfStreamParameters())
     assert stream.figures(found) == {"throughput": 2727.17, "elapsed_seconds": 0.2}
     assert netperf.number(found, "REMOTE_BYTES_RECVD") == 67108864
-    found = netperf.parse(Said(0, REQUEST_RESPONSE, ""))
+    found = netperf.parse(ProgramOutput(0, REQUEST_RESPONSE, ""))
     expected = {"transaction_rate": 34705.11, "elapsed_seconds": 0.14, "latency_mean_us": 28.73, "latency_p99_us": 44}
     request_response = netperf.NetperfRequestResponse(netperf.NetperfRequestResponseParameters())
     assert request_response.figures(found) == expected
     with pytest.raises(ValueError, match="the throughput is in 'Trans/s'"):
         stream.figures(found)
     with pytest.raises(ValueError, match="no line THROUGHPUT="):
-        netperf.parse(Said(255, "", UNRESOLVED))
+        netperf.parse(ProgramOutput(255, "", UNRESOLVED))
 
 
 @pytest.mark.parametrize(

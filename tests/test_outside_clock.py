@@ -53,19 +53,19 @@ def test_every_trial_is_right_whatever_its_clock(analysis: Analysis) -> None:
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize(("platform", "error"), [("fast", WRONG), ("slow", -WRONG)])
 def test_a_wrong_clock_is_told_for_every_kind_of_job(analysis: Analysis, job: str, platform: str, error: float) -> None:
-    told = next(one for one in analysis.clocks if one.platform == platform)
-    readings = [one for one in told.readings if one.workload == job]
+    reported = next(one for one in analysis.clocks if one.platform == platform)
+    readings = [one for one in reported.readings if one.workload == job]
     assert readings
     for one in readings:
         assert not one.within
         assert one.error == pytest.approx(error, abs=0.004)
-    assert told.words == f"beyond the bound in {len(told.readings)} of {len(told.readings)} trials"
+    assert reported.words == f"beyond the bound in {len(reported.readings)} of {len(reported.readings)} trials"
 
 
 @pytest.mark.parametrize("job", JOBS)
 def test_a_right_clock_is_within_its_bound(analysis: Analysis, job: str) -> None:
-    told = next(one for one in analysis.clocks if one.platform == "right")
-    assert all(one.within for one in told.readings if one.workload == job)
+    reported = next(one for one in analysis.clocks if one.platform == "right")
+    assert all(one.within for one in reported.readings if one.workload == job)
 
 
 def test_no_duration_follows_the_guests_clock(analysis: Analysis) -> None:

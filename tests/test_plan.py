@@ -11,7 +11,7 @@ from tests.support import experiments
 
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.plan import Plan, estimate_seconds, make_plan
-from virtoll.run.pipeline import estimate
+from virtoll.run.preview import estimate
 
 PLATFORMS = ["native", "native-again", "netns", "runc", "qemu-tcg", "qemu-kvm"]
 SIZES = [64, 500, 1000, 1500]

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from pydantic import ValidationError
 
 from virtoll.experiment.model import Parameters
+from virtoll.experiment.registry import Registry
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Platform
 from virtoll.workloads.base import FEATURES
 
 KINDS = pytest.mark.parametrize("kind", PLATFORMS.values(), ids=PLATFORMS.keys())
+
+
+def test_the_registry_knows_names_without_loading_and_loads_what_is_looked_up() -> None:
+    loaded = []
+
+    def load(name: str) -> str:
+        loaded.append(name)
+        return name.upper()
+
+    registry = Registry({name: partial(load, name) for name in ("a", "b")})
+    lengths = registry.each(len)
+    assert (list(lengths), len(lengths), "b" in lengths, "c" in lengths) == (["a", "b"], 2, True, False)
+    assert loaded == []
+    assert (registry["b"], lengths["a"], loaded) == ("B", 1, ["b", "a"])
+    with pytest.raises(KeyError):
+        lengths["c"]
+
+
+def test_each_platform_has_the_name_that_it_is_found_by() -> None:
+    assert [kind.name for kind in PLATFORMS.values()] == list(PLATFORMS)
 
 
 @KINDS
@@ -39,9 +62,10 @@ def test_a_platform_takes_its_own_parameters_and_no_others(kind: type[Platform[P
         kind.with_parameters({"no such key": 1})
 
 
-def test_products_of_packages_name_them() -> None:
-    unpackaged = {name for name, kind in PLATFORMS.items() if kind.needs_lab and not kind.packages}
-    assert unpackaged == {
-        *("native", "native-again", "netns", "oci", "ssh"),  # the host itself, or what a user names
-        *("firecracker", "cloud-hypervisor", "esxi", "openvz", "vserver", "kqemu"),  # Debian 12 has none
+def test_a_product_is_installed_from_packages_or_says_how() -> None:
+    bare = {name for name, kind in PLATFORMS.items() if kind.needs_lab and kind.remedy is None}
+    assert bare == {
+        *("native", "native-again", "netns", "esxi", "ssh"),  # the host itself, or what a user names
+        "kqemu",  # a record
     }
+    assert [name for name, kind in PLATFORMS.items() if kind.packages and kind.remedy is None] == []

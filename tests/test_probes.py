@@ -14,6 +14,7 @@ import pytest
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError
 from virtoll.experiment.model import PlatformChoice
+from virtoll.experiment.topology import HostAddress
 from virtoll.image import GuestImage, GuestKernel
 from virtoll.lab.inside import Lab, wait_until
 from virtoll.platforms.base import Probe
@@ -51,7 +52,9 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def site(digest: str = "sha256:23") -> Site:
     kernel: Any = GuestKernel.__new__(GuestKernel)
-    image = GuestImage("tiny", digest, Path(), Path(), kernel, Path(), "")
+    image = GuestImage(
+        name="tiny", digest=digest, root=Path(), initramfs=Path(), kernel=kernel, agent=Path(), agent_sha256=""
+    )
     return dataclasses.replace(model_site(), host=Lab("virtoll-0123456789ab"), image=image)
 
 
@@ -71,6 +74,19 @@ def test_who_carries_an_image_as_a_whole_is_not_asked_for_one_with_tools() -> No
     assert said.reason.startswith("fake carries an image as a whole, and full is too large for that; ")
     assert probe_cache.probe(driver, choice, site()) == GOOD
     assert driver.tried == 2
+
+
+def test_a_host_that_is_driven_by_its_products_api_holds_no_other_guests() -> None:
+    class Other(Counting):
+        needs_lab = True
+
+    choice = PlatformChoice("x", "fake", FakeParameters(), host=HostAddress(api="esxi.example.org"))
+    driver = Other(None, GOOD)
+    refused = probe_cache.probe(driver, choice, site())
+    assert refused == Probe(False, None, "esxi.example.org holds the guests of its own product alone; take fake out")
+    assert driver.tried == 0
+    model = Counting(None, GOOD)
+    assert probe_cache.probe(model, choice, site()) == GOOD, "which is on no host"
 
 
 def test_a_quick_probe_is_made_every_time(memory: Path) -> None:

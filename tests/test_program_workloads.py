@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.support.agents import ScriptedAgent
 
-from virtoll.agent.client import Answer, ChannelMark
+from virtoll.agent.client import ChannelMark
+from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.jobs import RunRequest
+from virtoll.agent.operations.programs import ExecRequest
+from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import GuestError
 from virtoll.workloads import WORKLOADS, bzip2, sysbench_cpu
@@ -78,29 +82,26 @@ def test_a_complaint_that_is_no_report_is_refused(text: str) -> None:
         bzip2.parse(text)
 
 
-class Guest:
+class Guest(ScriptedAgent):
     """Answers programs with what was recorded; ``timed`` is the one between the marks, ``others`` by their name."""
 
     def __init__(self, timed: dict[str, Any], others: dict[str, Sequence[dict[str, Any]]]) -> None:
-        self.channel_marks: deque[ChannelMark] = deque()
+        super().__init__()
         self.timed, self.others = said(**timed), {name: [said(**one) for one in all_] for name, all_ in others.items()}
         self.ran: list[list[str]] = []
-        self.ended = False
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's
+    def tell(self, request: Request[Message]) -> Mapping[str, Any]:
         """A clock, a program, or the timed one."""
-        if op == "clocks":
+        if isinstance(request, ClocksRequest):
             return {}
-        if op == "exec":
-            self.ran.append(fields["argv"])
-            return self.others[fields["argv"][0]].pop(0)
-        assert (op, fields["job"]) == ("run", "program")
-        self.ran.append([*fields["parameters"]["argv"], "TIMED"])
+        if isinstance(request, ExecRequest):
+            self.ran.append(list(request.argv))
+            return self.others[request.argv[0]].pop(0)
+        assert isinstance(request, RunRequest)
+        assert request.job == "program"
+        self.ran.append([*request.parameters["argv"], "TIMED"])
         self.channel_marks += (ChannelMark("start", 1000, 1000), ChannelMark("end", 5000, 5000))
-        return {"guest": {}, "result": self.timed, "check": "not used"}
-
-    def close(self) -> None:
-        """Nothing is open."""
+        return {"result": self.timed, "check": "not used"}
 
 
 def said(status: int | None = 0, stdout: str = "", stderr: str = "", *, timed_out: bool = False) -> dict[str, Any]:
@@ -113,7 +114,16 @@ def measure(guest: Guest, name: str, **given: Any) -> Measurement:
     """One trial over the channel."""
     keeper = Timekeeper(guest, guest, None, "", 0)
     nothing: Any = None
-    bench = Bench(guest, nothing, keeper, nothing, None, None, iter(()), nothing)
+    bench = Bench(
+        guest=guest,
+        peer=nothing,
+        timekeeper=keeper,
+        network=nothing,
+        generator_cpu=None,
+        sink_cpu=None,
+        tags=iter(()),
+        hops=nothing,
+    )
     return WORKLOADS[name].with_parameters(given).measure(bench)
 
 

@@ -18,9 +18,9 @@ def test_the_numbers_are_those_of_the_tables() -> None:
     values = published_values()
     assert len(values) == 286
     assert len(set(map(repr, values))) == 286
-    told = {(v.source, v.platform, v.scenario, v.parameters.get("frame"), v.metric): v.value for v in values}
-    assert told["Table 1", "openvz", "neighbour-heavy", "64", "throughput_change"] == -18.2
-    assert told["Table 3", "virtualbox", "neighbour-forward-95", "500", "neighbour_throughput"] == 40.2
+    reported = {(v.source, v.platform, v.scenario, v.parameters.get("frame"), v.metric): v.value for v in values}
+    assert reported["Table 1", "openvz", "neighbour-heavy", "64", "throughput_change"] == -18.2
+    assert reported["Table 3", "virtualbox", "neighbour-forward-95", "500", "neighbour_throughput"] == 40.2
 
 
 def test_every_claim_is_of_a_paper_that_has_numbers() -> None:

@@ -1,4 +1,4 @@
-"""The set-up's pure parts, and what an ordinary user without the packages is told."""
+"""The set-up's pure parts, and what an ordinary user without the packages is reported."""
 
 from __future__ import annotations
 

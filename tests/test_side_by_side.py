@@ -10,17 +10,20 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
+from virtoll.agent.operations.traffic import Destinations
 from virtoll.errors import UsageError
 from virtoll.experiment.plan import make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.report.build import build_report, load
-from virtoll.run.pipeline import estimate, measure
+from virtoll.run.pipeline import measure
+from virtoll.run.preview import estimate
 from virtoll.run.progress import SilentProgress
+from virtoll.runfolder.frame_shape import MOST_DESTINATIONS
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward, ForwardParameters
-from virtoll.workloads.traffic import MOST_DESTINATIONS, Lane, Stream, Table
+from virtoll.workloads.traffic import Lane, Table, TrafficStream
 
 LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")
 
@@ -37,11 +40,12 @@ def test_frames_go_all_over_a_table_unless_it_is_said_otherwise() -> None:
     assert ForwardParameters(routes=1000, destinations=3).destinations == 3
     assert ForwardParameters().destinations == 1
     wanted = ForwardParameters(routes=1000)
-    asked = Stream((LANE,), ("p0out",), 1, 1, Table(1000, 9)).request(wanted, 7, 1000, None)
-    assert asked["sources"][0]["destinations"] == {"count": MOST_DESTINATIONS, "routes": 1000, "seed": 9}
+    asked = TrafficStream((LANE,), ("p0out",), 1, 1, Table(1000, 9)).request(wanted, 7, 1000, None)
+    assert asked.sources[0].destinations == Destinations(count=MOST_DESTINATIONS, routes=1000, seed=9)
     # A calibration has no table, and sends to as many addresses all the same.
-    asked = Stream((LANE,), ("p0out",), 1, 1).request(wanted.shape(), 7, 1000, None)
-    assert asked["sources"][0]["destinations"]["count"] == MOST_DESTINATIONS
+    asked = TrafficStream((LANE,), ("p0out",), 1, 1).request(wanted.shape(), 7, 1000, None)
+    assert asked.sources[0].destinations is not None
+    assert asked.sources[0].destinations.count == MOST_DESTINATIONS
 
 
 @pytest.mark.parametrize(
@@ -116,7 +120,7 @@ def test_each_router_and_transmitter_is_a_source_and_a_guest_of_its_own(tmp_path
         assert (trial.host_cpu is None) == (count > 1) or trial.platform in ("model", "dear")
     # Four guests of each platform at most, each started once a block, whatever the trials' order.
     boots = [boot for boot in folder.boots() if boot.platform == "dear"]
-    assert sorted((boot.block, boot.place) for boot in boots) == [
+    assert sorted((boot.block, boot.instance) for boot in boots) == [
         (block, place) for block in (0, 1) for place in range(4)
     ]
     assert len({boot.boot for boot in boots}) == 8

@@ -17,7 +17,8 @@ from virtoll.experiment.model import Experiment
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.plan import Plan, make_plan
 from virtoll.experiment.selection import EVERYTHING, Selection
-from virtoll.run.pipeline import catalogue, estimate, experiment_of, measure, resume
+from virtoll.run.pipeline import experiment_of, measure, resume
+from virtoll.run.preview import catalogue, estimate
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 
@@ -135,9 +136,9 @@ def test_the_papers_order_is_platform_after_platform_in_one_guest_each() -> None
     got = [(trial.platform.label, trial.workload.workload, trial.block) for trial in plan.trials]
     assert got == [(p, w, b) for p in ("native", "netns") for w in BOTH for b in range(4)]
     assert [trial.number for trial in plan.trials] == list(range(16))
-    assert [len(sitting) for sitting in plan.sittings()] == [8, 8]
+    assert [len(batch) for batch in plan.batches()] == [8, 8]
     mixed = make_plan(sized())
-    assert mixed.sittings() == mixed.blocks()
+    assert mixed.batches() == mixed.blocks()
     boots = [estimate(Plan(1, plan.trials, order)) for order in ("paper", "randomised")]
     assert boots[0] < boots[1], "a boot a platform, and not one a block"
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.support.agents import ScriptedAgent
 
-from virtoll.agent.client import Answer, ChannelMark
+from virtoll.agent.client import ChannelMark
+from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.jobs import MarkLink, RunRequest
+from virtoll.agent.operations.session import ClocksRequest
+from virtoll.agent.operations.timekeeping import MarksRequest, PathDelayRequest, TimekeeperStartRequest
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.lab.network import plan_links
 
@@ -18,50 +21,49 @@ IDENTIFIER = 23
 MARKS = plan_links(0).marks
 
 
-@dataclass
-class Script:
+class Script(ScriptedAgent):
     """Answers operations by functions, and keeps what it was asked."""
 
-    answers: dict[str, Callable[[dict[str, Any]], Answer]]
-    channel_marks: deque[ChannelMark] = field(default_factory=deque)
-    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    ended: bool = False
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: dict[type[Request[Any]], Callable[[], dict[str, Any]]] = {}
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
-        assert deadline_seconds > 0
-        self.asked.append((op, fields))
-        return self.answers[op](fields)
-
-    def close(self) -> None:
-        """Nothing is open."""
+    def tell(self, request: Request[Message]) -> dict[str, Any]:
+        return self.answers[type(request)]()
 
 
 def guest(edges: tuple[str, ...] = ("start", "end"), step_ns: int = 0) -> Script:
     """A guest whose job takes 1 s by its own clock; its marks arrive over the channel 1.5 s apart."""
-    script = Script({})
+    script = Script()
 
-    def run(_fields: dict[str, Any]) -> Answer:
+    def run() -> dict[str, Any]:
         for number, edge in enumerate(edges):
             script.channel_marks.append(
                 ChannelMark(edge, 10**18 + number * (1_500_000_000 + step_ns), 10**9 + number * 1_500_000_000)
             )
         clock = {"start_monotonic_ns": 5, "end_monotonic_ns": 1_000_000_005}
-        return {"guest": clock, "result": {"digits": 3}, "check": 23}
+        return {"guest": clock, "result": {"digits": 3}, "check": "23"}
 
-    script.answers = {"run": run, "clocks": lambda _: {}}
+    script.answers = {RunRequest: run, ClocksRequest: dict}
     return script
 
 
 def peer(lost: int = 0, step_ns: int = 0, round_trips: tuple[list[int], list[int]] = ([20, 30], [25, 40])) -> Script:
     """A peer that has seen both marks 2 s apart, or fewer; with these round trips before and after."""
     delays = iter(round_trips)
-    script = Script({})
+    script = Script()
 
-    def marks(_fields: dict[str, Any]) -> Answer:
-        first = next(f["marks"]["first_sequence"] for op, f in reversed(GUESTS[-1].asked) if op == "run")
+    def marks() -> dict[str, Any]:
+        first = next(link.first_sequence for one in reversed(GUESTS[-1].asked) if (link := marks_of(one)))
         seen = [
-            {"sequence": first, "received_realtime_ns": 100, "realtime_minus_monotonic_ns": 7},
             {
+                "identifier": IDENTIFIER,
+                "sequence": first,
+                "received_realtime_ns": 100,
+                "realtime_minus_monotonic_ns": 7,
+            },
+            {
+                "identifier": IDENTIFIER,
                 "sequence": first + 1,
                 "received_realtime_ns": 2_000_000_100 + step_ns,
                 "realtime_minus_monotonic_ns": 7 + step_ns,
@@ -70,14 +72,19 @@ def peer(lost: int = 0, step_ns: int = 0, round_trips: tuple[list[int], list[int
         return {"marks": seen[: 2 - lost], "missing": lost}
 
     script.answers = {
-        "timekeeper-start": lambda _: {},
-        "path-delay": lambda _: {"round_trip_ns": next(delays), "lost": 0},
-        "marks": marks,
+        TimekeeperStartRequest: dict,
+        PathDelayRequest: lambda: {"round_trip_ns": next(delays), "lost": 0},
+        MarksRequest: marks,
     }
     return script
 
 
 GUESTS: list[Script] = []
+
+
+def marks_of(request: Request[Message]) -> MarkLink | None:
+    """Where the marks of a job were to go."""
+    return request.marks if isinstance(request, RunRequest) else None
 
 
 def timed(of: Script, by: Script, *, link: bool = True) -> Any:
@@ -99,26 +106,29 @@ def test_marks_on_the_link_are_what_counts() -> None:
     assert found.clock["error_bound_ns"] == 40
     assert found.clock["guest"]["end_monotonic_ns"] == 1_000_000_005
     assert (found.result, found.check) == ({"digits": 3}, "23")
-    assert [op for op, _ in by.asked] == ["timekeeper-start", "path-delay", "marks", "path-delay"]
+    assert by.operations() == ["timekeeper-start", "path-delay", "marks", "path-delay"]
 
 
 def test_a_mark_names_its_link_and_each_job_has_sequences_of_its_own() -> None:
     of = guest()
     GUESTS.append(of)
-    keeper = Timekeeper(of, peer(round_trips=([1], [1])), MARKS, "eth2", IDENTIFIER)
-    keeper._peer.answers["path-delay"] = lambda _: {"round_trip_ns": [1]}  # type: ignore[attr-defined]
+    by = peer()
+    by.answers[PathDelayRequest] = lambda: {"round_trip_ns": [1]}
+    keeper = Timekeeper(of, by, MARKS, "eth2", IDENTIFIER)
     seen = set()
     for _ in range(40_000):
         assert keeper.time_job("idle", {}, 1.0).problem is None
-        marks = of.asked[-1][1]["marks"]
-        assert 0 <= marks["first_sequence"] <= 0xFFFD
-        seen.add(marks["first_sequence"])
+        marks = marks_of(of.asked[-1])
+        assert marks is not None
+        assert 0 <= marks.first_sequence <= 0xFFFD
+        seen.add(marks.first_sequence)
         of.asked.clear()
     assert len(seen) > 30_000
     assert MARKS is not None
-    assert (marks["interface"], marks["identifier"]) == ("eth2", IDENTIFIER)
-    assert (marks["source"], marks["target"]) == (MARKS.guest_address, MARKS.peer_address)
-    assert marks["target_mac"] == MARKS.peer_mac
+    assert marks is not None
+    assert (marks.interface, marks.identifier) == ("eth2", IDENTIFIER)
+    assert (marks.source, marks.target) == (MARKS.guest_address, MARKS.peer_address)
+    assert marks.target_mac == MARKS.peer_mac
 
 
 @pytest.mark.parametrize("lost", [1, 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,16 +16,18 @@ from tests.support import experiments
 from virtoll.errors import UsageError
 from virtoll.image.clone import built_agent
 from virtoll.lab.network import plan_links
+from virtoll.runfolder.frame_shape import IMIX, FrameShape
+from virtoll.stats.ceilings import shape_of
 from virtoll.workloads.router import router_request
-from virtoll.workloads.traffic import IMIX, FrameParameters, Lane, Stream
+from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream
 
 PROTOCOL = Path(__file__).resolve().parents[1] / "docs" / "protocol.md"
 LANE = Lane("p0in0", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.64.0.2", "10.64.3.2")
 SMALLEST = {(4, 0): 64, (4, 5): 68, (6, 0): 84, (6, 5): 88}
 
 
-def request(wanted: FrameParameters) -> dict[str, object]:
-    return Stream((LANE,), ("p0out",), 1, 1).request(wanted, 7, 1000, None)
+def request(wanted: FrameParameters) -> dict[str, Any]:
+    return TrafficStream((LANE,), ("p0out",), 1, 1).request(wanted, 7, 1000, None).to_json()
 
 
 @given(st.integers(64, 1518), st.sampled_from([4, 6]), st.sampled_from([0, 5]))
@@ -69,36 +72,37 @@ def test_an_untagged_ipv4_request_is_as_it_was() -> None:
     ]
     assert isinstance(asked["sources"], list)
     assert "vlan" not in asked["sources"][0]
-    assert router_request(plan_links(0), 4, 0) is None
-    assert request(FrameParameters(frame_size_bytes=68, vlan=5))["sources"][0]["vlan"] == 5  # type: ignore[index]
+    assert router_request(plan_links(0), FrameShape()) is None
+    assert request(FrameParameters(frame_size_bytes=68, vlan=5))["sources"][0]["vlan"] == 5
 
 
 def test_a_router_is_asked_for_addresses_where_the_frames_will_be() -> None:
     links = plan_links(3, sources=2)
-    plain, tagged = router_request(links, 6, 0), router_request(links, 4, 9)
+    plain = router_request(links, FrameShape(frame_size_bytes=84, ip_version=6))
+    tagged = router_request(links, FrameShape(frame_size_bytes=68, vlan=9))
     assert plain is not None
     assert tagged is not None
-    assert plain["ipv6_forward"] is True
-    assert [one["ipv6_address"] for one in plain["interfaces"]] == [
+    assert plain.ipv6_forward is True
+    assert [one.ipv6_address for one in plain.interfaces] == [
         "2001:2:0:300::1/64",
         "2001:2:0:301::1/64",
         "2001:2:0:303::1/64",
     ]
-    assert "ipv6_forward" not in tagged
-    assert [one["vlans"][0]["address"] for one in tagged["interfaces"]] == [
+    assert "ipv6_forward" not in tagged.to_json()
+    assert [vlan.address for one in tagged.interfaces for vlan in one.vlans or ()] == [
         "10.67.128.1/24",
         "10.67.129.1/24",
         "10.67.131.1/24",
     ]
-    assert {one["vlans"][0]["vlan"] for one in tagged["interfaces"]} == {9}
+    assert {vlan.vlan for one in tagged.interfaces for vlan in one.vlans or ()} == {9}
 
 
 def test_imix_is_the_same_in_both_languages_and_in_the_documents() -> None:
     """A Rust test holds the agent's help to its constant, this one to ours."""
-    told = subprocess.run(
+    reported = subprocess.run(
         [str(built_agent()), "wire", "send", "--help"], capture_output=True, text=True, check=True
     ).stdout
-    found = re.search(r"--imix is ([\d:,]+)", told)
+    found = re.search(r"--imix is ([\d:,]+)", reported)
     assert found is not None
     assert found[1] == ",".join(f"{size}:{weight}" for size, weight in IMIX)
     words = f"IMIX is {', '.join(str(size) for size, _ in IMIX)} with {', '.join(str(weight) for _, weight in IMIX)}"
@@ -110,3 +114,44 @@ def test_imix_fits_its_headers(key: tuple[int, int], smallest: int) -> None:
     wanted = FrameParameters.model_validate({"mix": "imix", "ip_version": key[0], "vlan": key[1]})
     assert wanted.parts == ((smallest, 7), (590, 4), (1514, 1))
     assert wanted.mtu_bytes == 1500 - (4 if key[1] else 0)
+
+
+@pytest.mark.parametrize(
+    ("stored", "reported"),
+    [
+        ({"frame_size_bytes": 500}, "500 B"),
+        (
+            {"frame_size_bytes": 64, "mix": "imix", "sources": 2, "backend": "af-xdp", "rate_factor": 2},
+            "IMIX, 2 sources",
+        ),
+        ({"frame_size_bytes": 88, "ip_version": 6, "vlan": 7}, "88 B, IPv6, VLAN 7"),
+    ],
+)
+def test_a_record_of_any_age_is_described_by_what_is_unusual(stored: dict[str, object], reported: str) -> None:
+    """Fields that the record leaves out are as they are in an experiment that leaves them out."""
+    shape = FrameShape.of(stored)
+    assert shape is not None
+    assert shape.description == reported
+    assert shape == FrameShape.model_validate({key: stored[key] for key in stored if key in FrameShape.model_fields})
+    assert shape.plain is (reported == "500 B")
+
+
+def test_what_sends_no_frames_has_no_shape() -> None:
+    assert FrameShape.of({"digits": 1000}) is None
+
+
+def test_records_are_not_measured_by_what_is_refused_today() -> None:
+    shape = FrameShape.of({"frame_size_bytes": 60})
+    assert shape is not None
+    assert shape.description == "60 B"
+
+
+def test_one_calibration_serves_what_differs_in_rates_alone() -> None:
+    """Guests side by side are sources of one generator."""
+    choice = experiments.parsed(
+        workloads=[{"workload": "virtual-routers", "routers": 3, "vlan": 5, "frame_size_bytes": 68}]
+    )
+    wanted = choice.workloads[0].parameters
+    assert isinstance(wanted, FrameParameters)
+    assert shape_of(wanted.model_dump()) == shape_of(wanted.shape().model_dump())
+    assert wanted.shape().sources == 3

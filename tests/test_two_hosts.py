@@ -3,91 +3,139 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import deque
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from virtoll.agent.client import Answer, ChannelMark, Ends
+from virtoll.agent.client import AgentModel, ChannelMark, TrafficAgents
+from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.counters import ProcessorTimes
+from virtoll.agent.operations.programs import ExecReply, ExecRequest
+from virtoll.agent.operations.session import ClocksReply, ClocksRequest, Done
+from virtoll.agent.operations.traffic import (
+    ArrivedSource,
+    InterfaceChange,
+    SendReply,
+    SentSource,
+    SinkFinishReply,
+    SinkFinishRequest,
+    SinkOpenReply,
+    SinkReply,
+    SourceTotals,
+    TrafficCpu,
+    TrafficReply,
+)
 from virtoll.errors import AgentError, GuestDied, GuestError, LabError
-from virtoll.hosts.remote_peer import Apart, FarPeer
+from virtoll.hosts.remote_peer import Apart, RemotePeer
 from virtoll.platforms.fake.site import model_site
 from virtoll.run.fleet import Pinning
-from virtoll.run.ground import CommandLog, Ground
-from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
+from virtoll.run.session import CommandLog, RunSession
+from virtoll.workloads.points import MeasuredPoint
+from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream, send, unbalanced
 
 LANE = Lane("eth1", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.1.0.1", "10.2.0.1")
-STREAM = Stream((LANE,), ("eth1",), None, None)
-BOOKS = {"source": 0, "intended_frames": 10, "offered_frames": 9, "unsent_frames": 1}
-SENT = {
-    "backend": "af-packet",
-    "sources": [BOOKS],
-    "interfaces": [{"interface": "eth1", "tx_packets": 9}],
-    "cpu": {"generator_cpu_ns": 5, "processors": [{"cpu": 0}]},
-}
-RECEIVED = {
-    "sink": {"per_source": [{"source": 0, "forwarded_frames": 7, "lost_frames": 2}], "drained": True},
-    "interfaces": [{"interface": "eth1", "rx_packets": 7}],
-    "cpu": {"sink_cpu_ns": 6, "processors": [{"cpu": 1}]},
-}
+STREAM = TrafficStream((LANE,), ("eth1",), None, None)
 
 
-class Scripted:
+def processor(cpu: int) -> ProcessorTimes:
+    """One that did nothing."""
+    names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+    return ProcessorTimes.from_json({"cpu": cpu, **{f"{name}_ns": 0 for name in names}})
+
+
+BOOKS = SourceTotals(intended_frames=10, offered_frames=9, unsent_frames=1)
+SENT = SendReply(
+    backend="af-packet",
+    frame_size_bytes=64,
+    sources=(SentSource(source=0, start_monotonic_ns=1, end_monotonic_ns=2, **BOOKS.to_json()),),
+    interfaces=(InterfaceChange(interface="eth1", rx_packets=0, tx_packets=9),),
+    cpu=TrafficCpu(generator_cpu_ns=5, processors=(processor(0),)),
+)
+ARRIVED = ArrivedSource(
+    source=0,
+    forwarded_frames=7,
+    lost_frames=2,
+    duplicate_frames=0,
+    reordered_frames=0,
+    first_received_monotonic_ns=3,
+    last_received_monotonic_ns=4,
+)
+SINK = SinkReply(
+    per_source=(ARRIVED,), foreign_frames=0, late_trial_frames=0, kernel_dropped_frames=0, drained=True, backend="xdp"
+)
+RECEIVED = SinkFinishReply(
+    sink=SINK,
+    interfaces=(InterfaceChange(interface="eth1", rx_packets=7, tx_packets=0),),
+    cpu=TrafficCpu(sink_cpu_ns=6, processors=(processor(1),)),
+)
+OPEN = SinkOpenReply(backend="xdp")
+
+
+class Scripted(AgentModel):
     """Answers each operation with what is written down, or raises it; remembers what it was asked."""
 
-    def __init__(self, answers: dict[str, Answer | GuestError], *, ended: bool = False) -> None:
+    def __init__(self, answers: dict[str, Message | GuestError], *, ended: bool = False) -> None:
         self.answers, self.ended = answers, ended
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.asked: list[Request[Message]] = []
         self.channel_marks: deque[ChannelMark] = deque()
 
-    def call(self, op: str, deadline_seconds: float = 10.0, **fields: Any) -> Answer:
-        assert deadline_seconds > 0
-        self.asked.append((op, fields))
-        answer = self.answers[op]
+    def answer(self, request: Request[Message]) -> Message:
+        self.asked.append(request)
+        answer = self.answers[request.op]
         if isinstance(answer, GuestError):
             raise answer
         return answer
 
-    def close(self) -> None:
-        self.ended = True
-
     @property
     def operations(self) -> list[str]:
-        return [op for op, _ in self.asked]
+        return [request.op for request in self.asked]
 
 
-def point(generator: Scripted, sink: Scripted) -> dict[str, Any]:
-    return send(Ends(generator, sink), STREAM, FrameParameters(), 3, 1_000_000, 10_000.0, histograms=True)
+def point(generator: Scripted, sink: Scripted) -> MeasuredPoint:
+    return send(TrafficAgents(generator, sink), STREAM, FrameParameters(), 3, 1_000_000, 10_000.0, histograms=True)
 
 
 def test_two_halves_are_joined_to_what_one_agent_answers() -> None:
     generator = Scripted({"send": SENT})
-    sink = Scripted({"sink-open": {"backend": "xdp"}, "sink-finish": RECEIVED})
-    told = point(generator, sink)
-    assert unbalanced([told]) is None
-    assert told["sink"] == RECEIVED["sink"]
-    assert [one["interface"] for one in told["interfaces"]] == ["eth1", "eth1"]
-    assert told["cpu"] == {
+    sink = Scripted({"sink-open": OPEN, "sink-finish": RECEIVED})
+    reported = point(generator, sink)
+    assert unbalanced([reported]) is None
+    assert reported.traffic.sink == SINK
+    assert [one.interface for one in reported.traffic.interfaces or ()] == ["eth1", "eth1"]
+    assert reported.traffic.cpu.to_json() == {
         "generator_cpu_ns": 5,
         "sink_cpu_ns": 6,
-        "processors": [{"cpu": 0}],
-        "sink_processors": [{"cpu": 1}],
+        "processors": [processor(0).to_json()],
+        "sink_processors": [processor(1).to_json()],
     }
     assert sink.operations == ["sink-open", "sink-finish"]
-    assert generator.asked[0][1] == sink.asked[0][1]
-    assert sink.asked[1][1] == {"sources": [{key: BOOKS[key] for key in BOOKS if key != "source"}]}
+    assert generator.asked[0].to_json() == sink.asked[0].to_json()
+    assert sink.asked[1] == SinkFinishRequest(sources=(BOOKS,))
+
+
+def test_what_newer_agents_tell_besides_is_kept_in_the_joined_point() -> None:
+    reported = SENT.to_json() | {"more": 1}
+    reported["cpu"]["watts"] = 2
+    arrived = RECEIVED.to_json()
+    arrived["cpu"]["joules"] = 3
+    generator = Scripted({"send": SendReply.from_json(reported)})
+    sink = Scripted({"sink-open": OPEN, "sink-finish": SinkFinishReply.from_json(arrived)})
+    stored: Any = point(generator, sink).to_json()
+    assert (stored["more"], stored["cpu"]["watts"], stored["cpu"]["joules"]) == (1, 2, 3)
 
 
 def test_one_agent_is_asked_for_the_whole() -> None:
-    both = Scripted({"traffic": SENT})
-    send(Ends.of_one(both), STREAM, FrameParameters(), 3, 1_000_000, None, histograms=False)
+    both = Scripted({"traffic": TrafficReply.of(SENT, sink=SINK)})
+    send(TrafficAgents.of_one(both), STREAM, FrameParameters(), 3, 1_000_000, None, histograms=False)
     assert both.operations == ["traffic"]
 
 
 @pytest.mark.parametrize("death", [AgentError("system", "send on eth1: no room"), GuestDied("the agent ended")])
 def test_no_sink_stays_open_when_the_generator_fails(death: GuestError) -> None:
-    sink = Scripted({"sink-open": {}, "sink-close": {}, "sink-finish": RECEIVED})
+    sink = Scripted({"sink-open": OPEN, "sink-close": Done(), "sink-finish": RECEIVED})
     with pytest.raises(GuestError, match=str(death)):
         point(Scripted({"send": death}), sink)
     assert sink.operations == ["sink-open", "sink-close"]
@@ -98,7 +146,7 @@ def test_the_first_failure_is_the_one_that_is_told() -> None:
     """The sink fails as it finishes, so there is nothing left to close; that is no news."""
     sink = Scripted(
         {
-            "sink-open": {},
+            "sink-open": OPEN,
             "sink-close": AgentError("bad-request", "no sink is open"),
             "sink-finish": AgentError("system", "the books of source 0 do not balance"),
         }
@@ -117,15 +165,28 @@ def test_a_sink_that_does_not_open_lets_nothing_be_sent() -> None:
 
 def test_a_run_whose_far_agent_is_gone_ends_with_its_host_named() -> None:
     """It cannot be started anew from inside the lab, and no platform is to blame."""
-    far = FarPeer(Ends(Scripted({}), Scripted({}, ended=True)), ("ssh a", "ssh b"), (), ())
+    far = RemotePeer(TrafficAgents(Scripted({}), Scripted({}, ended=True)), ("ssh a", "ssh b"), (), ())
     site = replace(model_site(), peer=Scripted({}), far=far)
-    ground = Ground(site, Pinning((), None, None), itertools.count(1), CommandLog())
+    run_session = RunSession(site, Pinning((), None, None), itertools.count(1), CommandLog())
     with pytest.raises(LabError, match=r"the agent on ssh b ended; .*virtoll resume"):
-        ground.refuse_dead_peer(GuestDied("it ended"))
+        run_session.refuse_dead_peer(GuestDied("it ended"))
 
 
 def test_an_agent_apart_says_why_it_gave_no_answer() -> None:
-    silent = Scripted({"exec": {"stdout": "", "stderr": "bm90IGFsbG93ZWQK"}})
+    said = ExecReply(status=1, signal=None, stdout=b"", stderr=b"not allowed\n", timed_out=False, truncated=False)
+    silent = Scripted({"exec": said})
     with pytest.raises(GuestError, match="not allowed"):
-        Apart(silent, 1).call("traffic")
-    assert silent.asked[0][1]["argv"][-2:] == ["--pairs", "1"]
+        Apart(silent, 1).ask(ClocksRequest())
+    assert isinstance(silent.asked[0], ExecRequest)
+    assert silent.asked[0].argv[-2:] == ("--pairs", "1")
+
+
+def test_an_agent_apart_answers_as_any_other() -> None:
+    clocks = {"realtime_ns": 1, "monotonic_ns": 2, "monotonic_raw_ns": 3, "boottime_ns": 4}
+    lines = [{"event": "ready", "protocol": 1}, {"id": 1, "ok": clocks}]
+    out = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    said = ExecReply(status=0, signal=None, stdout=out, stderr=b"", timed_out=False, truncated=False)
+    asked = Scripted({"exec": said})
+    assert Apart(asked, 2).ask(ClocksRequest()) == ClocksReply.from_json(clocks)
+    assert isinstance(asked.asked[0], ExecRequest)
+    assert json.loads(asked.asked[0].stdin or b"") == {"id": 1, "op": "clocks"}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the tables of platforms and workloads into the documentation, from the classes that declare them.
 
-`.venv/bin/python tools/tables.py` rewrites the text between `<!-- generated: platforms -->` (or `workloads`) and
-`<!-- end -->` in each of `FILES`. With `--check` it changes nothing and names the files that differ.
+`.venv/bin/python tools/tables.py` rewrites the text between `<!-- generated: platforms -->` (or another name of
+`TABLES`) and `<!-- end -->` in each of `FILES`. With `--check` it changes nothing and names the files that differ.
 Exit codes: 0 the tables are up to date or were written, 1 a table differs (`--check`) or a marker is missing.
 """
 
@@ -24,15 +24,6 @@ FILES: Final = tuple(ROOT / name for name in ("README.md", "docs/platforms/READM
 PLATFORM_PAGES: Final = ROOT / "docs" / "platforms"
 WORKLOAD_PAGE: Final = ROOT / "docs" / "workloads.md"
 
-# Platforms that share a page, whose file has another name than they have.
-SHARED_PAGES: Final = {
-    "native-again": "native.md",
-    "runc": "oci.md",
-    "crun": "oci.md",
-    "runsc": "gvisor.md",
-    "qemu-tcg": "qemu.md",
-    "qemu-kvm": "qemu.md",
-}
 _MARKED: Final = re.compile(
     r"(?P<begin>^<!-- generated: (?P<table>[a-z]+) -->\n).*?(?P<end>^<!-- end -->$)", re.MULTILINE | re.DOTALL
 )
@@ -56,9 +47,12 @@ def headings(text: str) -> Iterator[tuple[str, str]]:
 
 
 def platform_page(name: str) -> Path | None:
-    """The page of a platform in docs/platforms, or None where it has none."""
-    page = PLATFORM_PAGES / SHARED_PAGES.get(name, f"{name}.md")
-    return page if page.is_file() else None
+    """The page in docs/platforms whose title has the platform's name, or None where there is none."""
+    for page in sorted(PLATFORM_PAGES.glob("*.md")):
+        title, _ = next(headings(page.read_text(encoding="utf-8")))
+        if f"`{name}`" in title:
+            return page
+    return None
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -70,18 +64,34 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def platforms(folder: Path) -> str:
     """The table of platforms, with links relative to ``folder``."""
-
-    def linked(name: str) -> str:
-        page = platform_page(name)
-        return f"`{name}`" if page is None else f"[`{name}`]({os.path.relpath(page, folder)})"
-
     return table(
         ("platform", "family", "what it is", "validation"),
         (
-            (linked(name), kind.family, kind.title, VALIDATION_WORDS.get(kind.validation, kind.validation))
+            (linked(name, folder), kind.family, kind.title, VALIDATION_WORDS.get(kind.validation, kind.validation))
             for name, kind in PLATFORMS.items()
         ),
     )
+
+
+def parameters(folder: Path) -> str:
+    """The table of platforms' parameters, and of what an ordinary user can have of them."""
+    return table(
+        ("platform", "parameters", "without root"),
+        (
+            (
+                linked(name, folder),
+                ", ".join(f"`{key}`" for key in kind.parameter_model.model_fields),
+                kind.without_root,
+            )
+            for name, kind in PLATFORMS.items()
+        ),
+    )
+
+
+def linked(name: str, folder: Path) -> str:
+    """A platform's name with a link to its page, relative to ``folder``."""
+    page = platform_page(name)
+    return f"`{name}`" if page is None else f"[`{name}`]({os.path.relpath(page, folder)})"
 
 
 def metric_words(metric: Metric) -> str:
@@ -99,19 +109,23 @@ def workloads(folder: Path) -> str:
     sections = {name: anchor for title, anchor in headings(text) for name in title.split(", ")}
     path = "" if folder == WORKLOAD_PAGE.parent else os.path.relpath(WORKLOAD_PAGE, folder)
 
-    def linked(name: str) -> str:
+    def in_section(name: str) -> str:
         return f"[`{name}`]({path}#{sections[name]})" if name in sections else f"`{name}`"
 
     return table(
         ("workload", "what it is", "resource", "metrics: unit, which is better"),
         (
-            (linked(name), kind.title, kind.resource, "; ".join(metric_words(metric) for metric in kind.metrics))
+            (in_section(name), kind.title, kind.resource, "; ".join(metric_words(metric) for metric in kind.metrics))
             for name, kind in WORKLOADS.items()
         ),
     )
 
 
-TABLES: Final[Mapping[str, Callable[[Path], str]]] = {"platforms": platforms, "workloads": workloads}
+TABLES: Final[Mapping[str, Callable[[Path], str]]] = {
+    "parameters": parameters,
+    "platforms": platforms,
+    "workloads": workloads,
+}
 
 
 def rewritten(path: Path) -> str:

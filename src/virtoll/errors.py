@@ -51,13 +51,25 @@ class ProgramMissing(GuestError):
 
 
 class CommandFailed(GuestError):
-    """A program ended with another code than 0; ``complaint`` is the line in which it says why."""
+    """A program ended with another code than 0; ``complaint`` is the line of its ``stderr`` in which it says why."""
 
-    def __init__(self, argv: Sequence[str], returncode: int, complaint: str, where: str = "") -> None:
+    def __init__(
+        self, argv: Sequence[str], returncode: int, complaint: str, where: str = "", *, stderr: str = ""
+    ) -> None:
         """``where``: the host, as the sentence begins with it."""
         super().__init__(f"{where}'{' '.join(argv[:3])}' ended with {returncode}: {complaint}")
         self.argv = tuple(argv)
         self.returncode = returncode
+        self.complaint = complaint
+        self.stderr = stderr
+
+
+class HostUnreachable(GuestError):
+    """The connection to a host failed, so that nothing ran there; ``complaint`` is what the connection reported."""
+
+    def __init__(self, host: str, complaint: str, remedy: str) -> None:
+        """``remedy``: what to look at, as the sentence ends; empty where nothing can be done about it."""
+        super().__init__(f"{host} cannot be reached: {complaint}" + (f"; {remedy}" if remedy else ""))
         self.complaint = complaint
 
 

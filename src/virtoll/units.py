@@ -1,6 +1,6 @@
 """Numbers for people: times, sizes, rates, shares, and the wire's rate of a stream of frames.
 
-Pure text in and out. *Frame size* is the Ethernet header to the end of the payload; on the *wire* each frame takes 24
+Pure text in and out. *Frame size* is the Ethernet header to the end of the payload. On the *wire* each frame takes 24
 bytes more: frame check sequence 4, preamble and start 8, inter-frame gap 12 (Schlosser et al. 2011, where the delay
 between frames of s bytes at b bit/s is `8000 * (s + 24) / b` ms).
 """

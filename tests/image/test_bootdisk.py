@@ -29,11 +29,11 @@ def test_it_holds_kernel_initramfs_and_the_line(image: GuestImage, cache: Cache,
     assert (out / "vmlinuz").read_bytes() == image.kernel.vmlinuz.read_bytes()
     assert (out / "initramfs").read_bytes() == image.initramfs.read_bytes()
     assert f" append initrd=/initramfs {LINE}\n" in (out / "isolinux" / "isolinux.cfg").read_text(encoding="ascii")
-    told = subprocess.run(
+    reported = subprocess.run(
         ["xorriso", "-indev", disk, "-report_el_torito", "plain"], check=True, capture_output=True, text=True
     ).stdout
-    assert "BIOS" in told
-    assert "/isolinux/isolinux.bin" in told
+    assert "BIOS" in reported
+    assert "/isolinux/isolinux.bin" in reported
 
 
 def test_two_makings_give_the_same_bytes(image: GuestImage, tmp_path: Path) -> None:

@@ -147,10 +147,10 @@ def test_the_oci_form_is_a_layout_whose_digests_are_right(image: GuestImage, cac
             assert path.removeprefix("blobs/sha256/") == hashlib.sha256(content).hexdigest()
     blob = {f"sha256:{hashlib.sha256(content).hexdigest()}": content for content in files.values()}
     (manifest,) = json.loads(files["index.json"])["manifests"]
-    told = json.loads(blob[manifest["digest"]])
-    (layer,) = told["layers"]
+    reported = json.loads(blob[manifest["digest"]])
+    (layer,) = reported["layers"]
     plain = gzip.decompress(blob[layer["digest"]])
-    assert json.loads(blob[told["config"]["digest"]])["rootfs"]["diff_ids"] == [
+    assert json.loads(blob[reported["config"]["digest"]])["rootfs"]["diff_ids"] == [
         f"sha256:{hashlib.sha256(plain).hexdigest()}"
     ]
     (docker,) = json.loads(files["manifest.json"])

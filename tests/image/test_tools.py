@@ -1,4 +1,7 @@
-"""The image full: by mmdebstrap out of a mirror that the test makes; what went in is told, nothing non-free goes in."""
+"""The image full: by mmdebstrap out of a mirror that the test makes.
+
+What went in is reported, nothing non-free goes in.
+"""
 
 from __future__ import annotations
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from virtoll.errors import GuestError
+from virtoll.image.clone import built_agent
 from virtoll.lab import cgroups, residue
 from virtoll.lab.cgroups import Limits, charged_memory_bytes, detect, limits_of, make_group
+from virtoll.lab.enter import Enter
 
 LAB = "virtoll-0123456789ab"
 V1 = {
@@ -126,9 +128,8 @@ def test_a_real_group_holds_a_process_from_its_start() -> None:
     record, lock = residue.create_record()
     try:
         group = make_group(record.lab_id, "guest", Limits(64 * 2**20, 0.5, (0,)))
-        shown = subprocess.run(
-            [*group.join_command(), "cat", "/proc/self/cgroup"], capture_output=True, text=True, check=True
-        )
+        command = [*Enter(cgroups=group.process_files).prefix(built_agent()), "cat", "/proc/self/cgroup"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True)
         assert f"/{record.lab_id}/guest" in shown.stdout
         assert len(residue.cgroup_folders(record.lab_id)) >= 1
         group.remove()
@@ -141,7 +142,8 @@ def test_a_real_group_holds_a_process_from_its_start() -> None:
 
 def test_a_group_that_does_not_take_the_guest_ends_it_with_a_sentence(tmp_path: Path) -> None:
     group = cgroups.Group("guest", detect(tmp_path), {"memory": tmp_path / "gone"})
-    done = subprocess.run([*group.join_command(), "true"], capture_output=True, text=True, check=False)
+    command = [*Enter(cgroups=group.process_files).prefix(built_agent()), "true"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "does not take the guest" in done.stderr
 

@@ -32,15 +32,15 @@ def test_a_killed_run_leaves_nothing_on_the_host_and_the_next_measures(tmp_path:
         check=False,
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
-    left = [name for name in told["killed"]["machines"] if name.startswith("virtoll-")]
+    reported = json.loads((tmp_path / "reported.json").read_text(encoding="utf-8"))
+    left = [name for name in reported["killed"]["machines"] if name.startswith("virtoll-")]
     assert len(left) == 1
-    assert told["events of the killed"] == ["on", "off", "remove"]
-    assert told["after"] == told["before"]
-    assert told["machines"] == []
-    assert told["events"][:3] == ["on", "off", "remove"], "what the probe starts"
-    assert told["events"][3:5] == ["on", "suspend"]
-    assert told["events"][-2:] == ["off", "remove"]
+    assert reported["events of the killed"] == ["on", "off", "remove"]
+    assert reported["after"] == reported["before"]
+    assert reported["machines"] == []
+    assert reported["events"][:3] == ["on", "off", "remove"], "what the probe starts"
+    assert reported["events"][3:5] == ["on", "suspend"]
+    assert reported["events"][-2:] == ["off", "remove"]
     (run,) = [folder for folder in (tmp_path / "runs").iterdir() if (folder / "trials.jsonl").is_file()]
     trials = [json.loads(line) for line in (run / "trials.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(trial["workload"], trial["status"]) for trial in trials] == [("forward", "ok"), ("superpi", "ok")]

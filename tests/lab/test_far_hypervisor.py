@@ -94,7 +94,7 @@ def test_guests_there_are_measured_from_here_and_nothing_stays(hosts: SshHosts, 
     assert trials[1].clock is not None
     assert trials[1].clock.method == "icmp"
     (entry,) = folder.manifest.platforms
-    assert (entry.host, entry.brand) == ("ssh box", None)
+    assert (entry.host, entry.caveat) == ("ssh box", None)
     assert_nothing_left(hosts)
 
 

@@ -64,9 +64,9 @@ def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
         assert "is up already" in again.said
 
         look = "test -c /dev/kvm && grep -c '^kvm_amd ' /proc/modules; ls /sys/class/net; uname -r; exit 3"
-        told = run_testbed(place, "shell", "kvm", "--", "sh", "-c", look)
-        assert told.process.returncode == 3, told.said
-        loaded, *nics, release = told.said.split()
+        reported = run_testbed(place, "shell", "kvm", "--", "sh", "-c", look)
+        assert reported.process.returncode == 3, reported.said
+        loaded, *nics, release = reported.said.split()
         assert loaded == "1"
         assert len(set(nics) - {"lo"}) == NICS
         assert release != os.uname().release

@@ -17,9 +17,9 @@ from pydantic import TypeAdapter
 from tests.support import guests
 from tests.support.guests import Connected
 
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 from virtoll.runfolder.traffic_records import Point
-from virtoll.stats.hops import Loss, Owner, Place, locate
+from virtoll.stats.hops import Loss, Owner, Segment, locate
 from virtoll.workloads.forward import Forward, ForwardParameters
 
 INSIDE_LAB = True
@@ -31,14 +31,14 @@ SLOW = ["rate", "1mbit", "burst", "2kb", "limit", "2kb"]
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture(scope="module", params=["native", "netns"])
-def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
-    started = guests.start(request.param, ground)
+def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
+    started = guests.start(request.param, run_session)
     # Neighbour discovery would be among what a queue or a rule counts.
     outside("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
     Router(started).inside("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
@@ -105,11 +105,11 @@ def router(live: Connected) -> Router:
 def point(live: Connected, rate: float = 2000.0, size: int = 64) -> Point:
     """A thousand frames and more: a generator that gets a part of its CPU still sends many times what a harm takes."""
     wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=500)
-    return TypeAdapter(Point).validate_python(Forward(wanted).point(live.bench, rate))
+    return TypeAdapter(Point).validate_python(Forward(wanted).point(live.bench, rate).to_json())
 
 
-def told(losses: tuple[Loss, ...]) -> list[tuple[str, int, str]]:
-    """Place, frames and owner of each loss."""
+def reported(losses: tuple[Loss, ...]) -> list[tuple[str, int, str]]:
+    """Segment, frames and owner of each loss."""
     return [(loss.words, loss.frames, loss.owner) for loss in losses]
 
 
@@ -126,16 +126,16 @@ def test_what_netfilter_drops_is_inside_the_guest_and_in_no_counter(router: Rout
     with router.rule("filter", "FORWARD", FRAMES, "DROP") as dropped:
         losses = locate(point(router.live))
         assert dropped() == FRAMES
-    assert told(losses) == [(Place.GUEST, FRAMES, Owner.PLATFORM)]
-    assert losses[0].evidence == (f"{FRAMES} in no counter of the guest's stack",)
+    assert reported(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM)]
+    assert losses[0].counters == (f"{FRAMES} in no counter of the guest's stack",)
 
 
 def test_frames_whose_time_to_live_ends_are_header_errors(router: Router) -> None:
     with router.rule("mangle", "PREROUTING", FRAMES, "TTL", "--ttl-set", "1") as marked:
         losses = locate(point(router.live))
         assert marked() == FRAMES
-    assert told(losses) == [(Place.GUEST, FRAMES, Owner.PLATFORM)]
-    assert losses[0].evidence == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
+    assert reported(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM)]
+    assert losses[0].counters == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
 
 
 def test_frames_without_a_route(router: Router) -> None:
@@ -146,8 +146,8 @@ def test_frames_without_a_route(router: Router) -> None:
     finally:
         router.inside("ip", "route", "add", *route, "dev", router.out)
     losses = locate(measured)
-    assert told(losses) == [(Place.GUEST, offered(measured), Owner.PLATFORM)]
-    assert losses[0].evidence == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)
+    assert reported(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
+    assert losses[0].counters == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)
 
 
 def test_frames_that_are_larger_than_the_next_link_takes(router: Router) -> None:
@@ -157,8 +157,8 @@ def test_frames_that_are_larger_than_the_next_link_takes(router: Router) -> None
     finally:
         router.inside("ip", "link", "set", router.out, "mtu", "1500")
     losses = locate(measured)
-    assert told(losses) == [(Place.GUEST, offered(measured), Owner.PLATFORM)]
-    assert losses[0].evidence == (f"guest's stack Ip FragFails +{offered(measured)}",)
+    assert reported(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
+    assert losses[0].counters == (f"guest's stack Ip FragFails +{offered(measured)}",)
 
 
 def test_what_the_outgoing_queue_drops_is_the_queues(router: Router) -> None:
@@ -166,8 +166,8 @@ def test_what_the_outgoing_queue_drops_is_the_queues(router: Router) -> None:
         losses = locate(point(router.live, rate=6000.0))
         drops = dropped()
     assert drops > FRAMES
-    assert told(losses) == [(Place.GUEST_QUEUE, drops, Owner.PLATFORM)]
-    assert f"queue_dropped +{drops}" in " ".join(losses[0].evidence)
+    assert reported(losses) == [(Segment.GUEST_QUEUE, drops, Owner.PLATFORM)]
+    assert f"queue_dropped +{drops}" in " ".join(losses[0].counters)
 
 
 def test_losses_at_two_places_are_told_apart(router: Router) -> None:
@@ -175,25 +175,25 @@ def test_losses_at_two_places_are_told_apart(router: Router) -> None:
         measured = point(router.live, rate=6000.0)
         drops = dropped()
     losses = locate(measured)
-    assert told(losses) == [(Place.GUEST, FRAMES, Owner.PLATFORM), (Place.GUEST_QUEUE, drops, Owner.PLATFORM)]
-    assert losses[0].evidence == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
+    assert reported(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM), (Segment.GUEST_QUEUE, drops, Owner.PLATFORM)]
+    assert losses[0].counters == (f"guest's stack Ip InHdrErrors +{FRAMES}",)
     assert measured.sink.per_source[0].lost_frames == FRAMES + drops
 
 
-@pytest.mark.parametrize(("inward", "place"), [(True, Place.ATTACHMENT_IN), (False, Place.ATTACHMENT_OUT)])
-def test_a_closed_port_of_a_bridge(router: Router, inward: bool, place: Place) -> None:
+@pytest.mark.parametrize(("inward", "place"), [(True, Segment.ATTACHMENT_IN), (False, Segment.ATTACHMENT_OUT)])
+def test_a_closed_port_of_a_bridge(router: Router, inward: bool, place: Segment) -> None:
     network, hops = router.live.bench.network, router.live.bench.hops
     if router.live.name == "native":
-        assert not any(way.port for way in hops.ways.values()), "the host itself has no bridge"
+        assert not any(way.port for way in hops.endpoints.values()), "the host itself has no bridge"
         return
-    port = network.sources[0].lab_interface if inward else hops.ways[network.sink.name].port
+    port = network.sources[0].lab_interface if inward else hops.endpoints[network.sink.name].port
     assert port is not None
     outside("bridge", "link", "set", "dev", port, "state", "disabled")
     try:
         measured = point(router.live)
     finally:
         outside("bridge", "link", "set", "dev", port, "state", "forwarding")
-    assert told(locate(measured)) == [(place, offered(measured), Owner.PLATFORM)]
+    assert reported(locate(measured)) == [(place, offered(measured), Owner.PLATFORM)]
 
 
 def test_an_interface_that_is_down(router: Router) -> None:
@@ -201,5 +201,5 @@ def test_an_interface_that_is_down(router: Router) -> None:
     router.inside("ip", "link", "set", router.out, "down")
     measured = point(router.live)
     losses = locate(measured)
-    assert told(losses) == [(Place.GUEST, offered(measured), Owner.PLATFORM)]
-    assert losses[0].evidence == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)
+    assert reported(losses) == [(Segment.GUEST, offered(measured), Owner.PLATFORM)]
+    assert losses[0].counters == (f"guest's stack IpExt InNoRoutes +{offered(measured)}",)

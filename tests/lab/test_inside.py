@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +13,9 @@ import pytest
 
 from virtoll.errors import GuestError
 from virtoll.image import prepare_image
+from virtoll.image.clone import built_agent
+from virtoll.lab.commands import PIPED, ProcessOptions
+from virtoll.lab.enter import Bind, Enter, ExecutionReport
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.inside import Lab, end_process, this_lab, wait_until
 
@@ -76,7 +79,10 @@ def test_a_folder_of_path_that_may_not_be_read_hides_nothing_else(
 
 def test_a_program_is_pinned_from_its_first_instruction() -> None:
     cpu = max(os.sched_getaffinity(0))
-    process = this_lab().spawn(["grep", "Cpus_allowed_list", "/proc/self/status"], "test", cpus=[cpu], stdout=-1)
+    options = ProcessOptions(cpus=(cpu,), stdout=subprocess.PIPE)
+    lab = this_lab()
+    lab.agent = built_agent()
+    process = lab.spawn(["grep", "Cpus_allowed_list", "/proc/self/status"], "test", options)
     out, _ = process.communicate()
     assert out.split() == [b"Cpus_allowed_list:", str(cpu).encode()]
     with pytest.raises(GuestError, match="not found on this host"):
@@ -85,7 +91,7 @@ def test_a_program_is_pinned_from_its_first_instruction() -> None:
 
 @pytest.mark.parametrize("script", ["exec sleep 100", "trap '' TERM; while :; do sleep 1; done"])
 def test_a_process_is_ended_with_its_session(script: str) -> None:
-    process = this_lab().spawn(["sh", "-c", f"sleep 1000 & echo; {script}"], "test", stdout=subprocess.PIPE)
+    process = this_lab().spawn(["sh", "-c", f"sleep 1000 & echo; {script}"], "test", PIPED)
     assert process.stdout is not None
     process.stdout.readline()
     end_process(process, patience_seconds=0.2)
@@ -107,16 +113,18 @@ def test_what_is_awaited_is_named() -> None:
         wait_until(lambda: False, 0.05, "the moon's rise")
 
 
+def entered(around: Enter, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    command = [*around.prefix(built_agent()), *argv]
+    return subprocess.run(command, capture_output=True, text=True, check=check)
+
+
 def test_another_root_has_a_folder_of_the_hosts_where_it_is_asked_for(tmp_path: Path) -> None:
     image = prepare_image("debug", offline=True)
     (tmp_path / "a=b").mkdir()
     (tmp_path / "a=b" / "file").write_text("the host's\n")
-    confine = [sys.executable, "-m", "virtoll.lab.confine", f"--mount={tmp_path}/a=b=/data", str(image.root)]
-    script = "cat /data/file; echo written > /data/new"
-    own = ["unshare", "--mount", "--propagation", "private", "--"]
-    said = subprocess.run(
-        [*own, *confine, "/bin/busybox", "sh", "-c", script], capture_output=True, text=True, check=True
-    )
+    shares = (Bind(tmp_path / "a=b", Path("/data")),)
+    around = Enter(namespaces=("mount",), root=image.root, shares=shares)
+    said = entered(around, "/bin/busybox", "sh", "-c", "cat /data/file; echo written > /data/new")
     assert said.stdout == "the host's\n"
     assert (tmp_path / "a=b" / "new").read_text() == "written\n"
     assert list((image.root / "data").iterdir()) == []
@@ -126,10 +134,8 @@ def test_another_root_has_the_kernels_file_systems_and_is_not_written_to() -> No
     image = prepare_image("debug", offline=True)
     before = sorted(str(path) for path in image.root.rglob("*"))
     script = "ls -d /proc/1 /sys/kernel /dev/null /dev/pts; ls /; echo x > /tmp/new && echo y > /dev/null; cat /tmp/new"
-    confine = [sys.executable, "-m", "virtoll.lab.confine", str(image.root), "/bin/busybox", "sh", "-c", script]
-    said = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "--", *confine], capture_output=True, text=True, check=True
-    ).stdout.split()
+    around = Enter(namespaces=("mount",), root=image.root)
+    said = entered(around, "/bin/busybox", "sh", "-c", script).stdout.split()
     assert said[:4] == ["/dev/null", "/dev/pts", "/proc/1", "/sys/kernel"]
     assert set(said[4:-1]) == {"bin", "data", "dev", "init", "proc", "run", "sys", "tmp", "usr"}
     assert said[-1] == "x"
@@ -137,7 +143,23 @@ def test_another_root_has_the_kernels_file_systems_and_is_not_written_to() -> No
 
 
 def test_a_root_that_cannot_be_used_is_said(tmp_path: Path) -> None:
-    confine = [sys.executable, "-m", "virtoll.lab.confine", str(tmp_path), "/init"]
-    finished = subprocess.run(["unshare", "--mount", "--", *confine], capture_output=True, text=True, check=False)
+    finished = entered(Enter(namespaces=("mount",), root=tmp_path), "/init", check=False)
     assert finished.returncode == 1
-    assert finished.stderr.startswith("virtoll: mount -t proc proc ")
+    assert finished.stderr.startswith(f"virtoll-agent: enter: mount on {tmp_path}/proc: No such file or directory")
+
+
+def test_a_program_says_when_it_is_executed_and_its_start_needs_the_agent() -> None:
+    lab = Lab("virtoll-0123456789ab", agent=built_agent())
+    with ExecutionReport() as report:
+        assert report.executed_monotonic_ns() is None
+        before = time.monotonic_ns()
+        enter = Enter(report=report.descriptor)
+        options = ProcessOptions(enter=enter, stdout=subprocess.PIPE, pass_fds=(report.descriptor,))
+        process = lab.spawn(["ls", "/proc/self/fd"], "test", options)
+        said, _ = process.communicate()
+        executed = report.executed_monotonic_ns()
+        assert executed is not None
+        assert before < executed < time.monotonic_ns()
+        assert str(report.descriptor) not in said.decode().split()
+    with pytest.raises(GuestError, match=r"^ls: the agent starts it in its cgroup and on its CPUs; run 'make agent'"):
+        Lab("virtoll-0123456789ab").spawn(["ls"], "test", ProcessOptions(cpus=(0,)))

@@ -69,11 +69,11 @@ class Janitor:
 @contextmanager
 def janitor() -> Iterator[Janitor]:
     launcher, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-    told, teller = socket.socketpair()
-    ends = (theirs.fileno(), told.fileno())
+    reported, teller = socket.socketpair()
+    ends = (theirs.fileno(), reported.fileno())
     with subprocess.Popen(janitor_command(*ends), pass_fds=ends) as process:
         theirs.close()
-        told.close()
+        reported.close()
         try:
             yield Janitor(process, launcher, teller, *residue.create_record())
         finally:

@@ -12,17 +12,20 @@ import socket
 import subprocess
 import termios
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.support.machine import END_SECONDS
 
 from virtoll.errors import GuestError
-from virtoll.hosts.remote_host import Connection, RemoteHost, open_remote
+from virtoll.hosts.remote_host import RemoteHost, open_remote
 from virtoll.image.clone import built_agent
+from virtoll.lab.commands import PIPED, Connection, ProcessOptions
+from virtoll.lab.enter import Enter
 from virtoll.lab.inside import Lab, end_process, wait_until
 
-SHELL = Connection("a shell", ("bash", "-c"))
+SHELL = Connection("a shell", ("bash", "-c"), quoted=True)
 
 
 @pytest.fixture
@@ -59,6 +62,11 @@ def test_a_failure_names_host_program_and_complaint(host: RemoteHost) -> None:
         host.run(["sleep", "5"], "test", deadline_seconds=0.2)
 
 
+def test_what_is_of_this_machine_is_refused(host: RemoteHost) -> None:
+    with pytest.raises(GuestError, match="ls: cgroups and namespaces are for programs in the lab, not on a shell"):
+        host.spawn(["ls"], "test", ProcessOptions(enter=Enter(namespaces=("mount",))))
+
+
 def test_a_file_is_copied_once_for_its_content(host: RemoteHost, tmp_path: Path) -> None:
     content = os.urandom(3_000_000)
     file = tmp_path / "some file"
@@ -74,7 +82,7 @@ def test_a_file_is_copied_once_for_its_content(host: RemoteHost, tmp_path: Path)
 def test_what_is_started_there_ends_with_the_process_here(host: RemoteHost) -> None:
     mark = f"mark{os.urandom(4).hex()}"
     argv = ["sh", "-c", f"trap '' TERM; sleep 300 & echo $0; wait; : {mark}", mark]
-    process = host.spawn(argv, "test", stdout=subprocess.PIPE)
+    process = host.spawn(argv, "test", ProcessOptions(stdout=subprocess.PIPE))
     assert process.stdout is not None
     assert process.stdout.readline().decode().strip() == mark
     assert processes(mark)
@@ -83,7 +91,7 @@ def test_what_is_started_there_ends_with_the_process_here(host: RemoteHost) -> N
 
 
 def test_its_input_output_and_exit_status_are_those_of_the_program(host: RemoteHost) -> None:
-    process = host.spawn(["sh", "-c", "cat; exit 7"], "test", stdin=subprocess.PIPE, stdout=subprocess.PIPE, cpus=[0])
+    process = host.spawn(["sh", "-c", "cat; exit 7"], "test", replace(PIPED, cpus=(0,)))
     data = os.urandom(1 << 20)
     said, _ = process.communicate(data)
     assert said == data
@@ -136,6 +144,7 @@ import sys
 from pathlib import Path
 from tests.lab.test_remote import SHELL
 from virtoll.image.clone import built_agent
+from virtoll.lab.commands import PIPED, Connection, ProcessOptions
 from virtoll.lab.inside import Lab
 from virtoll.hosts.remote_host import open_remote
 lab = Lab("virtoll-{os.urandom(6).hex()}", scratch=Path({str(tmp_path)!r}))

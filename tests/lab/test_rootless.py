@@ -38,7 +38,7 @@ def test_what_the_doctor_says_to_an_ordinary_user_is_so(place: Playground) -> No
     real = [
         name
         for name, kind in PLATFORMS.items()
-        if kind.needs_lab and kind.validation != "record only" and not kind.parameter_model.found
+        if kind.needs_lab and kind.validation != "record only" and not kind.parameter_model.pre_provisioned
     ]
     file = experiments.write(
         place.runs,

@@ -23,7 +23,7 @@ from virtoll.lab.inside import wait_until
 from virtoll.lab.network import plan_links
 from virtoll.platforms.ssh.driver import SshParameters, check_before
 from virtoll.platforms.ssh.nics import Run, find_nics
-from virtoll.run.pipeline import catalogue
+from virtoll.run.preview import catalogue
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.guests import forwarded_frames
 
@@ -140,11 +140,11 @@ def test_a_found_guest_forwards_and_computes_and_is_left_as_it_was(wired: SshHos
     assert trials[1].clock is not None
     assert trials[1].clock.method == "icmp"
     (boot,) = folder.boots()
-    assert boot.grave == ()
+    assert boot.fatal == ()
     assert any("as it was found" in text for text in boot.mismatches)
     assert any(text.startswith("memory: asked 256 MiB") for text in boot.mismatches)
     (entry,) = folder.manifest.platforms
-    assert (entry.host, entry.brand) == ("ssh box", None)
+    assert (entry.host, entry.caveat) == ("ssh box", None)
     text = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
     assert "as it was found" in text
     assert "their NICs face the guests&#39; own" in text or "their NICs face the guests' own" in text

@@ -87,10 +87,10 @@ def test_one_that_was_vfios_before_stays_so(kernel: Kernel) -> None:
 
 def test_what_is_missing_is_named(kernel: Kernel, tmp_path: Path) -> None:
     def reason(*addresses: str) -> str:
-        told = kernel.refusal(addresses)
-        assert told is not None
-        assert told.startswith("vfio: ")
-        return told
+        reported = kernel.refusal(addresses)
+        assert reported is not None
+        assert reported.startswith("vfio: ")
+        return reported
 
     assert "no PCI device 0000:09:00.0; 'lspci -D'" in reason(NIC, "0000:09:00.0")
     assert f"{DISK} is no NIC" in reason(DISK)
@@ -119,8 +119,8 @@ def test_a_device_that_is_not_taken_is_an_error(kernel: Kernel) -> None:
 
 def test_here_it_is_refused_in_one_sentence() -> None:
     """On the machine of the test: whatever is missing, it is said, and nothing raised."""
-    told = PciBus().refusal(("ffff:ff:1f.7",))
-    assert told == "vfio: this machine has no PCI device ffff:ff:1f.7; 'lspci -D' lists those it has"
+    reported = PciBus().refusal(("ffff:ff:1f.7",))
+    assert reported == "vfio: this machine has no PCI device ffff:ff:1f.7; 'lspci -D' lists those it has"
 
 
 def test_a_dead_labs_devices_are_given_back_by_its_record(

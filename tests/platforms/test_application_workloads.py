@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 from tests.support import guests
 
+from virtoll.agent.operations.http import HttpLoadReply, HttpLoadRequest
 from virtoll.errors import GuestError, ImageError
 from virtoll.image import prepare_image
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import Network
-from virtoll.run.ground import Ground
 from virtoll.run.peer import peer_programs
+from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS, mariadb_oltp, nginx
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.nginx_server import PORT, WebParameters, configuration, web_server
@@ -39,22 +40,25 @@ ROOM_BYTES = 256 * 2**20
 
 
 @pytest.fixture(scope="module")
-def tools() -> Iterator[Ground]:
-    """The lab's ground with the tools in its image, and who starts its programs beside the peer."""
-    with guests.ground() as ground:
-        assert isinstance(ground.site.network, Network)
+def tools() -> Iterator[RunSession]:
+    """The lab's run_session with the tools in its image, and who starts its programs beside the peer."""
+    with guests.run_session() as run_session:
+        assert isinstance(run_session.site.network, Network)
         try:
-            ground.site.image = prepare_image("full", offline=True)
+            run_session.site.image = prepare_image("full", offline=True)
         except ImageError as error:
             pytest.skip(f"{error} (or make tools)")
         with peer_programs(
-            ground.site.host, ground.site.image, ground.site.network, ground.pinning.generator_cpu
-        ) as ground.site.programs:
-            yield ground
+            run_session.site.this_machine,
+            run_session.site.image,
+            run_session.site.network,
+            run_session.pinning.generator_cpu,
+        ) as run_session.site.programs:
+            yield run_session
 
 
 @pytest.fixture(scope="module")
-def live(tools: Ground) -> Iterator[guests.Connected]:
+def live(tools: RunSession) -> Iterator[guests.Connected]:
     """A guest in bare namespaces."""
     found = guests.start("netns", tools, data_bytes=ROOM_BYTES)
     yield found
@@ -94,7 +98,7 @@ def test_they_give_right_answers_and_leave_nothing(live: guests.Connected, name:
 
 @pytest.mark.extended
 @pytest.mark.parametrize("kind", ["netns", "runc", "runsc-systrap", "uml-raw", "qemu-tcg"])
-def test_they_give_right_answers_in_each_sort_of_guest(tools: Ground, kind: str) -> None:
+def test_they_give_right_answers_in_each_sort_of_guest(tools: RunSession, kind: str) -> None:
     found = guests.start(kind, tools, data_bytes=ROOM_BYTES)
     for name in WITH_COMPILER:
         right(found, name)
@@ -111,11 +115,16 @@ def test_connections_are_used_again_where_that_is_asked_for(live: guests.Connect
     assert kept["replies"] == 60
     # Whoever generates has no address any more, so that its kernel answers nothing in other workloads.
     target = f"{live.bench.network.sources[0].guest_address}:8080"
-    load: dict[str, Any] = {"target": target, "path": "/file", "requests": 1}
-    more: dict[str, Any] = {"rate_requests_per_second": 1000, "connections": 1, "keep_alive": True}
-    more["timeout_ns"] = int(guests.HANG_SECONDS * 1e9)
-    answer = live.bench.peer.generator.call("http-load", guests.HANG_SECONDS, **load, **more)
-    assert answer["failures"] == {"socket": 1}
+    load = HttpLoadRequest(
+        target=target,
+        path="/file",
+        requests=1,
+        rate_requests_per_second=1000,
+        connections=1,
+        keep_alive=True,
+        timeout_ns=int(guests.HANG_SECONDS * 1e9),
+    )
+    assert live.bench.peer.generator.ask(load, guests.HANG_SECONDS).failures == {"socket": 1}
 
 
 def test_a_server_that_stalls_is_charged_with_all_that_it_owes(live: guests.Connected) -> None:
@@ -123,7 +132,7 @@ def test_a_server_that_stalls_is_charged_with_all_that_it_owes(live: guests.Conn
     # then waited for 95 ms at least. A generator that waited for replies would have asked once and be told one.
     wanted = nginx.NginxParameters(requests=100, rate_requests_per_second=200, timeout_milliseconds=600_000)
     link, guest = live.bench.network.sources[0], live.bench.guest
-    answers: list[dict[str, Any]] = []
+    answers: list[HttpLoadReply] = []
     folder = f"{live.emptied().data.path}/virtoll-nginx"
     with (
         web_server(guest, folder, link.guest_address, wanted),
@@ -142,8 +151,9 @@ def test_a_server_that_stalls_is_charged_with_all_that_it_owes(live: guests.Conn
         finally:
             os.kill(worker, signal.SIGCONT)
             load.join()
-    buckets = answers[0]["latency_ns"]["histogram"]
-    assert answers[0]["replies"] == sum(count for _, count in buckets) == 100
+    assert answers[0].latency_ns is not None
+    buckets = answers[0].latency_ns.histogram or ()
+    assert answers[0].replies == sum(count for _, count in buckets) == 100
     assert sum(count for nanoseconds, count in buckets if nanoseconds >= 90_000_000) >= 20
     assert nginx.figures(answers[0], wanted)["latency_p90"] >= 90_000_000
 
@@ -179,7 +189,7 @@ def test_a_server_ends_with_what_needed_it(live: guests.Connected) -> None:
 
 
 @pytest.fixture(scope="module")
-def uml(tools: Ground) -> Iterator[guests.Connected]:
+def uml(tools: RunSession) -> Iterator[guests.Connected]:
     """A guest of User-mode Linux, whose kernel has neither IPv6 nor terabytes of address space."""
     found = guests.start("uml-raw", tools, data_bytes=ROOM_BYTES)
     yield found
@@ -211,7 +221,7 @@ def test_a_database_that_reserves_what_it_may_grow_to_does_not_start_there(uml: 
     unlimited = [word for word in command if not word.startswith("--innodb-buffer-pool-size-max=")]
     assert len(unlimited) == len(command) - 1
     with (
-        pytest.raises(GuestError, match="before it was told to end"),
+        pytest.raises(GuestError, match="before it was asked to end"),
         serving(guest, unlimited, f"{folder}/log", asked, guests.HANG_SECONDS),
     ):
         pytest.fail("it serves")

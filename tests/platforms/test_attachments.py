@@ -69,8 +69,8 @@ def macvtap_nodes(family: machine.Family) -> list[Path]:
     controller = next(one for one in family.processes if "in-lab-run" in one.argv)
     enter = ["nsenter", f"--net=/proc/{controller.pid}/ns/net", "--"]
     command = [*enter, "ip", "-oneline", "link", "show", "type", "macvtap"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return [Path("/dev", f"tap{line.partition(':')[0]}") for line in told.splitlines()]
+    reported = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [Path("/dev", f"tap{line.partition(':')[0]}") for line in reported.splitlines()]
 
 
 def short_then_long() -> dict[str, Any]:
@@ -107,7 +107,7 @@ def test_nothing_of_any_attachment_is_left_after_kill_9() -> None:
             kill_all([one for one in seen.processes if "virtoll.lab.launch" not in one.argv])
             assert running.end() != 0
             place.check_clean(seen, running.token)
-    routers = [one for one in seen.processes if "--seat" in one.argv and "host" in one.argv]
+    routers = [one for one in seen.processes if "--role" in one.argv and "host" in one.argv]
     assert len(routers) >= 3, "one a routed link, and the lab's counters"
     assert {"l1in0", "v1in0", "l2in0", "l3in0", "g4in0"} <= seen.interfaces
     assert len(nodes) == 2
@@ -119,9 +119,9 @@ def test_a_device_that_is_handed_in_has_its_own_address_and_the_labs_keep_theirs
     planned = attached(plan_links(3, sources=1), "passthrough")
     marks = planned.links[-1].guest_mac
     found = ["00:00:00:00:00:00", "3c:fd:fe:00:00:01", "3c:fd:fe:00:00:02", marks]
-    told = with_found_macs(planned, found)
-    assert [link.guest_mac for link in told.links] == ["3c:fd:fe:00:00:01", "3c:fd:fe:00:00:02", marks]
-    assert told.sources[0].peer_next_hop_mac == "3c:fd:fe:00:00:01"
+    reported = with_found_macs(planned, found)
+    assert [link.guest_mac for link in reported.links] == ["3c:fd:fe:00:00:01", "3c:fd:fe:00:00:02", marks]
+    assert reported.sources[0].peer_next_hop_mac == "3c:fd:fe:00:00:01"
     as_planned = [link.guest_mac for link in planned.links]
     assert with_found_macs(planned, as_planned) == planned
     assert with_found_macs(attached(planned, "routed"), found) == attached(planned, "routed")

@@ -2,7 +2,7 @@
 
 What stands elsewhere is not repeated: ESXi's credentials, certificates, reach, datastore and names (``test_esxi``),
 libvirt's sockets, rights and names of containers (``test_libvirt``, ``test_libvirt_daemon``), OpenVZ's and VServer's
-numbers and names (``test_command_standins``), hosts that SSH does not reach (``test_far_hypervisor``).
+numbers and names (``test_command_mocks``), hosts that SSH does not reach (``test_far_hypervisor``).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import GuestRequest, Platform
 from virtoll.platforms.host import Site
-from virtoll.platforms.libvirt.connection import Commands
+from virtoll.platforms.libvirt.connection import Virsh
 from virtoll.platforms.libvirt.daemon import lab_daemon
 from virtoll.platforms.libvirt.domain_xml import SYSTEM
 from virtoll.platforms.xen.driver import Xen, XenParameters
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -39,8 +39,8 @@ THEIRS = """<domain type="qemu"><name>{name}</name><description>a pet</descripti
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
@@ -108,7 +108,7 @@ def by_daemon(site: Site, undo: ExitStack, folder: Path, wanted: GuestRequest, n
     """In the lab's daemon somebody has a machine."""
     daemon = lab_daemon(site, "the test")
     undo.callback(daemon.release, "the test")
-    virsh = Commands(site.host, daemon.uri(SYSTEM))
+    virsh = Virsh(site.host, daemon.uri(SYSTEM))
     (folder / "theirs.xml").write_text(THEIRS.format(name=name))
     virsh.run("define", str(folder / "theirs.xml"))
     undo.callback(virsh.run, "undefine", name)
@@ -136,10 +136,10 @@ def libvirt_system_without_room(site: Site, undo: ExitStack, folder: Path) -> Ca
     ],
 )
 def test_it_is_one_sentence_and_nothing_of_others_is_touched(
-    ground: Ground, record: Path, tmp_path: Path, prepare: Callable[[Site, ExitStack, Path], Case], said: str
+    run_session: RunSession, record: Path, tmp_path: Path, prepare: Callable[[Site, ExitStack, Path], Case], said: str
 ) -> None:
     with ExitStack() as undo:
-        case = prepare(ground.site, undo, tmp_path)
+        case = prepare(run_session.site, undo, tmp_path)
         before = case.seen(), links(), residue.noted_commands(record)
         with pytest.raises(GuestError) as raised:
             case.platform.start(case.request, case.site)

@@ -9,12 +9,13 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected
 
+from virtoll.agent.operations.programs import DataRequest, ExecRequest
 from virtoll.errors import AgentError, GuestError
-from virtoll.lab.data import DataRoom
+from virtoll.lab.data import DataVolume
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import DATA_PATH
-from virtoll.run.data_directory import find_room
-from virtoll.run.ground import Ground
+from virtoll.run.data_directory import find_data_volume
+from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Measurement
 
@@ -24,30 +25,37 @@ MIB = 2**20
 ROOM_BYTES = 16 * MIB
 # A folder and a disk; the others are the same two by other products.
 KINDS = ["netns", "uml-raw"]
-EXTENDED = ["native", "runc", "crun", "runsc-systrap", "nspawn", "lxc", "podman", "docker", "qemu-tcg", "qemu-tcg-disk"]
+EXTENDED = [
+    *(
+        name
+        for name, kind in guests.KINDS.items()
+        if PLATFORMS[kind.platform].data_by is not None and not (kind.variant or kind.extended) and name not in KINDS
+    ),
+    "qemu-tcg-disk",
+]
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    """The lab's ground."""
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    """The lab's run_session."""
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture(scope="module", params=[*KINDS, *(pytest.param(kind, marks=pytest.mark.extended) for kind in EXTENDED)])
-def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """A guest with a data directory."""
-    started = guests.start(request.param, ground, data_bytes=ROOM_BYTES)
+    started = guests.start(request.param, run_session, data_bytes=ROOM_BYTES)
     yield started
     started.guest.stop()
 
 
 def write(live: Connected, name: str, kibibytes: int) -> None:
     """Write a file in the guest, and flush it."""
-    argv = ["/bin/dd", "if=/dev/urandom", f"of={DATA_PATH}/{name}", "bs=1024", f"count={kibibytes}", "conv=fsync"]
-    fields = {"timeout_ns": int(guests.HANG_SECONDS * 1e9), "limit_bytes": 4096}
-    answer = live.bench.guest.call("exec", guests.HANG_SECONDS, argv=argv, **fields)
-    assert answer["status"] == 0, answer
+    argv = ("/bin/dd", "if=/dev/urandom", f"of={DATA_PATH}/{name}", "bs=1024", f"count={kibibytes}", "conv=fsync")
+    request = ExecRequest(argv=argv, timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=4096)
+    ended = live.bench.guest.ask(request, guests.HANG_SECONDS)
+    assert ended.status == 0, ended
 
 
 def zfg(live: Connected) -> Measurement:
@@ -58,7 +66,7 @@ def zfg(live: Connected) -> Measurement:
 
 def test_a_trial_finds_it_empty_cold_and_on_the_hosts_disk(live: Connected) -> None:
     assert live.data is not None
-    room, host = live.data.room, live.data.room.file_system
+    room, host = live.data.volume, live.data.volume.file_system
     bench = live.emptied()
     assert bench.data.path == DATA_PATH
     assert bench.data.file_system not in ("", "tmpfs", "rootfs")
@@ -78,14 +86,14 @@ def test_a_trial_finds_it_empty_cold_and_on_the_hosts_disk(live: Connected) -> N
     assert again["free_bytes"] >= ROOM_BYTES
 
 
-def allocated_bytes(room: DataRoom) -> int:
+def allocated_bytes(room: DataVolume) -> int:
     """What its files take of the host's disk."""
     return sum(os.fstat(file).st_blocks * 512 for file in room.files())
 
 
 def test_what_is_written_in_the_guest_is_on_the_host(live: Connected) -> None:
     assert live.data is not None
-    room = live.data.room
+    room = live.data.volume
     live.emptied()
     before = allocated_bytes(room)
     write(live, "file", 4096)
@@ -107,13 +115,13 @@ def test_zfg_is_right_twice(live: Connected) -> None:
 def test_only_the_data_directory_is_ever_emptied(live: Connected) -> None:
     for path in ("/", "/usr", "/no/such"):
         with pytest.raises(AgentError, match="nothing is mounted on"):
-            live.bench.guest.call("data", guests.HANG_SECONDS, path=path, empty=True, evict=True, trim=False)
+            live.bench.guest.ask(DataRequest(path=path, empty=True, evict=True, trim=False), guests.HANG_SECONDS)
 
 
-def test_it_is_gone_with_the_guest(ground: Ground) -> None:
-    live = guests.start("netns", ground, data_bytes=ROOM_BYTES)
+def test_it_is_gone_with_the_guest(run_session: RunSession) -> None:
+    live = guests.start("netns", run_session, data_bytes=ROOM_BYTES)
     assert live.data is not None
-    folder = live.data.room.folder
+    folder = live.data.volume.folder
     assert folder is not None
     write(live, "file", 1)
     assert [path.name for path in folder.iterdir()] == ["file"]
@@ -121,27 +129,27 @@ def test_it_is_gone_with_the_guest(ground: Ground) -> None:
     assert not folder.exists()
 
 
-def test_platforms_that_carry_none_say_so(ground: Ground) -> None:
+def test_platforms_that_carry_none_say_so(run_session: RunSession) -> None:
     carrying = {name for name, kind in PLATFORMS.items() if kind.data_by is not None}
     assert {"native", "netns", "runc", "runsc", "podman", "docker", "lxc", "nspawn", "uml", "qemu-tcg"} <= carrying
     assert not carrying & {"xen", "libvirt", "esxi", "ssh", "firecracker", "openvz", "fake", "virtualbox"}
     for name in ("xen", "fake"):
-        room, refusal = find_room(PLATFORMS[name], ground.site, ROOM_BYTES, 0)
+        room, refusal = find_data_volume(PLATFORMS[name], run_session.site, ROOM_BYTES, 0)
         assert room is None
         assert (
             refusal == f"{name} carries no data directory on its host's disk; choose another platform for this workload"
         )
-    assert find_room(PLATFORMS["xen"], ground.site, 0, 0) == (None, None)
-    room, refusal = find_room(PLATFORMS["netns"], ground.site, 2**60, 0)
+    assert find_data_volume(PLATFORMS["xen"], run_session.site, 0, 0) == (None, None)
+    room, refusal = find_data_volume(PLATFORMS["netns"], run_session.site, 2**60, 0)
     assert room is None
     assert refusal is not None
     assert "make room there" in refusal
 
 
-def test_a_guest_without_one_goes_on(ground: Ground) -> None:
-    live = guests.start("netns", ground)
+def test_a_guest_without_one_goes_on(run_session: RunSession) -> None:
+    live = guests.start("netns", run_session)
     assert live.bench.data.reach == "the guest's memory"
     assert live.bench.data_state(True) == {}
     with pytest.raises(GuestError, match="nothing is mounted on"):
-        live.bench.guest.call("data", guests.HANG_SECONDS, path=DATA_PATH, empty=False, evict=False, trim=False)
+        live.bench.guest.ask(DataRequest(path=DATA_PATH, empty=False, evict=False, trim=False), guests.HANG_SECONDS)
     live.guest.stop()

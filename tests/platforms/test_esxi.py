@@ -23,6 +23,7 @@ from tests.support.commands import virtoll
 from tests.support.esxi import DATASTORE, PASSWORD, PASSWORD_VARIABLE, EsxiHost, esxi_host, inventory, session_of
 from tests.support.guests import ADDED, SECOND_NS, Connected, Kind
 
+from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
 from virtoll.errors import GuestDied, GuestError
 from virtoll.lab import residue
@@ -37,7 +38,7 @@ from virtoll.platforms.esxi.serial import open_line, taken_ports
 from virtoll.platforms.esxi.session import Session, open_session
 from virtoll.platforms.esxi.specs import TAG, Line, _nic, machine_spec
 from virtoll.platforms.esxi.switches import network_of, port_groups
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -58,8 +59,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
@@ -86,10 +87,10 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EsxiHost]:
 
 
 @pytest.fixture(scope="module", params=list(VARIANTS))
-def live(request: pytest.FixtureRequest, ground: Ground, host: EsxiHost) -> Iterator[Connected]:
+def live(request: pytest.FixtureRequest, run_session: RunSession, host: EsxiHost) -> Iterator[Connected]:
     """One guest for all tests of its kind; the last test ends it."""
     before = inventory(host)
-    started = guests.start(f"esxi-{request.param}", ground)
+    started = guests.start(f"esxi-{request.param}", run_session)
     yield started
     started.held.stop()
     assert inventory(host) == before
@@ -129,14 +130,14 @@ def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
 
 def test_the_host_was_told_what_the_experiment_says(live: Connected, host: EsxiHost) -> None:
     (name,) = host.machines
-    told = next(machine for event, machine in host.seen if event == "on" and machine["name"] == name)
+    reported = next(machine for event, machine in host.seen if event == "on" and machine["name"] == name)
     model = {"vmxnet3": "VirtualVmxnet3", "e1000e": "VirtualE1000e", "e1000": "VirtualE1000"}
     parameters = EsxiParameters.model_validate(live.kind.parameters)
     lab = name[:20]
-    assert [nic["model"] for nic in told["nics"]] == [model[parameters.nic]] * 3
-    assert [nic["mac"] for nic in told["nics"]] == [link.guest_mac for link in live.bench.network.links]
-    assert [nic["network"] for nic in told["nics"]] == [f"{lab}-vmnic{number}" for number in (1, 2, 3)]
-    assert told["memory_mib"] == 256
+    assert [nic["model"] for nic in reported["nics"]] == [model[parameters.nic]] * 3
+    assert [nic["mac"] for nic in reported["nics"]] == [link.guest_mac for link in live.bench.network.links]
+    assert [nic["network"] for nic in reported["nics"]] == [f"{lab}-vmnic{number}" for number in (1, 2, 3)]
+    assert reported["memory_mib"] == 256
     with session_of(host) as session:
         config = known(session, name).config
         assert leftovers.is_ours(known(session, name))
@@ -166,9 +167,7 @@ def test_parked_it_is_suspended_and_then_goes_on_over_a_new_connection(live: Con
     (name,) = host.machines
 
     def answers() -> bool:
-        request = echo_request(link)
-        answer = live.held.peer.call("path-delay", guests.HANG_SECONDS, count=1, timeout_ns=SECOND_NS // 2, **request)
-        return bool(answer["round_trip_ns"])
+        return bool(live.held.peer.ask(echo_request(link, 1, SECOND_NS // 2), guests.HANG_SECONDS).round_trip_ns)
 
     def state() -> str:
         with session_of(host) as session:
@@ -187,7 +186,7 @@ def test_parked_it_is_suspended_and_then_goes_on_over_a_new_connection(live: Con
     live.held.resume()
     assert state() == "poweredOn"
     wait_until(answers, guests.HANG_SECONDS, "an echo after it was continued")
-    assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+    assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
     assert ran(threads) != before
     assert [event for event, machine in host.seen if machine["name"] == name] == ["on", "suspend", "resume"]
 
@@ -222,7 +221,7 @@ def test_killed_it_is_noticed_and_its_console_is_kept(live: Connected, host: Esx
     (machine,) = host.machines.values()
     machine.process.kill()
     with pytest.raises(GuestDied, match="ended while it was needed"):
-        live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+        live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
     assert live.held.evidence()["console.txt"]
     live.held.stop()
     assert not host.machines
@@ -250,17 +249,17 @@ def links() -> list[str]:
     return sorted(path.name for path in Path("/sys/class/net").iterdir())
 
 
-def refused(ground: Ground, parameters: dict[str, Any], **changed: Any) -> str:
+def refused(run_session: RunSession, parameters: dict[str, Any], **changed: Any) -> str:
     """The sentence that a guest with these parameters is refused with."""
     wanted = dataclasses.replace(guests.request("netns"), **changed)
     with pytest.raises(GuestError) as raised:
-        Esxi(EsxiParameters.model_validate(parameters)).start(wanted, ground.site)
+        Esxi(EsxiParameters.model_validate(parameters)).start(wanted, run_session.site)
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
 
-def test_without_a_host_it_says_where_to_read(ground: Ground) -> None:
-    found = Esxi(EsxiParameters()).probe(ground.site)
+def test_without_a_host_it_says_where_to_read(run_session: RunSession) -> None:
+    found = Esxi(EsxiParameters()).probe(run_session.site)
     assert not found.available
     assert found.reason == "no ESXi host is named; docs/platforms/esxi.md has the keys of an experiment"
 
@@ -288,45 +287,45 @@ def test_without_a_host_it_says_where_to_read(ground: Ground) -> None:
     ],
 )
 def test_what_is_wrong_with_the_host_is_one_sentence(
-    ground: Ground, host: EsxiHost, changed: dict[str, Any], said: str
+    run_session: RunSession, host: EsxiHost, changed: dict[str, Any], said: str
 ) -> None:
-    assert re.search(said, refused(ground, host.parameters(**changed)))
+    assert re.search(said, refused(run_session, host.parameters(**changed)))
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_a_password_that_others_may_read_is_refused(ground: Ground, host: EsxiHost, tmp_path: Path) -> None:
+def test_a_password_that_others_may_read_is_refused(run_session: RunSession, host: EsxiHost, tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.write_text(f"{PASSWORD}\n", encoding="utf-8")
     secret.chmod(0o644)
     parameters = host.parameters(password_from=f"file:{secret}")
-    assert "can be read by others; chmod 0600" in refused(ground, parameters)
+    assert "can be read by others; chmod 0600" in refused(run_session, parameters)
     secret.chmod(0o600)
     with open_session(EsxiParameters.model_validate(parameters)) as session:
         assert session.version
 
 
-def test_a_certificate_is_trusted_by_its_thumbprint(ground: Ground, host: EsxiHost) -> None:
-    shown = re.search(r"\(([0-9A-F:]{95}),", refused(ground, host.parameters(verify="on")))
+def test_a_certificate_is_trusted_by_its_thumbprint(run_session: RunSession, host: EsxiHost) -> None:
+    shown = re.search(r"\(([0-9A-F:]{95}),", refused(run_session, host.parameters(verify="on")))
     assert shown is not None
     with open_session(EsxiParameters.model_validate(host.parameters(verify="on", thumbprint=shown[1]))) as session:
         assert session.version
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_what_does_not_fit_is_refused_before_anything_is_uploaded(ground: Ground, host: EsxiHost) -> None:
+def test_what_does_not_fit_is_refused_before_anything_is_uploaded(run_session: RunSession, host: EsxiHost) -> None:
     assert re.search(
-        r"has \d+ CPUs, and the guest is to be pinned on CPU 500", refused(ground, host.parameters(), cpus=(500,))
+        r"has \d+ CPUs, and the guest is to be pinned on CPU 500", refused(run_session, host.parameters(), cpus=(500,))
     )
     taken = guests.request("netns")
-    assert isinstance(ground.site.host, Lab)
-    name = f"{ground.site.host.lab_id}-{taken.name.replace('/', '-')}"
+    assert isinstance(run_session.site.host, Lab)
+    name = f"{run_session.site.host.lab_id}-{taken.name.replace('/', '-')}"
     with session_of(host) as session:
         theirs = bare_machine(session, name, "somebody else's")
-        assert f"a machine named {name} is there already" in refused(ground, host.parameters(), name=taken.name)
+        assert f"a machine named {name} is there already" in refused(run_session, host.parameters(), name=taken.name)
         assert session.machine(name) is not None, "what Virtoll did not make is not touched"
         session.finish(theirs.Destroy_Task())
         Datastore(session).make_folder(name)
-        assert f"[{DATASTORE}] {name} is there already" in refused(ground, host.parameters(), name=taken.name)
+        assert f"[{DATASTORE}] {name} is there already" in refused(run_session, host.parameters(), name=taken.name)
         assert Datastore(session).folders(name) == [name]
         Datastore(session).remove_folder(name)
 
@@ -340,19 +339,21 @@ def test_what_does_not_fit_is_refused_before_anything_is_uploaded(ground: Ground
         (["-faults", "PowerOnVM_Task=SystemError"], r"refused with SystemError: "),
     ],
 )
-def test_a_host_that_refuses_is_left_as_it_was(ground: Ground, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_a_host_that_refuses_is_left_as_it_was(
+    run_session: RunSession, tmp_path: Path, arguments: list[str], said: str
+) -> None:
     with esxi_host(tmp_path, *arguments) as other:
         before = inventory(other), links()
-        assert re.search(said, refused(ground, other.parameters()))
+        assert re.search(said, refused(run_session, other.parameters()))
         assert (inventory(other), links()) == before
         assert not other.machines
         assert residue.noted_commands(Path(f"/proc/self/fd/{os.environ[residue.RECORD_VARIABLE]}")) == []
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_a_guest_that_is_not_ready_in_time_is_removed(ground: Ground, host: EsxiHost) -> None:
+def test_a_guest_that_is_not_ready_in_time_is_removed(run_session: RunSession, host: EsxiHost) -> None:
     with pytest.raises(GuestStartError, match=r"was not ready within 0\.001 s") as raised:
-        Esxi(EsxiParameters.model_validate(host.parameters())).start(guests.request("netns", 0.001), ground.site)
+        Esxi(EsxiParameters.model_validate(host.parameters())).start(guests.request("netns", 0.001), run_session.site)
     assert "console.txt" in raised.value.evidence
 
 
@@ -463,10 +464,10 @@ def test_each_nic_is_the_device_that_was_asked_for(host: EsxiHost, nic: str) -> 
 
 
 @pytest.mark.nested
-def test_a_machine_with_e1000_forwards(ground: Ground, host: EsxiHost) -> None:
+def test_a_machine_with_e1000_forwards(run_session: RunSession, host: EsxiHost) -> None:
     """The third model, on the whole way: the other two have all tests."""
     ADDED["esxi-e1000"] = dataclasses.replace(ADDED["esxi-vmxnet3"], parameters=host.parameters(nic="e1000"))
-    live = guests.start("esxi-e1000", ground)
+    live = guests.start("esxi-e1000", run_session)
     try:
         (machine,) = host.machines.values()
         assert sum(word.startswith("e1000,") for word in machine.command) == 3

@@ -11,8 +11,8 @@ from tests.support import accounting, guests
 from tests.support.guests import Connected
 
 from virtoll.host.guest_usage import Footprint, cpu_around, read_footprint, view_of_host
-from virtoll.run.ground import Ground
 from virtoll.run.guest_check import compare
+from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -22,15 +22,15 @@ ROUNDED_NS = 10_000_000
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture(scope="module", params=["netns-cgroup", "runc", "qemu-tcg"])
-def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """A guest with half a CPU."""
-    started = guests.start(request.param, ground, guests.request(request.param, cpu_quota=0.5))
+    started = guests.start(request.param, run_session, guests.request(request.param, cpu_quota=0.5))
     yield started
     started.guest.stop()
 
@@ -41,7 +41,7 @@ def anonymous_bytes(footprint: Footprint) -> int:
 
 
 def test_it_holds_memory_of_its_host_and_more_after_it_has_used_some(live: Connected) -> None:
-    place, group = live.guest.host_processes(), live.site.host.cgroup
+    place, group = live.guest.host_processes(), live.site.this_machine.cgroup
     assert place is not None
     idle = read_footprint(place, group)
     assert {one.pid for one in idle.processes} >= {place.started}
@@ -89,7 +89,7 @@ def test_its_work_is_found_in_its_processes_cpu_time(live: Connected) -> None:
 def test_it_is_what_was_asked_for_and_nothing_else(live: Connected) -> None:
     """Against its own request it has no mismatch that counts; against another one each difference is found."""
     facts, host = guests.facts(live), view_of_host(live.guest.host_processes())
-    assert [one for one in compare(live.wanted, facts, host) if one.grave] == []
+    assert [one for one in compare(live.wanted, facts, host) if one.fatal] == []
     assert host.limits.cpu_quota == 0.5
     for changed, words in (
         ({"vcpus": 2}, "CPUs: asked 2, usable inside 1"),
@@ -97,20 +97,22 @@ def test_it_is_what_was_asked_for_and_nothing_else(live: Connected) -> None:
         ({"memory_bytes": live.wanted.memory_bytes // 2}, f"memory: asked {live.wanted.memory_bytes >> 21} MiB"),
         ({"cpu_quota": 0.2}, "CPU quota: asked 0.2, found 0.5"),
     ):
-        found = [one for one in compare(dataclasses.replace(live.wanted, **changed), facts, host) if one.grave]
+        found = [one for one in compare(dataclasses.replace(live.wanted, **changed), facts, host) if one.fatal]
         assert [one.text[: len(words)] for one in found] == [words]
 
 
 def test_its_files_and_its_kernels_tick_are_measured_inside(live: Connected) -> None:
     facts = guests.facts(live)
-    assert facts["files_count"] == len([one for one in live.site.image.root.rglob("*") if not one.is_dir()])
-    assert len(facts["files_sha256"]) == 64
-    assert facts["files_sha256"] == _seen.setdefault("files", facts["files_sha256"]), "one image for all"
-    assert facts["scheduler_tick_hz"] in (100, 250, 300, 1000)
-    assert (facts["modules_sha256"] is not None) == (live.kind.kernel == "image")
-    assert facts["root_filesystem"] is not None
+    assert facts.files_count == len([one for one in live.site.image.root.rglob("*") if not one.is_dir()])
+    assert facts.files_sha256 is not None
+    assert len(facts.files_sha256) == 64
+    assert facts.files_sha256 == _seen.setdefault("files", facts.files_sha256), "one image for all"
+    assert facts.scheduler_tick_hz in (100, 250, 300, 1000)
+    assert (facts.modules_sha256 is not None) == (live.kind.kernel == "image")
+    assert facts.root_filesystem is not None
     if live.kind.kernel == "image":
-        assert 0.98 < facts["memory_installed_bytes"] / live.wanted.memory_bytes <= 1
+        assert facts.memory_installed_bytes is not None
+        assert 0.98 < facts.memory_installed_bytes / live.wanted.memory_bytes <= 1
 
 
 _seen: dict[str, str] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import dataclasses
 import hashlib
@@ -23,21 +22,25 @@ from pydantic import TypeAdapter
 from tests.support import accounting, guests, machine
 from tests.support.guests import ATTACHED, KINDS, SECOND_NS, Connected, known_kinds
 
+from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequest
+from virtoll.agent.operations.session import ClocksRequest, FactsRequest
+from virtoll.agent.operations.traffic import Capture, MixPart, TrafficRequest
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.host.guest_usage import HostView
 from virtoll.image import prepare_image
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
+from virtoll.platforms.containers.guest import NamespacedGuest
 from virtoll.platforms.qemu.driver import QemuGuest
-from virtoll.run.ground import Ground
 from virtoll.run.guest_check import compare
+from virtoll.run.session import RunSession
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.hops import CHATTER_FRAMES, Owner, locate
 from virtoll.workloads import WORKLOADS, kernel
 from virtoll.workloads.forward import Forward, ForwardParameters, _stream
 from virtoll.workloads.router import routing
-from virtoll.workloads.traffic import FrameParameters, Lane, Stream, send, unbalanced
+from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream, send, unbalanced
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -64,8 +67,8 @@ STATIONS = {
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
@@ -96,9 +99,9 @@ on_every_attachment = pytest.mark.parametrize("live", [*KINDS, *ATTACHED], indir
 
 
 @pytest.fixture(scope="module", params=list(KINDS))
-def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """One guest for all tests of its kind; the last test ends it."""
-    started = guests.start(request.param, ground)
+    started = guests.start(request.param, run_session)
     yield started
     started.guest.stop()
 
@@ -112,38 +115,35 @@ def skip_variant(live: Connected) -> None:
 @on_every_attachment
 def test_it_is_ready_and_says_what_it_is(live: Connected) -> None:
     assert live.held.spawned_monotonic_ns < live.held.ready_monotonic_ns <= time.monotonic_ns()
+    executed = live.held.executed_monotonic_ns
+    assert (executed is not None) == isinstance(live.held, NamespacedGuest), "measured where the agent enters"
+    assert executed is None or live.held.spawned_monotonic_ns < executed < live.held.ready_monotonic_ns
     facts = guests.facts(live)
-    assert facts["agent_sha256"] == live.site.image.agent_sha256
-    assert facts["cpus_online"] >= 1
-    assert len(facts["interfaces"]) >= 3
-    assert facts["sysctls"]["net.ipv4.ip_forward"] == "1"
+    assert facts.agent_sha256 == live.site.image.agent_sha256
+    assert facts.cpus_online
+    assert len(facts.interfaces) >= 3
+    assert facts.sysctls is not None
+    assert facts.sysctls["net.ipv4.ip_forward"] == "1"
     image_kernel = live.site.image.kernel.package.removeprefix("linux-image-").removesuffix("-unsigned")
     expected = {"image": image_kernel, "host": os.uname().release}.get(live.kind.kernel)
-    assert facts["kernel_release"] == expected or (expected is None and facts["kernel_release"] != os.uname().release)
+    assert facts.kernel_release == expected or (expected is None and facts.kernel_release != os.uname().release)
     unlike = [
         one.text
         for one in compare(live.wanted, facts, HostView())
         if live.kind.bounded or not one.text.startswith("memory")
     ]
     assert unlike == []
-    assert live.kind.root in (None, facts["root_filesystem"])
+    assert live.kind.root in (None, facts.root_filesystem)
     assert live.held.attachment == live.kind.attachment
 
 
 def test_data_goes_in_and_comes_back_byte_for_byte(live: Connected) -> None:
     data = os.urandom(2**12 if live.kind.serial else 2**17 if live.kind.slow else 2**20)
-    answer = live.held.agent.call(
-        "exec",
-        deadline_seconds=guests.HANG_SECONDS,
-        argv=["/bin/busybox", "cat"],
-        env=None,
-        directory=None,
-        stdin=base64.b64encode(data).decode(),
-        timeout_ns=600 * SECOND_NS,
-        limit_bytes=2**21,
-    )
-    assert (answer["status"], answer["timed_out"], answer["truncated"]) == (0, False, False)
-    assert hashlib.sha256(base64.b64decode(answer["stdout"])).digest() == hashlib.sha256(data).digest()
+    argv = ("/bin/busybox", "cat")
+    request = ExecRequest(argv=argv, stdin=data, timeout_ns=600 * SECOND_NS, limit_bytes=2**21)
+    ended = live.held.agent.ask(request, guests.HANG_SECONDS)
+    assert (ended.status, ended.timed_out, ended.truncated) == (0, False, False)
+    assert hashlib.sha256(ended.stdout).digest() == hashlib.sha256(data).digest()
 
 
 @on_every_attachment
@@ -151,14 +151,14 @@ def test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live: Connec
     """Fewer frames than the smallest queue holds, so that none may be lost however slow this machine is."""
     for size in (64, 1500):
         point = Forward(guests.few_frames(frame_size_bytes=size)).point(live.bench, guests.FEW_PER_SECOND)
-        source, sink = point["sources"][0], point["sink"]["per_source"][0]
-        assert source["intended_frames"] == guests.FEW_FRAMES
-        assert source["offered_frames"] + source["unsent_frames"] == source["intended_frames"]
-        assert sink["forwarded_frames"] + sink["lost_frames"] == source["offered_frames"]
-        assert source["offered_frames"] > 0
-        assert sink["duplicate_frames"] == sink["reordered_frames"] == 0
-        assert point["sink"]["drained"]
-        assert sink["lost_frames"] == 0, size
+        source, sink = point.traffic.sources[0], point.traffic.sink.per_source[0]
+        assert source.intended_frames == guests.FEW_FRAMES
+        assert source.offered_frames + source.unsent_frames == source.intended_frames
+        assert sink.forwarded_frames + sink.lost_frames == source.offered_frames
+        assert source.offered_frames > 0
+        assert sink.duplicate_frames == sink.reordered_frames == 0
+        assert point.traffic.sink.drained
+        assert sink.lost_frames == 0, size
 
 
 def test_a_guest_that_gets_no_cpu_for_a_while_loses_nothing(live: Connected) -> None:
@@ -175,8 +175,8 @@ def test_a_guest_that_gets_no_cpu_for_a_while_loses_nothing(live: Connected) -> 
         point = send(live.bench.peer, stream, wanted, tag, duration_ns, guests.FEW_PER_SECOND, histograms=False)
         going_on.result()
     assert unbalanced([point]) is None
-    assert point["sources"][0]["offered_frames"] > 0
-    assert point["sink"]["per_source"][0]["lost_frames"] == 0
+    assert point.traffic.sources[0].offered_frames > 0
+    assert point.traffic.sink.per_source[0].lost_frames == 0
 
 
 def _resume_once_sent(live: Connected) -> None:
@@ -195,20 +195,20 @@ def test_it_forwards_the_other_way_as_well(live: Connected) -> None:
     """From the sink's link to the source's, as ordinary frames: only links of sources take redirected ones."""
     source, sink = live.bench.network.sources[0], live.bench.network.sink
     lane = Lane(sink.peer_interface, sink.peer_mac, sink.peer_next_hop_mac, sink.peer_address, source.peer_address)
-    stream = Stream((lane,), (source.peer_interface,), live.bench.generator_cpu, live.bench.sink_cpu)
+    stream = TrafficStream((lane,), (source.peer_interface,), live.bench.generator_cpu, live.bench.sink_cpu)
     wanted = FrameParameters(frame_size_bytes=64, backend="af-packet")
     duration_ns = round(SECOND_NS * guests.FEW_FRAMES / guests.FEW_PER_SECOND)
     tag = live.bench.next_tag()
     point = send(live.bench.peer, stream, wanted, tag, duration_ns, guests.FEW_PER_SECOND, histograms=False)
     assert unbalanced([point]) is None
-    assert point["sources"][0]["offered_frames"] > 0
-    assert point["sink"]["per_source"][0]["lost_frames"] == 0
+    assert point.traffic.sources[0].offered_frames > 0
+    assert point.traffic.sink.per_source[0].lost_frames == 0
 
 
 @on_every_attachment
 def test_every_frame_is_counted_at_every_hop(live: Connected) -> None:
     """Each interface on the way counts the trial's frames, and hardly any other; none is lost, being so few."""
-    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND)
+    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND).to_json()
     if point["hops"] is None:
         pytest.skip("the agent was built before 'counters'")
     roles = [hop["role"] for hop in point["hops"]]
@@ -240,25 +240,25 @@ def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
         with pytest.raises(AgentError, match=r"its kernel (has|takes) no .*(vlan 0|ip_version 4)") as refused:
             Forward(wanted).measure(live.bench)
         assert refused.value.kind == "unsupported"
-        assert live.held.agent.call("clocks")
+        assert live.held.agent.ask(ClocksRequest()).monotonic_ns
         return
     names = live.bench.hops.guest_names
     with routing(live.bench, wanted):
         wait_until(lambda: _foreign_frames(live, wanted) == 0, guests.HANG_SECONDS, "a point without a stray frame")
         _assert_whole_at_every_size(live, wanted, tmp_path / "arrived.pcap")
-        inside = guests.facts(live)["interfaces"]
-        assert any(one["name"].endswith(f".{wanted.vlan}") for one in inside) == bool(wanted.vlan)
-    inside = guests.facts(live)["interfaces"]
-    assert {entry["name"] for entry in inside} >= set(names.values())
-    assert not any(entry["name"].endswith(f".{wanted.vlan}") for entry in inside)
+        inside = guests.facts(live).interfaces
+        assert any(one.name.endswith(f".{wanted.vlan}") for one in inside) == bool(wanted.vlan)
+    inside = guests.facts(live).interfaces
+    assert {one.name for one in inside} >= set(names.values())
+    assert not any(one.name.endswith(f".{wanted.vlan}") for one in inside)
 
 
 def _foreign_frames(live: Connected, wanted: ForwardParameters) -> int:
     """Of a point without loss. A kernel that has IPv6 on asks for routers and reports groups for its first seconds."""
     point = Forward(wanted).point(live.bench, guests.FEW_PER_SECOND)
-    assert point["sources"][0]["offered_frames"] > 0
-    assert point["sink"]["per_source"][0]["lost_frames"] == 0
-    return int(point["sink"]["foreign_frames"])
+    assert point.traffic.sources[0].offered_frames > 0
+    assert point.traffic.sink.per_source[0].lost_frames == 0
+    return point.traffic.sink.foreign_frames
 
 
 def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file: Path) -> None:
@@ -267,19 +267,19 @@ def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file
     between = random.Random(f"{live.kind} {wanted}").sample(range(wanted.smallest_frame_bytes + 1, largest), 14)
     sizes = [wanted.smallest_frame_bytes, *between, largest]
     request = _stream(live.bench, wanted).request(wanted, live.bench.next_tag(), 160_000_000, 100.0)
-    request["mix"] = [{"frame_size_bytes": size, "weight": 1} for size in sizes]
-    request["capture"] = {"path": str(file), "frames": 100}
-    sink = live.bench.peer.sink.call("traffic", **request)["sink"]
+    mix = tuple(MixPart(frame_size_bytes=size, weight=1) for size in sizes)
+    request = request.but(mix=mix, capture=Capture(path=str(file), frames=100))
+    sink = live.bench.peer.sink.ask(TrafficRequest.of(request)).sink
     checks = [word for name in ("ip", "udp") for word in ("-o", f"{name}.check_checksum:TRUE")]
     fields = [word for name in ("udp.length", "udp.checksum.status", "_ws.malformed") for word in ("-e", name)]
-    told = subprocess.run(
+    reported = subprocess.run(
         ["tshark", "-r", str(file), *checks, "-Y", "udp.dstport == 9", "-T", "fields", *fields],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    rows = [line.split("\t") for line in told.splitlines()]
-    assert len(rows) == sink["per_source"][0]["forwarded_frames"] > 0
+    rows = [line.split("\t") for line in reported.splitlines()]
+    assert len(rows) == sink.per_source[0].forwarded_frames > 0
     assert {(status, malformed) for _, status, malformed in rows} == {("1", "")}
     headers = (
         wanted.smallest_frame_bytes - 22 - 8
@@ -299,7 +299,7 @@ def _host_has_vlans() -> bool:
 @on_every_attachment
 def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Connected) -> None:
     """Flat out: whatever is lost is located, to the frame."""
-    point = Forward(ForwardParameters(point_milliseconds=200)).point(live.bench, None)
+    point = Forward(ForwardParameters(point_milliseconds=200)).point(live.bench, None).to_json()
     if point["hops"] is None:
         pytest.skip("the agent was built before 'counters'")
     read = TypeAdapter(Point).validate_python(point)
@@ -359,10 +359,10 @@ def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
         assert measured.check["ok"], given
 
 
-def test_without_a_shell_none_is_started(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_shell_none_is_started(run_session: RunSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other guests here have busybox, and so the shell that fork-sh starts."""
-    monkeypatch.setattr(ground.site, "image", prepare_image("tiny", offline=True))
-    live = guests.start("netns", ground)
+    monkeypatch.setattr(run_session.site, "image", prepare_image("tiny", offline=True))
+    live = guests.start("netns", run_session)
     own = WORKLOADS["kernel-operations"]
     with pytest.raises(AgentError, match="/bin/sh, which is not in this guest: it is in the image full") as refused:
         own.with_parameters({"operation": "fork-sh"}).measure(live.bench)
@@ -373,15 +373,16 @@ def test_without_a_shell_none_is_started(ground: Ground, monkeypatch: pytest.Mon
 def test_parked_it_uses_no_cpu_and_then_goes_on(live: Connected) -> None:
     """While it is parked, another program gets what CPU time the busy guest would have had."""
     skip_variant(live)
-    live.held.agent.call("spawn", name="busy", argv=BUSY, output="/tmp/busy")
+    live.held.agent.ask(SpawnRequest(name="busy", argv=tuple(BUSY), output="/tmp/busy"))
     _await_cpu_time(live, "the endless loop's CPU time")
     live.guest.park()
     wait_until(lambda: _used_beside(live, 0.05) == 0, guests.HANG_SECONDS, "the stop of every process")
     assert _used_beside(live, 0.3) <= 20_000_000, "a stopped machine's monitor may still look around"
     live.guest.resume()
     _await_cpu_time(live, "CPU time after the guest was continued")
-    live.held.agent.call("end", guests.HANG_SECONDS, name="busy", timeout_ns=600 * SECOND_NS, limit_bytes=0)
-    assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+    end = EndRequest(name="busy", timeout_ns=600 * SECOND_NS, limit_bytes=0)
+    live.held.agent.ask(end, guests.HANG_SECONDS)
+    assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
 
 
 def _await_cpu_time(live: Connected, awaited: str) -> None:
@@ -410,17 +411,17 @@ def test_stopped_it_leaves_nothing(live: Connected) -> None:
 
 
 @pytest.fixture(scope="module", params=[name for name, kind in KINDS.items() if not kind.variant])
-def limited(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+def limited(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """A second guest beside the first of its kind, with a fifth of a CPU; the last test kills it."""
     with contextlib.ExitStack() as both:
-        beside = guests.start(request.param, ground)
+        beside = guests.start(request.param, run_session)
         both.callback(beside.guest.stop)
-        second = guests.start(request.param, ground, guests.request(request.param, cpu_quota=QUOTA))
+        second = guests.start(request.param, run_session, guests.request(request.param, cpu_quota=QUOTA))
         both.callback(second.guest.stop)
         for one in (beside, second):
             point = Forward(guests.few_frames()).point(one.bench, guests.FEW_PER_SECOND)
-            assert point["sink"]["per_source"][0]["lost_frames"] == 0
-            assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
+            assert point.traffic.sink.per_source[0].lost_frames == 0
+            assert point.traffic.sink.per_source[0].forwarded_frames > 0
         beside.guest.stop()
         yield second
 
@@ -430,7 +431,7 @@ def test_two_run_at_once_and_a_quota_bites(limited: Connected) -> None:
 
     By the kernel's own count of periods: in each it gets its quota and no more, whoever else is on the CPU.
     """
-    limited.guest.agent.call("spawn", name="busy", argv=BUSY, output="/tmp/busy")
+    limited.guest.agent.ask(SpawnRequest(name="busy", argv=tuple(BUSY), output="/tmp/busy"))
     group = accounting.quota_group(limited.pids())
     assert group.quota_ns == QUOTA * group.period_ns
     group.prefer()
@@ -444,14 +445,16 @@ def test_two_run_at_once_and_a_quota_bites(limited: Connected) -> None:
     assert used_ns >= group.quota_ns * (now.throttled_periods - begun.throttled_periods - 1) - ahead_ns
 
 
-def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(limited: Connected, ground: Ground) -> None:
+def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(
+    limited: Connected, run_session: RunSession
+) -> None:
     family = limited.processes()
     victim = limited.agent_process()
     os.kill(victim.pid, signal.SIGKILL)
     # User-mode Linux dies with its parent, which is killed here and may have to wait for a CPU before it ends.
     wait_until(lambda: not victim.alive, guests.HANG_SECONDS, "the end of what was killed")
     with pytest.raises(GuestDied, match="ended while it was needed"):
-        limited.guest.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+        limited.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
     with contextlib.suppress(GuestError):
         limited.guest.resume()
     assert "console.txt" in limited.guest.evidence()
@@ -459,17 +462,17 @@ def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(limited: C
     _assert_gone(limited, family)
     again = guests.request(limited.name)
     again = dataclasses.replace(again, name=limited.wanted.name, network=limited.wanted.network)
-    next_one = guests.start(limited.name, ground, again)
-    assert next_one.guest.agent.call("clocks")
+    next_one = guests.start(limited.name, run_session, again)
+    assert next_one.guest.agent.ask(ClocksRequest()).monotonic_ns
     family = next_one.processes()
     next_one.guest.stop()
     _assert_gone(next_one, family)
 
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.bounded and not kind.variant])
-def test_memory_over_the_limit_is_not_had_and_that_is_said(ground: Ground, name: str) -> None:
+def test_memory_over_the_limit_is_not_had_and_that_is_said(run_session: RunSession, name: str) -> None:
     """Twice the memory it was given: the job ends with a reason, or the guest dies, and never an answer."""
-    live = guests.start(name, ground)
+    live = guests.start(name, run_session)
     family = live.processes()
     parameters = {"size_bytes": 2 * guests.MEMORY_BYTES}
     with pytest.raises(GuestError) as raised:
@@ -480,9 +483,9 @@ def test_memory_over_the_limit_is_not_had_and_that_is_said(ground: Ground, name:
     _assert_gone(live, family)
 
 
-def test_a_machine_whose_monitor_is_gone_is_cleared_away_all_the_same(ground: Ground) -> None:
+def test_a_machine_whose_monitor_is_gone_is_cleared_away_all_the_same(run_session: RunSession) -> None:
     """As after a kill whose victim is not dead yet: nothing can be asked of it, and its links must still go."""
-    doomed = guests.start("qemu-tcg", ground)
+    doomed = guests.start("qemu-tcg", run_session)
     family = doomed.processes()
     assert isinstance(doomed.guest, QemuGuest)
     assert doomed.guest.monitor is not None
@@ -504,11 +507,11 @@ def _assert_gone(live: Connected, family: machine.Family) -> None:
         lambda: not any(process.alive for process in family.processes), guests.HANG_SECONDS, "the end of its processes"
     )
     here = {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
-    beyond = {one["name"] for one in live.held.peer.call("facts")["interfaces"]}
+    beyond = {one.name for one in live.held.peer.ask(FactsRequest()).interfaces}
     for link in live.bench.network.links:
         assert not here & {link.lab_interface, link.port_interface, link.outer_interface, link.bridge}
         assert link.peer_interface not in beyond
-    assert live.site.network.ways(live.bench.network) == {}
+    assert live.site.network.endpoint_interfaces(live.bench.network) == {}
     assert _hosts_agents() == 1, "the one that reads the lab's counters"
     assert _cgroups() == []
 

@@ -15,7 +15,7 @@ from tests.support.guests import NESTED
 from virtoll import nested
 from virtoll.errors import ImageError
 from virtoll.image import prepare_image
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS
 
 INSIDE_LAB = True
@@ -36,9 +36,9 @@ def needed_testbeds(items: list[pytest.Function]) -> list[nested.TestbedKind]:
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    """The lab's ground with the tools in its image, before a testbed is booted."""
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    """The lab's run_session with the tools in its image, before a testbed is booted."""
+    with guests.run_session() as made:
         try:
             made.site.image = prepare_image("full", offline=True)
         except ImageError as error:
@@ -49,9 +49,9 @@ def ground() -> Iterator[Ground]:
 @pytest.mark.parametrize(
     "kind", ["libvirt", "libvirt-system", "nested-kvm", pytest.param("nested-xen-pv", marks=pytest.mark.nested)]
 )
-def test_programs_of_the_image_run_there(ground: Ground, kind: str) -> None:
-    with ground.site_of(guests.choice(kind)).awake():
-        live = guests.start(kind, ground)
+def test_programs_of_the_image_run_there(run_session: RunSession, kind: str) -> None:
+    with run_session.site_of(guests.choice(kind)).awake():
+        live = guests.start(kind, run_session)
         for name, parameters in SMALL.items():
             workload = WORKLOADS[name]
             measured = workload.with_parameters(parameters).measure(live.bench)

@@ -17,12 +17,12 @@ import pytest
 from pydantic import ValidationError
 
 from virtoll.errors import GuestError
+from virtoll.hosts.base import GuestHost
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import plan_links
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.site import model_site
-from virtoll.platforms.host import GuestHost
-from virtoll.platforms.libvirt.connection import DEBIAN, Commands, HeldShell, held_shell
+from virtoll.platforms.libvirt.connection import DEBIAN, Virsh, held_virsh
 from virtoll.platforms.libvirt.domain_xml import (
     CONTAINERS,
     EMBEDDED,
@@ -30,14 +30,14 @@ from virtoll.platforms.libvirt.domain_xml import (
     TAG,
     TEST,
     XEN,
+    GuestFiles,
     LibvirtParameters,
-    Places,
     domain,
 )
 from virtoll.platforms.libvirt.driver import Libvirt, domains, refuse_taken, remove_ours
 
 needs_virsh = pytest.mark.skipif(shutil.which("virsh") is None, reason="virsh is not installed")
-PLACES = Places(Path("/a & b/agent"), Path("/a/console"), Path("/k<ernel"), Path("/initramfs"), Path("/root"))
+PLACES = GuestFiles(Path("/a & b/agent"), Path("/a/console"), Path("/k<ernel"), Path("/initramfs"), Path("/root"))
 REQUEST = GuestRequest("guest/1", 2, 2**28, (0, 1), plan_links(3), cpu_quota=0.5)
 
 
@@ -66,8 +66,8 @@ def test_a_domain_is_valid_by_libvirts_schema(given: dict[str, str], disk: Path 
     for link in REQUEST.network.links:
         assert link.guest_mac in text
         assert f'<target dev="{link.port_interface}"' in text
-    told = re.findall(r"<(\w*quota)>50000<", text)
-    assert told == {SYSTEM: ["global_quota"], CONTAINERS: ["quota"]}.get(given.get("uri", ""), [])
+    reported = re.findall(r"<(\w*quota)>50000<", text)
+    assert reported == {SYSTEM: ["global_quota"], CONTAINERS: ["quota"]}.get(given.get("uri", ""), [])
     assert f'<domain type="{LibvirtParameters.model_validate(given).kind}"' in text
     (tmp_path / "domain.xml").write_text(text)
     command = ["virt-xml-validate", str(tmp_path / "domain.xml"), "domain"]
@@ -108,9 +108,13 @@ class Elsewhere:
     """A host of another kind, as far as a refusal asks."""
 
     name: str = "ssh root@far"
-    remote: bool = True
+    here: bool = False
     is_root: bool = True
     cgroup: str | None = "virtoll-000000000000"
+
+    @property
+    def local(self) -> Elsewhere | None:
+        return self if self.here else None
 
 
 @pytest.mark.parametrize(
@@ -119,9 +123,9 @@ class Elsewhere:
         (TEST, Elsewhere(), "test:///default is libvirt's driver for tests: a host of it carries no real guests"),
         (EMBEDDED, Elsewhere(), "qemu:///embed is for this machine; use qemu:///system on ssh root@far"),
         (CONTAINERS, Elsewhere(), "lxc:///system is for this machine; use qemu:///system on ssh root@far"),
-        (XEN, Elsewhere(remote=False), "xen:///system is driven on a dom0 that is named as the platform's 'host'"),
-        (CONTAINERS, Elsewhere(remote=False, cgroup=None), "libvirt makes no container without root and cgroups"),
-        (SYSTEM, Elsewhere(remote=False, is_root=False), "the lab's own daemon needs root; run as root, or use qemu"),
+        (XEN, Elsewhere(here=True), "xen:///system is driven on a dom0 that is named as the platform's 'host'"),
+        (CONTAINERS, Elsewhere(here=True, cgroup=None), "libvirt makes no container without root and cgroups"),
+        (SYSTEM, Elsewhere(here=True, is_root=False), "the lab's own daemon needs root; run as root, or use qemu"),
     ],
 )
 def test_a_host_that_cannot_have_the_driver_is_one_sentence(uri: str, host: Elsewhere, said: str) -> None:
@@ -139,12 +143,12 @@ def test_what_is_not_driven_is_refused(uri: str) -> None:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> HeldShell:
-    return held_shell(Lab("virtoll-000000000000", tmp_path), "test:///default", "guest", tmp_path)
+def shell(tmp_path: Path) -> Virsh:
+    return held_virsh(Lab("virtoll-000000000000", tmp_path), "test:///default", "guest", tmp_path)
 
 
 @needs_virsh
-def test_a_domain_is_made_parked_and_destroyed_over_a_held_virsh(shell: HeldShell, tmp_path: Path) -> None:
+def test_a_domain_is_made_parked_and_destroyed_over_a_held_virsh(shell: Virsh, tmp_path: Path) -> None:
     xml = tmp_path / "with a blank.xml"
     xml.write_text("<domain type='test'><name>one</name><memory>8192</memory><os><type>hvm</type></os></domain>")
     try:
@@ -165,7 +169,7 @@ def test_a_domain_is_made_parked_and_destroyed_over_a_held_virsh(shell: HeldShel
 
 
 @needs_virsh
-def test_only_what_a_dead_lab_made_is_destroyed(shell: HeldShell, tmp_path: Path) -> None:
+def test_only_what_a_dead_lab_made_is_destroyed(shell: Virsh, tmp_path: Path) -> None:
     """By name and description; a domain that somebody defined stays, whatever it is called."""
     dead, alive = "virtoll-00000000dead", "virtoll-0000000a11fe"
     made = {f"{dead}-one": TAG, f"{alive}-one": TAG, f"{dead}-theirs": "a pet", "virtoll-notes": TAG}
@@ -187,7 +191,7 @@ def test_only_what_a_dead_lab_made_is_destroyed(shell: HeldShell, tmp_path: Path
 
 
 @needs_virsh
-def test_a_name_that_is_taken_is_refused_and_what_has_it_stays(shell: HeldShell, tmp_path: Path) -> None:
+def test_a_name_that_is_taken_is_refused_and_what_has_it_stays(shell: Virsh, tmp_path: Path) -> None:
     host = Lab("virtoll-000000000000", tmp_path)
     try:
         with pytest.raises(GuestError, match="has a domain test already, which this run did not make") as raised:
@@ -222,7 +226,7 @@ def test_what_is_wrong_with_a_connection_is_one_sentence_with_its_remedy(monkeyp
 
         def said(host: Lab, uri: str) -> str:
             with pytest.raises(GuestError) as raised:
-                Commands(host, uri).run("list")
+                Virsh(host, uri).run("list")
             assert "\n" not in str(raised.value)
             return str(raised.value)
 

@@ -13,11 +13,11 @@ from virtoll.errors import GuestError
 from virtoll.lab import residue
 from virtoll.lab.inside import Lab, wait_until
 from virtoll.platforms.host import Site
-from virtoll.platforms.libvirt.connection import DEBIAN, Commands
+from virtoll.platforms.libvirt.connection import DEBIAN, Virsh
 from virtoll.platforms.libvirt.daemon import Daemon, lab_daemon
 from virtoll.platforms.libvirt.domain_xml import CONTAINERS, SYSTEM, TAG, LibvirtParameters
 from virtoll.platforms.libvirt.driver import Libvirt, domains, remove_leftovers
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -27,14 +27,14 @@ THEIRS = """<domain type="lxc"><name>{name}</name><description>{note}</descripti
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture
-def site(ground: Ground) -> Site:
-    return ground.site
+def site(run_session: RunSession) -> Site:
+    return run_session.site
 
 
 @pytest.fixture
@@ -47,12 +47,12 @@ def daemon(site: Site) -> Iterator[Daemon]:
 def define(daemon: Daemon, folder: Path, name: str, note: str) -> None:
     """A domain that somebody else has, not running."""
     (folder / "theirs.xml").write_text(THEIRS.format(name=name, note=note))
-    Commands(daemon.lab, daemon.uri(CONTAINERS)).run("define", str(folder / "theirs.xml"))
+    Virsh(daemon.lab, daemon.uri(CONTAINERS)).run("define", str(folder / "theirs.xml"))
 
 
 def test_a_driver_that_is_not_installed_is_named(site: Site, daemon: Daemon) -> None:
     with pytest.raises(GuestError) as raised:
-        Commands(site.host, daemon.uri("nosuch:///system")).run("list")
+        Virsh(site.host, daemon.uri("nosuch:///system")).run("list")
     assert re.search(r"no connection driver available for nosuch:///system: the driver is not", str(raised.value))
 
 
@@ -61,7 +61,7 @@ def test_a_name_that_is_taken_is_refused_and_what_has_it_stays(site: Site, daemo
     assert isinstance(site.host, Lab)
     name = f"{site.host.lab_id}-{wanted.name.replace('/', '-')}"
     define(daemon, tmp_path, name, "a pet")
-    virsh = Commands(site.host, daemon.uri(CONTAINERS))
+    virsh = Virsh(site.host, daemon.uri(CONTAINERS))
     before = virsh.run("dumpxml", name)
     with pytest.raises(GuestError, match=f"has a domain {name} already, which this run did not make") as raised:
         guests.driver("libvirt-lxc").start(wanted, site)
@@ -75,7 +75,7 @@ def test_leftovers_are_told_from_what_another_has(site: Site, daemon: Daemon, tm
     define(daemon, tmp_path, "virtoll-00000000dead-theirs", "a pet")
     define(daemon, tmp_path, "pet", TAG)
     assert remove_leftovers(site.host, uri=daemon.uri(CONTAINERS)) == []
-    virsh = Commands(site.host, daemon.uri(CONTAINERS))
+    virsh = Virsh(site.host, daemon.uri(CONTAINERS))
     assert set(domains(virsh)) == {"pet", "virtoll-00000000dead-theirs"}
     for name in domains(virsh):
         virsh.run("undefine", name)
@@ -89,7 +89,7 @@ def test_a_root_that_cannot_be_used_is_one_sentence_and_leaves_nothing(site: Sit
     finally:
         (daemon.root / "elsewhere").rename(daemon.root / "init")
     assert "\n" not in str(raised.value)
-    assert domains(Commands(site.host, daemon.uri(CONTAINERS))) == []
+    assert domains(Virsh(site.host, daemon.uri(CONTAINERS))) == []
 
 
 def test_it_ends_with_the_last_that_needs_it(site: Site) -> None:
@@ -102,7 +102,7 @@ def test_it_ends_with_the_last_that_needs_it(site: Site) -> None:
     assert first.process.poll() is not None
     wait_until(lambda: groups(first) == [], guests.HANG_SECONDS, "the end of its groups")
     with pytest.raises(GuestError, match="Failed to connect socket"):
-        Commands(site.host, first.uri(SYSTEM)).run("list")
+        Virsh(site.host, first.uri(SYSTEM)).run("list")
 
 
 def groups(daemon: Daemon) -> list[Path]:

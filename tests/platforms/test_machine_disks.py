@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
@@ -11,44 +10,42 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected, Kind
 
+from virtoll.agent.operations.programs import ExecRequest
 from virtoll.image import image_form
 from virtoll.image.cache import file_digest
 from virtoll.lab.network import plan_links
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 def said(live: Connected, command: str) -> str:
     """What a command says inside."""
-    answer = live.guest.agent.call(
-        "exec",
-        deadline_seconds=guests.HANG_SECONDS,
-        argv=["/bin/busybox", "sh", "-c", command],
+    request = ExecRequest(
+        argv=("/bin/busybox", "sh", "-c", command),
         env={"PATH": "/bin"},
-        directory=None,
-        stdin="",
         timeout_ns=int(guests.HANG_SECONDS * 1e9),
         limit_bytes=2**16,
     )
-    assert answer["status"] == 0, base64.b64decode(answer["stderr"])
-    return base64.b64decode(answer["stdout"]).decode()
+    ended = live.guest.agent.ask(request, guests.HANG_SECONDS)
+    assert ended.status == 0, ended.stderr
+    return ended.stdout.decode()
 
 
 @pytest.mark.parametrize(("root", "place"), [("initramfs", "/mnt"), ("disk", "/")])
 def test_the_disk_is_where_it_was_asked_for_and_the_image_stays_as_it_was(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch, root: str, place: str
+    run_session: RunSession, monkeypatch: pytest.MonkeyPatch, root: str, place: str
 ) -> None:
     parameters: dict[str, Any] = {"disk": "virtio-blk", "root": root, "cache": "directsync"}
     monkeypatch.setitem(guests.KINDS, "with-disk", Kind("qemu-tcg", parameters))
-    live = guests.start("with-disk", ground)
+    live = guests.start("with-disk", run_session)
     mounts = [line.split() for line in said(live, "cat /proc/mounts").splitlines()]
     assert ["/dev/vda", place, "ext4"] in [words[:3] for words in mounts]
     assert said(live, f"ls {place}").split() >= ["bin"]
@@ -56,13 +53,13 @@ def test_the_disk_is_where_it_was_asked_for_and_the_image_stays_as_it_was(
     form = image_form(live.site.image, "ext4")
     live.guest.stop()
     assert f"sha256:{file_digest(form.file)}" == form.digest
-    second = guests.start("with-disk", ground)
+    second = guests.start("with-disk", run_session)
     assert "file" not in said(second, f"ls {place}").split()
     second.guest.stop()
 
 
-def test_a_machine_has_the_cpus_that_were_asked_for(ground: Ground) -> None:
+def test_a_machine_has_the_cpus_that_were_asked_for(run_session: RunSession) -> None:
     wanted = dataclasses.replace(guests.request("qemu-tcg"), vcpus=2, cpus=(), network=plan_links(150))
-    live = guests.start("qemu-tcg", ground, wanted)
-    assert guests.facts(live)["cpus_online"] == 2
+    live = guests.start("qemu-tcg", run_session, wanted)
+    assert guests.facts(live).cpus_online == 2
     live.guest.stop()

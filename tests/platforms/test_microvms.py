@@ -1,4 +1,4 @@
-"""Firecracker's and Cloud Hypervisor's drivers against a stand-in that speaks their documents, and what they refuse."""
+"""Firecracker's and Cloud Hypervisor's drivers against a mock that speaks their documents, and what they refuse."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import pytest
 from tests.support import guests, machine
 from tests.support.guests import Connected, Kind
 
+from virtoll.agent.operations.session import ClocksRequest
 from virtoll.errors import GuestDied
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.host import Site
 from virtoll.platforms.microvm import driver
 from virtoll.platforms.process_guest import AgentGuest
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PRODUCTS = ("firecracker", "cloud-hypervisor")
-# What each driver is to send, in this order; the documents' rules are applied by the stand-in.
+# What each driver is to send, in this order; the documents' rules are applied by the mock.
 EXCHANGE = {
     "firecracker": [
         ("PUT", "/machine-config"),
@@ -51,19 +52,19 @@ EXCHANGE = {
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture
-def site(ground: Ground) -> Site:
-    return ground.site
+def site(run_session: RunSession) -> Site:
+    return run_session.site
 
 
 @pytest.fixture
-def standin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
-    """A kind for each product whose binary is the stand-in, by its name."""
+def mock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """A kind for each product whose binary is the mock, by its name."""
     names = {}
     for product in PRODUCTS:
         binary = tmp_path / product
@@ -71,19 +72,19 @@ def standin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
             f"#!{sys.executable}",
             "import sys",
             f"sys.path[:0] = [{str(REPOSITORY)!r}, {str(REPOSITORY / 'src')!r}]",
-            "from tests.support.microvm_standin import main",
+            "from tests.support.microvm_mock import main",
             f"main({product!r}, sys.argv[1:])",
         ]
         binary.write_text("\n".join(lines) + "\n", encoding="utf-8")
         binary.chmod(0o755)
-        names[product] = f"{product}-standin"
+        names[product] = f"{product}-mock"
         kind = Kind(product, {"binary": str(binary), "root": "disk"}, kernel="image", slow=True)
         monkeypatch.setitem(guests.KINDS, names[product], kind)
     return names
 
 
 def requests(live: Connected) -> list[tuple[str, str]]:
-    """What the stand-in was asked."""
+    """What the mock was asked."""
     api = getattr(live.guest, "api", None)
     assert api is not None
     lines = (api.path.parent / "requests.jsonl").read_text(encoding="utf-8").splitlines()
@@ -91,34 +92,34 @@ def requests(live: Connected) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_the_whole_path_runs_by_the_document(ground: Ground, standin: dict[str, str], product: str) -> None:
-    live = guests.start(standin[product], ground)
+def test_the_whole_path_runs_by_the_document(run_session: RunSession, mock: dict[str, str], product: str) -> None:
+    live = guests.start(mock[product], run_session)
     family = live.processes()
     facts = guests.facts(live)
-    assert facts["root_filesystem"] == "erofs"
-    assert facts["agent_sha256"] == live.site.image.agent_sha256
+    assert facts.root_filesystem == "erofs"
+    assert facts.agent_sha256 == live.site.image.agent_sha256
     point = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND)
-    (arrived,) = point["sink"]["per_source"]
-    assert arrived["forwarded_frames"] > 0
-    assert arrived["lost_frames"] == 0
+    (arrived,) = point.traffic.sink.per_source
+    assert arrived.forwarded_frames > 0
+    assert arrived.lost_frames == 0
     timed = live.bench.timekeeper.time_job("idle", {"duration_ns": 10_000_000}, guests.HANG_SECONDS)
     assert timed.problem is None
     live.guest.park()
     live.guest.resume()
-    assert live.guest.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+    assert live.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
     assert requests(live) == EXCHANGE[product]
     live.guest.stop()
     _await_end(family)
     assert not _interfaces() & {link.port_interface for link in live.bench.network.links}
 
 
-def test_a_monitor_that_is_killed_is_noticed(ground: Ground, standin: dict[str, str]) -> None:
-    live = guests.start(standin["firecracker"], ground)
+def test_a_monitor_that_is_killed_is_noticed(run_session: RunSession, mock: dict[str, str]) -> None:
+    live = guests.start(mock["firecracker"], run_session)
     family = live.processes()
     assert isinstance(live.guest, AgentGuest)
     os.killpg(live.guest.process.pid, signal.SIGKILL)
     with pytest.raises(GuestDied, match="ended while it was needed"):
-        live.guest.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+        live.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
     with pytest.raises(GuestDied, match="its API did not answer PATCH /vm"):
         live.guest.park()
     assert set(live.guest.evidence()) == {"console.txt", "monitor.txt"}
@@ -128,17 +129,17 @@ def test_a_monitor_that_is_killed_is_noticed(ground: Ground, standin: dict[str, 
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_a_refused_boot_is_one_sentence(
-    ground: Ground, site: Site, standin: dict[str, str], monkeypatch: pytest.MonkeyPatch, product: str
+    run_session: RunSession, site: Site, mock: dict[str, str], monkeypatch: pytest.MonkeyPatch, product: str
 ) -> None:
-    del ground
+    del run_session
     monkeypatch.setenv("STANDIN_REFUSES", "Error creating KVM object: no such ioctl")
-    wanted = guests.request(standin[product])
+    wanted = guests.request(mock[product])
     with pytest.raises(GuestStartError, match=r"was refused with 400: Error creating KVM object") as raised:
-        guests.driver(standin[product]).start(wanted, site)
+        guests.driver(mock[product]).start(wanted, site)
     assert "\n" not in str(raised.value)
     assert "monitor.txt" in raised.value.evidence
     assert not _interfaces() & {link.port_interface for link in wanted.network.links}
-    found = guests.driver(standin[product]).probe(site)
+    found = guests.driver(mock[product]).probe(site)
     assert not found.available
     assert found.reason is not None
     if os.access(driver.KVM_DEVICE, os.R_OK | os.W_OK):
@@ -148,14 +149,14 @@ def test_a_refused_boot_is_one_sentence(
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_without_binary_or_kvm_it_says_what_is_missing(
-    site: Site, standin: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, product: str
+    site: Site, mock: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, product: str
 ) -> None:
     found = guests.driver(product).probe(dataclasses.replace(site))
     if not found.available and found.version is None:
         assert found.reason == f"{product}: not found; install {_title(product)} and give its path as 'binary'"
     monkeypatch.setattr(driver, "KVM_DEVICE", tmp_path / "kvm")
-    found = guests.driver(standin[product]).probe(site)
-    assert (found.available, found.version) == (False, f"{product} stand-in 1")
+    found = guests.driver(mock[product]).probe(site)
+    assert (found.available, found.version) == (False, f"{product} mock 1")
     assert found.reason is not None
     assert found.reason.startswith(f"{_title(product)} needs {tmp_path}/kvm, which cannot be opened here")
 

@@ -14,11 +14,12 @@ from tests.support import guests
 from tests.support.guests import NESTED, NESTED_IN_CI, SECOND_NS, Connected
 
 from virtoll import nested
+from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
 from virtoll.errors import GuestDied, GuestError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY, HostAddress
 from virtoll.lab.inside import wait_until
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = True
@@ -52,17 +53,17 @@ def _kinds() -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture(scope="module", params=_kinds())
-def live(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Connected]:
+def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """One guest for all tests of its kind, on a host that is awake; the last test ends it."""
-    site = ground.site_of(guests.choice(request.param))
+    site = run_session.site_of(guests.choice(request.param))
     with site.awake():
-        started = guests.start(request.param, ground)
+        started = guests.start(request.param, run_session)
         yield started
         started.held.stop()
 
@@ -98,12 +99,12 @@ def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
 
 def test_it_is_branded(live: Connected) -> None:
     assert live.kind.host is not None
-    assert HostAddress.model_validate(live.kind.host).brand == FUNCTIONAL_ONLY
+    assert HostAddress.model_validate(live.kind.host).caveat == FUNCTIONAL_ONLY
 
 
 def test_frames_are_counted_on_its_host(live: Connected) -> None:
     """The host's NICs and the guest's ports, read by an agent over there, count what was forwarded."""
-    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND)
+    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND).to_json()
     forwarded = point["sink"]["per_source"][0]["forwarded_frames"]
     assert forwarded == point["sources"][0]["offered_frames"] > 0
     there = [hop for hop in point["hops"] if hop["role"] in ("entry", "guest-in", "guest-out", "exit")]
@@ -118,35 +119,34 @@ def test_parked_it_answers_nothing_and_then_goes_on(live: Connected) -> None:
     assert link is not None
 
     def answers() -> bool:
-        request = echo_request(link)
-        return bool(live.held.peer.call("path-delay", count=1, timeout_ns=SECOND_NS, **request)["round_trip_ns"])
+        return bool(live.held.peer.ask(echo_request(link, 1, SECOND_NS)).round_trip_ns)
 
     wait_until(answers, guests.HANG_SECONDS, "an echo of a guest that runs")
     live.held.park()
     assert not any(answers() for _ in range(3))
     live.held.resume()
     wait_until(answers, guests.HANG_SECONDS, "an echo after it was continued")
-    assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+    assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
 
 
-def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, ground: Ground) -> None:
+def test_a_second_beside_it_forwards_and_killed_it_is_noticed(live: Connected, run_session: RunSession) -> None:
     contract.skip_variant(live)
-    beside = guests.start(live.name, ground)
+    beside = guests.start(live.name, run_session)
     for one in (live, beside):
         point = Forward(guests.few_frames()).point(one.bench, guests.FEW_PER_SECOND)
-        assert point["sink"]["per_source"][0]["forwarded_frames"] > 0
+        assert point.traffic.sink.per_source[0].forwarded_frames > 0
     guests.kill(beside)
     with pytest.raises(GuestDied):
-        beside.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+        beside.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
     with contextlib.suppress(GuestError):
         beside.held.resume()
     assert "console.txt" in beside.held.evidence()
     beside.held.stop()
-    assert live.held.agent.call("clocks", deadline_seconds=guests.HANG_SECONDS)
+    assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
 
 
 def test_stopped_it_leaves_nothing_on_its_host(live: Connected) -> None:
-    ways = live.site.network.ways(live.bench.network)
+    ways = live.site.network.endpoint_interfaces(live.bench.network)
     names = {way.port for way in ways.values()}
     assert len(names) == len(live.bench.network.links)
     assert None not in names
@@ -154,5 +154,5 @@ def test_stopped_it_leaves_nothing_on_its_host(live: Connected) -> None:
     live.held.stop()
     said = live.site.host.run(["ip", "-brief", "link"], "look")
     assert not names & {line.split()[0].split("@")[0] for line in said.splitlines() if line.strip()}
-    assert live.site.network.ways(live.bench.network) == {}
+    assert live.site.network.endpoint_interfaces(live.bench.network) == {}
     assert guests.left_of(live) == []

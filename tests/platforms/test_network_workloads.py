@@ -15,15 +15,16 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected
 
+from virtoll.agent.operations.counters import CountersRequest
 from virtoll.errors import AgentError, GuestError, ImageError
 from virtoll.image import prepare_image
 from virtoll.lab.network import Link, Network
 from virtoll.lab.shaping import Shape
-from virtoll.run.ground import Ground
 from virtoll.run.peer import peer_programs
+from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Bench, Measurement
-from virtoll.workloads.programs import Port, succeeds
+from virtoll.workloads.programs import ListeningPort, succeeds
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -47,17 +48,17 @@ OTHERS_WITH_TOOLS = extended("runsc-systrap", "uml-raw", "qemu-tcg")
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    """The lab's ground."""
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    """The lab's run_session."""
+    with guests.run_session() as made:
         yield made
 
 
-def two(ground: Ground, kind: str) -> Iterator[tuple[Connected, Connected]]:
+def two(run_session: RunSession, kind: str) -> Iterator[tuple[Connected, Connected]]:
     """Two guests of a kind."""
-    one = guests.start(kind, ground)
+    one = guests.start(kind, run_session)
     try:
-        other = guests.start(kind, ground)
+        other = guests.start(kind, run_session)
         yield one, other
         other.guest.stop()
     finally:
@@ -65,22 +66,22 @@ def two(ground: Ground, kind: str) -> Iterator[tuple[Connected, Connected]]:
 
 
 @pytest.fixture(scope="module")
-def pair(ground: Ground) -> Iterator[tuple[Connected, Connected]]:
+def pair(run_session: RunSession) -> Iterator[tuple[Connected, Connected]]:
     """Two guests on the host's kernel."""
-    yield from two(ground, "netns")
+    yield from two(run_session, "netns")
 
 
 @pytest.fixture(scope="module", params=OTHERS)
-def other_pair(request: pytest.FixtureRequest, ground: Ground) -> Iterator[tuple[Connected, Connected]]:
+def other_pair(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[tuple[Connected, Connected]]:
     """Two guests with a network stack, or a machine, of their own."""
-    yield from two(ground, request.param)
+    yield from two(run_session, request.param)
 
 
-def bench_of(ground: Ground, one: Connected, other: Connected | None = None) -> Bench:
+def bench_of(run_session: RunSession, one: Connected, other: Connected | None = None) -> Bench:
     """What the fleet gives a workload."""
-    assert isinstance(ground.site.network, Network)
+    assert isinstance(run_session.site.network, Network)
     beside = (other.bench,) if other is not None else ()
-    return replace(one.bench, shaper=ground.site.network, beside=beside, programs=ground.site.programs)
+    return replace(one.bench, shaper=run_session.site.network, co_located=beside, programs=run_session.site.programs)
 
 
 def measure(bench: Bench, name: str, **given: Any) -> Measurement:
@@ -89,12 +90,12 @@ def measure(bench: Bench, name: str, **given: Any) -> Measurement:
     return workload.with_parameters({**SMALL[name], **given}).measure(bench)
 
 
-def addresses(ground: Ground) -> str:
+def addresses(run_session: RunSession) -> str:
     """What addresses the peer has besides the loopback's."""
-    network = ground.site.network
+    network = run_session.site.network
     assert isinstance(network, Network)
     command = ["nsenter", f"--net=/proc/{network.peer_pid}/ns/net", "--", "ip", "-4", "-oneline", "address", "show"]
-    return ground.site.host.run(command, "look")
+    return run_session.site.host.run(command, "look")
 
 
 def right(measured: Measurement) -> bool:
@@ -116,35 +117,37 @@ def exchange(bench: Bench, direction: str) -> None:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_tcp_between_guest_and_peer(ground: Ground, pair: tuple[Connected, Connected], direction: str) -> None:
-    exchange(bench_of(ground, pair[0]), direction)
-    assert addresses(ground) == "", "the peer answers nothing between trials"
+def test_tcp_between_guest_and_peer(run_session: RunSession, pair: tuple[Connected, Connected], direction: str) -> None:
+    exchange(bench_of(run_session, pair[0]), direction)
+    assert addresses(run_session) == "", "the peer answers nothing between trials"
 
 
-def test_tcp_of_guests_with_a_stack_of_their_own(ground: Ground, other_pair: tuple[Connected, Connected]) -> None:
+def test_tcp_of_guests_with_a_stack_of_their_own(
+    run_session: RunSession, other_pair: tuple[Connected, Connected]
+) -> None:
     for direction in DIRECTIONS:
-        exchange(bench_of(ground, other_pair[0]), direction)
-    crosses_the_peer(ground, other_pair)
+        exchange(bench_of(run_session, other_pair[0]), direction)
+    crosses_the_peer(run_session, other_pair)
 
 
-def test_tcp_between_two_guests_crosses_the_peer(ground: Ground, pair: tuple[Connected, Connected]) -> None:
-    crosses_the_peer(ground, pair)
+def test_tcp_between_two_guests_crosses_the_peer(run_session: RunSession, pair: tuple[Connected, Connected]) -> None:
+    crosses_the_peer(run_session, pair)
 
 
-def crosses_the_peer(ground: Ground, pair: tuple[Connected, Connected]) -> None:
+def crosses_the_peer(run_session: RunSession, pair: tuple[Connected, Connected]) -> None:
     """What one guest sends another passes the peer, which forgets both afterwards."""
-    bench, peer = bench_of(ground, *pair), ground.site.peer
+    bench, peer = bench_of(run_session, *pair), run_session.site.peer
     links = [one.wanted.network.sources[0].peer_interface for one in pair]
 
     def forwarded() -> list[int]:
-        told = peer.call("counters", guests.HANG_SECONDS, interfaces=links)["interfaces"]
-        return [each["statistics"][key] for each in told for key in ("rx_bytes", "tx_bytes")]
+        reported = peer.ask(CountersRequest(interfaces=tuple(links)), guests.HANG_SECONDS).interfaces
+        return [each.statistics[key] for each in reported for key in ("rx_bytes", "tx_bytes")]
 
     before = forwarded()
     assert right(measure(bench, "tcp-stream", between="guests"))
     first_in, _, _, second_out = (now - then for now, then in zip(forwarded(), before, strict=True))
     assert min(first_in, second_out) > 2 * 2**20, "all of it came in by one link and left by the other"
-    assert addresses(ground) == ""
+    assert addresses(run_session) == ""
 
 
 @dataclass
@@ -200,9 +203,11 @@ class Watched:
         return found
 
 
-def test_a_link_is_as_slow_as_it_is_made_and_free_again(ground: Ground, pair: tuple[Connected, Connected]) -> None:
+def test_a_link_is_as_slow_as_it_is_made_and_free_again(
+    run_session: RunSession, pair: tuple[Connected, Connected]
+) -> None:
     """The kernel's own queue of that rate lets all of a trial through, and is there for as long as the trial is."""
-    bench, link = bench_of(ground, pair[0]), pair[0].wanted.network.sources[0]
+    bench, link = bench_of(run_session, pair[0]), pair[0].wanted.network.sources[0]
     assert isinstance(bench.shaper, Network)
     watched = Watched(bench.shaper)
     bench = replace(bench, shaper=watched)
@@ -225,25 +230,25 @@ def test_a_link_is_as_slow_as_it_is_made_and_free_again(ground: Ground, pair: tu
     assert watched.ends == [], "nobody asked for it"
 
 
-def has_netem(ground: Ground) -> bool:
+def has_netem(run_session: RunSession) -> bool:
     """Whether the kernel has it, tried on the peer's loopback."""
-    assert isinstance(ground.site.network, Network)
-    loopback = ["nsenter", f"--net=/proc/{ground.site.network.peer_pid}/ns/net", "--", "tc", "qdisc"]
+    assert isinstance(run_session.site.network, Network)
+    loopback = ["nsenter", f"--net=/proc/{run_session.site.network.peer_pid}/ns/net", "--", "tc", "qdisc"]
     try:
-        ground.site.host.run([*loopback, "add", "dev", "lo", "root", "netem", "delay", "1ms"], "look")
+        run_session.site.host.run([*loopback, "add", "dev", "lo", "root", "netem", "delay", "1ms"], "look")
     except GuestError:
         return False
-    ground.site.host.run([*loopback, "del", "dev", "lo", "root"], "look")
+    run_session.site.host.run([*loopback, "del", "dev", "lo", "root"], "look")
     return True
 
 
-def test_delay_is_there_or_refused(ground: Ground, pair: tuple[Connected, Connected]) -> None:
-    bench = bench_of(ground, pair[0])
-    if not has_netem(ground):
+def test_delay_is_there_or_refused(run_session: RunSession, pair: tuple[Connected, Connected]) -> None:
+    bench = bench_of(run_session, pair[0])
+    if not has_netem(run_session):
         with pytest.raises(AgentError, match="no netem") as refused:
             measure(bench, "tcp-request-response", link_delay_ms=5, transactions=20)
         assert refused.value.kind == "unsupported"
-        assert addresses(ground) == ""
+        assert addresses(run_session) == ""
         return
     measured = measure(bench, "tcp-request-response", link_delay_ms=5, transactions=20)
     assert measured.result is not None
@@ -252,34 +257,37 @@ def test_delay_is_there_or_refused(ground: Ground, pair: tuple[Connected, Connec
 
 
 @pytest.fixture(scope="module")
-def tools(ground: Ground) -> Iterator[Ground]:
-    """The same ground with the image full, and who starts its programs beside the peer."""
-    assert isinstance(ground.site.network, Network)
-    image = ground.site.image
+def tools(run_session: RunSession) -> Iterator[RunSession]:
+    """The same run_session with the image full, and who starts its programs beside the peer."""
+    assert isinstance(run_session.site.network, Network)
+    image = run_session.site.image
     try:
-        ground.site.image = prepare_image("full", offline=True)
+        run_session.site.image = prepare_image("full", offline=True)
     except ImageError as error:
         pytest.skip(f"{error} (or make tools)")
     with peer_programs(
-        ground.site.host, ground.site.image, ground.site.network, ground.pinning.generator_cpu
-    ) as ground.site.programs:
-        yield ground
-    ground.site.image, ground.site.programs = image, None
+        run_session.site.this_machine,
+        run_session.site.image,
+        run_session.site.network,
+        run_session.pinning.generator_cpu,
+    ) as run_session.site.programs:
+        yield run_session
+    run_session.site.image, run_session.site.programs = image, None
 
 
 @pytest.fixture(scope="module")
-def tool_pair(tools: Ground) -> Iterator[tuple[Connected, Connected]]:
+def tool_pair(tools: RunSession) -> Iterator[tuple[Connected, Connected]]:
     """Two guests with tools."""
     yield from two(tools, "netns")
 
 
 @pytest.fixture(scope="module", params=OTHERS_WITH_TOOLS)
-def other_tool_pair(request: pytest.FixtureRequest, tools: Ground) -> Iterator[tuple[Connected, Connected]]:
+def other_tool_pair(request: pytest.FixtureRequest, tools: RunSession) -> Iterator[tuple[Connected, Connected]]:
     """The same of other kinds."""
     yield from two(tools, request.param)
 
 
-def run_programs(tools: Ground, pair: tuple[Connected, Connected], direction: str, between: str) -> None:
+def run_programs(tools: RunSession, pair: tuple[Connected, Connected], direction: str, between: str) -> None:
     """iperf and rsync."""
     bench = bench_of(tools, *pair)
     for name in ("iperf-udp", "rsync-file"):
@@ -290,18 +298,18 @@ def run_programs(tools: Ground, pair: tuple[Connected, Connected], direction: st
 
 @pytest.mark.parametrize(("direction", "between"), [("to-guest", "peer"), ("from-guest", "guests")])
 def test_programs_at_both_ends(
-    tools: Ground, tool_pair: tuple[Connected, Connected], direction: str, between: str
+    tools: RunSession, tool_pair: tuple[Connected, Connected], direction: str, between: str
 ) -> None:
     run_programs(tools, tool_pair, direction, between)
 
 
-def test_programs_at_both_ends_of_other_guests(tools: Ground, other_tool_pair: tuple[Connected, Connected]) -> None:
+def test_programs_at_both_ends_of_other_guests(tools: RunSession, other_tool_pair: tuple[Connected, Connected]) -> None:
     for between in ("peer", "guests"):
         for direction in DIRECTIONS:
             run_programs(tools, other_tool_pair, direction, between)
 
 
-def test_what_serves_is_gone_when_the_guest_dies(tools: Ground) -> None:
+def test_what_serves_is_gone_when_the_guest_dies(tools: RunSession) -> None:
     assert tools.site.programs is not None
     live = guests.start("netns", tools)
     os.kill(live.agent_process().pid, signal.SIGKILL)
@@ -310,5 +318,5 @@ def test_what_serves_is_gone_when_the_guest_dies(tools: Ground) -> None:
             measure(bench_of(tools, live), "iperf-udp")
     finally:
         live.guest.stop()
-    assert not succeeds(tools.site.programs, Port("udp", 5001).listening())
+    assert not succeeds(tools.site.programs, ListeningPort("udp", 5001).listening())
     assert addresses(tools) == ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import os
 from collections.abc import Iterator
@@ -13,14 +12,16 @@ import pytest
 from tests.support import guests, machine
 from tests.support.guests import Connected
 
-from virtoll.agent.client import Answer
+from virtoll.agent.operations.network import NetworkRequest, Route
+from virtoll.agent.operations.programs import ExecRequest
+from virtoll.agent.operations.traffic import Traffic
 from virtoll.errors import AgentError
 from virtoll.lab.inside import wait_until
-from virtoll.run.ground import Ground
+from virtoll.run.session import RunSession
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.forward import Forward, ForwardParameters
-from virtoll.workloads.traffic import BACKENDS, FrameParameters, Stream
+from virtoll.workloads.traffic import BACKENDS, FrameParameters, TrafficStream
 from virtoll.workloads.transmitters import Transmitters, TransmittersParameters
 from virtoll.workloads.virtual_routers import VirtualRouters, VirtualRoutersParameters
 
@@ -39,26 +40,28 @@ SWEEP: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sinks wait long for frames of the slow points alone: what is too fast for any machine loses some for good."""
-    asked = Stream.request
+    asked = TrafficStream.request
 
-    def request(self: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
+    def request(
+        self: TrafficStream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None
+    ) -> Traffic:
         with monkeypatch.context() as here:
             if rate is None or rate > SLOW:
                 here.setattr(traffic, "RESIDUAL_NS", traffic.QUIET_NS)
             return asked(self, wanted, tag, duration_ns, rate)
 
-    monkeypatch.setattr(Stream, "request", request)
+    monkeypatch.setattr(TrafficStream, "request", request)
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with guests.ground() as made:
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def pair(ground: Ground) -> Iterator[tuple[Connected, Connected]]:
-    first, second = guests.start("netns", ground), guests.start("netns", ground)
+def pair(run_session: RunSession) -> Iterator[tuple[Connected, Connected]]:
+    first, second = guests.start("netns", run_session), guests.start("netns", run_session)
     yield first, second
     first.guest.stop()
     second.guest.stop()
@@ -66,19 +69,19 @@ def pair(ground: Ground) -> Iterator[tuple[Connected, Connected]]:
 
 def routes(live: Connected) -> int:
     """What the guest's own kernel lists."""
-    argv = ["/bin/busybox", "cat", "/proc/net/route"]
-    timeout_ns = int(guests.HANG_SECONDS * 1e9)
-    answer = live.bench.guest.call("exec", guests.HANG_SECONDS, argv=argv, timeout_ns=timeout_ns, limit_bytes=2**24)
-    assert answer["status"] == 0
-    return len(base64.b64decode(answer["stdout"]).splitlines()) - 1
+    argv = ("/bin/busybox", "cat", "/proc/net/route")
+    request = ExecRequest(argv=argv, timeout_ns=int(guests.HANG_SECONDS * 1e9), limit_bytes=2**24)
+    ended = live.bench.guest.ask(request, guests.HANG_SECONDS)
+    assert ended.status == 0
+    return len(ended.stdout.splitlines()) - 1
 
 
 def forwarded(done: Measurement, point: int = 0) -> list[tuple[int, int]]:
     """Offered and forwarded frames of each source of a point."""
     assert done.points is not None
-    told = done.points[point]
-    counts = {one["source"]: one["forwarded_frames"] for one in told["sink"]["per_source"]}
-    return [(one["offered_frames"], counts[one["source"]]) for one in told["sources"]]
+    reported = done.points[point].traffic
+    counts = {one.source: one.forwarded_frames for one in reported.sink.per_source}
+    return [(one.offered_frames, counts[one.source]) for one in reported.sources]
 
 
 def test_a_table_is_loaded_looked_up_in_and_taken_away(pair: tuple[Connected, Connected]) -> None:
@@ -99,8 +102,8 @@ def test_a_table_is_loaded_looked_up_in_and_taken_away(pair: tuple[Connected, Co
 def test_a_table_over_another_way_out_is_refused_and_the_way_is_kept(pair: tuple[Connected, Connected]) -> None:
     _, live = pair
     gateway = live.bench.network.sources[0].peer_address
-    wider = [{"destination": "192.0.0.0/2", "via": gateway}]
-    live.bench.guest.call("network", guests.HANG_SECONDS, routes=wider)
+    wider = Route(destination="192.0.0.0/2", via=gateway)
+    live.bench.guest.ask(NetworkRequest(routes=(wider,)), guests.HANG_SECONDS)
     before = routes(live)
     with pytest.raises(AgentError, match=r"route of its own to 192\.0\.0\.0/2") as refused:
         Forward(ForwardParameters(routes=10, **SWEEP)).measure(live.bench)
@@ -110,7 +113,7 @@ def test_a_table_over_another_way_out_is_refused_and_the_way_is_kept(pair: tuple
 
 def test_two_routers_forward_each_its_own_flow(pair: tuple[Connected, Connected]) -> None:
     first, second = pair
-    bench = dataclasses.replace(first.bench, beside=(second.bench,))
+    bench = dataclasses.replace(first.bench, co_located=(second.bench,))
     done = VirtualRouters(VirtualRoutersParameters(routers=2, **SWEEP)).measure(bench)
     assert done.problem is None
     for offered, came in forwarded(done):
@@ -121,7 +124,7 @@ def test_two_routers_forward_each_its_own_flow(pair: tuple[Connected, Connected]
 
 def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tuple[Connected, Connected]) -> None:
     first, second = pair
-    bench = dataclasses.replace(first.bench, beside=(second.bench,))
+    bench = dataclasses.replace(first.bench, co_located=(second.bench,))
     wanted = TransmittersParameters(
         transmitters=2, rate_frames_per_second=guests.FEW_PER_SECOND, duration_milliseconds=100
     )
@@ -129,14 +132,14 @@ def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tu
     for offered, came in forwarded(done):
         assert came == offered > 0
     assert done.points is not None
-    assert [one["intended_frames"] for one in done.points[0]["sources"]] == [50, 50]
+    assert [one.intended_frames for one in done.points[0].traffic.sources] == [50, 50]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_generator_that_is_stopped_goes_on_where_it_was(pair: tuple[Connected, Connected], backend: str) -> None:
     """In the middle of a point: its frames leave late and in order, and none is left out."""
     live, _ = pair
-    generator = machine.family(os.getpid()).find("--seat", "peer")
+    generator = machine.family(os.getpid()).find("--role", "peer")
     assert generator is not None
     wanted = ForwardParameters(point_milliseconds=1000, backend=backend)
     enough = live.frames_at_port() + guests.FEW_FRAMES // 2
@@ -150,8 +153,8 @@ def test_a_generator_that_is_stopped_goes_on_where_it_was(pair: tuple[Connected,
     assert forwarded(Measurement(points=[point])) == [(guests.FEW_FRAMES, guests.FEW_FRAMES)]
 
 
-def test_a_kernel_without_a_queueing_discipline_sends_too(ground: Ground) -> None:
-    live = guests.start("runsc-systrap", ground)
+def test_a_kernel_without_a_queueing_discipline_sends_too(run_session: RunSession) -> None:
+    live = guests.start("runsc-systrap", run_session)
     try:
         wanted = TransmittersParameters(
             transmitters=1, rate_frames_per_second=guests.FEW_FRAMES * 10, duration_milliseconds=100

@@ -16,8 +16,8 @@ from virtoll.errors import GuestCannot, ImageError
 from virtoll.image import prepare_image
 from virtoll.lab.network import Network
 from virtoll.platforms import PLATFORMS
-from virtoll.run.ground import Ground
 from virtoll.run.peer import peer_programs
+from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS, bonnie
 from virtoll.workloads.lmbench import TESTS
 
@@ -49,16 +49,16 @@ EXTENDED = ("native", "netns", "runsc-systrap", "uml-raw", "qemu-tcg")
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    """The lab's ground with the tools in its image."""
+def run_session() -> Iterator[RunSession]:
+    """The lab's run_session with the tools in its image."""
     with on_image("full") as made:
         yield made
 
 
 @contextlib.contextmanager
-def on_image(name: str) -> Iterator[Ground]:
-    """The lab's ground on an image that is in the cache: there is no way to a package mirror from inside."""
-    with guests.ground() as made:
+def on_image(name: str) -> Iterator[RunSession]:
+    """The lab's run_session on an image that is in the cache: there is no way to a package mirror from inside."""
+    with guests.run_session() as made:
         try:
             made.site.image = prepare_image(name, offline=True)
         except ImageError as error:
@@ -67,8 +67,8 @@ def on_image(name: str) -> Iterator[Ground]:
 
 
 @pytest.mark.parametrize("kind", ["runc", *(pytest.param(kind, marks=pytest.mark.extended) for kind in EXTENDED)])
-def test_they_give_right_answers(ground: Ground, kind: str) -> None:
-    live = guests.start(kind, ground, data_bytes=ROOM_BYTES)
+def test_they_give_right_answers(run_session: RunSession, kind: str) -> None:
+    live = guests.start(kind, run_session, data_bytes=ROOM_BYTES)
     elsewhere = APPLICATIONS | OVER_THE_NETWORK
     assert elsewhere | set(SMALL) <= ON_FULL
     for name in sorted(ON_FULL - elsewhere):
@@ -95,24 +95,26 @@ def test_they_give_right_answers(ground: Ground, kind: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def gvisor(ground: Ground) -> Iterator[Connected]:
+def gvisor(run_session: RunSession) -> Iterator[Connected]:
     """gVisor, which takes things and ignores them, has some not at all, and is slow at others."""
-    live = guests.start("runsc-systrap", ground, data_bytes=ROOM_BYTES)
+    live = guests.start("runsc-systrap", run_session, data_bytes=ROOM_BYTES)
     yield live
     live.guest.stop()
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ({"direct": True}, "takes O_DIRECT and ignores it: of 1048576 bytes written with it 1048576 are in the page"),
         ({"engine": "io_uring"}, "this guest has no io_uring: .*Function not implemented"),
     ],
     ids=["direct-io", "io-uring"],
 )
-def test_what_gvisor_ignores_or_has_not_is_found_by_trying(gvisor: Connected, given: dict[str, Any], told: str) -> None:
+def test_what_gvisor_ignores_or_has_not_is_found_by_trying(
+    gvisor: Connected, given: dict[str, Any], reported: str
+) -> None:
     own = WORKLOADS["fio"].with_parameters({**SMALL["fio"], **given})
-    with pytest.raises(GuestCannot, match=told) as refused:
+    with pytest.raises(GuestCannot, match=reported) as refused:
         own.measure(gvisor.emptied())
     assert refused.value.kind == "unsupported"
     lacking = own.needs().features & set(PLATFORMS["runsc"].lacks)
@@ -131,10 +133,10 @@ def test_bonnies_per_character_tests_do_not_hold_gvisor_up(gvisor: Connected) ->
 @pytest.mark.extended
 @pytest.mark.parametrize("kind", ["netns", "qemu-tcg"])
 def test_so_do_those_that_are_not_free_software(kind: str) -> None:
-    with on_image("full-non-free") as ground:
-        live = guests.start(kind, ground)
+    with on_image("full-non-free") as run_session:
+        live = guests.start(kind, run_session)
         assert isinstance(live.site.network, Network)
-        with peer_programs(live.site.host, live.site.image, live.site.network, None) as programs:
+        with peer_programs(live.site.this_machine, live.site.image, live.site.network, None) as programs:
             bench = dataclasses.replace(live.bench, programs=programs)
             for name, parameters in NON_FREE:
                 workload = WORKLOADS[name]

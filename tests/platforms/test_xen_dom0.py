@@ -1,4 +1,4 @@
-"""What Xen's driver does to dom0 is undone, touches nothing of others, and what is left is told."""
+"""What Xen's driver does to dom0 is undone, touches nothing of others, and what is left is reported."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 
 from virtoll.experiment.parse import parse_experiment
 from virtoll.report import build_report
-from virtoll.run.pipeline import catalogue
+from virtoll.run.preview import catalogue
 from virtoll.runfolder.store import RunFolder
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "runs"
@@ -42,11 +42,11 @@ def test_an_old_run_gives_its_report_with_the_values_that_it_had(old: Path) -> N
     build_report(old)
     page = (old / "report" / "index.html").read_text(encoding="utf-8")
     assert [label for label in LABELS[old.name] if label not in page] == []
-    for name, columns in (("cells", CELL), ("density", COUNT)):
+    for name, now, columns in (("cells", "cells", CELL), ("density", "consolidation", COUNT)):
         before = old / "tables" / f"{name}.csv"
         if before.is_file():
             expected = rows(before, columns)
-            assert rows(old / "report" / "tables" / f"{name}.csv", columns) == expected
+            assert rows(old / "report" / "tables" / f"{now}.csv", columns) == expected
 
 
 def test_the_experiment_of_an_old_run_still_parses(old: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,7 +48,7 @@ RUNS = {
         REALISTIC | {"xen": {"packet path": 300.0, "cpu": 40.0}},
         wired=True,
         weighed=True,
-        brands={"xen": ("nested xen", FUNCTIONAL_ONLY)},
+        caveats={"xen": ("nested xen", FUNCTIONAL_ONLY)},
         clock_error={"xen": 0.01},
         study="schlosser2011",
     ),
@@ -209,13 +210,13 @@ def test_a_brand_is_in_every_table_figure_and_verdict(reports: Callable[[str], R
     assert "Nested: functional only (21 of 21 trials ok)" in text
     for table in (built.path.parent / "tables").glob("*.csv"):
         rows = list(csv.DictReader(table.open()))
-        told = {row["platform"]: row["brand"] for row in rows if "platform" in row}
-        assert all(brand == (FUNCTIONAL_ONLY if platform == "xen" else "") for platform, brand in told.items())
-        assert "platform" not in (rows[0] if rows else {}) or "brand" in rows[0], table.name
+        reported = {row["platform"]: row["caveat"] for row in rows if "platform" in row}
+        assert all(caveat == (FUNCTIONAL_ONLY if platform == "xen" else "") for platform, caveat in reported.items())
+        assert "platform" not in (rows[0] if rows else {}) or "caveat" in rows[0], table.name
     facts = {row["fact"]: row for row in csv.DictReader((built.path.parent / "tables" / "equivalence.csv").open())}
-    assert (facts["brand"]["xen"], facts["brand"]["netns"]) == (FUNCTIONAL_ONLY, "")
+    assert (facts["caveat"]["xen"], facts["caveat"]["netns"]) == (FUNCTIONAL_ONLY, "")
     row = next(row for row in built.headline if row.platform == "xen")
-    assert row.brand == FUNCTIONAL_ONLY
+    assert row.caveat == FUNCTIONAL_ONLY
     assert {cell.words for cell in row.cells} == {"functional only"}
     console = Console(width=140, record=True, file=io.StringIO())
     console.print(headline_table(built.analysis))
@@ -234,10 +235,10 @@ def test_figures_name_the_branded_and_mark_them(
     assert set(FIGURES) - set(drawn) == {"scaling"}, "it has no table of routes and no guests side by side"
     for name, spec in drawn.items():
         svg = render(name, spec, analysis).svg
-        if name != "density":  # its series are of platforms that are not branded
+        if name != "consolidation":  # its series are of platforms without a caveat
             assert "xen †" in svg, name
             assert f"† ×  {FUNCTIONAL_ONLY}" in re.sub(r"\s+<", "<", svg), name
-    plain = replace(analysis, brands={}, comparisons=tuple(replace(one, brand=None) for one in analysis.comparisons))
+    plain = replace(analysis, caveats={}, comparisons=tuple(replace(one, caveat=None) for one in analysis.comparisons))
     for name in ("cost", "forwarding", "study"):
         assert "†" not in render(name, FIGURES[name], plain).svg, name
 
@@ -250,7 +251,7 @@ def test_the_study_stands_beside_with_shares_and_claims(reports: Callable[[str],
     assert len(rows) == 7 * 4  # OpenVZ has two successors in kind here: netns and runc
     xen = next(row for row in rows if (row["paper_platform"], row["frame_size_bytes"]) == ("xen", "64"))
     assert xen["verdict"] == "functional only"
-    assert xen["brand"] == FUNCTIONAL_ONLY
+    assert xen["caveat"] == FUNCTIONAL_ONLY
     assert float(xen["paper_share_low"]) == pytest.approx(37.1 / 153.1)
     kvm = next(row for row in rows if row["paper_platform"] == "kvm")
     assert (kvm["platform"], kvm["share_of_baseline"]) == ("", "")
@@ -302,6 +303,28 @@ def test_many_workloads_stay_readable() -> None:
     lines = console.export_text().splitlines()
     assert [line for line in lines if "another-8" in line]
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("harness_ns", [1_700_000, None])
+def test_the_harness_has_a_column_where_it_was_measured(tmp_path: Path, harness_ns: int | None) -> None:
+    write(tmp_path, Truth(REALISTIC, weighed=True))
+    boots = [json.loads(line) for line in (tmp_path / "boots.jsonl").read_text(encoding="utf-8").splitlines()]
+    for boot in boots:
+        if boot["platform"] == "runc" and harness_ns is not None:
+            boot["executed_monotonic_ns"] = boot["spawn_monotonic_ns"] + harness_ns
+    (tmp_path / "boots.jsonl").write_text("".join(json.dumps(boot) + "\n" for boot in boots), encoding="utf-8")
+    build_report(tmp_path)
+    page = (tmp_path / "report/index.html").read_text(encoding="utf-8")
+    with (tmp_path / "report/tables/guests.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    if harness_ns is None:
+        assert "arness" not in page
+        assert "harness_ns" not in rows[0]
+        return
+    assert "of it harness" in page
+    assert "1.70 ms" in page
+    reported = {row["platform"]: row["harness_ns"] for row in rows}
+    assert (reported["runc"], reported["native"]) == ("1700000", "")
 
 
 def test_a_limit_is_a_percentage_or_a_factor_or_beyond_words() -> None:

@@ -10,7 +10,7 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import Verdict, judge
-from virtoll.stats.fitness import Brand
+from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.summaries import outliers
 
 FLAT: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
@@ -159,23 +159,23 @@ def test_clock_error_is_found_where_it_is_and_only_there() -> None:
 
 
 def test_the_brand_says_why() -> None:
-    assert run(Truth(FLAT, hypervisor=None)).fitness.brand is Brand.FIT
+    assert run(Truth(FLAT, hypervisor=None)).fitness.level is FitnessLevel.FIT
     nested = run(Truth(FLAT, hypervisor="kvm")).fitness
-    assert nested.brand is Brand.DEGRADED
+    assert nested.level is FitnessLevel.DEGRADED
     assert nested.reasons == ("the host is itself a virtual machine (kvm): relative numbers only",)
     data = run_data(Truth(FLAT, hypervisor=None))
     samples = (*data.fitness[:-1], replace(data.fitness[-1], swap_out_pages=20_000, kernel_messages=("MCE: error",)))
     swapped = analyse(replace(data, fitness=samples)).fitness
-    assert swapped.brand is Brand.UNFIT
+    assert swapped.level is FitnessLevel.UNFIT
     assert swapped.kernel_messages == ("MCE: error",)
-    assert analyse(replace(data, fitness=())).fitness.brand is Brand.DEGRADED
+    assert analyse(replace(data, fitness=())).fitness.level is FitnessLevel.DEGRADED
 
 
 def test_the_labs_own_kernel_messages_do_not_count() -> None:
     data = run_data(Truth(FLAT, hypervisor=None))
     own = ("b2in0: port 1(l2in0) entered blocking state", "l2in0: entered allmulticast mode")
     samples = (*data.fitness[:-1], replace(data.fitness[-1], kernel_messages=own))
-    assert analyse(replace(data, fitness=samples)).fitness.brand is Brand.FIT
+    assert analyse(replace(data, fitness=samples)).fitness.level is FitnessLevel.FIT
 
 
 def test_equivalence_counts_and_names_what_differs() -> None:

@@ -1,4 +1,4 @@
-"""Branded platforms: their ratios are told, never tested, and change nothing about the others."""
+"""Platforms with a caveat: their ratios are reported, never tested, and change nothing about the others."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from virtoll.report.wire import wire_context
 from virtoll.runfolder.records import BootRecord, Manifest, TrialRecord
 from virtoll.runfolder.store import parse_record
 from virtoll.stats.analysis import RunData, analyse
-from virtoll.stats.brands import brands_of
+from virtoll.stats.caveats import caveats_of
 from virtoll.stats.compare import Verdict
 
 COSTS = REALISTIC | {"xen": {"packet path": 200.0, "cpu": 30.0, "memory": 0.5}}
@@ -31,17 +31,17 @@ def without(data: RunData, label: str) -> RunData:
 
 
 def test_a_branded_platform_has_ratios_and_no_verdict() -> None:
-    found = analyse(run_data(Truth(COSTS, brands=NESTED)))
+    found = analyse(run_data(Truth(COSTS, caveats=NESTED)))
     own = [one for one in found.comparisons if one.platform == "xen"]
     assert len(own) == len(found.tasks)
     assert {one.verdict for one in own} == {Verdict.FUNCTIONAL}
-    assert all(one.share is not None and one.share != 1 and one.brand == FUNCTIONAL_ONLY for one in own)
+    assert all(one.share is not None and one.share != 1 and one.caveat == FUNCTIONAL_ONLY for one in own)
     assert all(one.p_value is None and one.p_adjusted is None for one in own)
-    assert found.brands == {"xen": FUNCTIONAL_ONLY}
+    assert found.caveats == {"xen": FUNCTIONAL_ONLY}
 
 
 def test_the_others_are_judged_as_if_it_were_not_there() -> None:
-    data = run_data(Truth(COSTS, brands=NESTED))
+    data = run_data(Truth(COSTS, caveats=NESTED))
     one, other = analyse(data), analyse(without(data, "xen"))
     assert [c for c in one.comparisons if c.platform != "xen"] == list(other.comparisons)
     assert (one.family, one.detectable, one.control) == (other.family, other.detectable, other.control)
@@ -56,7 +56,7 @@ def test_the_others_are_judged_as_if_it_were_not_there() -> None:
 def test_cautions_and_the_sum_of_losses_are_of_results_alone() -> None:
     """xen loses nearly all; the other platform of this run loses nothing at a paced rate."""
     found = analyse(
-        run_data(Truth({"native": {}, "xen": {"packet path": 200.0}}, control=None, wired=True, brands=NESTED))
+        run_data(Truth({"native": {}, "xen": {"packet path": 200.0}}, control=None, wired=True, caveats=NESTED))
     )
     assert any(row.lost_frames and not row.flat_out for row in found.losses if row.platform == "xen")
     assert not any("xen" in one.concerns for one in found.cautions)
@@ -70,19 +70,19 @@ def test_cautions_and_the_sum_of_losses_are_of_results_alone() -> None:
 
 
 def test_against_a_branded_baseline_nothing_is_a_result() -> None:
-    found = analyse(run_data(Truth(REALISTIC, brands={"native": ("nested kvm", FUNCTIONAL_ONLY)})))
+    found = analyse(run_data(Truth(REALISTIC, caveats={"native": ("nested kvm", FUNCTIONAL_ONLY)})))
     assert {one.verdict for one in (*found.comparisons, *found.control)} == {Verdict.FUNCTIONAL}
     assert found.detectable == {}
     assert found.rejected_controls == ()
 
 
 def test_a_control_that_is_branded_sets_no_limit() -> None:
-    found = analyse(run_data(Truth(REALISTIC, brands={"native-again": ("nested kvm", FUNCTIONAL_ONLY)})))
+    found = analyse(run_data(Truth(REALISTIC, caveats={"native-again": ("nested kvm", FUNCTIONAL_ONLY)})))
     assert found.detectable == {}
 
 
 def test_two_hosts_without_a_brand_are_not_compared() -> None:
-    found = analyse(run_data(Truth(COSTS, brands={"xen": ("ssh root@box", None)})))
+    found = analyse(run_data(Truth(COSTS, caveats={"xen": ("ssh root@box", None)})))
     own = [one for one in found.comparisons if one.platform == "xen"]
     assert {one.verdict for one in own} == {Verdict.NOT_MEASURED}
     assert own[0].reason == "not comparable: xen ran on ssh root@box, native on this machine"
@@ -92,23 +92,23 @@ def test_two_hosts_without_a_brand_are_not_compared() -> None:
 def test_one_branded_record_brands_the_platform(where: str) -> None:
     manifest, lines = records(Truth(COSTS, blocks=1))
     kept = manifest["platforms"] if where == "platforms" else lines[where]
-    next(one for one in kept if "xen" in (one.get("label"), one.get("platform")))["brand"] = FUNCTIONAL_ONLY
+    next(one for one in kept if "xen" in (one.get("label"), one.get("platform")))["caveat"] = FUNCTIONAL_ONLY
     boots = [parse_record(BootRecord, line) for line in lines["boots"]]
     trials = [parse_record(TrialRecord, line) for line in lines["trials"]]
-    assert brands_of(parse_record(Manifest, manifest), boots, trials) == {"xen": FUNCTIONAL_ONLY}
+    assert caveats_of(parse_record(Manifest, manifest), boots, trials) == {"xen": FUNCTIONAL_ONLY}
 
 
 def test_records_of_before_are_read_and_have_none() -> None:
     manifest, lines = records(Truth(REALISTIC, blocks=1))
     for one in (*manifest["platforms"], *lines["boots"], *lines["trials"]):
-        del one["host"], one["brand"]
+        del one["host"], one["caveat"]
     trial, boot = parse_record(TrialRecord, lines["trials"][0]), parse_record(BootRecord, lines["boots"][0])
     entry = parse_record(Manifest, manifest).platforms[0]
-    assert [(one.host, one.brand) for one in (trial, boot, entry)] == [(None, None)] * 3
+    assert [(one.host, one.caveat) for one in (trial, boot, entry)] == [(None, None)] * 3
 
 
 def test_host_cpu_of_a_branded_platform_has_no_ratio() -> None:
-    found = analyse(run_data(Truth(COSTS, weighed=True, brands=NESTED)))
+    found = analyse(run_data(Truth(COSTS, weighed=True, caveats=NESTED)))
     ratios = {use.platform: use.ratio for use in found.host_cpu if use.unit == "job"}
     assert ratios["xen"] is None
     assert ratios["netns"] is not None

@@ -1,18 +1,18 @@
-"""The guests themselves: the way to readiness in parts, memory, CPU time per unit of work, density; missing is None."""
+"""The guests themselves: readiness in parts, memory, CPU time per unit of work, consolidation; missing is None."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from tests.support.synthetic_guests import density_steps
+from tests.support.synthetic_guests import consolidation_steps
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.runfolder.guest_records import AgentClock, DensityRecord
+from virtoll.runfolder.guest_records import AgentClock, ConsolidationRecord
 from virtoll.runfolder.records import BootRecord
 from virtoll.runfolder.store import parse_record
 from virtoll.stats.analysis import Analysis, analyse
-from virtoll.stats.density import densities
+from virtoll.stats.consolidation import consolidations
 from virtoll.stats.guests import Readiness, readiness, used_ns
 
 MIB = 2**20
@@ -57,7 +57,7 @@ def boot(facts: dict[str, Any] | None, clock: AgentClock | None, host: str | Non
         "a kernel of its own",
         "a clock that began before",
         "a time namespace",
-        "not told",
+        "not reported",
         "an older agent",
     ],
 )
@@ -65,6 +65,16 @@ def test_readiness_is_split_as_far_as_clocks_tell(
     own: str | None, clock: AgentClock | None, expected: Readiness
 ) -> None:
     assert readiness(boot({"boot_id": own}, clock, "host")) == expected
+
+
+@pytest.mark.parametrize("clock", [AgentClock(2400, 2400, 2900), None])
+def test_the_harness_is_what_went_before_the_platforms_program(clock: AgentClock | None) -> None:
+    entered = readiness(boot({"boot_id": "h"}, clock, "h", executed_monotonic_ns=1300))
+    assert entered is not None
+    assert (entered.total, entered.harness) == (2000, 300)
+    unknown = readiness(boot({"boot_id": "h"}, clock, "h"))
+    assert unknown is not None
+    assert unknown.harness is None, "what was not measured is not zero"
 
 
 def test_a_start_that_failed_has_no_readiness() -> None:
@@ -89,7 +99,7 @@ def test_what_was_put_in_comes_out(weighed: Analysis) -> None:
     assert machine.worked.median == 291 * MIB
     assert machine.worked.blocks == 7
     assert machine.worked.interval is not None
-    assert machine.charged is None, "what was not told is not zero"
+    assert machine.charged is None, "what was not reported is not zero"
     assert (runc.charged and runc.charged.median) == 5 * MIB
     assert {name: shared.median for name, shared in runc.shared.items()} == {"dockerd": 61 * MIB}
     assert native.shared == {}
@@ -115,9 +125,9 @@ def test_a_trial_without_a_whole_reading_has_no_cpu_time() -> None:
     assert all(row.idle is None and row.processes is None for row in plain.guests)
 
 
-def test_density_is_what_each_guest_took() -> None:
-    steps = [parse_record(DensityRecord, one) for one in density_steps("netns", 40, 3 * MIB, 2 * MIB, 0.2)]
-    (found,) = densities(steps)
+def test_consolidation_is_what_each_guest_took() -> None:
+    steps = [parse_record(ConsolidationRecord, one) for one in consolidation_steps("netns", 40, 3 * MIB, 2 * MIB, 0.2)]
+    (found,) = consolidations(steps)
     assert (found.platform, found.guests, found.reason) == ("netns", 40, "the budget of 120 MiB is gone")
     assert found.available is not None
     assert found.processes is not None
@@ -133,22 +143,22 @@ def test_density_is_what_each_guest_took() -> None:
 
 
 def test_a_slope_that_reaches_zero_has_no_upper_bound_and_no_guests_no_slope() -> None:
-    noisy = [parse_record(DensityRecord, one) for one in density_steps("netns", 4, MIB, MIB, 8.0)]
-    found = densities(noisy)[0].available
+    noisy = [parse_record(ConsolidationRecord, one) for one in consolidation_steps("netns", 4, MIB, MIB, 8.0)]
+    found = consolidations(noisy)[0].available
     assert found is not None
     assert found.bytes_per_guest.interval is not None
     assert found.bytes_per_guest.interval.low < 0
     fit = found.guests_per_gib
     assert fit is None or fit[2] is None
-    refused = [parse_record(DensityRecord, one) for one in density_steps("runc", 0, 0, 0, 0)]
-    assert (densities(refused)[0].guests, densities(refused)[0].available) == (0, None)
-    assert densities([]) == ()
+    refused = [parse_record(ConsolidationRecord, one) for one in consolidation_steps("runc", 0, 0, 0, 0)]
+    assert (consolidations(refused)[0].guests, consolidations(refused)[0].available) == (0, None)
+    assert consolidations([]) == ()
 
 
 def test_a_series_that_was_broken_off_counts_from_its_new_beginning() -> None:
-    broken = density_steps("netns", 7, MIB, MIB, 0)[:-1]
-    again = density_steps("netns", 3, MIB, MIB, 0)
-    (found,) = densities([parse_record(DensityRecord, one) for one in [*broken, *again]])
+    broken = consolidation_steps("netns", 7, MIB, MIB, 0)[:-1]
+    again = consolidation_steps("netns", 3, MIB, MIB, 0)
+    (found,) = consolidations([parse_record(ConsolidationRecord, one) for one in [*broken, *again]])
     assert (found.guests, len(found.steps)) == (3, 3)
-    (half,) = densities([parse_record(DensityRecord, one) for one in broken])
+    (half,) = consolidations([parse_record(ConsolidationRecord, one) for one in broken])
     assert half.reason == "the series was not brought to its end"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import Point
-from virtoll.stats.hops import Loss, Owner, Place, locate
+from virtoll.stats.hops import Loss, Owner, Segment, locate
 
 BRIDGED = ("generator", "entry", "port-in", "guest-in", "guest-out", "port-out", "exit", "sink")
 OUTWARD = frozenset({"generator", "port-in", "guest-out", "exit"})
@@ -40,7 +40,7 @@ def hop(
 
 def point(offered: list[int], forwarded: list[int], hops: list[dict[str, Any]] | None, **sink: Any) -> Point:
     """A point of so many sources, read as a run folder's is."""
-    told = {
+    reported = {
         "intended_rate_frames_per_second": 1.0,
         "duration_ns": 1,
         "frame_size_bytes": 64,
@@ -92,7 +92,7 @@ def point(offered: list[int], forwarded: list[int], hops: list[dict[str, Any]] |
         "clock": None,
         "result": None,
         "check": None,
-        "points": [told],
+        "points": [reported],
         "evidence": [],
     }
     points = parse_record(TrialRecord, record).points
@@ -104,7 +104,7 @@ def bridged(frames: list[int | None], dropped: dict[str, int] | None = None) -> 
     return [hop(role, count, (dropped or {}).get(role, 0)) for role, count in zip(BRIDGED, frames, strict=True)]
 
 
-def told(losses: tuple[Loss, ...]) -> list[tuple[int, str, int]]:
+def reported(losses: tuple[Loss, ...]) -> list[tuple[int, str, int]]:
     return [(loss.source, loss.words, loss.frames) for loss in losses]
 
 
@@ -114,27 +114,27 @@ def test_nothing_lost_is_nothing_told() -> None:
 
 def test_each_place_is_found() -> None:
     expected = {
-        1: Place.ENTRY_RING,
-        2: Place.ATTACHMENT_IN,
-        3: Place.GUEST_NIC,
-        4: Place.GUEST,
-        5: Place.GUEST_QUEUE,
-        6: Place.ATTACHMENT_OUT,
-        7: Place.SINK_RING,
-        8: Place.SINK,
+        1: Segment.ENTRY_RING,
+        2: Segment.ATTACHMENT_IN,
+        3: Segment.GUEST_NIC,
+        4: Segment.GUEST,
+        5: Segment.GUEST_QUEUE,
+        6: Segment.ATTACHMENT_OUT,
+        7: Segment.SINK_RING,
+        8: Segment.SINK,
     }
     for position, place in expected.items():
         counts: list[int | None] = [*[100] * position, *[77] * (8 - position)]
         losses = locate(point([100], [77], bridged(counts)))
-        assert told(losses) == [(0, place, 23)], position
-        assert losses[0].owner is (Owner.HOST if place in (Place.SINK_RING, Place.SINK) else Owner.PLATFORM)
+        assert reported(losses) == [(0, place, 23)], position
+        assert losses[0].owner is (Owner.HOST if place in (Segment.SINK_RING, Segment.SINK) else Owner.PLATFORM)
 
 
 def test_a_queue_that_says_what_it_dropped_is_believed() -> None:
     """The tap's queue dropped 23; a probe frame of the generator's own stands in the counts before it."""
     losses = locate(point([100], [77], bridged([101, 101, 78, 78, 77, 77, 77, 77], {"port-in": 23})))
-    assert told(losses) == [(0, Place.PORT, 23)]
-    assert losses[0].evidence == ("if-port-in tx_dropped +23",)
+    assert reported(losses) == [(0, Segment.PORT, 23)]
+    assert losses[0].counters == ("if-port-in tx_dropped +23",)
 
 
 def test_a_macvtap_counts_what_the_machine_did_not_take() -> None:
@@ -143,8 +143,8 @@ def test_a_macvtap_counts_what_the_machine_did_not_take() -> None:
     hops[2] |= {"direction": "in", "before": {}, "after": {"rx_packets": 100, "rx_dropped": 23}}
     hops[5] |= {"direction": "out", "before": {}, "after": {"tx_packets": 77}}
     losses = locate(point([100], [77], hops))
-    assert told(losses) == [(0, Place.PORT, 23)]
-    assert losses[0].evidence == ("if-port-in rx_dropped +23",)
+    assert reported(losses) == [(0, Segment.PORT, 23)]
+    assert losses[0].counters == ("if-port-in rx_dropped +23",)
 
 
 @pytest.mark.parametrize("upper", ["guest-out", "port-out"])
@@ -157,19 +157,19 @@ def test_a_drop_below_a_macvlan_is_one_drop_and_the_lower_ones(upper: str) -> No
         if one["role"] in (upper, "exit"):
             one |= {"direction": "out", "before": {}, "after": {"tx_packets": 77, "tx_dropped": 23}}
     losses = locate(point([100], [77], hops))
-    assert told(losses) == [(0, Place.SINK_RING, 23)]
+    assert reported(losses) == [(0, Segment.SINK_RING, 23)]
     assert losses[0].owner is Owner.HOST
 
 
 def test_what_the_sinks_ring_dropped_is_the_hosts_own() -> None:
     losses = locate(point([100], [77], bridged([100, 100, 100, 100, 100, 100, 77, 77], {"exit": 23})))
-    assert told(losses) == [(0, Place.SINK_RING, 23)]
+    assert reported(losses) == [(0, Segment.SINK_RING, 23)]
     assert losses[0].owner is Owner.HOST
 
 
 def test_the_generators_interface_is_the_hosts_own() -> None:
     losses = locate(point([100], [77], bridged([77] * 8)))
-    assert [(loss.words, loss.owner) for loss in losses] == [(Place.GENERATOR, Owner.HOST)]
+    assert [(loss.words, loss.owner) for loss in losses] == [(Segment.GENERATOR, Owner.HOST)]
 
 
 def test_the_native_hosts_router_is_the_platform() -> None:
@@ -180,13 +180,13 @@ def test_the_native_hosts_router_is_the_platform() -> None:
         hop("sink", 80, where="peer"),
     ]
     losses = locate(point([100], [80], hops))
-    assert [(loss.words, loss.frames, loss.owner) for loss in losses] == [(Place.GUEST, 20, Owner.PLATFORM)]
+    assert [(loss.words, loss.frames, loss.owner) for loss in losses] == [(Segment.GUEST, 20, Owner.PLATFORM)]
 
 
 def test_without_the_guests_counters_the_platform_is_still_told_from_the_host() -> None:
     losses = locate(point([100], [70], bridged([100, 100, 100, None, None, 80, 80, 70])))
     assert [(loss.owner, loss.frames) for loss in losses] == [(Owner.PLATFORM, 20), (Owner.HOST, 10)]
-    assert losses[0].words == f"{Place.GUEST_NIC} to {Place.GUEST_QUEUE}"
+    assert losses[0].words == f"{Segment.GUEST_NIC} to {Segment.GUEST_QUEUE}"
 
 
 def test_without_any_counter_a_loss_is_unlocated() -> None:
@@ -198,14 +198,14 @@ def test_without_any_counter_a_loss_is_unlocated() -> None:
 def test_an_interface_that_misses_frames_is_not_believed() -> None:
     """Frames do not come out of nothing: 40 000 of 100 000 at one hop and 90 000 behind it is that counter's fault."""
     losses = locate(point([100_000], [90_000], bridged([100_000, 40_000, 100_000, *[90_000] * 5])))
-    assert told(losses) == [(0, Place.GUEST_NIC, 10_000)]
+    assert reported(losses) == [(0, Segment.GUEST_NIC, 10_000)]
 
 
 def test_foreign_frames_and_duplicates_hide_no_loss() -> None:
     """7 lost in the guest; 5 foreign frames came out of it as well."""
     counts: list[int | None] = [100, 100, 100, 100, 98, 98, 98, 98]
     losses = locate(point([100], [93], bridged(counts), foreign_frames=5))
-    assert told(losses) == [(0, Place.GUEST, 7)]
+    assert reported(losses) == [(0, Segment.GUEST, 7)]
     assert losses[0].owner is Owner.PLATFORM
 
 
@@ -222,7 +222,7 @@ def test_sources_are_told_apart_until_they_share_the_way() -> None:
     ]
     shared = [hop(role, 145) for role in ("guest-out", "port-out", "exit", "sink")]
     losses = locate(point([100, 100], [60, 85], [*own[0], *own[1], *shared]))
-    assert told(losses) == [(0, Place.PORT, 10), (0, Place.GUEST, 30), (1, Place.GUEST, 15)]
+    assert reported(losses) == [(0, Segment.PORT, 10), (0, Segment.GUEST, 30), (1, Segment.GUEST, 15)]
 
 
 @settings(deadline=None)  # no wall time in a test

@@ -28,7 +28,7 @@ DENSITY = {"threshold_frames": 64, "histogram": [[-1, 10], [0, 60], [5, 2]], "be
 
 def reordered(data: RunData, platform: str, order: dict[str, Any]) -> RunData:
     """The run with 5 reordered frames in each point of a platform."""
-    told = TypeAdapter(Reordering).validate_json(jsonlines.encode(order), strict=True)
+    reported = TypeAdapter(Reordering).validate_json(jsonlines.encode(order), strict=True)
     changed = tuple(
         replace(
             trial,
@@ -38,7 +38,7 @@ def reordered(data: RunData, platform: str, order: dict[str, Any]) -> RunData:
                     sink=replace(
                         point.sink,
                         per_source=tuple(
-                            replace(one, reordered_frames=5, reordering=told) for one in point.sink.per_source
+                            replace(one, reordered_frames=5, reordering=reported) for one in point.sink.per_source
                         ),
                     ),
                 )

@@ -1,8 +1,8 @@
 """An ESXi host for tests inside a lab: VMware's own simulator of its API, and a real machine under QEMU behind each VM.
 
 The simulator (``tools/vcsim``) tells of each power change; what is here starts, stops and continues a machine that is
-as the API was told: memory, CPUs, NIC models and addresses, the disk from the simulator's datastore, the serial ports.
-A NIC's port group decides where its frames go: its uplink is joined by a cable to links of one name of the lab.
+as the API was reported: memory, CPUs, NIC models and addresses, the disk from the simulator's datastore, the serial
+ports. A NIC's port group decides where its frames go: its uplink is joined by a cable to links of one name of the lab.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Wire:
     """A serial port's other end: joins the machine's socket to a TCP connection for as long as the machine runs."""
 
     def __init__(self, port: dict[str, Any], machine: socket.socket) -> None:
-        """``port`` is the serial port as the API was told; a server listens when this returns."""
+        """``port`` is the serial port as the API was reported; a server listens when this returns."""
         self._machine = machine
         self._stop, self._stopper = socket.socketpair()
         host, _, number = port["uri"].removeprefix("tcp://").rpartition(":")
@@ -134,9 +134,9 @@ class EsxiHost:
                 self.process.stdin.write(b"\n")
                 self.process.stdin.flush()
 
-    def _on(self, told: dict[str, Any]) -> None:
-        name = told["name"]
-        console, port = told["serials"]
+    def _on(self, reported: dict[str, Any]) -> None:
+        name = reported["name"]
+        console, port = reported["serials"]
         monitor, monitor_end = socket.socketpair()
         serial, serial_end = socket.socketpair()
         command = [
@@ -155,13 +155,13 @@ class EsxiHost:
             "none",
             "-no-reboot",
             "-m",
-            f"{told['memory_mib']}M",
+            f"{reported['memory_mib']}M",
             "-smp",
-            str(told["cpus"]),
+            str(reported["cpus"]),
             "-boot",
             "d",
             "-cdrom",
-            told["cdrom"],
+            reported["cdrom"],
             *(["-S"] if self.still else []),
             "-serial",
             f"file:{console['file']}",
@@ -175,7 +175,7 @@ class EsxiHost:
             "chardev=monitor,mode=control",
         ]
         taps = []
-        for number, nic in enumerate(told["nics"] or []):
+        for number, nic in enumerate(reported["nics"] or []):
             taps.append(self._cable(nic))
             command += ["-netdev", f"tap,id=n{number},ifname={taps[-1]},script=no,downscript=no"]
             command += ["-device", f"{_MODELS[nic['model']]},netdev=n{number},mac={nic['mac']},romfile="]
@@ -191,19 +191,19 @@ class EsxiHost:
         self.machines[name] = Machine(process, Monitor(monitor, name), serial, port, taps, command)
         self.machines[name].wire = Wire(port, serial)
 
-    def _suspend(self, told: dict[str, Any]) -> None:
-        machine = self.machines[told["name"]]
+    def _suspend(self, reported: dict[str, Any]) -> None:
+        machine = self.machines[reported["name"]]
         machine.monitor.execute("stop")
         assert machine.wire is not None
         machine.wire.close()
 
-    def _resume(self, told: dict[str, Any]) -> None:
-        machine = self.machines[told["name"]]
+    def _resume(self, reported: dict[str, Any]) -> None:
+        machine = self.machines[reported["name"]]
         machine.wire = Wire(machine.port, machine.serial)
         machine.monitor.execute("cont")
 
-    def _off(self, told: dict[str, Any]) -> None:
-        machine = self.machines.pop(told["name"])
+    def _off(self, reported: dict[str, Any]) -> None:
+        machine = self.machines.pop(reported["name"])
         machine.process.kill()
         machine.process.wait()
         if machine.wire is not None:
@@ -214,8 +214,8 @@ class EsxiHost:
         for tap in machine.taps:
             subprocess.run(["ip", "link", "del", tap], check=False, capture_output=True)
 
-    def _remove(self, told: dict[str, Any]) -> None:
-        assert told["name"] not in self.machines, "a machine was destroyed that is on"
+    def _remove(self, reported: dict[str, Any]) -> None:
+        assert reported["name"] not in self.machines, "a machine was destroyed that is on"
 
     def _cable(self, nic: dict[str, Any]) -> str:
         """A tap in the bridge that the uplink of the NIC's port group is joined to by a cable: in a lab, or any."""

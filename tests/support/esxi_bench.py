@@ -2,7 +2,8 @@
 
 ``python -m tests.support.esxi_bench FOLDER`` under ``unshare --net``: near0, near1 and near2 are NICs of
 "this machine"; their other ends are the host's vmnic1 to vmnic3. Writes FOLDER/esxi.yaml, starts ``virtoll run`` on it
-and kills it once a machine is on; then runs it to its end. What the host held is told as JSON in FOLDER/told.json.
+and kills it once a machine is on; then runs it to its end. What the host held is reported as JSON in
+FOLDER/reported.json.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ def main(folder: Path) -> int:
         experiment = folder / "esxi.yaml"
         experiment.write_text(yaml.safe_dump(_experiment(host.address, host.parameters())), encoding="utf-8")
         argv = [*VIRTOLL, "run", str(experiment)]
-        told: dict[str, Any] = {"before": inventory(host)}
+        reported: dict[str, Any] = {"before": inventory(host)}
         host.still = True
         with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as process:
             wait_until(lambda: bool(host.machines) or process.poll() is not None, _HANG_SECONDS, "a machine that is on")
-            told["killed"] = inventory(host)
+            reported["killed"] = inventory(host)
             process.kill()
-        wait_until(lambda: _is_again(host, told["before"]), END_SECONDS, "a host as it was before")
+        wait_until(lambda: _is_again(host, reported["before"]), END_SECONDS, "a host as it was before")
         host.still = False
-        told["events of the killed"] = _events(host)
+        reported["events of the killed"] = _events(host)
         _cable()  # NICs that are no hardware are gone with the lab that they were moved into
         code = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL).returncode
-        told |= {"after": inventory(host), "events": _events(host), "machines": list(host.machines)}
-        (folder / "told.json").write_text(json.dumps(told), encoding="utf-8")
+        reported |= {"after": inventory(host), "events": _events(host), "machines": list(host.machines)}
+        (folder / "reported.json").write_text(json.dumps(reported), encoding="utf-8")
     return code
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from virtoll.experiment.model import Catalogue, Experiment
 from virtoll.experiment.parse import parse_experiment
-from virtoll.run.pipeline import catalogue
+from virtoll.run.preview import catalogue
 
 FILE = Path("experiments/example.yaml")
 

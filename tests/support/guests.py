@@ -13,7 +13,10 @@ from typing import Any, Literal
 import pytest
 from tests.support import accounting, inside, machine
 
-from virtoll.agent.client import Answer, Ends
+from virtoll.agent.client import TrafficAgents
+from virtoll.agent.links import network_request, peer_request
+from virtoll.agent.operations.session import FactsReply, FactsRequest
+from virtoll.agent.operations.traffic import Traffic
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
 from virtoll.experiment.model import Parameters, PlatformChoice
@@ -22,21 +25,21 @@ from virtoll.lab import residue
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS, platform_of
 from virtoll.platforms.attachment import attach
-from virtoll.platforms.base import GuestRequest, Platform, network_request, peer_request
+from virtoll.platforms.base import GuestRequest, Platform
 from virtoll.platforms.host import Site
 from virtoll.platforms.libvirt.driver import LibvirtGuest
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import AgentGuest
 from virtoll.platforms.virtualbox import machines
 from virtoll.platforms.xen.dom0 import domains
-from virtoll.run.data_directory import DataKeeper, find_room
+from virtoll.run.data_directory import DataKeeper, find_data_volume
 from virtoll.run.fleet import Pinning, choose_pinning
-from virtoll.run.ground import Ground, open_ground
 from virtoll.run.progress import SilentProgress
+from virtoll.run.session import RunSession, open_run_session
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Bench
 from virtoll.workloads.forward import ForwardParameters
-from virtoll.workloads.traffic import FrameParameters, Stream
+from virtoll.workloads.traffic import FrameParameters, TrafficStream
 
 SECOND_NS = 1_000_000_000
 
@@ -269,7 +272,7 @@ class Connected:
             return machine_itself
         if self.kind.platform == "runsc" and (sandbox := family.find("boot")):  # its kernel, in which its agent is
             return sandbox
-        return family.find("/init", "--seat", inner_pid=1) or family.find("/init", "--seat") or family.processes[0]
+        return family.find("/init", "--role", inner_pid=1) or family.find("/init", "--role") or family.processes[0]
 
     def frames_at_port(self) -> int:
         """How many frames have come as far as its port towards the generator, by the port's own counter."""
@@ -297,23 +300,26 @@ def pinning() -> Pinning:
 
 
 @contextlib.contextmanager
-def ground() -> Iterator[Ground]:
-    """The lab's ground with busybox in its image; its sinks wait two seconds for residual frames, as RFC 2544 does.
+def run_session() -> Iterator[RunSession]:
+    """The lab's run_session with busybox in its image; its sinks wait two seconds for residual frames, as RFC 2544
+    does.
 
     Its generators send few frames however late: a CPU that does other work for as long as a point lasts costs none.
     """
-    asked = Stream.request
+    asked = TrafficStream.request
 
-    def request(self: Stream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Answer:
-        answer = asked(self, wanted, tag, duration_ns, rate)
+    def request(
+        self: TrafficStream, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None
+    ) -> Traffic:
+        made = asked(self, wanted, tag, duration_ns, rate)
         if rate is not None and rate * duration_ns <= HELD_FRAMES * SECOND_NS:
-            answer["catch_up_ns"] = CATCH_UP_SECONDS * SECOND_NS
-        return answer
+            return made.but(catch_up_ns=CATCH_UP_SECONDS * SECOND_NS)
+        return made
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(traffic, "RESIDUAL_NS", 2 * SECOND_NS)
-        patch.setattr(Stream, "request", request)
-        with open_ground(pinning(), SilentProgress(), "debug") as made:
+        patch.setattr(TrafficStream, "request", request)
+        with open_run_session(pinning(), SilentProgress(), "debug") as made:
             yield made
 
 
@@ -322,9 +328,9 @@ def few_frames(**shape: Any) -> ForwardParameters:
     return ForwardParameters(point_milliseconds=round(1000 * FEW_FRAMES / FEW_PER_SECOND), **shape)
 
 
-def facts(live: Connected) -> dict[str, Any]:
+def facts(live: Connected) -> FactsReply:
     """What a guest says of itself; a translated one reads and hashes all its files for a while."""
-    return live.held.agent.call("facts", deadline_seconds=HANG_SECONDS)
+    return live.held.agent.ask(FactsRequest(), HANG_SECONDS)
 
 
 @contextlib.contextmanager
@@ -359,47 +365,47 @@ def request(kind: str, deadline_seconds: float | None = None, cpu_quota: float |
     number = next(_numbers)
     network = attach(plan_links(number % _GUESTS), choice(kind).parameters)
     return GuestRequest(
-        f"{kind}/{number}",
-        1,
-        MEMORY_BYTES,
-        pinning().guest_cpus,
-        network,
-        deadline_seconds,
-        cpu_quota,
+        name=f"{kind}/{number}",
+        vcpus=1,
+        memory_bytes=MEMORY_BYTES,
+        cpus=pinning().guest_cpus,
+        network=network,
+        deadline_seconds=deadline_seconds,
+        cpu_quota=cpu_quota,
     )
 
 
-def start(kind: str, on: Ground, wanted: GuestRequest | None = None, data_bytes: int = 0) -> Connected:
+def start(kind: str, on: RunSession, wanted: GuestRequest | None = None, data_bytes: int = 0) -> Connected:
     """Start a guest and connect it, as the fleet does; with a data directory where ``data_bytes`` is not 0."""
     site = on.site_of(choice(kind))
     assert site.network is not None
     wanted = request(kind) if wanted is None else wanted
-    room, refusal = find_room(type(driver(kind)), site, data_bytes, 0)
+    room, refusal = find_data_volume(type(driver(kind)), site, data_bytes, 0)
     assert refusal is None
     wanted = replace(wanted, data=room)
-    if site.host.remote and all(link.trunk is None for link in wanted.network.links):
+    if site.host.local is None and all(link.trunk is None for link in wanted.network.links):
         wanted = replace(wanted, network=site.network.reach(wanted.network), cpus=site.pinned(1, ()))
     guest = driver(kind).start(wanted, site)
     assert isinstance(guest, AgentGuest | ManagedMachine)
-    guest.peer.call("network", **peer_request(wanted.network))
-    answer = guest.agent.call("network", **network_request(wanted.network))
+    guest.peer.ask(peer_request(wanted.network))
+    configured = guest.agent.ask(network_request(wanted.network))
     for link in wanted.network.links:
         await_path(guest.peer, link)
     marks = wanted.network.marks
     assert marks is not None
-    names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
+    names = {one.mac: one.name for one in configured.interfaces if one.mac is not None}
     timekeeper = Timekeeper(guest.agent, guest.peer, marks, names[marks.guest_mac], next(_numbers))
-    ways = site.network.ways(wanted.network)
-    hops = HopReader(guest.peer, guest.agent, site.counters, wanted.network, names, ways)
+    endpoints = site.network.endpoint_interfaces(wanted.network)
+    hops = HopReader(guest.peer, guest.agent, site.counters, wanted.network, names, endpoints)
     bench = Bench(
-        guest.agent,
-        Ends.of_one(guest.peer),
-        timekeeper,
-        wanted.network,
-        on.pinning.generator_cpu,
-        on.pinning.sink_cpu,
-        itertools.count(1),
-        hops,
+        guest=guest.agent,
+        peer=TrafficAgents.of_one(guest.peer),
+        timekeeper=timekeeper,
+        network=wanted.network,
+        generator_cpu=on.pinning.generator_cpu,
+        sink_cpu=on.pinning.sink_cpu,
+        tags=itertools.count(1),
+        hops=hops,
     )
     data = None
     if room is not None:

@@ -1,4 +1,4 @@
-"""A program that stands where the agent should and misbehaves as it is told; standard library only.
+"""A program that stands where the agent should and misbehaves as it is reported; standard library only.
 
 ``stub_agent.py BEHAVIOUR``: a test's way to see how the client takes what a real agent never does.
 """
@@ -9,7 +9,7 @@ import json
 import sys
 from typing import Any
 
-READY = {"event": "ready", "protocol": 1, "version": "0.1.0", "build": "stub", "seat": "guest", "pid": 1}
+READY = {"event": "ready", "protocol": 1, "version": "0.1.0", "build": "stub", "role": "guest", "pid": 1}
 
 
 def say(message: dict[str, Any]) -> None:

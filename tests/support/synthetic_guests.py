@@ -12,7 +12,7 @@ def add_start(boot: dict[str, Any], *, machine: bool) -> dict[str, Any]:
     """A boot record whose agent tells its clock: of 2.1 s a machine's kernel takes 1.2 s and the agent 0.3 s."""
     ready = boot["ready_monotonic_ns"]
     clock = (1_150_000_000, 1_200_000_000, 1_450_000_000) if machine else (ready - 50_000, ready - 50_000, ready - 1000)
-    told = dict(zip(("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns"), clock, strict=True))
+    reported = dict(zip(("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns"), clock, strict=True))
     facts = {
         **boot["facts"],
         "boot_id": "inside" if machine else "outside",
@@ -21,7 +21,7 @@ def add_start(boot: dict[str, Any], *, machine: bool) -> dict[str, Any]:
         "cpu_quota": None,
         "memory_installed_bytes": None,
     }
-    return {**boot, "facts": facts, "agent_clock": told, "host_boot_id": "outside"}
+    return {**boot, "facts": facts, "agent_clock": reported, "host_boot_id": "outside"}
 
 
 def footprints(boot: dict[str, Any], *, machine: bool) -> list[dict[str, Any]]:
@@ -56,7 +56,9 @@ def host_cpu(trial: dict[str, Any], cost: float, dice: random.Random) -> dict[st
     return {"before": _reading(10**9, 0), "after": _reading(10**9 + used // 2, used - used // 2)}
 
 
-def density_steps(platform: str, guests: int, available: int, processes: int, noise: float) -> list[dict[str, Any]]:
+def consolidation_steps(
+    platform: str, guests: int, available: int, processes: int, noise: float
+) -> list[dict[str, Any]]:
     """A series in which each guest takes so many bytes by either measure, with noise between steps, and its end."""
     dice, left = random.Random(platform), [20 * 2**30]
     for number in range(1, guests + 1):

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.synthetic_guests import add_start, density_steps, footprints, host_cpu
+from tests.support.synthetic_guests import add_start, consolidation_steps, footprints, host_cpu
 from tests.support.synthetic_wire import add_wire, calibrated
 
 from virtoll.reference.published import load_study
-from virtoll.runfolder.guest_records import DensityRecord, FootprintRecord
+from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.runfolder.store import RunFolder, parse_record
 from virtoll.runfolder.traffic_records import CalibrationRecord
@@ -39,8 +39,8 @@ class Truth:
 
     `drift`: how much slower the run's end is than its beginning; `failures`: (platform, workload, block) -> status;
     `unavailable`: platform -> reason; `stop_after`: trials written (None: all); `clock_error`: platform -> relative;
-    `brands`: platform -> (host, brand) for those that ran elsewhere.
-    `weighed`: the guests' memory, CPU time and starts are told, and there are density series.
+    `caveats`: platform -> (host, caveat) for those that ran elsewhere.
+    `weighed`: the guests' memory, CPU time and starts are reported, and there are consolidation series.
     `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
 
@@ -62,7 +62,7 @@ class Truth:
     outlier: tuple[str, str, int] | None = None
     wired: bool = False
     weighed: bool = False
-    brands: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+    caveats: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     study: str | None = None
     summary: str | None = None
     order: str = "randomised"
@@ -156,7 +156,7 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
         }
         for boot in boots
     ]
-    extra: dict[str, list[dict[str, Any]]] = {"footprints": [], "density": []}
+    extra: dict[str, list[dict[str, Any]]] = {"footprints": [], "consolidation": []}
     if truth.weighed:
         _weigh(truth, trials, boots, extra)
     calibration = [calibrated(size, when) for when in ("start", "end") for size in truth.frame_sizes]
@@ -184,16 +184,16 @@ def run_data(truth: Truth) -> RunData:
     """The records as analysis takes them."""
     manifest, lines = records(truth)
     return RunData(
-        parse_record(Manifest, manifest),
-        State("complete", None),
-        tuple(parse_record(TrialRecord, line) for line in lines["trials"]),
-        tuple(parse_record(BootRecord, line) for line in lines["boots"]),
-        tuple(parse_record(CommandRecord, line) for line in lines["commands"]),
-        tuple(parse_record(FitnessRecord, line) for line in lines["fitness"]),
-        tuple(parse_record(CalibrationRecord, line) for line in lines["calibration"]),
-        tuple(parse_record(FootprintRecord, line) for line in lines["footprints"]),
-        tuple(parse_record(DensityRecord, line) for line in lines["density"]),
-        load_study(truth.study) if truth.study else None,
+        manifest=parse_record(Manifest, manifest),
+        state=State("complete", None),
+        trials=tuple(parse_record(TrialRecord, line) for line in lines["trials"]),
+        boots=tuple(parse_record(BootRecord, line) for line in lines["boots"]),
+        commands=tuple(parse_record(CommandRecord, line) for line in lines["commands"]),
+        fitness=tuple(parse_record(FitnessRecord, line) for line in lines["fitness"]),
+        calibrations=tuple(parse_record(CalibrationRecord, line) for line in lines["calibration"]),
+        footprints=tuple(parse_record(FootprintRecord, line) for line in lines["footprints"]),
+        consolidation=tuple(parse_record(ConsolidationRecord, line) for line in lines["consolidation"]),
+        study=load_study(truth.study) if truth.study else None,
     )
 
 
@@ -210,9 +210,9 @@ def _weigh(
         machine = boot["platform"].startswith("qemu")
         boots[number] = add_start(boot, machine=machine)
         extra["footprints"] += footprints(boot, machine=machine)
-    extra["density"] = [
-        *density_steps("netns", 30, 3 << 20, 2 << 20, 0.3),
-        *density_steps("runc", 8, 12 << 20, 9 << 20, 0.1),
+    extra["consolidation"] = [
+        *consolidation_steps("netns", 30, 3 << 20, 2 << 20, 0.3),
+        *consolidation_steps("runc", 8, 12 << 20, 9 << 20, 0.1),
     ]
 
 
@@ -250,8 +250,8 @@ def _platform(label: str, truth: Truth) -> dict[str, Any]:
 
 
 def _where(label: str, truth: Truth) -> dict[str, str | None]:
-    host, brand = truth.brands.get(label, ("this machine", None))
-    return {"host": host, "brand": brand}
+    host, caveat = truth.caveats.get(label, ("this machine", None))
+    return {"host": host, "caveat": caveat}
 
 
 def _plan(truth: Truth, dice: random.Random) -> list[dict[str, Any]]:
@@ -367,7 +367,7 @@ def _point(rate: float | None, size: int, capacity: float, truth: Truth, dice: r
         forwarded = offered
     span = int((forwarded - 1) * 1e9 / through) if forwarded > 1 else 0
     received = {"first_received_monotonic_ns": 1_000_000, "last_received_monotonic_ns": 1_000_000 + span}
-    told = {
+    reported = {
         "intended_rate_frames_per_second": rate,
         "duration_ns": duration,
         "frame_size_bytes": size,
@@ -402,7 +402,7 @@ def _point(rate: float | None, size: int, capacity: float, truth: Truth, dice: r
         },
         "cpu": {"generator_user_ns": 1, "generator_system_ns": 1, "sink_user_ns": 1, "sink_system_ns": 1},
     }
-    return add_wire(told) if truth.wired else told
+    return add_wire(reported) if truth.wired else reported
 
 
 def _boot(label: str, block: int) -> dict[str, Any]:

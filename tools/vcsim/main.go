@@ -41,7 +41,7 @@ type serial struct {
 	Direction string `json:"direction,omitempty"`
 }
 
-// machine is what a stand-in for the hypervisor needs to know of a virtual machine.
+// machine is what a mock for the hypervisor needs to know of a virtual machine.
 type machine struct {
 	Name     string   `json:"name"`
 	MemoryMB int32    `json:"memory_mib"`

@@ -45,10 +45,10 @@ impl Background {
         if let Some(directory) = &wanted.directory {
             command.current_dir(directory);
         }
-        let told = File::create(&wanted.output)
+        let reported = File::create(&wanted.output)
             .and_then(|file| Ok((file.try_clone()?, file)))
             .map_err(|cause| Error::system(format!("create {}", wanted.output), &cause))?;
-        command.stdin(Stdio::null()).stdout(told.0).stderr(told.1);
+        command.stdin(Stdio::null()).stdout(reported.0).stderr(reported.1);
         sys::in_group_for_life(&mut command);
         let child = command
             .spawn()

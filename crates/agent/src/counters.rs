@@ -70,7 +70,12 @@ fn interface(link: &Link, queues: &[QueueDiscipline]) -> InterfaceCounters {
         name: link.name.clone(),
         index: link.index,
         mac: link.mac.map(|mac| mac.to_string()),
-        statistics: BTreeMap::from(link.statistics.named()),
+        statistics: link
+            .statistics
+            .named()
+            .into_iter()
+            .map(|(name, count)| (name.into(), count))
+            .collect(),
         queue_disciplines: queues.map(queue).collect(),
         driver_statistics: driver::statistics(&link.name),
     }

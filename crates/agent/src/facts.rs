@@ -8,17 +8,19 @@ mod sys;
 
 pub use sys::ethtool_words;
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use virtoll_proto::reply::facts::Facts;
 
 /// Everything that is known.
-pub fn collect() -> Value {
-    let mut facts = Map::new();
-    machine::collect(&mut facts);
-    groups::collect(&mut facts);
-    files::collect(&mut facts);
-    facts.insert("interfaces".to_owned(), interfaces::collect());
-    facts.insert("sysctls".to_owned(), sysctls());
-    Value::Object(facts)
+pub fn collect() -> Facts {
+    Facts {
+        machine: machine::collect(),
+        groups: groups::collect(),
+        files: files::collect(),
+        interfaces: interfaces::collect(),
+        sysctls: sysctls(),
+    }
 }
 
 /// Kernel settings that the packet path, memory and time depend on.
@@ -39,12 +41,12 @@ const SYSCTLS: [&str; 14] = [
     "vm.swappiness",
 ];
 
-fn sysctls() -> Value {
+fn sysctls() -> BTreeMap<String, Option<String>> {
     let read = |name: &&str| {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        ((*name).to_owned(), json!(read_trimmed(&path)))
+        ((*name).to_owned(), read_trimmed(&path))
     };
-    Value::Object(SYSCTLS.iter().map(read).collect())
+    SYSCTLS.iter().map(read).collect()
 }
 
 /// A small file without the white space around it; none if it cannot be read.

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::thread;
 
 use virtoll_clock::{monotonic_ns, realtime_ns, thread_cpu_ns};
+use virtoll_proto::reply::Word;
 use virtoll_proto::reply::traffic::{self, HttpLoadCpu, ProcessorTimes};
 use virtoll_proto::request::HttpLoad;
 use virtoll_proto::{Error, ErrorKind};
@@ -97,7 +98,7 @@ struct Books {
     last_reply_monotonic_ns: Option<u64>,
     end_monotonic_ns: u64,
     statuses: BTreeMap<u16, u64>,
-    failures: BTreeMap<&'static str, u64>,
+    failures: BTreeMap<Word, u64>,
     timeouts: u64,
     unsent: u64,
     body_bytes: u64,
@@ -227,7 +228,7 @@ impl<'a> Load<'a> {
     }
 
     fn failed(&mut self, way: &'static str) {
-        *self.books.failures.entry(way).or_default() += 1;
+        *self.books.failures.entry(way.into()).or_default() += 1;
     }
 
     /// Asks a connection, and removes it where it is of no more use.

@@ -17,7 +17,7 @@ use virtoll_clock::Readings;
 
 use crate::channel::Channel;
 use crate::network;
-use crate::options::Seat;
+use crate::options::Role;
 use crate::session::Session;
 
 /// What is mounted where it is missing: kind, place, options.
@@ -79,7 +79,7 @@ pub fn run_machine(arguments: &[String], started: Readings) -> ! {
         let _ = fs::write("/proc/sys/kernel/printk", "1");
     }
     let served = Channel::open(name, is_paced(&command_line))
-        .and_then(|channel| Session::new(channel, Seat::Guest, started))
+        .and_then(|channel| Session::new(channel, Role::Guest, started))
         .and_then(Session::serve);
     if let Err(cause) = served {
         eprintln!("virtoll-agent: channel {name}: {cause}");

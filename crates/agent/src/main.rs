@@ -1,4 +1,4 @@
-//! `virtoll-agent`: the one binary of the data plane, in three seats.
+//! `virtoll-agent`: the one binary of the data plane, in three roles.
 //!
 //! As PID 1 of a virtual machine it sets the machine up, finds its channel and serves; as an ordinary process it serves
 //! on stdio or on a given path. `docs/protocol.md` says what it serves.
@@ -8,6 +8,7 @@ mod channel;
 mod command_line;
 mod counters;
 mod data;
+mod enter;
 mod exec;
 mod facts;
 mod host_helpers;
@@ -46,6 +47,9 @@ fn main() -> ExitCode {
     if std::process::id() == 1 && plain && !held {
         // A machine's first process: it never returns, since the kernel would panic.
         init::run_machine(&arguments, started);
+    }
+    if arguments.first().is_some_and(|word| word == enter::ENTER) {
+        return enter::run(&arguments[1..]);
     }
     if arguments.first().is_some_and(|word| word == "wire") {
         return match wire::run(&arguments[1..]) {
@@ -93,5 +97,5 @@ fn prepare(options: &Options) -> Result<(), String> {
 /// Serves until the stream ends or `shutdown` comes.
 fn serve(options: &Options, started: Readings) -> std::io::Result<()> {
     let channel = Channel::open(&options.channel, options.paced)?;
-    Session::new(channel, options.seat, started)?.serve()
+    Session::new(channel, options.role, started)?.serve()
 }

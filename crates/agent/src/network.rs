@@ -179,6 +179,6 @@ fn describe_link(link: Link) -> reply::InterfaceState {
         name: link.name,
         mac: link.mac.map(|mac| mac.to_string()),
         mtu: link.mtu,
-        operstate: link.operation_state,
+        operstate: link.operation_state.into(),
     }
 }

@@ -11,7 +11,7 @@ const MOST_PAIRS: u8 = 16;
 
 /// Which part the agent plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seat {
+pub enum Role {
     /// In a guest.
     Guest,
     /// On the host: the native baseline.
@@ -20,7 +20,7 @@ pub enum Seat {
     Peer,
 }
 
-impl fmt::Display for Seat {
+impl fmt::Display for Role {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Guest => "guest",
@@ -33,8 +33,8 @@ impl fmt::Display for Seat {
 /// How an ordinary process serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Its seat.
-    pub seat: Seat,
+    /// Its role.
+    pub role: Role,
     /// `stdio`, `virtio-serial` or a path.
     pub channel: String,
     /// Remove the binary's own file at the start: it is a copy for this session alone.
@@ -57,7 +57,7 @@ pub enum Command {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            seat: Seat::Guest,
+            role: Role::Guest,
             channel: "stdio".to_owned(),
             unlink_self: false,
             pairs: None,
@@ -79,12 +79,12 @@ pub fn parse(arguments: &[String]) -> Result<Command, lexopt::Error> {
             Long("version") => return Ok(Command::Version),
             Long("paced") => options.paced = true,
             Long("unlink-self") => options.unlink_self = true,
-            Long("seat") => options.seat = seat(&parser.value()?.string()?)?,
+            Long("role") => options.role = role(&parser.value()?.string()?)?,
             Long("channel") => options.channel = parser.value()?.string()?,
             Long("pairs") => options.pairs = Some(pairs(&parser.value()?.string()?)?),
             _ => {
                 return Err(format!(
-                    "unknown argument {name:?}; allowed: --seat guest|host|peer, \
+                    "unknown argument {name:?}; allowed: --role guest|host|peer, \
                      --channel stdio|virtio-serial|PATH, --paced, --unlink-self, --pairs N, --version"
                 )
                 .into());
@@ -94,12 +94,12 @@ pub fn parse(arguments: &[String]) -> Result<Command, lexopt::Error> {
     Ok(Command::Serve(options))
 }
 
-fn seat(name: &str) -> Result<Seat, String> {
+fn role(name: &str) -> Result<Role, String> {
     match name {
-        "guest" => Ok(Seat::Guest),
-        "host" => Ok(Seat::Host),
-        "peer" => Ok(Seat::Peer),
-        _ => Err(format!("--seat is guest, host or peer, not {name:?}")),
+        "guest" => Ok(Role::Guest),
+        "host" => Ok(Role::Host),
+        "peer" => Ok(Role::Peer),
+        _ => Err(format!("--role is guest, host or peer, not {name:?}")),
     }
 }
 
@@ -122,8 +122,8 @@ mod tests {
     fn both_spellings_and_the_defaults() {
         let plain = Options::default();
         assert_eq!(parsed(&[]), Ok(Command::Serve(plain.clone())));
-        let expected = Options { seat: Seat::Peer, channel: "/dev/x".to_owned(), ..plain.clone() };
-        assert_eq!(parsed(&["--seat", "peer", "--channel=/dev/x"]), Ok(Command::Serve(expected)));
+        let expected = Options { role: Role::Peer, channel: "/dev/x".to_owned(), ..plain.clone() };
+        assert_eq!(parsed(&["--role", "peer", "--channel=/dev/x"]), Ok(Command::Serve(expected)));
         let expected = Options { unlink_self: true, pairs: Some(2), paced: true, ..plain };
         assert_eq!(
             parsed(&["--unlink-self", "--pairs", "2", "--paced"]),
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        assert!(parsed(&["--seat", "driver"]).unwrap_err().contains("driver"));
-        assert!(parsed(&["--seat"]).unwrap_err().contains("--seat"));
+        assert!(parsed(&["--role", "driver"]).unwrap_err().contains("driver"));
+        assert!(parsed(&["--role"]).unwrap_err().contains("--role"));
         assert!(parsed(&["--pairs", "0"]).unwrap_err().contains("--pairs"));
         assert!(parsed(&["--sea"]).unwrap_err().contains("--sea"));
         assert!(parsed(&["--paced=no"]).unwrap_err().contains("--paced"));

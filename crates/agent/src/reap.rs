@@ -14,9 +14,9 @@ use crate::sys::{self, ChildSignals, Ended};
 /// The wait's.
 pub fn reap(signals: &ChildSignals) -> io::Result<Vec<(u32, Ended)>> {
     signals.clear();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Some(pid) = sys::ended_child()? {
-        told.push((pid, sys::take_child(pid)?));
+        reported.push((pid, sys::take_child(pid)?));
     }
-    Ok(told)
+    Ok(reported)
 }

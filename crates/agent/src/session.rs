@@ -16,7 +16,7 @@ use virtoll_proto::{
 
 use crate::background::Background;
 use crate::channel::Channel;
-use crate::options::Seat;
+use crate::options::Role;
 use crate::reap::reap;
 use crate::sys::{self, ChildSignals};
 use crate::tcp_exchange::Served;
@@ -44,7 +44,7 @@ enum Progress {
 /// The agent's state between requests.
 pub struct Session {
     channel: Channel,
-    seat: Seat,
+    role: Role,
     signals: ChildSignals,
     terminal: Option<Terminal>,
     timekeeper: Timekeeper,
@@ -60,10 +60,10 @@ impl Session {
     ///
     /// # Errors
     /// No descriptor for SIGCHLD.
-    pub fn new(channel: Channel, seat: Seat, started: Readings) -> io::Result<Self> {
+    pub fn new(channel: Channel, role: Role, started: Readings) -> io::Result<Self> {
         Ok(Self {
             channel,
-            seat,
+            role,
             signals: ChildSignals::block()?,
             terminal: None,
             timekeeper: Timekeeper::default(),
@@ -108,7 +108,7 @@ impl Session {
             protocol: PROTOCOL,
             version: VERSION.to_owned(),
             build: BUILD.to_owned(),
-            seat: self.seat.to_string(),
+            role: self.role.to_string(),
             pid: std::process::id(),
             started_monotonic_ns: self.started.monotonic_ns,
             started_boottime_ns: self.started.boottime_ns,
@@ -163,7 +163,7 @@ impl Session {
                 return Ok(Progress::Continue);
             }
         };
-        let leaving = request.operation == Operation::Shutdown;
+        let leaving = request.operation == Operation::Shutdown {};
         let id = request.id;
         let result =
             catch_unwind(AssertUnwindSafe(|| self.carry_out(request))).unwrap_or_else(|_| {
@@ -177,10 +177,10 @@ impl Session {
         match request.operation {
             Operation::Hello(hello) => {
                 check_version(hello.protocol, VERSION)?;
-                to_json(Ok(reply::Hello { ready: self.ready(), target: TARGET }))
+                to_json(Ok(reply::Hello { ready: self.ready(), target: TARGET.into() }))
             }
-            Operation::Clocks => to_json(Ok(clocks())),
-            Operation::Facts => Ok(facts::collect()),
+            Operation::Clocks {} => to_json(Ok(clocks())),
+            Operation::Facts {} => to_json(Ok(facts::collect())),
             Operation::Counters(wanted) => to_json(counters::collect(&wanted)),
             Operation::Data(wanted) => to_json(data::carry_out(&wanted)),
             Operation::Network(wanted) => to_json(network::apply(&wanted)),
@@ -190,13 +190,13 @@ impl Session {
             Operation::Exec(command) => to_json(exec::run(&command, &self.signals)),
             Operation::Spawn(wanted) => to_json(self.background.spawn(&wanted)),
             Operation::End(wanted) => to_json(self.background.end(&wanted, &self.signals)),
-            Operation::Shutdown => to_json(Ok(Empty {})),
+            Operation::Shutdown {} => to_json(Ok(Empty {})),
             Operation::Terminal(wanted) => to_json(self.open_terminal(&wanted)),
             Operation::TerminalInput(input) => to_json(self.terminal()?.input(&input.data)),
             Operation::TerminalResize(size) => {
                 to_json(self.terminal()?.resize(size.rows, size.columns))
             }
-            Operation::TerminalClose => to_json(self.close_terminal()),
+            Operation::TerminalClose {} => to_json(self.close_terminal()),
             Operation::TimekeeperStart(start) => {
                 self.peer_only("timekeeper-start")?;
                 to_json(self.timekeeper.start(&start.interface))
@@ -224,7 +224,7 @@ impl Session {
                 to_json(self.open_sink(wanted))
             }
             Operation::SinkFinish(totals) => to_json(self.take_sink()?.finish(&totals)),
-            Operation::SinkClose => {
+            Operation::SinkClose {} => {
                 self.take_sink()?.close();
                 to_json(Ok(Empty {}))
             }
@@ -238,7 +238,7 @@ impl Session {
             Operation::ServeFinish(wanted) => {
                 to_json(self.take_served()?.finish(wanted.timeout_ns))
             }
-            Operation::ServeClose => {
+            Operation::ServeClose {} => {
                 self.served = None;
                 to_json(Ok(Empty {}))
             }
@@ -246,11 +246,11 @@ impl Session {
     }
 
     fn peer_only(&self, operation: &str) -> Result<(), Error> {
-        if self.seat == Seat::Peer {
+        if self.role == Role::Peer {
             return Ok(());
         }
         let sentence =
-            format!("{operation} is an operation of the peer; this seat is {}", self.seat);
+            format!("{operation} is an operation of the peer; this role is {}", self.role);
         Err(Error::unsupported(sentence))
     }
 

@@ -355,7 +355,7 @@ pub fn end_children() {
         for pid in &pids {
             let _gone = kill_process(*pid, Signal::KILL);
         }
-        if waitpid(None, WaitOptions::NOHANG).is_err() && pids.is_empty() {
+        if rustix::process::wait(WaitOptions::NOHANG).is_err() && pids.is_empty() {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(2));

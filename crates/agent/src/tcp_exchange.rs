@@ -9,12 +9,13 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::Error;
+use virtoll_proto::reply::figures::{Answered, Asked, ExchangeFigures, StreamReceived, StreamSent};
 use virtoll_proto::request::{Exchange, Side};
 use virtoll_wire::Histogram;
 
+use crate::traffic::answer::distribution;
 pub use serve::{Served, open};
 pub use sys::tcp_information;
 
@@ -31,7 +32,7 @@ const MOST_BYTES: u32 = 16 << 20;
 #[derive(Debug)]
 pub struct Carried {
     /// Its figures.
-    pub result: Value,
+    pub result: ExchangeFigures,
     /// What was received by the end that receives: bytes or transactions, decimal, if all were right.
     pub check: String,
 }
@@ -102,14 +103,17 @@ fn send(mut stream: &TcpStream, bytes: u64, message_bytes: usize) -> io::Result<
         number += 1;
     }
     let handed_over_ns = monotonic_ns();
-    let mut told = [0; 2 * NUMBER_BYTES];
-    stream.read_exact(&mut told)?;
+    let mut reported = [0; 2 * NUMBER_BYTES];
+    stream.read_exact(&mut reported)?;
     let end_ns = monotonic_ns();
-    let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|place| told[at + place]));
+    let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|place| reported[at + place]));
     Ok(Carried {
-        result: json!({
-            "bytes": bytes, "messages": number, "start_monotonic_ns": start_ns,
-            "handed_over_monotonic_ns": handed_over_ns, "end_monotonic_ns": end_ns,
+        result: ExchangeFigures::Sent(StreamSent {
+            bytes,
+            messages: number,
+            start_monotonic_ns: start_ns,
+            handed_over_monotonic_ns: handed_over_ns,
+            end_monotonic_ns: end_ns,
         }),
         check: right(word(0), word(NUMBER_BYTES)),
     })
@@ -127,11 +131,14 @@ fn receive(mut stream: &TcpStream, bytes: u64, message_bytes: usize) -> io::Resu
         left -= length as u64;
         number += 1;
     }
-    let told = [bytes.to_be_bytes(), wrong.to_be_bytes()].concat();
-    stream.write_all(&told)?;
+    let reported = [bytes.to_be_bytes(), wrong.to_be_bytes()].concat();
+    stream.write_all(&reported)?;
     Ok(Carried {
-        result: json!({
-            "bytes": bytes, "messages": number, "start_monotonic_ns": start_ns, "end_monotonic_ns": monotonic_ns(),
+        result: ExchangeFigures::Received(StreamReceived {
+            bytes,
+            messages: number,
+            start_monotonic_ns: start_ns,
+            end_monotonic_ns: monotonic_ns(),
         }),
         check: right(bytes, wrong),
     })
@@ -152,14 +159,13 @@ fn ask(mut stream: &TcpStream, transactions: u64, sizes: (usize, usize)) -> io::
         times.record(now_ns - before_ns);
         before_ns = now_ns;
     }
-    let told = times.distribution();
+    let reported = times.distribution();
     Ok(Carried {
-        result: json!({
-            "transactions": transactions, "start_monotonic_ns": start_ns, "end_monotonic_ns": before_ns,
-            "transaction_ns": told.map(|told| json!({
-                "count": told.count, "minimum": told.minimum, "mean": told.mean, "p50": told.p50, "p90": told.p90,
-                "p99": told.p99, "p999": told.p999, "maximum": told.maximum, "histogram": times.buckets(),
-            })),
+        result: ExchangeFigures::Asked(Asked {
+            transactions,
+            start_monotonic_ns: start_ns,
+            end_monotonic_ns: before_ns,
+            transaction_ns: reported.map(|reported| distribution(&reported, Some(times.buckets()))),
         }),
         check: right(transactions, wrong),
     })
@@ -177,8 +183,10 @@ fn answer(mut stream: &TcpStream, transactions: u64, sizes: (usize, usize)) -> i
         stream.write_all(&response)?;
     }
     Ok(Carried {
-        result: json!({
-            "transactions": transactions, "start_monotonic_ns": start_ns, "end_monotonic_ns": monotonic_ns(),
+        result: ExchangeFigures::Answered(Answered {
+            transactions,
+            start_monotonic_ns: start_ns,
+            end_monotonic_ns: monotonic_ns(),
         }),
         check: right(transactions, wrong),
     })
@@ -216,15 +224,24 @@ mod tests {
         (ours, thread.join().unwrap())
     }
 
+    fn sent_or_received(carried: &Carried) -> u64 {
+        match carried.result {
+            ExchangeFigures::Sent(StreamSent { messages, .. })
+            | ExchangeFigures::Received(StreamReceived { messages, .. }) => messages,
+            _ => panic!("{carried:?} is not of a stream"),
+        }
+    }
+
     #[test]
     fn every_byte_arrives_in_either_direction() {
         for active in [Side::Opener, Side::Listener] {
             for (bytes, message_bytes) in [(1, 1), (1_000_003, 16_384), (70_000, 9), (16, 8)] {
                 let (ours, theirs) = both(&Exchange::Stream { active, bytes, message_bytes });
-                assert_eq!((ours.check, theirs.check), (bytes.to_string(), bytes.to_string()));
                 let messages = bytes.div_ceil(u64::from(message_bytes));
-                assert_eq!(ours.result["messages"], messages);
-                assert_eq!(theirs.result["messages"], messages);
+                for carried in [ours, theirs] {
+                    assert_eq!(sent_or_received(&carried), messages);
+                    assert_eq!(carried.check, bytes.to_string());
+                }
             }
         }
     }
@@ -239,14 +256,14 @@ mod tests {
                 response_bytes: 5,
             };
             let (ours, theirs) = both(&exchange);
-            assert_eq!((ours.check, theirs.check), ("300".to_owned(), "300".to_owned()));
-            let asker = if active == Side::Opener { &ours.result } else { &theirs.result };
-            let times = &asker["transaction_ns"];
-            assert_eq!(times["count"], 300);
-            let counted: u64 =
-                times["histogram"].as_array().unwrap().iter().map(|b| b[1].as_u64().unwrap()).sum();
+            assert_eq!((ours.check.as_str(), theirs.check.as_str()), ("300", "300"));
+            let asker = if active == Side::Opener { ours } else { theirs };
+            let ExchangeFigures::Asked(reported) = asker.result else { panic!("it did not ask") };
+            let times = reported.transaction_ns.unwrap();
+            assert_eq!(times.count, 300);
+            let counted: u64 = times.histogram.unwrap().iter().map(|bucket| bucket.1).sum();
             assert_eq!(counted, 300);
-            assert!(times["minimum"].as_u64() <= times["p50"].as_u64());
+            assert!(times.minimum <= times.p50);
         }
     }
 

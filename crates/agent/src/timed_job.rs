@@ -25,14 +25,14 @@ impl Reading {
 /// Carries the request out.
 ///
 /// # Errors
-/// `bad-request` for an unknown job or parameter, `system` for a mark that cannot be sent, or the job's own.
+/// `bad-request` for a parameter outside its range, `system` for a mark that cannot be sent, or the job's own.
 pub fn run(
     id: u64,
     request: Run,
     channel: &mut Channel,
     signals: &ChildSignals,
 ) -> Result<reply::Run, Error> {
-    let workload = workloads::parse(&request.job, request.parameters, signals)?;
+    let workload = workloads::ready(request.job, signals)?;
     let marks = request.marks.as_ref().map(PreparedMarks::new).transpose()?;
     let send = |edge| marks.as_ref().map_or(Ok(()), |marks| marks.send(edge));
     let before = process_and_children_cpu();

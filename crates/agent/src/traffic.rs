@@ -8,7 +8,9 @@ use std::sync::Arc;
 use virtoll_proto::request::{Backend, Destinations, SinkBackend, Source, Traffic};
 use virtoll_proto::{Error, ErrorKind, reply};
 use virtoll_wire::backend::{MOST_SOURCES, Quiet};
-use virtoll_wire::frame::{MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, mix_slots};
+use virtoll_wire::frame::{
+    FrameShape, MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, mix_slots,
+};
 use virtoll_wire::pcap::CapturedPacket;
 use virtoll_wire::routes::{MOST_DESTINATIONS, MOST_ROUTES, Table};
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialError, TrialPlan, limit_frames};
@@ -112,7 +114,8 @@ const fn generator(backend: Backend) -> backend_selection::Generator {
     }
 }
 
-const fn sink(backend: SinkBackend) -> backend_selection::Sink {
+/// The same in the words of `virtoll-wire`.
+pub const fn sink(backend: SinkBackend) -> backend_selection::Sink {
     match backend {
         SinkBackend::Auto => backend_selection::Sink::Auto,
         SinkBackend::Xdp => backend_selection::Sink::Xdp,
@@ -156,24 +159,26 @@ fn source_plan(
     }
     let plan = SourcePlan {
         interface: source.interface.clone(),
-        frame: TestFrameRepr {
-            source_mac: parse_mac(&source.source_mac)?,
-            destination_mac: parse_mac(&source.destination_mac)?,
-            vlan: source.vlan,
-            source_address: source.source_address,
-            destination_address: source.destination_address,
-            source_port: source.source_port,
-            destination_port: source.destination_port,
-            trial: request.trial,
-            source: source.number.unwrap_or(number),
-            sequence: 0,
-            sent_monotonic_ns: 0,
-            timed: true,
-            frame_bytes: 0,
+        shape: FrameShape {
+            repr: TestFrameRepr {
+                source_mac: parse_mac(&source.source_mac)?,
+                destination_mac: parse_mac(&source.destination_mac)?,
+                vlan: source.vlan,
+                source_address: source.source_address,
+                destination_address: source.destination_address,
+                source_port: source.source_port,
+                destination_port: source.destination_port,
+                trial: request.trial,
+                source: source.number.unwrap_or(number),
+                sequence: 0,
+                sent_monotonic_ns: 0,
+                timed: true,
+                frame_bytes: 0,
+            },
+            sizes: sizes.to_vec(),
+            flows: source.flows,
+            destinations: destinations(source.destinations)?,
         },
-        sizes: sizes.to_vec(),
-        flows: source.flows,
-        destinations: destinations(source.destinations)?,
         frames_per_second: rate,
         duration_ns: request.duration_ns,
         limit_frames,

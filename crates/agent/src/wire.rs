@@ -5,7 +5,7 @@ use std::io::BufWriter;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use virtoll_proto::request::Traffic;
 use virtoll_wire::backend::{Collect, Quiet};
 use virtoll_wire::netlink::{LinkStatistics, Netlink};
@@ -18,11 +18,13 @@ use virtoll_wire::{backend_selection, written_frames};
 use crate::command_line::Failure;
 use crate::traffic::{self, answer};
 use arguments::{Arguments, require};
+use result::{OpenEvent, ReceiveResult, SendResult};
 
 mod arguments;
 mod calibrate;
 mod help;
 mod report;
+mod result;
 
 /// The room of a sink that does not know what will be sent: 2^28 sequence numbers, 32 MiB.
 const CAPACITY_FRAMES: u64 = 1 << 28;
@@ -62,8 +64,20 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print(arguments: &Arguments, value: &Value, table: impl FnOnce(&Value) -> String) {
-    if arguments.json { println!("{value}") } else { print!("{}", table(value)) }
+fn print<T: Serialize>(
+    arguments: &Arguments,
+    result: &T,
+    table: impl FnOnce(&T) -> String,
+) -> Result<(), String> {
+    if !arguments.json {
+        print!("{}", table(result));
+        return Ok(());
+    }
+    // By way of a value, which sorts the names.
+    let value =
+        serde_json::to_value(result).map_err(|cause| format!("write the result: {cause}"))?;
+    println!("{value}");
+    Ok(())
 }
 
 fn statistics(interface: &str) -> Result<LinkStatistics, String> {
@@ -94,15 +108,14 @@ fn send(arguments: &Arguments) -> Result<(), Failure> {
         .enumerate()
         .map(|(number, sent)| answer::sent(number, sent, &plan, false))
         .collect();
-    let value = json!({
-        "backend": sent.name,
-        "backend_reason": sent.reason,
-        "sizes_bytes": plan.sources[0].sizes,
-        "sources": sources,
-        "interface": answer::changes(&before, &after),
-    });
-    print(arguments, &value, report::sent);
-    Ok(())
+    let result = SendResult {
+        backend: sent.name.into(),
+        backend_reason: sent.reason,
+        sizes_bytes: plan.sources[0].shape.sizes.clone(),
+        sources,
+        interface: answer::changes(&before, &after),
+    };
+    Ok(print(arguments, &result, report::sent)?)
 }
 
 fn save(path: &str, packets: &[CapturedPacket]) -> Result<(), String> {
@@ -126,19 +139,25 @@ fn open_sink(
     let sink = if arguments.any {
         backend_selection::open_sink_of_all_frames(&interfaces, expectation, quiet)
     } else {
-        backend_selection::open_sink(arguments.sink, &interfaces, expectation, quiet, frames)
+        backend_selection::open_sink(
+            traffic::sink(arguments.sink),
+            &interfaces,
+            expectation,
+            quiet,
+            frames,
+        )
     };
     sink.map_err(|refused| format!("{}: {}", refused.on, refused.cause))
 }
 
 /// Announces that the sink counts, for scripts that wait for it.
-fn tell_open(arguments: &Arguments, backend: &str) {
+fn tell_open(arguments: &Arguments, backend: &str) -> Result<(), String> {
     let interface = &arguments.interface;
-    if arguments.json {
-        println!("{}", json!({"event": "open", "interface": interface, "backend": backend}));
-    } else {
+    if !arguments.json {
         eprintln!("open: receiving on {interface} by {backend}");
+        return Ok(());
     }
+    print(arguments, &OpenEvent { interface, backend }, |_| String::new())
 }
 
 fn receive(arguments: &Arguments) -> Result<(), Failure> {
@@ -159,7 +178,7 @@ fn receive(arguments: &Arguments) -> Result<(), Failure> {
     let before = statistics(&arguments.interface)?;
     let failed = |cause| format!("{}: {cause}", arguments.interface);
     let receiving = Receiving::start(sink.value, None).map_err(failed)?;
-    tell_open(arguments, sink.name);
+    tell_open(arguments, sink.name)?;
     thread::sleep(Duration::from_nanos(arguments.duration_ns));
     let (counts, _) = receiving.finish(None).map_err(failed)?;
     let after = statistics(&arguments.interface)?;
@@ -171,17 +190,16 @@ fn receive(arguments: &Arguments) -> Result<(), Failure> {
     let missing =
         counts.sources[0].largest().map_or(0, |last| last + 1 - arrivals.forwarded_frames);
     let source = answer::arrived(None, &arrivals, missing, false);
-    let value = json!({
-        "backend": sink.name,
-        "backend_reason": sink.reason,
-        "seen_frames": counts.seen_frames,
-        "foreign_frames": counts.foreign_frames,
-        "late_trial_frames": counts.late_trial_frames,
-        "kernel_dropped_frames": counts.kernel_dropped_frames,
-        "ran_on": counts.processors,
-        "source": source,
-        "interface": answer::changes(&before, &after),
-    });
-    print(arguments, &value, report::received);
-    Ok(())
+    let result = ReceiveResult {
+        backend: sink.name.into(),
+        backend_reason: sink.reason,
+        seen_frames: counts.seen_frames,
+        foreign_frames: counts.foreign_frames,
+        late_trial_frames: counts.late_trial_frames,
+        kernel_dropped_frames: counts.kernel_dropped_frames,
+        ran_on: counts.processors,
+        source,
+        interface: answer::changes(&before, &after),
+    };
+    Ok(print(arguments, &result, report::received)?)
 }

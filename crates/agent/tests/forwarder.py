@@ -89,7 +89,7 @@ class Forwarder:
     """Lets frames go on, and keeps account."""
 
     sender: socket.socket
-    told: dict[int, Account] = field(default_factory=dict)
+    reported: dict[int, Account] = field(default_factory=dict)
     arrived: dict[int, dict[int, None]] = field(default_factory=dict)
 
     def send(self, frame: bytes) -> None:
@@ -98,30 +98,30 @@ class Forwarder:
         self.sender.send(frame)
         arrived = self.arrived.setdefault(source, {})
         if sequence in arrived:
-            self.told[source].duplicated += 1
+            self.reported[source].duplicated += 1
         arrived[sequence] = None
 
     def drop(self, frame: bytes) -> None:
         """Lets a frame fall."""
-        self.told[frame[SOURCE]].dropped += 1
+        self.reported[frame[SOURCE]].dropped += 1
 
     def take(self, frame: bytes, decide: Callable[[bytes], None]) -> None:
         """Enters a frame, and lets its fate be decided."""
-        self.told.setdefault(frame[SOURCE], Account()).taken += 1
+        self.reported.setdefault(frame[SOURCE], Account()).taken += 1
         decide(frame)
 
     def taken(self) -> int:
         """How many frames came."""
-        return sum(account.taken for account in self.told.values())
+        return sum(account.taken for account in self.reported.values())
 
     def account(self, missed: int) -> str:
         """All of it. The order is looked at only now: while frames come it would take too long."""
-        for source, account in self.told.items():
+        for source, account in self.reported.items():
             before: list[int] = []
             for sequence in self.arrived.get(source, {}):
                 account.enter(sequence, before)
                 before.append(sequence)
-        return json.dumps({"missed": missed, **{source: asdict(account) for source, account in self.told.items()}})
+        return json.dumps({"missed": missed, **{source: asdict(account) for source, account in self.reported.items()}})
 
 
 def number(frame: bytes) -> int:
@@ -203,7 +203,7 @@ class Hold:
 
 
 def main() -> None:
-    """Forwards until as many frames came as it is told, or standard input ends."""
+    """Forwards until as many frames came as it is asked for, or standard input ends."""
     source, target, kind, *words = sys.argv[1:]
     turn_on_gro(source)
     receiver = open_receiver(source)

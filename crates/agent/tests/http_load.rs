@@ -60,17 +60,22 @@ fn load(target: SocketAddr, requests: u64, rate: f64, more: &Value) -> Value {
     for (name, value) in more.as_object().unwrap() {
         fields[name] = value.clone();
     }
-    let told = Agent::start("peer").call("http-load", fields);
-    let failed: u64 =
-        told["failures"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
-    let counted = told["replies"].as_u64().unwrap() + told["timeouts"].as_u64().unwrap() + failed;
-    assert_eq!(counted, requests, "the books balance: {told}");
-    told
+    let reported = Agent::start("peer").call("http-load", fields);
+    let failed: u64 = reported["failures"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|count| count.as_u64().unwrap())
+        .sum();
+    let counted =
+        reported["replies"].as_u64().unwrap() + reported["timeouts"].as_u64().unwrap() + failed;
+    assert_eq!(counted, requests, "the books balance: {reported}");
+    reported
 }
 
 /// How many values of a distribution are of at least so many ms.
-fn at_least(told: &Value, milliseconds: u64) -> u64 {
-    let buckets = told["histogram"].as_array().unwrap().iter();
+fn at_least(reported: &Value, milliseconds: u64) -> u64 {
+    let buckets = reported["histogram"].as_array().unwrap().iter();
     let slow =
         buckets.filter(|bucket| bucket[0].as_u64().unwrap() >= milliseconds * MILLISECOND_NS);
     slow.map(|bucket| bucket[1].as_u64().unwrap()).sum()
@@ -80,14 +85,14 @@ fn at_least(told: &Value, milliseconds: u64) -> u64 {
 fn every_request_becomes_a_reply() {
     let target = serve(|_, stream| reply(stream));
     for keep_alive in [true, false] {
-        let told = load(target, 100, 1000.0, &json!({"keep_alive": keep_alive}));
-        assert_eq!(told["statuses"], json!({"200": 100}));
-        assert_eq!(told["body_bytes"], 500);
-        assert_eq!(told["latency_ns"]["count"], 100);
-        let opened = told["connections_opened"].as_u64().unwrap();
+        let reported = load(target, 100, 1000.0, &json!({"keep_alive": keep_alive}));
+        assert_eq!(reported["statuses"], json!({"200": 100}));
+        assert_eq!(reported["body_bytes"], 500);
+        assert_eq!(reported["latency_ns"]["count"], 100);
+        let opened = reported["connections_opened"].as_u64().unwrap();
         assert!(if keep_alive { opened <= 16 } else { opened == 100 }, "{opened}");
         // It takes as long as the schedule says: 99 intervals of a millisecond.
-        let clock = |name: &str| told[name].as_u64().unwrap();
+        let clock = |name: &str| reported[name].as_u64().unwrap();
         assert!(clock("end_monotonic_ns") - clock("start_monotonic_ns") >= 99 * MILLISECOND_NS);
     }
 }
@@ -100,22 +105,22 @@ fn what_a_stalled_server_owes_is_in_the_latencies() {
         }
         reply(stream)
     });
-    let told = load(target, 60, 100.0, &json!({"connections": 1}));
-    assert_eq!(told["replies"], 60);
+    let reported = load(target, 60, 100.0, &json!({"connections": 1}));
+    assert_eq!(reported["replies"], 60);
     // The stall holds up all that were due meanwhile, one each 10 ms: the first by 300 ms, the 20th by 100 ms.
-    assert!(at_least(&told["latency_ns"], 100) >= 20, "{told}");
-    assert!(told["late_ns"]["maximum"].as_u64().unwrap() >= 200 * MILLISECOND_NS);
+    assert!(at_least(&reported["latency_ns"], 100) >= 20, "{reported}");
+    assert!(reported["late_ns"]["maximum"].as_u64().unwrap() >= 200 * MILLISECOND_NS);
 }
 
 #[test]
 fn what_is_given_up_is_counted_with_the_time_that_it_took() {
     let target = serve(|_, _| true);
-    let told =
+    let reported =
         load(target, 8, 1000.0, &json!({"connections": 3, "timeout_ns": 50 * MILLISECOND_NS}));
-    assert_eq!(told["timeouts"], 8);
-    assert_eq!(told["latency_ns"]["count"], 8);
-    assert_eq!(told["latency_ns"]["minimum"], 50 * MILLISECOND_NS);
-    assert_eq!(told["last_reply_monotonic_ns"], Value::Null);
+    assert_eq!(reported["timeouts"], 8);
+    assert_eq!(reported["latency_ns"]["count"], 8);
+    assert_eq!(reported["latency_ns"]["minimum"], 50 * MILLISECOND_NS);
+    assert_eq!(reported["last_reply_monotonic_ns"], Value::Null);
 }
 
 #[test]
@@ -139,8 +144,8 @@ fn a_connection_that_the_server_ends_is_replaced() {
         let _ = stream.write_all(closing);
         false
     });
-    let told = load(target, 50, 1000.0, &json!({}));
-    assert_eq!((&told["replies"], &told["connections_opened"]), (&json!(50), &json!(50)));
+    let reported = load(target, 50, 1000.0, &json!({}));
+    assert_eq!((&reported["replies"], &reported["connections_opened"]), (&json!(50), &json!(50)));
 }
 
 #[test]

@@ -147,10 +147,10 @@ fn what_does_not_fit_is_refused_before_anything_is_done() {
         ("stream", stream(1 << 50, 2, 1), "limit"),
     ];
     for (job, parameters, kind) in cases {
-        let told = parameters.to_string();
+        let reported = parameters.to_string();
         let request = json!({"job": job, "parameters": parameters, "marks": null});
         let (refused, message) = agent.refused("run", request);
-        assert_eq!(refused, kind, "{job} {told}: {message}");
-        assert!(agent.events.is_empty(), "a mark was told");
+        assert_eq!(refused, kind, "{job} {reported}: {message}");
+        assert!(agent.events.is_empty(), "a mark was reported");
     }
 }

@@ -21,9 +21,12 @@ fn paced_traffic_is_counted_exactly() {
             peer.call("traffic", trial(trial_number, size, milliseconds, &sources, &["s0"]));
         let (intended, offered, forwarded) = books(&answer)[0];
         assert_eq!((intended, offered, forwarded), (frames, frames, frames), "{answer}");
-        let told = &answer["sink"]["per_source"][0];
-        assert_eq!((number(&told["duplicate_frames"]), number(&told["reordered_frames"])), (0, 0));
-        assert_eq!(number(&told["delay_ns"]["count"]), forwarded);
+        let reported = &answer["sink"]["per_source"][0];
+        assert_eq!(
+            (number(&reported["duplicate_frames"]), number(&reported["reordered_frames"])),
+            (0, 0)
+        );
+        assert_eq!(number(&reported["delay_ns"]["count"]), forwarded);
         assert_eq!(answer["sink"]["drained"], true);
         assert_eq!(number(&answer["sink"]["late_trial_frames"]), 0);
         // A user namespace has no right to XDP programs, and says so.
@@ -120,9 +123,9 @@ fn guest_and_peer() -> (Agent, Agent) {
     });
     for _ in 0..2 {
         let answer = guest.call("network", wanted.clone());
-        let told = &answer["interfaces"][0];
-        assert_eq!((&told["name"], &told["mtu"]), (&json!("mark0"), &json!(1_400)));
-        assert!(told["operstate"] == "up" || told["operstate"] == "unknown", "{told}");
+        let reported = &answer["interfaces"][0];
+        assert_eq!((&reported["name"], &reported["mtu"]), (&json!("mark0"), &json!(1_400)));
+        assert!(reported["operstate"] == "up" || reported["operstate"] == "unknown", "{reported}");
     }
     peer.await_up("t0");
     (guest, peer)
@@ -142,9 +145,9 @@ fn marks_reach_the_timekeeper_with_the_kernels_stamps() {
     let run =
         json!({"job": "idle", "parameters": {"duration_ns": 50 * MILLISECOND_NS}, "marks": link});
     let guest_times = guest.call("run", run)["guest"].take();
-    let told = peer.call("marks", wanted.clone());
-    let marks = told["marks"].as_array().unwrap();
-    assert_eq!((marks.len(), number(&told["missing"])), (2, 0), "{told}");
+    let reported = peer.call("marks", wanted.clone());
+    let marks = reported["marks"].as_array().unwrap();
+    assert_eq!((marks.len(), number(&reported["missing"])), (2, 0), "{reported}");
     assert_eq!((&marks[0]["sequence"], &marks[1]["sequence"]), (&json!(65_535), &json!(0)));
     // All on one clock: each edge is read, then its mark leaves, then the mark is stamped, then this test goes on.
     let stamps = [0, 1].map(|mark| number(&marks[mark]["received_realtime_ns"]));

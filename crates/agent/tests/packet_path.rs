@@ -59,19 +59,19 @@ fn the_books_balance_over_a_path_that_does_known_harm() {
         for (seed, (backend, sink)) in pairs.iter().enumerate() {
             let forwarder = Forwarder::start(&agent, "s0", "g1", &["harm", &seed.to_string()]);
             let request = losing(trial(seed as u16, 64, 250, &[across.clone()], &["s1"]));
-            let (answer, told) = forwarder.carry(&mut agent, &with(request, backend, sink));
+            let (answer, reported) = forwarder.carry(&mut agent, &with(request, backend, sink));
             assert_names(&answer, backend, sink);
             let (_, offered, forwarded) = books(&answer)[0];
-            let (harm, arrived) = (&told["0"], &answer["sink"]["per_source"][0]);
-            let missed = number(&told["missed"]);
+            let (harm, arrived) = (&reported["0"], &answer["sink"]["per_source"][0]);
+            let missed = number(&reported["missed"]);
             assert_eq!(
                 number(&harm["taken"]) + missed,
                 offered,
-                "{backend} {sink}: {told} {answer}"
+                "{backend} {sink}: {reported} {answer}"
             );
             assert!(number(&harm["dropped"]) > 10 && number(&harm["reordered"]) > 10, "{harm}");
             let lost = number(&harm["dropped"]) + missed;
-            assert_eq!(forwarded + lost, offered, "{backend} {sink}: {told}");
+            assert_eq!(forwarded + lost, offered, "{backend} {sink}: {reported}");
             for (ours, its) in
                 [("duplicate_frames", "duplicated"), ("reordered_frames", "reordered")]
             {
@@ -127,13 +127,13 @@ fn order_is_told(arrived: &Value, harm: &Value, sink: &str) {
     assert!(number(&order["late_time_ns"]["sum"]) >= number(&order["late_time_ns"]["maximum"]));
     assert!(number(&order["late_time_ns"]["maximum"]) > 0, "{order}");
     for density in ["displacement", "buffer_occupancy"] {
-        let told = &order[density];
-        assert_eq!(told.is_null(), sink == "xdp", "{sink}: {order}");
-        if let Some(counts) = told["histogram"].as_array() {
+        let reported = &order[density];
+        assert_eq!(reported.is_null(), sink == "xdp", "{sink}: {order}");
+        if let Some(counts) = reported["histogram"].as_array() {
             let frames: u64 = counts.iter().map(|one| number(&one[1])).sum();
-            let all = frames + number(&told["beyond_frames"]);
-            assert_eq!(all, number(&arrived["forwarded_frames"]), "{told}");
-            assert!(counts.len() > 2, "{told}");
+            let all = frames + number(&reported["beyond_frames"]);
+            assert_eq!(all, number(&arrived["forwarded_frames"]), "{reported}");
+            assert!(counts.len() > 2, "{reported}");
         }
     }
 }
@@ -291,7 +291,7 @@ fn a_loss_is_located_by_the_counters_of_each_hop() {
             ["IpExt", "InNoRoutes"],
         ]
         .map(|[protocol, name]| {
-            let at = |told: &Value| number(&told["snmp"][protocol][name]);
+            let at = |reported: &Value| number(&reported["snmp"][protocol][name]);
             at(after) - at(&before)
         })
     };
@@ -349,11 +349,11 @@ fn what_is_too_late_is_unsent_and_the_pace_is_told() {
     let buckets = gap["histogram"].as_array().unwrap();
     let counted: u64 = buckets.iter().map(|bucket| number(&bucket[1])).sum();
     assert_eq!(counted, number(&gap["count"]));
-    let told = &answer["sink"]["per_source"][0];
-    assert!(number(&told["inter_packet_delay_variation_ns"]["count"]) > 0, "{told}");
+    let reported = &answer["sink"]["per_source"][0];
+    assert!(number(&reported["inter_packet_delay_variation_ns"]["count"]) > 0, "{reported}");
     assert_eq!(
-        number(&told["packet_delay_variation_ns"]["maximum"]),
-        number(&told["delay_ns"]["maximum"]) - number(&told["delay_ns"]["minimum"])
+        number(&reported["packet_delay_variation_ns"]["maximum"]),
+        number(&reported["delay_ns"]["maximum"]) - number(&reported["delay_ns"]["minimum"])
     );
 }
 

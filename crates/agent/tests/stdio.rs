@@ -23,7 +23,7 @@ fn it_says_what_it_is() {
     assert_eq!(agent.ready["protocol"], 1);
     assert_eq!(agent.ready["build"].as_str().unwrap().len(), 12);
     let hello = agent.call("hello", json!({"protocol": 1}));
-    for field in ["protocol", "version", "build", "seat", "pid"] {
+    for field in ["protocol", "version", "build", "role", "pid"] {
         assert_eq!(hello[field], agent.ready[field]);
     }
     assert!(hello["target"].is_string());
@@ -217,7 +217,7 @@ fn exec_tells_how_a_process_ended() {
 #[test]
 fn exec_keeps_its_time_and_its_limit() {
     let mut agent = Agent::start("guest");
-    // What it had said by then is told; a busy machine may need more time to let it say anything.
+    // What it had said by then is reported; a busy machine may need more time to let it say anything.
     let said = (0..10).find_map(|doubled| {
         let fields = json!({
             "argv": ["sh", "-c", "echo begun; sleep 1000 & sleep 1000"],
@@ -282,7 +282,7 @@ fn closing_a_terminal_ends_even_a_stubborn_process() {
 fn orphans_are_reaped_and_own_children_are_not_stolen() {
     let mut command = std::process::Command::new("unshare");
     command.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]);
-    command.args([BINARY, "--seat", "guest", "--channel", "stdio"]);
+    command.args([BINARY, "--role", "guest", "--channel", "stdio"]);
     let mut agent = Agent::spawn(command);
     assert_eq!(agent.ready["pid"], 1);
     // Orphans end while nothing is asked, and while the agent waits for children of its own.

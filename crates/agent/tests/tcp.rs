@@ -37,9 +37,9 @@ fn serve(exchange: &Value) -> Value {
 
 /// Segments that the kernel sent again in the agent's namespace.
 fn sent_again(agent: &Agent) -> u64 {
-    let told = agent.inside("cat").arg("/proc/net/snmp").output().unwrap();
-    let told = String::from_utf8(told.stdout).unwrap();
-    let mut lines = told.lines().filter(|line| line.starts_with("Tcp:"));
+    let reported = agent.inside("cat").arg("/proc/net/snmp").output().unwrap();
+    let reported = String::from_utf8(reported.stdout).unwrap();
+    let mut lines = reported.lines().filter(|line| line.starts_with("Tcp:"));
     let (names, numbers) = (lines.next().unwrap(), lines.next().unwrap());
     let place = names.split(' ').position(|name| name == "RetransSegs").unwrap();
     numbers.split(' ').nth(place).unwrap().parse().unwrap()
@@ -67,11 +67,14 @@ fn bytes_and_transactions_cross_a_link_in_both_directions() {
             let before = sent_again(&peer);
             let port = peer.call("serve", serve(&exchange))["port"].take();
             let ran = guest.call("run", run(&port, &exchange));
-            let told = peer.call("serve-finish", json!({"timeout_ns": LONG_NS}));
-            assert_eq!((ran["check"].as_str(), told["check"].as_str()), (Some(check), Some(check)));
+            let reported = peer.call("serve-finish", json!({"timeout_ns": LONG_NS}));
+            assert_eq!(
+                (ran["check"].as_str(), reported["check"].as_str()),
+                (Some(check), Some(check))
+            );
             // A busy machine may be late with an answer, and its kernel then sends again: as often as it says itself.
-            let again = told["tcp"]["retransmitted_segments"].as_u64().unwrap();
-            assert!(again <= sent_again(&peer) - before, "{told}");
+            let again = reported["tcp"]["retransmitted_segments"].as_u64().unwrap();
+            assert!(again <= sent_again(&peer) - before, "{reported}");
             assert!(ran["result"]["tcp"]["sent_segment_bytes"].as_u64() > Some(500), "{ran}");
         }
     }
@@ -82,8 +85,8 @@ fn the_peer_is_without_an_address_again() {
     let (mut guest, mut peer) = guest_and_peer();
     let exchange = stream("opener", 10);
     let addresses = |peer: &Agent| {
-        let told = peer.inside("ip").args(["-4", "-o", "addr", "show", "t0"]).output().unwrap();
-        String::from_utf8(told.stdout).unwrap()
+        let reported = peer.inside("ip").args(["-4", "-o", "addr", "show", "t0"]).output().unwrap();
+        String::from_utf8(reported.stdout).unwrap()
     };
     assert!(addresses(&peer).contains("10.99.0.1/24"));
     peer.call(
@@ -110,9 +113,9 @@ fn a_server_that_is_not_needed_any_more_gives_its_port_back() {
     let id = guest.send("run", run(&json!(7_000), &exchange));
     // In the middle of it: 7000 is 1B58, and state 1 an open connection.
     wait(|| {
-        let told = peer.inside("cat").arg("/proc/net/tcp").output().unwrap();
-        let told = String::from_utf8(told.stdout).unwrap();
-        told.lines().any(|line| {
+        let reported = peer.inside("cat").arg("/proc/net/tcp").output().unwrap();
+        let reported = String::from_utf8(reported.stdout).unwrap();
+        reported.lines().any(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             words[1].ends_with(":1B58") && words[3] == "01"
         })

@@ -45,8 +45,8 @@ fn joined(generator: &mut Agent, sink: &mut Agent, request: &Value) -> Value {
 }
 
 fn arrived(sink: &mut Agent) -> u64 {
-    let told = sink.call("counters", json!({"interfaces": ["s0"]}));
-    number(&told["interfaces"][0]["statistics"]["rx_packets"])
+    let reported = sink.call("counters", json!({"interfaces": ["s0"]}));
+    number(&reported["interfaces"][0]["statistics"]["rx_packets"])
 }
 
 /// 200 frames: no more than a pair's ring takes, should the far end be kept from running.
@@ -176,20 +176,21 @@ fn sources_of_several_agents_are_told_apart_by_their_numbers() {
     let mut request = trial(1, 64, 100, &sources, &["s0", "s1"]);
     request["backend"] = json!("af-packet");
     sink.call("sink-open", request.clone());
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (number, guest) in guests.iter_mut().enumerate() {
         let mut own = request.clone();
         own["sources"] = json!([sources[number]]);
         own["sources"][0]["number"] = json!(number);
         let sent = guest.call("send", own)["sources"][0].take();
         let counts = ["intended_frames", "offered_frames", "unsent_frames"];
-        told.push(counts.map(|name| (name.to_owned(), sent[name].clone())));
+        reported.push(counts.map(|name| (name.to_owned(), sent[name].clone())));
     }
-    let told: Vec<Value> = told.into_iter().map(|counts| counts.into_iter().collect()).collect();
-    let received = sink.call("sink-finish", json!({"sources": told}));
-    for (number, one) in told.iter().enumerate() {
+    let reported: Vec<Value> =
+        reported.into_iter().map(|counts| counts.into_iter().collect()).collect();
+    let received = sink.call("sink-finish", json!({"sources": reported}));
+    for (number, one) in reported.iter().enumerate() {
         let arrived = &received["sink"]["per_source"][number];
-        assert_eq!(one["offered_frames"], 100 * (number + 1), "{told:?}");
+        assert_eq!(one["offered_frames"], 100 * (number + 1), "{reported:?}");
         assert_eq!(arrived["forwarded_frames"], one["offered_frames"], "{received}");
     }
 }
@@ -203,7 +204,7 @@ fn a_copy_leaves_no_file_and_can_call_itself_back_to_back() {
     assert!(copied.success());
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user"]).arg(&copy).args([
-        "--seat",
+        "--role",
         "peer",
         "--unlink-self",
     ]);
@@ -216,7 +217,7 @@ fn a_copy_leaves_no_file_and_can_call_itself_back_to_back() {
     request["id"] = json!(1);
     request["op"] = json!("traffic");
     let wanted = json!({
-        "argv": ["/proc/self/exe", "--seat", "peer", "--pairs", "1"],
+        "argv": ["/proc/self/exe", "--role", "peer", "--pairs", "1"],
         "stdin": STANDARD.encode(format!("{request}\n")),
         "timeout_ns": LONG_NS,
         "limit_bytes": 1 << 20,

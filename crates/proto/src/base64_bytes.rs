@@ -17,7 +17,19 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>
 
 /// The same for a value that may be null or absent.
 pub mod optional {
-    use super::{Deserialize, Deserializer, Engine, STANDARD};
+    use super::{Deserialize, Deserializer, Engine, STANDARD, Serializer};
+
+    /// Writes bytes as base64, or null.
+    #[allow(clippy::ref_option)] // serde calls it so
+    pub fn serialize<S: Serializer>(
+        bytes: &Option<Vec<u8>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match bytes {
+            Some(bytes) => super::serialize(bytes, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
 
     /// Reads bytes from base64, or nothing.
     pub fn deserialize<'de, D: Deserializer<'de>>(

@@ -1,28 +1,35 @@
 //! What the agent sends: answers and events.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub mod counters;
+pub mod facts;
+pub mod figures;
 mod operations;
 pub mod traffic;
 
+pub use figures::{GuestTimes, Run, ServeFinish};
 pub use operations::{
-    Clocks, Data, Empty, End, Exec, GuestTimes, Hello, InterfaceState, Mark, Marks, Network,
-    PathDelay, Run, Serve, ServeFinish, SinkOpen, Spawn, TcpInformation,
+    Clocks, Data, Empty, End, Exec, Hello, InterfaceState, Mark, Marks, Network, PathDelay, Serve,
+    SinkOpen, Spawn, TcpInformation,
 };
 
+/// A word of the agent's or the kernel's: a constant where it is written, text where it is read.
+pub type Word = Cow<'static, str>;
+
 /// Why a request was not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
     /// Malformed, an unknown operation, an unknown or missing field.
     BadRequest,
     /// The two sides do not speak the same version.
     ProtocolMismatch,
-    /// This seat or kernel cannot do it.
+    /// This role or kernel cannot do it.
     Unsupported,
     /// A system call failed; the message names it and its errno.
     System,
@@ -31,7 +38,7 @@ pub enum ErrorKind {
 }
 
 /// An error answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Error {
     /// The class of the failure.
     pub kind: ErrorKind,
@@ -55,7 +62,7 @@ impl Error {
         Self::new(ErrorKind::BadRequest, message)
     }
 
-    /// An operation that this seat or kernel cannot carry out.
+    /// An operation that this role or kernel cannot carry out.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
     }
@@ -70,7 +77,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// The answer to one request; `id` is null where the request's could not be read.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Answer {
     /// The request's number.
     pub id: Option<u64>,
@@ -80,7 +87,7 @@ pub struct Answer {
 }
 
 /// The two forms of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It was carried out.
@@ -101,7 +108,7 @@ impl Answer {
 }
 
 /// The edge of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Edge {
     /// Just before the job.
@@ -111,7 +118,7 @@ pub enum Edge {
 }
 
 /// What the agent is, sent at its start and as the answer to `hello`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Ready {
     /// The protocol's version.
     pub protocol: u32,
@@ -120,7 +127,7 @@ pub struct Ready {
     /// 12 hex digits of the sources' hash.
     pub build: String,
     /// `guest`, `host` or `peer`.
-    pub seat: String,
+    pub role: String,
     /// The agent's process number in its own namespace.
     pub pid: u32,
     /// When the agent's program began, by `CLOCK_MONOTONIC` of its own kernel.
@@ -132,7 +139,7 @@ pub struct Ready {
 }
 
 /// A line that the agent sends unasked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// The agent listens.
@@ -154,7 +161,7 @@ pub enum Event {
     /// Output of the terminal's process.
     Terminal {
         /// The bytes, base64 on the wire.
-        #[serde(serialize_with = "crate::base64_bytes::serialize")]
+        #[serde(with = "crate::base64_bytes")]
         data: Vec<u8>,
     },
     /// The terminal's process ended.

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::reply::Error;
+
 pub use background::{End, Spawn};
 pub use http::HttpLoad;
 pub use network::{Interface, Neighbour, Network, Route, Vlan};
+pub use run::{Job, Run};
 pub use serve::{Exchange, Serve, ServeFinish, Side};
 pub use traffic::{
     Backend, Capture, Counters, Destinations, MixPart, Sink, SinkBackend, SinkFinish, Source,
@@ -19,7 +21,9 @@ pub use traffic::{
 
 mod background;
 mod http;
+pub mod jobs;
 mod network;
+mod run;
 mod serve;
 mod traffic;
 
@@ -41,13 +45,14 @@ pub struct Refusal {
     pub error: Error,
 }
 
-/// The operations and their fields.
-#[derive(Clone, Debug, PartialEq)]
+/// The operations and their fields, by the name in `op`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
 #[allow(missing_docs)] // each is a section of docs/protocol.md
 pub enum Operation {
     Hello(Hello),
-    Clocks,
-    Facts,
+    Clocks {},
+    Facts {},
     Network(Network),
     Run(Run),
     Exec(Exec),
@@ -56,53 +61,34 @@ pub enum Operation {
     Terminal(Terminal),
     TerminalInput(TerminalInput),
     TerminalResize(TerminalResize),
-    TerminalClose,
-    Shutdown,
+    TerminalClose {},
+    Shutdown {},
     TimekeeperStart(TimekeeperStart),
     Marks(Marks),
     PathDelay(PathDelay),
     Traffic(Traffic),
     SinkOpen(Traffic),
     SinkFinish(SinkFinish),
-    SinkClose,
+    SinkClose {},
     Send(Traffic),
     Counters(Counters),
     Data(Data),
     HttpLoad(HttpLoad),
     Serve(Serve),
     ServeFinish(ServeFinish),
-    ServeClose,
+    ServeClose {},
 }
 
-/// No fields.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Nothing {}
-
 /// `hello`: the controller's version.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
     /// The controller's protocol version.
     pub protocol: u32,
 }
 
-/// `run`: a built-in workload between two marks.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Run {
-    /// `superpi`, `masr`, `stream`, `zfg`, `forkwait`, `kernel`, `context-switch`, `idle`, `tcp`, `program` or `routing-table`.
-    pub job: String,
-    /// The job's parameters.
-    #[serde(default)]
-    pub parameters: Map<String, Value>,
-    /// Where the marks go; null for the channel alone.
-    #[serde(default)]
-    pub marks: Option<MarkLink>,
-}
-
 /// The link that carries the marks.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MarkLink {
     /// The interface that they leave by.
@@ -120,7 +106,7 @@ pub struct MarkLink {
 }
 
 /// `exec`: a process with its output.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exec {
     /// The program and its arguments.
@@ -132,7 +118,7 @@ pub struct Exec {
     #[serde(default)]
     pub directory: Option<String>,
     /// Its standard input.
-    #[serde(default, deserialize_with = "crate::base64_bytes::optional::deserialize")]
+    #[serde(default, with = "crate::base64_bytes::optional")]
     pub stdin: Option<Vec<u8>>,
     /// After this time its process group is killed.
     pub timeout_ns: u64,
@@ -141,7 +127,7 @@ pub struct Exec {
 }
 
 /// `data`: the folder for files that workloads make.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
     /// Where it is mounted; never the root.
@@ -155,7 +141,7 @@ pub struct Data {
 }
 
 /// `terminal`: a process on a pseudo terminal.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Terminal {
     /// The program and its arguments.
@@ -167,16 +153,16 @@ pub struct Terminal {
 }
 
 /// `terminal-input`: bytes for the terminal's process.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TerminalInput {
     /// The bytes.
-    #[serde(deserialize_with = "crate::base64_bytes::deserialize")]
+    #[serde(with = "crate::base64_bytes")]
     pub data: Vec<u8>,
 }
 
 /// `terminal-resize`: a new size.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TerminalResize {
     /// Height in characters.
@@ -186,7 +172,7 @@ pub struct TerminalResize {
 }
 
 /// `timekeeper-start`: capture marks.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimekeeperStart {
     /// The interface that the marks arrive on.
@@ -194,7 +180,7 @@ pub struct TimekeeperStart {
 }
 
 /// `marks`: hand out captured marks.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Marks {
     /// ICMP identifier.
@@ -206,7 +192,7 @@ pub struct Marks {
 }
 
 /// `path-delay`: round trips to the guest's kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathDelay {
     /// The interface to send on.
@@ -238,51 +224,16 @@ impl Request {
         };
         let id =
             id.ok_or_else(|| refuse(None, "id must be an integer of at least 1".to_owned()))?;
-        let Some(Value::String(name)) = fields.remove("op") else {
+        let Some(Value::String(name)) = fields.get("op").cloned() else {
             return Err(refuse(Some(id), "op must be a text".to_owned()));
         };
-        let operation = Operation::parse(&name, fields)
-            .map_err(|message| refuse(Some(id), format!("{name}: {message}")))?;
+        let operation =
+            read(fields).map_err(|message| refuse(Some(id), format!("{name}: {message}")))?;
         Ok(Self { id, operation })
     }
 }
 
-impl Operation {
-    fn parse(name: &str, fields: Map<String, Value>) -> Result<Self, String> {
-        Ok(match name {
-            "hello" => Self::Hello(read(fields)?),
-            "clocks" => read::<Nothing>(fields).map(|_| Self::Clocks)?,
-            "facts" => read::<Nothing>(fields).map(|_| Self::Facts)?,
-            "network" => Self::Network(read(fields)?),
-            "run" => Self::Run(read(fields)?),
-            "exec" => Self::Exec(read(fields)?),
-            "spawn" => Self::Spawn(read(fields)?),
-            "end" => Self::End(read(fields)?),
-            "terminal" => Self::Terminal(read(fields)?),
-            "terminal-input" => Self::TerminalInput(read(fields)?),
-            "terminal-resize" => Self::TerminalResize(read(fields)?),
-            "terminal-close" => read::<Nothing>(fields).map(|_| Self::TerminalClose)?,
-            "shutdown" => read::<Nothing>(fields).map(|_| Self::Shutdown)?,
-            "timekeeper-start" => Self::TimekeeperStart(read(fields)?),
-            "marks" => Self::Marks(read(fields)?),
-            "path-delay" => Self::PathDelay(read(fields)?),
-            "traffic" => Self::Traffic(read(fields)?),
-            "sink-open" => Self::SinkOpen(read(fields)?),
-            "sink-finish" => Self::SinkFinish(read(fields)?),
-            "sink-close" => read::<Nothing>(fields).map(|_| Self::SinkClose)?,
-            "send" => Self::Send(read(fields)?),
-            "counters" => Self::Counters(read(fields)?),
-            "data" => Self::Data(read(fields)?),
-            "http-load" => Self::HttpLoad(read(fields)?),
-            "serve" => Self::Serve(read(fields)?),
-            "serve-finish" => Self::ServeFinish(read(fields)?),
-            "serve-close" => read::<Nothing>(fields).map(|_| Self::ServeClose)?,
-            _ => return Err("no such operation in this protocol version".to_owned()),
-        })
-    }
-}
-
-/// Reads the fields of an operation or a job; the message names the field that is wrong.
+/// Reads the fields of an operation; the message names the field that is wrong.
 ///
 /// # Errors
 /// Serde's sentence about the first unknown, missing or ill-typed field.
@@ -322,12 +273,12 @@ mod tests {
 
     #[test]
     fn what_the_sources_tell_is_read_whole_or_refused() {
-        let told = r#"{"id":1,"op":"sink-finish","sources":[{"intended_frames":3,"offered_frames":2,"unsent_frames":1}]}"#;
+        let reported = r#"{"id":1,"op":"sink-finish","sources":[{"intended_frames":3,"offered_frames":2,"unsent_frames":1}]}"#;
         let one = SourceTold { intended_frames: 3, offered_frames: 2, unsent_frames: 1 };
         let operation = Operation::SinkFinish(SinkFinish { sources: vec![one] });
-        assert_eq!(Request::parse(told.as_bytes()).unwrap(), Request { id: 1, operation });
-        assert!(refusal(&told.replace(":2", ":-2")).error.message.contains("-2"));
-        assert!(refusal(&told.replace("unsent", "lost")).error.message.contains("lost_frames"));
+        assert_eq!(Request::parse(reported.as_bytes()).unwrap(), Request { id: 1, operation });
+        assert!(refusal(&reported.replace(":2", ":-2")).error.message.contains("-2"));
+        assert!(refusal(&reported.replace("unsent", "lost")).error.message.contains("lost_frames"));
         assert!(
             refusal(r#"{"id":1,"op":"sink-close","sources":[]}"#).error.message.contains("sources")
         );
@@ -335,16 +286,16 @@ mod tests {
 
     #[test]
     fn what_is_served_is_read_whole_or_refused() {
-        let told = r#"{"id":1,"op":"serve","address":"10.0.0.2","timeout_ns":5,"exchange":
+        let reported = r#"{"id":1,"op":"serve","address":"10.0.0.2","timeout_ns":5,"exchange":
             {"kind":"stream","active":"listener","bytes":9,"message_bytes":3}}"#;
         let exchange = Exchange::Stream { active: Side::Listener, bytes: 9, message_bytes: 3 };
         let address = Ipv4Addr::new(10, 0, 0, 2);
         let serve = Serve { address, port: 0, cpu: None, exchange, timeout_ns: 5 };
         let operation = Operation::Serve(serve);
-        assert_eq!(Request::parse(told.as_bytes()).unwrap(), Request { id: 1, operation });
+        assert_eq!(Request::parse(reported.as_bytes()).unwrap(), Request { id: 1, operation });
         for (word, other) in [("stream", "river"), ("listener", "nobody"), ("message_", "massage_")]
         {
-            assert_eq!(refusal(&told.replace(word, other)).error.kind, ErrorKind::BadRequest);
+            assert_eq!(refusal(&reported.replace(word, other)).error.kind, ErrorKind::BadRequest);
         }
         assert!(refusal(r#"{"id":1,"op":"serve-close","port":1}"#).error.message.contains("port"));
     }

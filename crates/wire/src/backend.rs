@@ -274,12 +274,12 @@ mod tests {
 
     #[test]
     fn what_was_told_of_other_sources_is_not_known() {
-        for told in [None, Some(&[][..]), Some(&[3][..]), Some(&[3; MOST_SOURCES + 1][..])] {
+        for reported in [None, Some(&[][..]), Some(&[3][..]), Some(&[3; MOST_SOURCES + 1][..])] {
             let stop = Stop::default();
-            stop.stopped(told);
+            stop.stopped(reported);
             assert!(stop.stopped_ns().is_some());
-            assert_eq!(stop.awaited(2, |_| 3), Awaited::Unknown, "{told:?}");
-            assert_eq!(stop.awaited(MOST_SOURCES + 1, |_| 3), Awaited::Unknown, "{told:?}");
+            assert_eq!(stop.awaited(2, |_| 3), Awaited::Unknown, "{reported:?}");
+            assert_eq!(stop.awaited(MOST_SOURCES + 1, |_| 3), Awaited::Unknown, "{reported:?}");
         }
     }
 }

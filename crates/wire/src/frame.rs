@@ -1,15 +1,17 @@
 //! The test frame: Ethernet II, at most one VLAN tag, IPv4 or IPv6, UDP, and 22 bytes of our own.
 //!
 //! [`TestFrame`] is a view over bytes that were captured (they may be cut short after the part that we read),
-//! [`TestFrameRepr`] the plain value, [`Composer`] what writes sequence number and send time into prepared frames.
+//! [`TestFrameRepr`] the plain value, [`FrameShape`] the frames of a source, [`Composer`] what writes sequence number and send time into prepared frames.
 //! Sizes are Ethernet header to the end of the payload, without FCS, preamble and gap; a VLAN tag counts.
 
 mod composer;
 mod repr;
+mod shape;
 
 pub use composer::{Composer, mix_slots};
 pub(crate) use composer::{MOST_SHAPES, MOST_SLOTS};
 pub use repr::TestFrameRepr;
+pub use shape::FrameShape;
 
 /// The smallest test frame in bytes: all headers of untagged IPv4 and nothing else.
 pub const MINIMUM_FRAME_BYTES: usize = 64;

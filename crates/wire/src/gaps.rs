@@ -79,9 +79,9 @@ mod tests {
             }
             let mean = gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
             let variance = gaps.iter().map(|gap| (*gap as f64 - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-            let told = counted.summary().unwrap();
-            prop_assert!((told.coefficient_of_variation - variance.sqrt() / mean).abs() < 1e-6);
-            prop_assert_eq!(told.distribution.maximum, *gaps.iter().max().unwrap());
+            let reported = counted.summary().unwrap();
+            prop_assert!((reported.coefficient_of_variation - variance.sqrt() / mean).abs() < 1e-6);
+            prop_assert_eq!(reported.distribution.maximum, *gaps.iter().max().unwrap());
         }
     }
 }

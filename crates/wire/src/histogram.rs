@@ -152,11 +152,11 @@ mod tests {
                 histogram.record(*value);
             }
             values.sort_unstable();
-            let told = histogram.distribution().unwrap();
+            let reported = histogram.distribution().unwrap();
             let exact = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
-            prop_assert_eq!(told.minimum, values[0]);
-            prop_assert_eq!(told.maximum, *values.last().unwrap());
-            for (got, percent) in [(told.p50, 50), (told.p90, 90), (told.p99, 99)] {
+            prop_assert_eq!(reported.minimum, values[0]);
+            prop_assert_eq!(reported.maximum, *values.last().unwrap());
+            for (got, percent) in [(reported.p50, 50), (reported.p90, 90), (reported.p99, 99)] {
                 let want = exact(percent);
                 prop_assert!(got >= want && got - want <= want / 64, "{} for {}", got, want);
             }

@@ -70,9 +70,9 @@ pub struct Generator {
 /// Whether two sources can share a loop: the same core, the same program.
 fn together(first: &SourcePlan, second: &SourcePlan) -> bool {
     first.cpu == second.cpu
-        && first.frame.layout() == second.frame.layout()
+        && first.shape.layout() == second.shape.layout()
         && first.frames_per_second.is_some() == second.frames_per_second.is_some()
-        && first.sizes == second.sizes
+        && first.shape.sizes == second.shape.sizes
 }
 
 /// Opens loops for all sources; each with the places of its sources in `plans`.
@@ -127,7 +127,7 @@ impl Generator {
         let first = &sources[0].plan;
         let state = State::create(GENERATOR, &composers)?;
         let kind = if first.frames_per_second.is_some() { "paced" } else { "flat" };
-        let name = format!("{kind}_{}", variant(first.frame.layout()));
+        let name = format!("{kind}_{}", variant(first.shape.layout()));
         let program = load(&name, &state, &interfaces, &composers)?;
         let rates: Option<Vec<f64>> =
             sources.iter().map(|source| source.plan.frames_per_second).collect();
@@ -269,8 +269,8 @@ fn statistics(interface: u32) -> io::Result<LinkStatistics> {
 /// another's, since a link that has just come up sends a few by itself.
 fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<()> {
     let mut frame = [0; 60];
-    frame[..6].copy_from_slice(&plan.frame.destination_mac.0);
-    frame[6..12].copy_from_slice(&plan.frame.source_mac.0);
+    frame[..6].copy_from_slice(&plan.shape.repr.destination_mac.0);
+    frame[6..12].copy_from_slice(&plan.shape.repr.source_mac.0);
     frame[12..14].copy_from_slice(&ETHERTYPE_PROBE.to_be_bytes());
     let seen = |statistics: LinkStatistics| statistics.tx_packets + statistics.tx_dropped;
     for _ in 0..PROBE_TRIES {

@@ -165,8 +165,7 @@ fn wait_until(due_ns: u64, now_ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{MINIMUM_FRAME_BYTES, TestFrameRepr};
-    use std::net::{IpAddr, Ipv4Addr};
+    use crate::frame::{FrameShape, MINIMUM_FRAME_BYTES, TestFrameRepr};
 
     struct Refusing {
         frames: Vec<[u8; MINIMUM_FRAME_BYTES]>,
@@ -192,26 +191,12 @@ mod tests {
     }
 
     fn sender(every: usize) -> (Refusing, Composer) {
-        let repr = TestFrameRepr {
-            source_mac: "02:00:00:00:00:01".parse().unwrap(),
-            destination_mac: "02:00:00:00:00:02".parse().unwrap(),
-            vlan: None,
-            source_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            destination_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            source_port: 1,
-            destination_port: 2,
-            trial: 3,
-            source: 0,
-            sequence: 0,
-            sent_monotonic_ns: 0,
-            timed: true,
-            frame_bytes: MINIMUM_FRAME_BYTES,
-        };
+        let repr = TestFrameRepr::smallest(0);
         let mut frame = [0; MINIMUM_FRAME_BYTES];
         repr.emit(&mut frame).unwrap();
         let sender =
             Refusing { frames: vec![frame; BATCH_FRAMES], every, seen: 0, sequences: Vec::new() };
-        (sender, Composer::new(&repr, &[MINIMUM_FRAME_BYTES], 1).unwrap())
+        (sender, Composer::new(&FrameShape::of_one(repr)).unwrap())
     }
 
     #[test]

@@ -129,7 +129,6 @@ impl Captured<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{IpAddr, Ipv4Addr};
 
     use crate::frame::{MINIMUM_FRAME_BYTES, TestFrameRepr};
     use crate::sequence_accounting::{Expectation, Ports};
@@ -137,21 +136,7 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     fn frame(sequence: u64) -> [u8; MINIMUM_FRAME_BYTES] {
-        let repr = TestFrameRepr {
-            source_mac: "02:00:00:00:00:01".parse().unwrap(),
-            destination_mac: "02:00:00:00:00:02".parse().unwrap(),
-            vlan: None,
-            source_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            destination_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            source_port: 1,
-            destination_port: 2,
-            trial: 3,
-            source: 0,
-            sequence,
-            sent_monotonic_ns: 0,
-            timed: true,
-            frame_bytes: MINIMUM_FRAME_BYTES,
-        };
+        let repr = TestFrameRepr::smallest(sequence);
         let mut frame = [0; MINIMUM_FRAME_BYTES];
         repr.emit(&mut frame).unwrap();
         frame

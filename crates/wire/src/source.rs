@@ -1,10 +1,8 @@
 //! A source of a trial: what it is to send, and what it sent.
 
 use std::io;
-use std::net::Ipv4Addr;
-use std::sync::Arc;
 
-use crate::frame::{Composer, TestFrameRepr};
+use crate::frame::{Composer, FrameShape};
 use crate::gaps::GapSummary;
 
 /// One source of a trial.
@@ -12,14 +10,8 @@ use crate::gaps::GapSummary;
 pub struct SourcePlan {
     /// The interface that its frames leave by.
     pub interface: String,
-    /// Its frames; sequence number, send time and size are ignored.
-    pub frame: TestFrameRepr,
-    /// The pattern of frame sizes, which is repeated.
-    pub sizes: Vec<usize>,
-    /// How many flows. Their source ports count up from that of `frame`.
-    pub flows: u16,
-    /// Where frames go in turn, of IPv4; none for the address of `frame` alone.
-    pub destinations: Arc<[Ipv4Addr]>,
+    /// Its frames.
+    pub shape: FrameShape,
     /// Target rate; none for flat out.
     pub frames_per_second: Option<f64>,
     /// How long it sends.
@@ -40,10 +32,8 @@ impl SourcePlan {
     /// # Errors
     /// A size, number of flows or addresses that cannot be.
     pub fn composer(&self) -> io::Result<Composer> {
-        let composer =
-            Composer::to_destinations(&self.frame, &self.sizes, self.flows, &self.destinations);
-        composer.map_err(|_| {
-            let least = self.frame.layout().minimum_bytes();
+        Composer::new(&self.shape).map_err(|_| {
+            let least = self.shape.layout().minimum_bytes();
             let sentence = format!(
                 "frames of these headers have {least} to 1518 bytes, at most 16 sizes, ports up to 65535 and two \
                  addresses of one family, which is IPv4 where there are several destinations"

@@ -51,17 +51,14 @@ pub fn limit_frames(frames_per_second: Option<f64>, duration_ns: u64) -> u64 {
 impl TrialPlan {
     /// How the sink recognises this trial's frames.
     pub fn expectation(&self) -> Expectation {
-        let mut ip_bytes: Vec<usize> = self
-            .sources
-            .iter()
-            .flat_map(|source| source.sizes.iter().map(|size| size - source.frame.layout().ip()))
-            .collect();
+        let mut ip_bytes: Vec<usize> =
+            self.sources.iter().flat_map(|source| source.shape.ip_bytes()).collect();
         ip_bytes.sort_unstable();
         ip_bytes.dedup();
         let ports = self.sources.iter().map(|source| Ports {
-            first_source: source.frame.source_port,
-            flows: source.flows,
-            destination: source.frame.destination_port,
+            first_source: source.shape.repr.source_port,
+            flows: source.shape.flows,
+            destination: source.shape.repr.destination_port,
         });
         Expectation {
             trial: self.trial,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use virtoll_wire::MacAddress;
-use virtoll_wire::frame::{Composer, FrameError, TestFrame, TestFrameRepr};
+use virtoll_wire::frame::{Composer, FrameError, FrameShape, TestFrame, TestFrameRepr};
 use virtoll_wire::icmp::{EchoKind, EchoRepr};
 
 /// RFC 1071 as its text says it, one byte at a time: the check of the faster one in the crate.
@@ -74,9 +74,12 @@ fn two_families_and_wrong_numbers_are_refused() {
     let tagged = TestFrameRepr { vlan: Some(5), ..repr(64) };
     assert_eq!(tagged.emit(&mut [0; 64]), Err(FrameError::Truncated));
     let ports = TestFrameRepr { source_port: 65_535, ..repr(64) };
-    assert!(Composer::new(&ports, &[64], 2).is_err());
-    assert!(Composer::new(&repr(64), &[64], 0).is_err());
-    assert!(Composer::new(&repr(64), &[], 1).is_err());
+    let beyond_ports = FrameShape { flows: 2, ..FrameShape::of_one(ports) };
+    let no_flow = FrameShape { flows: 0, ..FrameShape::of_one(repr(64)) };
+    let no_size = FrameShape { sizes: Vec::new(), ..FrameShape::of_one(repr(64)) };
+    for shape in [beyond_ports, no_flow, no_size] {
+        assert!(Composer::new(&shape).is_err(), "{shape:?}");
+    }
 }
 
 #[test]
@@ -155,7 +158,8 @@ proptest! {
         let first_port = repr.source_port.min(u16::MAX - 8);
         let repr = TestFrameRepr { source_port: first_port, ..repr };
         for sizes in [vec![repr.frame_bytes], vec![repr.frame_bytes, other, other]] {
-            let composer = Composer::new(&repr, &sizes, flows).unwrap();
+            let shape = FrameShape { sizes: sizes.clone(), flows, ..FrameShape::of_one(repr) };
+            let composer = Composer::new(&shape).unwrap();
             let mut place = vec![0; composer.largest_bytes()];
             composer.prepare(&mut place);
             for (sequence, sent_monotonic_ns, timed) in &numbers {
@@ -179,7 +183,8 @@ proptest! {
         repr in any_repr(), addresses in prop::collection::vec(any::<u32>(), 1..9), numbers in prop::collection::vec(any::<(u64, u64)>(), 1..8),
     ) {
         let destinations: Arc<[Ipv4Addr]> = addresses.iter().map(|bits| Ipv4Addr::from_bits(*bits)).collect();
-        let composer = Composer::to_destinations(&repr, &[repr.frame_bytes], 1, &destinations);
+        let shape = FrameShape { destinations: Arc::clone(&destinations), ..FrameShape::of_one(repr) };
+        let composer = Composer::new(&shape);
         if repr.layout().ipv6 {
             prop_assert!(composer.is_err());
             return Ok(());

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use virtoll_wire::frame::TestFrameRepr;
+use virtoll_wire::frame::{FrameShape, TestFrameRepr};
 use virtoll_wire::routes::Table;
 use virtoll_wire::{MacAddress, SourcePlan, written_frames};
 
@@ -16,24 +16,26 @@ fn plan(
 ) -> SourcePlan {
     SourcePlan {
         interface: "lo".to_owned(),
-        frame: TestFrameRepr {
-            source_mac: MacAddress([2, 3, 4, 5, 6, 7]),
-            destination_mac: MacAddress([2, 13, 14, 15, 16, 17]),
-            vlan,
-            source_address: addresses.0,
-            destination_address: addresses.1,
-            source_port: 65_000,
-            destination_port: 9,
-            trial: 0xabcd,
-            source: 11,
-            sequence: 0,
-            sent_monotonic_ns: 0,
-            timed: true,
-            frame_bytes: 0,
+        shape: FrameShape {
+            repr: TestFrameRepr {
+                source_mac: MacAddress([2, 3, 4, 5, 6, 7]),
+                destination_mac: MacAddress([2, 13, 14, 15, 16, 17]),
+                vlan,
+                source_address: addresses.0,
+                destination_address: addresses.1,
+                source_port: 65_000,
+                destination_port: 9,
+                trial: 0xabcd,
+                source: 11,
+                sequence: 0,
+                sent_monotonic_ns: 0,
+                timed: true,
+                frame_bytes: 0,
+            },
+            sizes,
+            flows,
+            destinations: Arc::new([]),
         },
-        sizes,
-        flows,
-        destinations: Arc::new([]),
         frames_per_second: None,
         duration_ns: 1,
         limit_frames: 1,
@@ -44,19 +46,20 @@ fn plan(
 }
 
 fn check(plan: &SourcePlan, count: u64) {
+    let FrameShape { repr, sizes, flows, destinations } = &plan.shape;
     let frames = written_frames(plan, count).unwrap();
     for (sequence, frame) in (0..count).zip(&frames) {
         let read = TestFrameRepr::parse(frame).unwrap();
         let wanted = TestFrameRepr {
             sequence,
             sent_monotonic_ns: read.sent_monotonic_ns,
-            source_port: 65_000 + (sequence % u64::from(plan.flows)) as u16,
-            destination_address: match plan.destinations.len() as u64 {
-                0 => plan.frame.destination_address,
-                count => plan.destinations[(sequence % count) as usize].into(),
+            source_port: 65_000 + (sequence % u64::from(*flows)) as u16,
+            destination_address: match destinations.len() as u64 {
+                0 => repr.destination_address,
+                count => destinations[(sequence % count) as usize].into(),
             },
-            frame_bytes: plan.sizes[(sequence % plan.sizes.len() as u64) as usize],
-            ..plan.frame
+            frame_bytes: sizes[(sequence % sizes.len() as u64) as usize],
+            ..*repr
         };
         assert_eq!(read, wanted);
         let mut bytes = vec![0; wanted.frame_bytes];
@@ -86,14 +89,12 @@ fn the_program_writes_what_the_plain_writer_writes() {
         let mixed = vec![least, 1518, least, 594, 127, least, 1000];
         check(&plan(addresses, vlan, mixed, 5), 60);
         let spread: Vec<Ipv4Addr> = Table::new(1_000, 7).unwrap().destinations(37);
-        let spread = SourcePlan {
-            destinations: spread.into(),
-            ..plan(addresses, vlan, vec![least, 1518, 600], 3)
-        };
-        if spread.frame.layout().ipv6 {
-            assert!(written_frames(&spread, 1).is_err());
+        let mut several = plan(addresses, vlan, vec![least, 1518, 600], 3);
+        several.shape.destinations = spread.into();
+        if several.shape.layout().ipv6 {
+            assert!(written_frames(&several, 1).is_err());
         } else {
-            check(&spread, 120);
+            check(&several, 120);
         }
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use virtoll_clock::monotonic_ns;
 use virtoll_wire::backend::Quiet;
 use virtoll_wire::backend_selection::{Generator, Sink};
-use virtoll_wire::frame::TestFrameRepr;
+use virtoll_wire::frame::{FrameShape, TestFrameRepr};
 use virtoll_wire::routes::Table;
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialPlan, limit_frames};
 use virtoll_wire::{SourcePlan, interface_mac};
@@ -121,24 +121,26 @@ fn plan(
 ) -> TrialPlan {
     let source = SourcePlan {
         interface: "g0".to_owned(),
-        frame: TestFrameRepr {
-            source_mac: interface_mac("g0").unwrap(),
-            destination_mac: interface_mac("s0").unwrap(),
-            vlan: None,
-            source_address: Ipv4Addr::new(10, 1, 0, 1).into(),
-            destination_address: Ipv4Addr::new(10, 2, 0, 1).into(),
-            source_port: 1_000,
-            destination_port: 9,
-            trial,
-            source: 0,
-            sequence: 0,
-            sent_monotonic_ns: 0,
-            timed: true,
-            frame_bytes: 0,
+        shape: FrameShape {
+            repr: TestFrameRepr {
+                source_mac: interface_mac("g0").unwrap(),
+                destination_mac: interface_mac("s0").unwrap(),
+                vlan: None,
+                source_address: Ipv4Addr::new(10, 1, 0, 1).into(),
+                destination_address: Ipv4Addr::new(10, 2, 0, 1).into(),
+                source_port: 1_000,
+                destination_port: 9,
+                trial,
+                source: 0,
+                sequence: 0,
+                sent_monotonic_ns: 0,
+                timed: true,
+                frame_bytes: 0,
+            },
+            sizes: vec![64, 1500],
+            flows: 3,
+            destinations: Table::new(1_000, 7).unwrap().destinations(64).into(),
         },
-        sizes: vec![64, 1500],
-        flows: 3,
-        destinations: Table::new(1_000, 7).unwrap().destinations(64).into(),
         frames_per_second,
         duration_ns,
         limit_frames: limit_frames(frames_per_second, duration_ns),

@@ -100,9 +100,9 @@ fn buffer_occupancy(numbers: &[u64], threshold: usize) -> Vec<(u64, u64)> {
 }
 
 fn check(numbers: &[u64]) -> Result<(), TestCaseError> {
-    let (reordered, told) = reordering_of(numbers);
+    let (reordered, reported) = reordering_of(numbers);
     let wanted = definitions(numbers);
-    let found = &told.out_of_order;
+    let found = &reported.out_of_order;
     prop_assert_eq!(reordered, wanted.len() as u64);
     let (unknown, unknown_degrees) = found.forgotten();
     prop_assert_eq!(found.extents().count() + unknown, reordered);
@@ -128,10 +128,12 @@ fn check(numbers: &[u64]) -> Result<(), TestCaseError> {
         prop_assert!(degrees.iter().any(|one| one.0 >= 64) || found.degrees().filled() == degrees);
     }
     if numbers.is_empty() {
-        prop_assert!(told.densities.is_none(), "of nothing there is no density");
+        prop_assert!(reported.densities.is_none(), "of nothing there is no density");
         return Ok(());
     }
-    let Some(densities) = &told.densities else { return Err(TestCaseError::fail("no densities")) };
+    let Some(densities) = &reported.densities else {
+        return Err(TestCaseError::fail("no densities"));
+    };
     prop_assert_eq!(&densities.displacements, &reorder_density(numbers, THRESHOLD_FRAMES));
     prop_assert_eq!(&densities.occupancies, &buffer_occupancy(numbers, THRESHOLD_FRAMES));
     let arrived = first_arrivals(numbers).len() as u64;
@@ -199,10 +201,10 @@ fn the_examples_of_rfc_4737() {
     ];
     for (numbers, extents, degrees) in examples {
         let numbers = counted_from_one(numbers);
-        let (reordered, told) = reordering_of(&numbers);
+        let (reordered, reported) = reordering_of(&numbers);
         assert_eq!(reordered, extents.len() as u64);
-        assert_eq!(told.out_of_order.extents().filled(), histogram(extents.iter().copied()));
-        assert_eq!(told.out_of_order.degrees().filled(), histogram(degrees.iter().copied()));
+        assert_eq!(reported.out_of_order.extents().filled(), histogram(extents.iter().copied()));
+        assert_eq!(reported.out_of_order.degrees().filled(), histogram(degrees.iter().copied()));
         check(&numbers).unwrap();
     }
 }

@@ -85,7 +85,7 @@ proptest! {
             prop_assert_eq!(counts.forwarded_frames, distinct.len() as u64);
             prop_assert_eq!(counts.duplicate_frames, (ours.len() - distinct.len()) as u64);
             prop_assert_eq!(counts.reordered_frames, reordered as u64);
-            prop_assert_eq!(counts.delay_ns.as_ref().map_or(0, |told| told.count), distinct.len() as u64);
+            prop_assert_eq!(counts.delay_ns.as_ref().map_or(0, |reported| reported.count), distinct.len() as u64);
             let numbers: Vec<u64> = ours.iter().fold(Vec::new(), |mut first, number| {
                 if !first.contains(number) {
                     first.push(*number);
@@ -93,7 +93,7 @@ proptest! {
                 first
             });
             let neighbours = numbers.windows(2).filter(|two| two[0] + 1 == two[1]).count() as u64;
-            prop_assert_eq!(counts.delay_variation_ns.map_or(0, |told| told.count), neighbours);
+            prop_assert_eq!(counts.delay_variation_ns.map_or(0, |reported| reported.count), neighbours);
             prop_assert!(books.sources()[usize::from(source)].agrees());
             prop_assert!(counts.forwarded_frames <= next[usize::from(source)]);
             prop_assert_eq!(books.sources()[usize::from(source)].arrived_from(next[usize::from(source)]), 0);

@@ -1,1 +1,1 @@
-"""The agent as the controller sees it: client, timekeeper, counters of the path, check values of its jobs."""
+"""The agent as the controller sees it: operations, client, timekeeper, counters of the path, its jobs' check values."""

@@ -1,9 +1,9 @@
 """Client of the agent: JSON lines over a byte stream, as ``docs/protocol.md`` says.
 
-Main types: ``Caller`` (the seam that the fake platform stands behind too), ``Ends`` (who generates and who counts),
-``AgentClient`` (a session over two file descriptors), ``ChannelMark`` (a mark that came over the channel, stamped on
-arrival). One thread, no locks: whoever
-waits for an answer reads the stream, and stamps what arrives at the moment when it arrives.
+Main types: ``Caller`` (the seam that the fake platform stands behind too), ``TrafficAgents`` (who generates and who
+counts), ``AgentClient`` (a session over two file descriptors), ``AgentModel`` (who answers by itself, without a stream)
+and ``ChannelMark`` (a mark that came over the channel, stamped on arrival). One thread, no locks: whoever waits for an
+answer reads the stream, and stamps what arrives at the moment when it arrives.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import json
 import os
 import select
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from virtoll.agent.messages import REBUILD, JsonObject, Message, Request
+from virtoll.agent.operations.session import HelloReply, HelloRequest, Ready, TerminalExit, TerminalOutput
 from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
 
 PROTOCOL = 1
@@ -23,9 +26,8 @@ MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0
 _ARRIVING_SECONDS = 15.0
-_REBUILD = "rebuild agent and image with 'make agent image'"
 
-Answer = dict[str, Any]
+Reply = TypeVar("Reply", bound=Message)
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ class Caller(Protocol):
         """True when whoever answers is gone."""
         ...
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
-        """Ask one operation and return its answer; raises a ``GuestError`` when there is none."""
+    def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
+        """Ask one operation and return its reply; raises a ``GuestError`` when there is none."""
         ...
 
     def close(self) -> None:
@@ -56,15 +58,35 @@ class Caller(Protocol):
         ...
 
 
+class AgentModel(ABC):
+    """A ``Caller`` that answers by itself: what it gives for a request is checked as a real agent's answer is."""
+
+    channel_marks: deque[ChannelMark]
+    ended: bool
+
+    @abstractmethod
+    def answer(self, request: Request[Message]) -> Message:
+        """The reply to one request; ``AgentError`` for what it has not."""
+
+    def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
+        """What it answers, at once."""
+        del deadline_seconds
+        return request.read_reply(self.answer(request).to_json(), "a model")
+
+    def close(self) -> None:
+        """Nothing is open; it has ended."""
+        self.ended = True
+
+
 @dataclass(frozen=True)
-class Ends:
+class TrafficAgents:
     """Who generates traffic and who counts it: one agent for both, or one on each of two hosts."""
 
     generator: Caller
     sink: Caller
 
     @classmethod
-    def of_one(cls, agent: Caller) -> Ends:
+    def of_one(cls, agent: Caller) -> TrafficAgents:
         """One agent keeps both sides of the books."""
         return cls(agent, agent)
 
@@ -83,8 +105,8 @@ class AgentClient:
     """A session with a real agent. ``who`` names it in messages; ``console`` collects what is not the protocol.
 
     ``window_bytes``: the channel is paced, and at most so much of a request is on the way that was not taken; None: the
-    channel has flow control of its own. ``wake_seconds``: an answer that does not begin to come in so long is asked for
-    by an empty line, again at twice that and so on, because an emulated serial line may lose an interrupt; None: never.
+    channel has flow control of its own. ``wake_seconds``: after so long without the beginning of an answer an empty
+    line asks for it, again at twice that and so on. An emulated serial line may lose an interrupt. None: never.
     ``patience``: deadlines are so many times longer, for a channel whose speed says nothing of its guest.
     """
 
@@ -93,7 +115,7 @@ class AgentClient:
     who: str
     channel_marks: deque[ChannelMark] = field(default_factory=deque)
     console: bytearray = field(default_factory=bytearray)
-    ready: Answer | None = None
+    ready: Ready | None = None
     _buffer: bytearray = field(default_factory=bytearray)
     _scanned: int = 0
     _next_id: int = 1
@@ -104,24 +126,34 @@ class AgentClient:
     patience: float = 1.0
     _sent_bytes: int = 0
     _taken_bytes: int = 0
-    _held: deque[Answer] = field(default_factory=deque)
-    terminal_events: deque[Answer] = field(default_factory=deque)
+    _held: deque[JsonObject] = field(default_factory=deque)
+    terminal_events: deque[TerminalOutput | TerminalExit] = field(default_factory=deque)
+    _greeting: JsonObject | None = None
 
-    def wait_ready(self, deadline_seconds: float) -> Answer:
-        """Wait until the agent says that it is ready, then agree on the protocol; returns the answer to ``hello``."""
+    def wait_ready(self, deadline_seconds: float) -> HelloReply:
+        """Wait until the agent says that it is ready, then agree on the protocol; returns the reply to ``hello``."""
         deadline = time.monotonic() + deadline_seconds
-        while self.ready is None:
+        while self._greeting is None:
             message = self._next_message(deadline)
             if message is None:
                 raise GuestNotReady(f"{self.who} was not ready within {deadline_seconds:g} s")
             self._take_event(message)
-        theirs = self.ready.get("protocol")
+        theirs = self._greeting.get("protocol")
         if theirs != PROTOCOL:
-            raise ProtocolError(f"{self.who} speaks protocol {theirs}, this Virtoll speaks {PROTOCOL}; {_REBUILD}")
-        return self.call("hello", deadline_seconds=max(1.0, deadline - time.monotonic()), protocol=PROTOCOL)
+            raise ProtocolError(f"{self.who} speaks protocol {theirs}, this Virtoll speaks {PROTOCOL}; {REBUILD}")
+        hello = self.ask(HelloRequest(protocol=PROTOCOL), max(1.0, deadline - time.monotonic()))
+        self.ready = hello
+        return hello
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
-        """Ask one operation; ``AgentError`` when it refuses, ``GuestDied`` when no answer begins to come in time."""
+    def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
+        """Ask one operation; raises as ``call``, and ``ProtocolError`` where the reply is not the operation's."""
+        return request.read_reply(self.call(request.op, deadline_seconds, **request.to_json()), self.who)
+
+    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> JsonObject:
+        """Ask for an answer as it comes; ``AgentError`` when it is refused, ``GuestDied`` when none begins in time.
+
+        Outside the agent's room requests are typed: ``ask``.
+        """
         number = self.post(op, **fields)
         asked, deadline_seconds = time.monotonic(), deadline_seconds * self.patience
         deadline, wake_seconds = asked + deadline_seconds, self.wake_seconds
@@ -164,36 +196,40 @@ class AgentClient:
             for descriptor in {self.reader, self.writer}:
                 os.close(descriptor)
 
-    def _unwrap(self, message: Answer, op: str) -> Answer:
+    def _unwrap(self, message: JsonObject, op: str) -> JsonObject:
         if "ok" in message and isinstance(message["ok"], dict):
             return message["ok"]
         error = message.get("error")
         if not isinstance(error, dict):
-            raise ProtocolError(f"{self.who} answered '{op}' with neither ok nor error; {_REBUILD}")
+            raise ProtocolError(f"{self.who} answered '{op}' with neither ok nor error; {REBUILD}")
         kind, text = str(error.get("kind")), str(error.get("message"))
         if kind == "protocol-mismatch":
             raise ProtocolError(f"{self.who}: {text}")
         raise AgentError(kind, f"{self.who} refused '{op}': {text}")
 
-    def _take_event(self, message: Answer) -> bool:
+    def _take_event(self, message: JsonObject) -> bool:
         event = message.get("event")
         if event is None:
             return False
         if event == "ready":
-            self.ready = message
+            self._greeting = message
         elif event == "taken":
             self._taken_bytes = int(message.get("bytes", 0))
         elif event == "mark":
             self.channel_marks.append(ChannelMark(str(message.get("edge")), time.time_ns(), time.monotonic_ns()))
-        elif event in ("terminal", "terminal-exit"):
-            self.terminal_events.append(message)
+        elif event == "terminal":
+            self.terminal_events.append(TerminalOutput.read(message, f"{self.who} reported wrongly of its terminal"))
+        elif event == "terminal-exit":
+            self.terminal_events.append(
+                TerminalExit.read(message, f"{self.who} reported wrongly of its terminal's end")
+            )
         return True
 
-    def _next_message(self, deadline: float) -> Answer | None:
+    def _next_message(self, deadline: float) -> JsonObject | None:
         """The next message, one that came while a request was being sent before all others."""
         return self._held.popleft() if self._held else self._receive(deadline)
 
-    def _receive(self, deadline: float) -> Answer | None:
+    def _receive(self, deadline: float) -> JsonObject | None:
         """The next protocol message, or None at the deadline; raises ``GuestDied`` at the stream's end.
 
         A message of which more arrives is not late: a serial line may be as slow as it likes, but must go on.
@@ -227,14 +263,14 @@ class AgentClient:
         if end < 0:
             self._scanned = len(self._buffer)
             if len(self._buffer) > MAXIMUM_LINE_BYTES:
-                raise ProtocolError(f"{self.who} sent a line longer than {MAXIMUM_LINE_BYTES} bytes; {_REBUILD}")
+                raise ProtocolError(f"{self.who} sent a line longer than {MAXIMUM_LINE_BYTES} bytes; {REBUILD}")
             return None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         self._scanned = 0
         return line
 
-    def _parse(self, line: bytes) -> Answer | None:
+    def _parse(self, line: bytes) -> JsonObject | None:
         """A protocol message, or None for console text, which is kept."""
         start = line.find(b"{")
         if start >= 0:

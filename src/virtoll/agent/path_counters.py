@@ -1,30 +1,31 @@
-"""Counters of every interface on a frame's way, read around each traffic point, so that a loss can be located.
+"""Counters of every interface on a frame's endpoint, read around each traffic point, so that a loss can be located.
 
 Main types: ``HopReader`` (reads them all at one moment, through the agents that stand where the interfaces are) and
-``Reading`` (what it read). The way: the peer's interface, the lab's end of it, the port that faces the guest, the
-guest's NICs, and back to the sink; what an attachment has not is absent. Nothing is subtracted or interpreted here:
+``CounterSnapshot`` (what it read). The way: the peer's interface, the lab's end of it, the port that faces the guest,
+the guest's NICs, and back to the sink. What an attachment has not is absent. Nothing is subtracted or interpreted here:
 that is ``stats/hops.py``.
 
-An agent that does not know the operation, or a guest that cannot tell, leaves None, not zero.
+An agent that does not know the operation, or a guest that cannot report, leaves None, not zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
-from virtoll.agent.client import Answer, Caller
+from virtoll.agent.client import Caller
+from virtoll.agent.operations.counters import CountersReply, CountersRequest, InterfaceCounters
 from virtoll.errors import AgentError
-from virtoll.lab.attachments import Router, Way
+from virtoll.lab.attachments import Counters, EndpointInterfaces
 from virtoll.lab.network import GuestNetwork, Link
 
-Counters = dict[str, int]
-_Counts = Caller | Router  # what knows the operation ``counters``
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
-class Place:
+class PathInterface:
     """One interface on the way: its role (``docs/run-folder.md``), whose agent reads it, and its name there.
 
     ``reader``: the link whose router reads it, where the lab's own agent does not.
@@ -39,37 +40,47 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One answer of ``counters`` from each of ``peer``, ``sink``, ``lab``, ``guest``, routers; None where none came."""
+class CounterSnapshot:
+    """Counters at one moment by who read them (``peer``, ``sink``, ``lab``, ``guest``, routers) and by interface.
 
-    answers: Mapping[str, Answer | None]
+    ``counted`` has None for who could not read; ``replies`` are those of agents, whole.
+    """
 
-    def counters(self, place: Place) -> Counters | None:
+    counted: Mapping[str, Mapping[str, Counters] | None]
+    replies: Mapping[str, CountersReply]
+
+    def counters(self, interface: PathInterface) -> Counters | None:
         """The interface's counters with its driver's own and its queues' drops, or None."""
-        answer = self.answers.get(_router(place.reader) if place.reader else place.where)
-        if answer is None:
-            return None
-        found = next((one for one in answer["interfaces"] if one["name"] == place.interface), None)
-        if found is None:
-            return None
-        queues: dict[str, int] = {}
-        for queue in found.get("queue_disciplines") or []:
-            for name in ("dropped", "overlimits", "backlog"):
-                key = f"qdisc_{queue['kind']}_{name}"
-                queues[key] = queues.get(key, 0) + queue[name]
-            if queue.get("root"):
-                queues["queue_dropped"] = queues.get("queue_dropped", 0) + queue["dropped"]
-        driver = {f"driver_{name}": count for name, count in (found.get("driver_statistics") or {}).items()}
-        return {**found["statistics"], **driver, **queues}
+        found = self.counted.get(_router(interface.reader) if interface.reader else interface.where)
+        return None if found is None else found.get(interface.interface)
+
+
+def read_counters(agent: Caller, interfaces: Sequence[str]) -> tuple[CountersReply, dict[str, Counters]]:
+    """What an agent counts, and of each interface all its counters under one name each."""
+    reply = agent.ask(CountersRequest(interfaces=tuple(interfaces)))
+    return reply, {one.name: _all_counters(one) for one in reply.interfaces}
+
+
+def _all_counters(found: InterfaceCounters) -> Counters:
+    queues: dict[str, int] = {}
+    for queue in found.queue_disciplines:
+        counted = {"dropped": queue.dropped, "overlimits": queue.overlimits, "backlog": queue.backlog}
+        for name, count in counted.items():
+            key = f"qdisc_{queue.kind}_{name}"
+            queues[key] = queues.get(key, 0) + count
+        if queue.root:
+            queues["queue_dropped"] = queues.get("queue_dropped", 0) + queue.dropped
+    driver = {f"driver_{name}": count for name, count in (found.driver_statistics or {}).items()}
+    return {**found.statistics, **driver, **queues}
 
 
 @dataclass
 class HopReader:
     """Reads the hops of one guest.
 
-    ``guest_names`` maps the guest's MAC addresses to its interface names; ``ways`` a link's name to the lab's
-    interfaces on it, which ``lab`` or the link's router reads: empty where the guest's links end in the guest itself.
-    ``sink_host`` is who counts where that is not the ``peer`` who generates.
+    ``guest_names`` maps the guest's MAC addresses to its interface names; ``endpoints`` maps a link's name to the lab's
+    interfaces on it, which ``lab`` or the link's router reads. It is empty where the guest's links end in the guest
+    itself. ``sink_host`` is who counts where that is not the ``peer`` who generates.
     """
 
     peer: Caller
@@ -77,90 +88,103 @@ class HopReader:
     lab: Caller | None
     network: GuestNetwork
     guest_names: Mapping[str, str]
-    ways: Mapping[str, Way] = field(default_factory=dict)
+    endpoints: Mapping[str, EndpointInterfaces] = field(default_factory=dict)
     sink_host: Caller | None = None
     _unable: set[str] = field(default_factory=set)
 
-    def read(self) -> Reading:
+    def read(self) -> CounterSnapshot:
         """Everything, at about one moment; whoever once could not answer is not asked again."""
         links = [*self.network.sources, self.network.sink]
-        asked: dict[str, tuple[_Counts, list[str]]] = {
+        asked: dict[str, tuple[Caller, list[str]]] = {
             "peer": (self.peer, [link.peer_interface for link in links if self._where(link) == "peer"]),
             "guest": (self.guest, [name for link in links if (name := self.guest_names.get(link.guest_mac))]),
         }
         if self.sink_host is not None:
             asked["sink"] = (self.sink_host, [self.network.sink.peer_interface])
+        routers: dict[str, Callable[[], Mapping[str, Counters]]] = {}
         own: list[str] = []
         for link in links:
-            way = self._way_of(link)
-            names = [name for name in (way.entry, way.port) if name is not None]
-            if way.router is not None:
-                asked[_router(link.name)] = (way.router, names)
+            endpoint = self._endpoint(link)
+            names = [name for name in (endpoint.entry, endpoint.port) if name is not None]
+            if endpoint.router is not None:
+                routers[_router(link.name)] = functools.partial(endpoint.router.counters, names)
             else:
                 own += names
         if self.lab is not None and own:
             asked["lab"] = (self.lab, own)
-        return Reading({where: self._ask(where, *who) for where, who in asked.items()})
+        read = {where: self._tried(where, functools.partial(read_counters, *who)) for where, who in asked.items()}
+        counted = {where: None if one is None else one[1] for where, one in read.items()}
+        routed = {where: self._tried(where, router) for where, router in routers.items()}
+        return CounterSnapshot({**counted, **routed}, {where: one[0] for where, one in read.items() if one is not None})
 
-    def hops(self, before: Reading, after: Reading, sources: int) -> list[dict[str, Any]] | None:
+    def hops(self, before: CounterSnapshot, after: CounterSnapshot, sources: int) -> list[dict[str, object]] | None:
         """The way's interfaces in order, with both readings; None where nobody could read anything."""
-        if not any(before.answers.values()) or not any(after.answers.values()):
+        if any(all(one is None for one in reading.counted.values()) for reading in (before, after)):
             return None
-        found = []
-        for place in self._way(sources):
-            first, then = _both(before.counters(place), after.counters(place))
+        found: list[dict[str, object]] = []
+        for interface in self._path(sources):
+            first, then = _both(before.counters(interface), after.counters(interface))
             found.append(
                 {
-                    "role": place.role,
-                    "where": place.where,
-                    "interface": place.interface,
-                    "direction": place.direction,
-                    "source": place.source,
+                    "role": interface.role,
+                    "where": interface.where,
+                    "interface": interface.interface,
+                    "direction": interface.direction,
+                    "source": interface.source,
                     "before": first,
                     "after": then,
                 }
             )
         return found
 
-    def _way(self, sources: int) -> list[Place]:
-        found: list[Place] = []
+    def _path(self, sources: int) -> list[PathInterface]:
+        found: list[PathInterface] = []
         for number, link in enumerate(self.network.sources[:sources]):
-            way, reader = self._way_of(link), self._reader(link)
-            found.append(Place("generator", "peer", link.peer_interface, "out", number))
-            if way.entry is not None:
-                found.append(Place("entry", "lab", way.entry, "in", number, reader))
-            if way.port is not None:
-                found.append(Place("port-in", "lab", way.port, "in" if way.guests_own else "out", number, reader))
-            found.append(Place("guest-in", "guest", self._name(link), "in", number))
+            endpoint, reader = self._endpoint(link), self._reader(link)
+            found.append(PathInterface("generator", "peer", link.peer_interface, "out", number))
+            if endpoint.entry is not None:
+                found.append(PathInterface("entry", "lab", endpoint.entry, "in", number, reader))
+            if endpoint.port is not None:
+                found.append(
+                    PathInterface(
+                        "port-in", "lab", endpoint.port, "in" if endpoint.guests_own else "out", number, reader
+                    )
+                )
+            found.append(PathInterface("guest-in", "guest", self._name(link), "in", number))
         sink = self.network.sink
-        way, reader = self._way_of(sink), self._reader(sink)
-        if way.entry is None:
-            found.append(Place("exit", "guest", self._name(sink), "out", None))
+        endpoint, reader = self._endpoint(sink), self._reader(sink)
+        if endpoint.entry is None:
+            found.append(PathInterface("exit", "guest", self._name(sink), "out", None))
         else:
-            found.append(Place("guest-out", "guest", self._name(sink), "out", None))
-            if way.port is not None:
-                found.append(Place("port-out", "lab", way.port, "out" if way.guests_own else "in", None, reader))
-            found.append(Place("exit", "lab", way.entry, "out", None, reader))
-        return [*found, Place("sink", self._where(sink), sink.peer_interface, "in", None)]
+            found.append(PathInterface("guest-out", "guest", self._name(sink), "out", None))
+            if endpoint.port is not None:
+                found.append(
+                    PathInterface(
+                        "port-out", "lab", endpoint.port, "out" if endpoint.guests_own else "in", None, reader
+                    )
+                )
+            found.append(PathInterface("exit", "lab", endpoint.entry, "out", None, reader))
+        return [*found, PathInterface("sink", self._where(sink), sink.peer_interface, "in", None)]
 
     def _where(self, link: Link) -> str:
         """Who reads the far end of a link."""
         return "sink" if self.sink_host is not None and link.role == "sink" else "peer"
 
-    def _way_of(self, link: Link) -> Way:
-        return self.ways.get(link.name, Way())
+    def _endpoint(self, link: Link) -> EndpointInterfaces:
+        return self.endpoints.get(link.name, EndpointInterfaces())
 
     def _reader(self, link: Link) -> str | None:
-        return link.name if self._way_of(link).router is not None else None
+        return link.name if self._endpoint(link).router is not None else None
 
     def _name(self, link: Link) -> str:
         return self.guest_names.get(link.guest_mac, "")
 
-    def _ask(self, where: str, who: _Counts, interfaces: list[str]) -> Answer | None:
+    def _tried(self, where: str, read: Callable[[], Read]) -> Read | None:
+        """What is read there; None where it could not be, and then it is not tried again."""
         if where in self._unable:
             return None
         try:
-            return who.call("counters", interfaces=interfaces)
+            return read()
         except AgentError:
             self._unable.add(where)
             return None
@@ -173,24 +197,27 @@ def _router(link_name: str) -> str:
 def knows_counters(agent: Caller) -> bool:
     """True where an agent knows the operation ``counters``, and so what came to the protocol together with it."""
     try:
-        agent.call("counters", interfaces=["lo"])
+        agent.ask(CountersRequest(interfaces=("lo",)))
     except AgentError:
         return False
     return True
 
 
-def surroundings(before: Reading, after: Reading) -> dict[str, Any] | None:
+def surroundings(before: CounterSnapshot, after: CounterSnapshot) -> dict[str, dict[str, object] | None] | None:
     """What belongs to no interface, of the host (softnet is the whole machine's) and of the guest, both readings."""
-    told: dict[str, Any] = {}
+    reported: dict[str, dict[str, object] | None] = {}
     guest_keys = ("softnet", "snmp", "snmp6", "processors")
     for name, where, keys in (("host", "peer", ("softnet",)), ("guest", "guest", guest_keys)):
-        first, then = before.answers.get(where), after.answers.get(where)
-        told[name] = (
-            None
-            if first is None or then is None
-            else {"before": {key: first.get(key) for key in keys}, "after": {key: then.get(key) for key in keys}}
+        first, then = before.replies.get(where), after.replies.get(where)
+        reported[name] = (
+            None if first is None or then is None else {"before": _of(first, keys), "after": _of(then, keys)}
         )
-    return told if any(told.values()) else None
+    return reported if any(reported.values()) else None
+
+
+def _of(reply: CountersReply, keys: Sequence[str]) -> dict[str, object]:
+    reported = reply.to_json()
+    return {key: reported.get(key) for key in keys}
 
 
 def _both(before: Counters | None, after: Counters | None) -> tuple[Counters | None, Counters | None]:

@@ -1,22 +1,26 @@
 """The clock outside the guest: marks, the path's delay, and the error bound of each duration.
 
 Guests' clocks are not to be believed (Mattos et al. 2012, III.A). The guest sends an ICMP echo request on a link that
-carries nothing else at the start and at the end of each job; the kernel of the peer's namespace stamps their arrival.
+carries nothing else at the start and at the end of each job. The kernel of the peer's namespace stamps their arrival.
 Where a guest has no such link, the same marks over the agent's channel do, stamped when they are read.
 
-A mark travels for a time between zero and one whole round trip, so a duration between two marks is wrong by at most
-the largest round trip that the path shows; that is ``error_bound_ns``. Nothing is subtracted: the bound stands beside
-the value. Marks on the channel are stamped by this process: on a busy host a late wake-up can exceed what the path
-showed, which is one more reason to give a guest its link.
+A mark travels for a time between zero and one whole round trip. So a duration between two marks is wrong by at most the
+largest round trip that the path shows: ``error_bound_ns``. Nothing is subtracted: the bound stands beside the value.
+Marks on the channel are stamped by this process. On a busy host a late wake-up can exceed what the path showed, which
+is one more reason to give a guest its link.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.agent.client import Answer, Caller, ChannelMark
+from virtoll.agent.client import Caller, ChannelMark
+from virtoll.agent.operations.jobs import MarkLink, RunRequest
+from virtoll.agent.operations.session import ClocksRequest
+from virtoll.agent.operations.timekeeping import MarksRequest, PathDelayRequest, TimekeeperStartRequest
 from virtoll.errors import GuestError
 from virtoll.lab.network import Link
 
@@ -47,7 +51,8 @@ class Timekeeper:
     def __init__(self, guest: Caller, peer: Caller, link: Link | None, guest_interface: str, identifier: int) -> None:
         """Start to listen on the link's peer end.
 
-        ``guest_interface`` is the link's name inside the guest; ``identifier`` (16 bits) tells its marks from others'.
+        ``guest_interface`` is the link's name inside the guest; ``identifier`` (16 bits) separates its marks from
+        others'.
         """
         self._guest = guest
         self._peer = peer
@@ -56,28 +61,24 @@ class Timekeeper:
         self._identifier = identifier
         self._sequence = 0
         if link is not None:
-            peer.call("timekeeper-start", interface=link.peer_interface)
+            peer.ask(TimekeeperStartRequest(interface=link.peer_interface))
 
     def path_delay_ns(self) -> list[int]:
         """Round trips on the path that the marks take, in the outside clock, ns."""
         if self._link is None:
             return [self._channel_round_trip_ns() for _ in range(PATH_DELAY_SAMPLES)]
-        answer = self._peer.call(
-            "path-delay",
+        reply = self._peer.ask(
+            echo_request(self._link, PATH_DELAY_SAMPLES, _ECHO_TIMEOUT_NS),
             deadline_seconds=PATH_DELAY_SAMPLES * _ECHO_TIMEOUT_NS / 1e9 + 5,
-            count=PATH_DELAY_SAMPLES,
-            timeout_ns=_ECHO_TIMEOUT_NS,
-            **echo_request(self._link),
         )
-        return [int(value) for value in answer["round_trip_ns"]]
+        return list(reply.round_trip_ns)
 
-    def time_job(self, job: str, parameters: dict[str, Any], deadline_seconds: float) -> TimedJob:
+    def time_job(self, job: str, parameters: Mapping[str, object], deadline_seconds: float) -> TimedJob:
         """Run a built-in job between two marks; a missing mark or path delay is named in ``problem``."""
         before = self.path_delay_ns()
         self._guest.channel_marks.clear()
-        answer = self._guest.call(
-            "run", deadline_seconds=deadline_seconds, job=job, parameters=parameters, marks=self._mark_request()
-        )
+        request = RunRequest(job=job, parameters=parameters, marks=self._mark_link())
+        reply = self._guest.ask(request, deadline_seconds)
         channel = _edges(list(self._guest.channel_marks))
         marks, step = self._marks_from_link() if self._link is not None else _marks_from_channel(channel)
         after = self.path_delay_ns()
@@ -89,70 +90,66 @@ class Timekeeper:
             "path_delay_before_ns": before,
             "path_delay_after_ns": after,
             "error_bound_ns": max(before + after, default=None),
-            "guest": answer["guest"],
+            "guest": reply.guest.to_json(),
         }
         problem = None
         if marks is None:
             problem = "a mark of the job's start or end did not reach the timekeeper; the duration is not known"
         elif not before or not after:
             problem = "the path to the timekeeper answered no echo; the duration has no error bound"
-        return TimedJob(clock, answer["result"], str(answer["check"]), problem)
+        return TimedJob(clock, dict(reply.result), reply.check, problem)
 
-    def _mark_request(self) -> Answer | None:
+    def _mark_link(self) -> MarkLink | None:
         if self._link is None:
             return None
         self._sequence = (self._sequence + 2) % 0xFFFE
-        return {
-            "interface": self._guest_interface,
-            "source": self._link.guest_address,
-            "target": self._link.peer_address,
-            "target_mac": self._link.peer_mac,
-            "identifier": self._identifier,
-            "first_sequence": self._sequence,
-        }
+        return MarkLink(
+            interface=self._guest_interface,
+            source=self._link.guest_address,
+            target=self._link.peer_address,
+            target_mac=self._link.peer_mac,
+            identifier=self._identifier,
+            first_sequence=self._sequence,
+        )
 
     def _marks_from_link(self) -> tuple[dict[str, int] | None, int]:
         """Start and end in the outside clock, and how far that clock was stepped between them, ns."""
-        answer = self._peer.call(
-            "marks",
-            deadline_seconds=_MARK_DEADLINE_NS / 1e9 + 5,
-            identifier=self._identifier,
-            wait_for=2,
-            timeout_ns=_MARK_DEADLINE_NS,
-        )
-        by_sequence = {mark["sequence"]: mark for mark in answer["marks"]}
+        request = MarksRequest(identifier=self._identifier, wait_for=2, timeout_ns=_MARK_DEADLINE_NS)
+        reply = self._peer.ask(request, deadline_seconds=_MARK_DEADLINE_NS / 1e9 + 5)
+        by_sequence = {mark.sequence: mark for mark in reply.marks}
         start, end = by_sequence.get(self._sequence), by_sequence.get(self._sequence + 1)
         if start is None or end is None:
             return None, 0
-        step = _step_ns(end["realtime_minus_monotonic_ns"] - start["realtime_minus_monotonic_ns"])
-        return {"start_ns": start["received_realtime_ns"], "end_ns": end["received_realtime_ns"]}, step
+        step = _step_ns(end.realtime_minus_monotonic_ns - start.realtime_minus_monotonic_ns)
+        return {"start_ns": start.received_realtime_ns, "end_ns": end.received_realtime_ns}, step
 
     def _channel_round_trip_ns(self) -> int:
         start = time.monotonic_ns()
-        self._guest.call("clocks")
+        self._guest.ask(ClocksRequest())
         return time.monotonic_ns() - start
 
 
-def echo_request(link: Link) -> dict[str, Any]:
-    """Where the peer sends an echo request to reach the guest on this link."""
-    return {
-        "interface": link.peer_interface,
-        "source": link.peer_address,
-        "target": link.guest_address,
-        "target_mac": link.peer_next_hop_mac,
-    }
+def echo_request(link: Link, count: int, timeout_ns: int) -> PathDelayRequest:
+    """So many echo requests from the peer to the guest on this link."""
+    return PathDelayRequest(
+        interface=link.peer_interface,
+        source=link.peer_address,
+        target=link.guest_address,
+        target_mac=link.peer_next_hop_mac,
+        count=count,
+        timeout_ns=timeout_ns,
+    )
 
 
 def await_path(peer: Caller, link: Link) -> None:
     """Wait until the guest answers an echo on a link: a carrier is not yet a path.
 
-    QEMU's e1000, for one, takes no frame in for a second of its own time after its driver has switched it on or has
-    changed its filters.
+    QEMU's e1000, for one, takes in no frame for a second of its own time after its driver switched it on or changed its
+    filters.
     """
     deadline = time.monotonic() + _PATH_DEADLINE_SECONDS
     while time.monotonic() < deadline:
-        answer = peer.call("path-delay", count=1, timeout_ns=_PATH_ECHO_TIMEOUT_NS, **echo_request(link))
-        if answer["round_trip_ns"]:
+        if peer.ask(echo_request(link, 1, _PATH_ECHO_TIMEOUT_NS)).round_trip_ns:
             return
     raise GuestError(f"its link {link.name} answered no echo within {_PATH_DEADLINE_SECONDS:g} s")
 

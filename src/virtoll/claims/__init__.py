@@ -2,17 +2,17 @@
 
 `CLAIMS` is the table from a claim's identifier to its predicate; `judge_claims(analysis)` is all that a report needs. A
 claim without a predicate, or whose platforms or scenario the run has not, is *not testable here*, with the reason. What
-a branded platform shows is told beside the outcome and never decides it.
+a platform with a caveat shows is reported beside the outcome and never decides it.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from virtoll.claims import forwarding
-from virtoll.claims.base import Finding, Outcome, Predicate, judge
+from virtoll.claims.base import ClaimResult, Outcome, Predicate, judge
 from virtoll.stats.analysis import Analysis
 
-__all__ = ["CLAIMS", "Finding", "Outcome", "judge_claims"]
+__all__ = ["CLAIMS", "ClaimResult", "Outcome", "judge_claims"]
 
 CLAIMS: Mapping[str, Predicate] = MappingProxyType(
     {
@@ -28,7 +28,7 @@ CLAIMS: Mapping[str, Predicate] = MappingProxyType(
 )
 _NEIGHBOURS = "a second guest beside the measured one"
 _SOURCES = "more than one source"
-# What a run must have for a claim to be tested; told where it has not.
+# What a run must have for a claim to be tested; reported where it has not.
 _NEEDS: Mapping[str, str] = MappingProxyType(
     {
         "S01": "frames of 1500 bytes and a platform beside the bare host, on a host whose numbers are results",
@@ -44,7 +44,7 @@ _NEEDS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def judge_claims(analysis: Analysis) -> tuple[Finding, ...]:
+def judge_claims(analysis: Analysis) -> tuple[ClaimResult, ...]:
     """A finding for each claim of the study that the run's experiment names, in the study's order; none without one."""
     if analysis.study is None:
         return ()

@@ -23,20 +23,20 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Said:
+class ClaimAnswer:
     """The outcome for one platform (or pair), and the numbers that it rests on, in words."""
 
     outcome: Outcome
     words: str
 
 
-Predicate = Callable[[Analysis, Sequence[str]], list[Said]]
-"""From the analysis and the platforms to look at to one `Said` each; empty where the run has nothing to say."""
+Predicate = Callable[[Analysis, Sequence[str]], list[ClaimAnswer]]
+"""From the analysis and the platforms to look at to one `ClaimAnswer` each; empty where the run has nothing to say."""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One claim, what the run says about it, and what its branded platforms show, which decides nothing."""
+class ClaimResult:
+    """One claim, what the run says about it, and what its platforms with a caveat show, which decides nothing."""
 
     claim: Claim
     outcome: Outcome
@@ -44,22 +44,22 @@ class Finding:
     functional: str
 
 
-def judge(claim: Claim, predicate: Predicate | None, analysis: Analysis, needs: str) -> Finding:
-    """One finding; `needs` is what a run must have for it, told where it has not."""
+def judge(claim: Claim, predicate: Predicate | None, analysis: Analysis, needs: str) -> ClaimResult:
+    """One finding; `needs` is what a run must have for it, reported where it has not."""
     lacking = f"it needs {needs}, which this run has not"
     if predicate is None:
-        return Finding(claim, Outcome.UNTESTABLE, lacking, "")
+        return ClaimResult(claim, Outcome.UNTESTABLE, lacking, "")
     measured = {platform for platform, _ in analysis.cells}
     ends = (analysis.data.manifest.baseline, analysis.data.manifest.control)
     looked = [one for one in analysis.platforms if one in measured and one not in ends]
-    plain = [one for one in looked if one not in analysis.brands]
-    branded = [one for one in looked if one in analysis.brands]
-    bare = analysis.baseline is None or analysis.baseline not in analysis.brands
+    plain = [one for one in looked if one not in analysis.caveats]
+    with_caveat = [one for one in looked if one in analysis.caveats]
+    bare = analysis.baseline is None or analysis.baseline not in analysis.caveats
     said = predicate(analysis, plain) if bare else []
-    shown = predicate(analysis, branded) if branded else []
+    shown = predicate(analysis, with_caveat) if with_caveat else []
     outcome = together([one.outcome for one in said])
     words = "; ".join(one.words for one in said) or lacking
-    return Finding(claim, outcome, words, "; ".join(one.words for one in shown if one not in said))
+    return ClaimResult(claim, outcome, words, "; ".join(one.words for one in shown if one not in said))
 
 
 def together(outcomes: Sequence[Outcome]) -> Outcome:

@@ -5,7 +5,8 @@ import math
 from collections.abc import Sequence
 
 from virtoll import units
-from virtoll.claims.base import MARGIN, Outcome, Said, as_native, ordered, share_words
+from virtoll.claims.base import MARGIN, ClaimAnswer, Outcome, as_native, ordered, share_words
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, paired_shares
 from virtoll.stats.intervals import log_ratio_estimate
@@ -19,19 +20,19 @@ PARAVIRTUAL_NICS = frozenset({"virtio", "virtio-net", "vmxnet3", "VMXNET3", "net
 EMULATED_NICS = frozenset({"e1000", "e1000e", "E1000", "E1000e", "rtl8139", "82540EM"})
 
 
-def large_frames_as_native(analysis: Analysis, platforms: Sequence[str]) -> list[Said]:
+def large_frames_as_native(analysis: Analysis, platforms: Sequence[str]) -> list[ClaimAnswer]:
     """S01: with 1500-byte frames and one source every platform forwards as much as native."""
     found = [_compared(analysis, one, LARGE_BYTES) for one in platforms]
-    return [Said(as_native(one), share_words(one)) for one in found if one is not None]
+    return [ClaimAnswer(as_native(one), share_words(one)) for one in found if one is not None]
 
 
-def small_frames_lose_more(analysis: Analysis, platforms: Sequence[str]) -> list[Said]:
+def small_frames_lose_more(analysis: Analysis, platforms: Sequence[str]) -> list[ClaimAnswer]:
     """S02: the smaller the frame, the larger the share of native throughput that a platform loses."""
     said = []
     for platform in platforms:
         own = [one for size in _sizes(analysis) if (one := _compared(analysis, platform, size)) is not None]
         if len(own) > 1:
-            said.append(Said(_rising(own), f"{share_words(own[0])}, {share_words(own[-1])}"))
+            said.append(ClaimAnswer(_rising(own), f"{share_words(own[0])}, {share_words(own[-1])}"))
     return said
 
 
@@ -46,7 +47,7 @@ def _rising(own: Sequence[Comparison]) -> Outcome:
     return Outcome.SUPPORTED if first.high < last.low and shares == sorted(shares) else Outcome.INCONCLUSIVE
 
 
-def native_grows_with_sources(analysis: Analysis, platforms: Sequence[str]) -> list[Said]:
+def native_grows_with_sources(analysis: Analysis, platforms: Sequence[str]) -> list[ClaimAnswer]:
     """S03: native's rate grows in proportion to the sources from 500 bytes on, and does not at 64 bytes."""
     del platforms
     said = []
@@ -56,11 +57,11 @@ def native_grows_with_sources(analysis: Analysis, platforms: Sequence[str]) -> l
             grown = rates[most] / rates[1]
             proportional = grown >= (1 - MARGIN) * most
             outcome = Outcome.SUPPORTED if proportional == (size > SMALL_BYTES) else Outcome.REFUTED
-            said.append(Said(outcome, f"{most} sources forward {units.times(grown)} of one at {size} B"))
+            said.append(ClaimAnswer(outcome, f"{most} sources forward {units.times(grown)} of one at {size} B"))
     return said
 
 
-def sources_do_not_lift_the_limit(analysis: Analysis, platforms: Sequence[str]) -> list[Said]:
+def sources_do_not_lift_the_limit(analysis: Analysis, platforms: Sequence[str]) -> list[ClaimAnswer]:
     """S04: every virtualised platform has a limit of the total throughput that more sources do not lift."""
     said = []
     for platform in platforms:
@@ -72,11 +73,11 @@ def sources_do_not_lift_the_limit(analysis: Analysis, platforms: Sequence[str]) 
                 held = grown <= 1 + MARGIN
                 outcome = Outcome.REFUTED if lifted else Outcome.SUPPORTED if held else Outcome.INCONCLUSIVE
                 words = f"{platform}: {most} sources forward {units.times(grown)} of {fewer} at {size} B"
-                said.append(Said(outcome, words))
+                said.append(ClaimAnswer(outcome, words))
     return said
 
 
-def paravirtual_above_emulated(analysis: Analysis, platforms: Sequence[str]) -> list[Said]:
+def paravirtual_above_emulated(analysis: Analysis, platforms: Sequence[str]) -> list[ClaimAnswer]:
     """S05: a para-virtualised NIC forwards more than the fully emulated one of the same platform."""
     entries = [one for one in analysis.data.manifest.platforms if one.label in platforms]
     said = []
@@ -92,7 +93,7 @@ def paravirtual_above_emulated(analysis: Analysis, platforms: Sequence[str]) -> 
     return said
 
 
-def _against(analysis: Analysis, task: Task, one: str, other: str) -> Said | None:
+def _against(analysis: Analysis, task: Task, one: str, other: str) -> ClaimAnswer | None:
     """One platform's rate as a share of another's on a task, paired by block."""
     own, theirs = analysis.cells.get((one, task)), analysis.cells.get((other, task))
     pairs = paired_shares(task, own, theirs) if own and theirs else ()
@@ -101,11 +102,11 @@ def _against(analysis: Analysis, task: Task, one: str, other: str) -> Said | Non
     found = log_ratio_estimate([math.log(share) for _, share in pairs])
     words = f"{one} {units.percent(math.exp(found.value))} of {other} at {task.size}"
     if found.interval is None:
-        return Said(Outcome.INCONCLUSIVE, words)
-    return Said(ordered(found.interval.low, found.interval.high, above=0.0, below=0.0), words)
+        return ClaimAnswer(Outcome.INCONCLUSIVE, words)
+    return ClaimAnswer(ordered(found.interval.low, found.interval.high, above=0.0, below=0.0), words)
 
 
-def os_level_large_and_small(analysis: Analysis, platforms: Sequence[str]) -> list[Said]:
+def os_level_large_and_small(analysis: Analysis, platforms: Sequence[str]) -> list[ClaimAnswer]:
     """S06: OS-level virtualisation forwards 1500-byte frames as fast as native, and small frames more slowly."""
     said = []
     for platform in _os_level(analysis, platforms):
@@ -113,7 +114,7 @@ def os_level_large_and_small(analysis: Analysis, platforms: Sequence[str]) -> li
         if large is not None and small is not None:
             outcomes = {as_native(large), _slower(small)}
             outcome = next(one for one in (Outcome.REFUTED, Outcome.INCONCLUSIVE, Outcome.SUPPORTED) if one in outcomes)
-            said.append(Said(outcome, f"{share_words(large)}, {share_words(small)}"))
+            said.append(ClaimAnswer(outcome, f"{share_words(large)}, {share_words(small)}"))
     return said
 
 
@@ -124,7 +125,7 @@ def _slower(comparison: Comparison) -> Outcome:
     return Outcome.SUPPORTED if interval.high < 1 else Outcome.REFUTED
 
 
-def os_level_collapses(analysis: Analysis, platforms: Sequence[str]) -> list[Said]:
+def os_level_collapses(analysis: Analysis, platforms: Sequence[str]) -> list[ClaimAnswer]:
     """S07: OS-level virtualisation reaches its maximum of small frames at some offered rate and collapses above it."""
     said = []
     for platform in _os_level(analysis, platforms):
@@ -138,11 +139,11 @@ def os_level_collapses(analysis: Analysis, platforms: Sequence[str]) -> list[Sai
         words = f"{units.percent(top.forwarded.median / best.forwarded.median)} of its largest rate"
         if curve.lossless:
             outcome, words = Outcome.INCONCLUSIVE, "hardly a frame lost, so not driven above its capacity"
-        said.append(Said(outcome, f"{platform} flat out at {curve.frame_size_bytes} B: {words}"))
+        said.append(ClaimAnswer(outcome, f"{platform} flat out at {curve.frame_size_bytes} B: {words}"))
     return said
 
 
-def loses_instead_of_slowing(analysis: Analysis, platforms: Sequence[str]) -> list[Said]:
+def loses_instead_of_slowing(analysis: Analysis, platforms: Sequence[str]) -> list[ClaimAnswer]:
     """S08: above its capacity a platform takes frames in and loses them, instead of slowing the sender."""
     said = []
     for platform in platforms:
@@ -151,7 +152,7 @@ def loses_instead_of_slowing(analysis: Analysis, platforms: Sequence[str]) -> li
             loss = curve.points[-1].loss
             outcome = Outcome.SUPPORTED if loss.low > LOSSLESS_SHARE else Outcome.INCONCLUSIVE
             words = f"{platform} lost {units.percent(loss.median)} flat out at {curve.frame_size_bytes} B"
-            said.append(Said(outcome, words))
+            said.append(ClaimAnswer(outcome, words))
     return said
 
 
@@ -174,9 +175,9 @@ def _by_sources(analysis: Analysis, platform: str) -> dict[int, dict[int, float]
     """Median rates in frames/s by frame size and number of sources."""
     found: dict[int, dict[int, float]] = {}
     for task in _tasks(analysis):
-        given, cell = json.loads(task.parameters), analysis.cells.get((platform, task))
-        if cell is not None and given.get("mix", "none") == "none":
-            found.setdefault(given["frame_size_bytes"], {})[given.get("sources", 1)] = cell.median
+        shape, cell = FrameShape.of(json.loads(task.parameters)), analysis.cells.get((platform, task))
+        if cell is not None and shape is not None and shape.mix == "none":
+            found.setdefault(shape.frame_size_bytes, {})[shape.sources] = cell.median
     return found
 
 

@@ -1,7 +1,7 @@
 """The command line. It prints and exits; everything else raises.
 
-A command that starts guests runs twice: once outside, where it checks its input and enters the lab, and once inside,
-as the hidden command of the same name with a leading ``in-lab``.
+A command that starts guests runs twice. Outside it checks its input and enters the lab; inside it is the hidden command
+of the same name with a leading ``in-lab``.
 
 Each group of commands is a module, which imports what its options' declarations need. What a command works with is
 imported inside it: every start pays for the imports at the top.
@@ -9,15 +9,17 @@ imported inside it: every start pays for the imports at the top.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from virtoll import __version__
 from virtoll.cli import host, image, listing, nested, plan, runs
-from virtoll.cli.output import say, say_beside
+from virtoll.cli.output import say, say_on_stderr
 from virtoll.errors import Interrupted, VirtollError
 
 app = typer.Typer(
@@ -38,10 +40,10 @@ def main() -> None:
     try:
         app()
     except VirtollError as error:
-        say_beside(f"virtoll: {error}")
+        say_on_stderr(f"virtoll: {error}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        say_beside("virtoll: interrupted")
+        say_on_stderr("virtoll: interrupted")
         sys.exit(Interrupted.exit_code)
 
 
@@ -60,15 +62,28 @@ def _options(version: Version = False) -> None:
     del version
 
 
-def _old_name() -> None:
-    say_beside("virtoll testbed is now called virtoll nested")
+def _renamed(old: str, new: str) -> Callable[[], None]:
+    """What a command says under its name up to Virtoll 0.1.0."""
+    return lambda: say_on_stderr(f"virtoll {old} is now called virtoll {new}")
+
+
+def _under_old_name(old: str, command: Callable[..., None]) -> None:
+    """A command also goes by its old name, which help does not list."""
+    hint = _renamed(old, command.__name__)
+
+    @functools.wraps(command)
+    def with_hint(**given: object) -> None:
+        hint()
+        command(**given)
+
+    app.command(old, hidden=True)(with_hint)
 
 
 app.command()(runs.run)
-app.command()(runs.density)
+app.command()(runs.consolidation)
 app.command()(runs.resume)
 app.command()(runs.report)
-app.command()(runs.evidence)
+app.command()(runs.validation)
 app.command()(plan.plan)
 app.command()(host.doctor)
 app.command()(host.clean)
@@ -76,10 +91,12 @@ app.command()(host.shell)
 app.command(context_settings=_TO_THE_AGENT)(host.wire)
 app.add_typer(listing.app, name="list")
 app.add_typer(nested.app, name="nested")
-app.add_typer(nested.app, name="testbed", hidden=True, callback=_old_name)
+app.add_typer(nested.app, name="testbed", hidden=True, callback=_renamed("testbed", "nested"))
 app.add_typer(image.app, name="image")
+_under_old_name("density", runs.consolidation)
+_under_old_name("evidence", runs.validation)
 app.command("in-lab-run", hidden=True)(runs.in_lab_run)
-app.command("in-lab-density", hidden=True)(runs.in_lab_density)
+app.command("in-lab-consolidation", hidden=True)(runs.in_lab_consolidation)
 app.command("in-lab-resume", hidden=True)(runs.in_lab_resume)
 app.command("in-lab-doctor", hidden=True)(host.in_lab_doctor)
 app.command("in-lab-shell", hidden=True)(host.in_lab_shell)

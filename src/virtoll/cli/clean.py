@@ -1,66 +1,41 @@
 """``virtoll clean --host``: what dead labs left in the products of a host, removed by their own commands or API.
 
 Everything that a run makes there is named after its lab (``virtoll-`` and 12 hex digits). A lab lives as long as its
-record is here, or as an agent of it runs there; nothing of a living one, and nothing named otherwise, is touched.
+record is here, or as an agent of it runs there. Nothing of a living one, and nothing named otherwise, is touched.
 """
 
 from __future__ import annotations
 
 import re
-import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from virtoll.errors import GuestError, UsageError
 from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
-from virtoll.hosts.base import Host
-from virtoll.hosts.base import run as run_there
-from virtoll.hosts.ssh import SshHost
-from virtoll.lab.inside import output_of
+from virtoll.experiment.topology import HostAddress
+from virtoll.hosts import open_host
+from virtoll.hosts.base import CommandRunner, as_usage_error
 from virtoll.lab.residue import state_directory
 from virtoll.platforms.base import Platform
-from virtoll.platforms.host import CommandRunner
 
 _LAB = re.compile(r"virtoll-[0-9a-f]{12}")  # anywhere in a command line
 
 
-@dataclass(frozen=True)
-class CommandHost:
-    """A ``CommandRunner`` outside any lab. ``far`` None: this machine."""
-
-    far: Host | None = None
-
-    @property
-    def name(self) -> str:
-        """As messages name it."""
-        return self.far.name if self.far is not None else "this machine"
-
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 60.0, stdin: bytes | None = None) -> str:
-        """Run a program there to its end; its output, or a ``GuestError``."""
-        del role
-        try:
-            if self.far is not None:
-                return run_there(self.far, argv, stdin or b"", deadline_seconds)
-            finished = subprocess.run(
-                list(argv), capture_output=True, input=stdin or b"", timeout=deadline_seconds, check=False
-            )
-            return output_of(argv, finished)
-        except UsageError as error:
-            raise GuestError(str(error)) from error
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise GuestError(f"{argv[0]}: {error}") from error
-
-
-def host_to_clean(destination: str) -> CommandHost:
+def host_to_clean(destination: str) -> CommandRunner:
     """``local``, or a destination of ssh's; a ``UsageError`` when it cannot be reached."""
     if destination == "local":
-        return CommandHost()
-    host = CommandHost(SshHost(destination))
+        return open_host(HostAddress(local=True))
     try:
+        address = HostAddress(ssh=destination)
+    except ValidationError as error:
+        raise UsageError(
+            f"--host: '{destination}' is neither 'local' nor a destination of ssh's; give user@host"
+        ) from error
+    with as_usage_error():
+        host = open_host(address)
         host.run(["true"], "reach")
-    except GuestError as error:
-        raise UsageError(str(error).removeprefix("testbed: ")) from error
     return host
 
 
@@ -70,10 +45,8 @@ def living_labs(host: CommandRunner) -> frozenset[str]:
     try:
         processes = host.run(["ps", "axww"], "living labs")
     except GuestError:
-        try:
+        with as_usage_error(f"{host.name}: which runs still live there cannot be found out: "):
             processes = host.run(["ps"], "living labs")
-        except GuestError as error:
-            raise UsageError(f"{host.name}: which runs still live there cannot be found out: {error}") from error
     return frozenset({*here, *_LAB.findall(processes)})
 
 
@@ -100,12 +73,10 @@ def by_api(experiment: Experiment, platforms: Mapping[str, type[Platform[Paramet
 
 def clean_by_api(choices: Iterable[PlatformChoice], platforms: Mapping[str, type[Platform[Parameters]]]) -> list[str]:
     """Remove what dead labs left on these hosts; what was removed. A ``UsageError`` where one cannot be asked."""
-    alive, removed = living_labs(CommandHost()), []
+    alive, removed = living_labs(host_to_clean("local")), []
     for choice in choices:
-        try:
+        with as_usage_error(f"{choice.platform}: "):
             found = platforms[choice.platform].with_parameters(choice.parameters).remove_leftovers_by_api(alive)
-        except GuestError as error:
-            raise UsageError(f"{choice.platform}: {error}") from error
         removed += [f"{one} by the API of {choice.label}" for one in found]
     return removed
 

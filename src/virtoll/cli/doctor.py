@@ -21,7 +21,7 @@ from virtoll.lab.launch import inside_lab, probe_namespaces
 if TYPE_CHECKING:
     from virtoll.platforms.base import Probe
 
-_TOOLS = ("setpriv", "unshare", "mount", "ip", "taskset", "nsenter")
+_TOOLS = ("setpriv", "unshare", "mount", "ip", "nsenter")
 _MINIMUM_KERNEL = (4, 18)
 
 
@@ -61,14 +61,14 @@ def platform_checks(unprivileged: int | None = None) -> list[dict[str, Any]]:
     from virtoll.platforms import PLATFORMS, platform_of
     from virtoll.run import probe_cache
     from virtoll.run.fleet import choose_pinning
-    from virtoll.run.ground import open_ground
     from virtoll.run.progress import SilentProgress
+    from virtoll.run.session import open_run_session
 
     rows: list[dict[str, Any]] = []
-    with open_ground(choose_pinning(1), SilentProgress()) as ground:
+    with open_run_session(choose_pinning(1), SilentProgress()) as session:
         for name, kind in PLATFORMS.items():
             choice = PlatformChoice(name, name, kind.parameter_model())
-            probe = probe_cache.probe(platform_of(choice), choice, ground.site, anew=True)
+            probe = probe_cache.probe(platform_of(choice), choice, session.site, anew=True)
             rows.append(
                 {
                     "platform": name,
@@ -81,8 +81,8 @@ def platform_checks(unprivileged: int | None = None) -> list[dict[str, Any]]:
     if is_host_root():
         found = answer(unprivileged) if unprivileged is not None else "nobody was asked"
         for row in rows:
-            told = found if isinstance(found, str) else found.get(row["platform"], "it was not among the answers")
-            row["without_root"] = told if told.startswith(("yes", "no: ")) else f"not tried: {told}"
+            reported = found if isinstance(found, str) else found.get(row["platform"], "it was not among the answers")
+            row["without_root"] = reported if reported.startswith(("yes", "no: ")) else f"not tried: {reported}"
     return rows
 
 

@@ -1,7 +1,7 @@
 """What this machine lacks for each hypervisor, and how to get it: CPU, firmware, module, group, product, licence.
 
 Main types: ``Machine`` (a machine by its trees /proc, /sys, /dev and a few facts, so that any machine can be described)
-and ``Finding``. Everything but ``this_machine`` is pure: it reads the given tree and starts nothing.
+and ``HypervisorFinding``. Everything but ``this_machine`` is pure: it reads the given tree and starts nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LENT_OUT, _BORROWED = (6, 16), (7, 2, 10)  # the Linux that lends it to other m
 
 
 @dataclass(frozen=True)
-class Finding:
+class HypervisorFinding:
     """One hypervisor on this machine: what was found, whether it can be used, what to do if not (else what is good)."""
 
     check: str
@@ -107,13 +107,13 @@ def this_machine() -> Machine:
     names = {grp.getgrgid(number).gr_name for number in os.getgroups() if _is_group(number)}
     said = subprocess.run(["dmesg"], capture_output=True, text=True, check=False) if shutil.which("dmesg") else None
     return Machine(
-        Path("/"),
-        platform.release(),
-        os.geteuid() == 0,
-        frozenset(names),
-        frozenset(name for name in _PROGRAMS if shutil.which(name)),
-        said.stdout if said else "",
-        lambda name: importlib.util.find_spec(name) is not None,
+        root=Path("/"),
+        release=platform.release(),
+        is_root=os.geteuid() == 0,
+        groups=frozenset(names),
+        programs=frozenset(name for name in _PROGRAMS if shutil.which(name)),
+        log=said.stdout if said else "",
+        python=lambda name: importlib.util.find_spec(name) is not None,
     )
 
 
@@ -125,7 +125,7 @@ def _is_group(number: int) -> bool:
     return True
 
 
-def hypervisor_checks(machine: Machine) -> list[Finding]:
+def hypervisor_checks(machine: Machine) -> list[HypervisorFinding]:
     """One finding a hypervisor, in the order of the tables."""
     return [one(machine) for one in (_kvm, _xen, _virtualbox, _esxi, _libvirt, _openvz, _vserver)]
 
@@ -165,7 +165,7 @@ def exclusion(machine: Machine) -> str | None:
     """Why the KVM that is loaded keeps VirtualBox from starting guests here, in one sentence; None: it does not.
 
     Since Linux 6.12 KVM holds the CPU's virtualisation from its load on, unless ``enable_virt_at_load`` is off, which
-    VirtualBox needs; from 7.2.10 on, where the kernel (6.16) lends it out, VirtualBox borrows it from KVM and needs the
+    VirtualBox needs. From 7.2.10 on, where the kernel (6.16) lends it out, VirtualBox borrows it from KVM and needs the
     contrary. Sources: VirtualBox's issues 81, 188, 711; void-linux/void-packages 61332. Guests of both at one time are
     for no version.
     """
@@ -195,24 +195,24 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def _kvm(machine: Machine) -> Finding:
+def _kvm(machine: Machine) -> HypervisorFinding:
     lacking = no_hardware_virtualisation(machine)
     if lacking is not None:
         odd = "; the /dev/kvm that is there is of another kind" if machine.has("dev/kvm") else ""
-        return Finding("KVM", lacking[0] + odd, False, f"{lacking[1]}; qemu-tcg works without")
+        return HypervisorFinding("KVM", lacking[0] + odd, False, f"{lacking[1]}; qemu-tcg works without")
     name = "kvm_intel" if "vmx" in machine.cpu_flags else "kvm_amd"
     state = machine.module(name)
     if not machine.has("dev/kvm"):
         if state == "absent":
-            return Finding(
+            return HypervisorFinding(
                 "KVM",
                 f"kernel {machine.release} has no {name}",
                 False,
                 "install a kernel that has it (Debian: linux-image-amd64) and boot it",
             )
-        return Finding("KVM", f"no /dev/kvm; module {name} {state}", False, f"modprobe {name}")
+        return HypervisorFinding("KVM", f"no /dev/kvm; module {name} {state}", False, f"modprobe {name}")
     if not machine.may_use("dev/kvm"):
-        return Finding(
+        return HypervisorFinding(
             "KVM",
             "/dev/kvm is not yours to use",
             False,
@@ -220,38 +220,44 @@ def _kvm(machine: Machine) -> Finding:
         )
     vhost = "vhost_net there" if machine.has("dev/vhost-net") else "without vhost_net (modprobe vhost_net: vhost: on)"
     nested = machine.text(f"sys/module/{name}/parameters/nested")
-    told = f", nested {'on' if nested in ('1', 'Y') else 'off'}" if nested else ""
+    reported = f", nested {'on' if nested in ('1', 'Y') else 'off'}" if nested else ""
     if "qemu-system-x86_64" not in machine.programs:
-        return Finding("KVM", f"/dev/kvm, {vhost}{told}; no QEMU", False, "apt-get install qemu-system-x86")
-    return Finding("KVM", f"/dev/kvm, {vhost}{told}", True, "whether a guest boots is tried by the platform qemu-kvm")
+        return HypervisorFinding(
+            "KVM", f"/dev/kvm, {vhost}{reported}; no QEMU", False, "apt-get install qemu-system-x86"
+        )
+    return HypervisorFinding(
+        "KVM", f"/dev/kvm, {vhost}{reported}", True, "whether a guest boots is tried by the platform qemu-kvm"
+    )
 
 
-def _xen(machine: Machine) -> Finding:
+def _xen(machine: Machine) -> HypervisorFinding:
     boot = "apt-get install xen-system-amd64 and choose its entry at boot"
     if machine.text("sys/hypervisor/type") != "xen":
-        return Finding(
+        return HypervisorFinding(
             "Xen",
             "not booted under Xen",
             False,
             f"{boot}; or try it in an emulated host: 'virtoll nested up xen' (functional only)",
         )
     if "control_d" not in machine.text("proc/xen/capabilities"):
-        return Finding("Xen", "a guest of Xen, not its dom0", False, "run Virtoll on its dom0, or name that as a host")
+        return HypervisorFinding(
+            "Xen", "a guest of Xen, not its dom0", False, "run Virtoll on its dom0, or name that as a host"
+        )
     numbers = [machine.text(f"sys/hypervisor/version/{part}") for part in ("major", "minor")]
-    version = f"dom0 of Xen {'.'.join(filter(None, numbers)) or '(version not told)'}"
+    version = f"dom0 of Xen {'.'.join(filter(None, numbers)) or '(version not reported)'}"
     if not machine.has("dev/xen/privcmd"):
-        return Finding("Xen", f"{version}, no /dev/xen/privcmd", False, "modprobe xen-privcmd")
+        return HypervisorFinding("Xen", f"{version}, no /dev/xen/privcmd", False, "modprobe xen-privcmd")
     if "xl" not in machine.programs:
-        return Finding("Xen", f"{version}, no xl", False, "apt-get install xen-utils")
+        return HypervisorFinding("Xen", f"{version}, no xl", False, "apt-get install xen-utils")
     if not machine.is_root:
-        return Finding("Xen", version, False, "xl needs root in dom0; run as root")
+        return HypervisorFinding("Xen", version, False, "xl needs root in dom0; run as root")
     kinds = no_hardware_virtualisation(machine)
-    return Finding("Xen", version, True, "PV guests" + (" only: " + kinds[0] if kinds else ", PVH and HVM"))
+    return HypervisorFinding("Xen", version, True, "PV guests" + (" only: " + kinds[0] if kinds else ", PVH and HVM"))
 
 
-def _virtualbox(machine: Machine) -> Finding:
+def _virtualbox(machine: Machine) -> HypervisorFinding:
     if "VBoxManage" not in machine.programs:
-        return Finding(
+        return HypervisorFinding(
             "VirtualBox",
             "VBoxManage is missing",
             False,
@@ -261,45 +267,51 @@ def _virtualbox(machine: Machine) -> Finding:
     if state != "loaded" or not machine.has("dev/vboxdrv"):
         cure = "modprobe vboxdrv" if state == "there" else "apt-get install virtualbox-dkms linux-headers-amd64"
         signed = "; with Secure Boot the module must be signed (mokutil --import)"
-        return Finding("VirtualBox", f"module vboxdrv {state}", False, cure + signed)
+        return HypervisorFinding("VirtualBox", f"module vboxdrv {state}", False, cure + signed)
     lacking = no_hardware_virtualisation(machine)
     if lacking is not None:
-        return Finding("VirtualBox", lacking[0], False, f"{lacking[1]}; VirtualBox 6.1 and later run no guest without")
+        return HypervisorFinding(
+            "VirtualBox", lacking[0], False, f"{lacking[1]}; VirtualBox 6.1 and later run no guest without"
+        )
     excluded = exclusion(machine)
     if excluded is not None:
-        return Finding("VirtualBox", "KVM has the CPU", False, excluded)
+        return HypervisorFinding("VirtualBox", "KVM has the CPU", False, excluded)
     group = "" if machine.is_root or "vboxusers" in machine.groups else "; USB devices need the group vboxusers"
-    return Finding("VirtualBox", "VBoxManage and vboxdrv", True, f"bridged adapters need the module vboxnetflt{group}")
+    return HypervisorFinding(
+        "VirtualBox", "VBoxManage and vboxdrv", True, f"bridged adapters need the module vboxnetflt{group}"
+    )
 
 
-def _esxi(machine: Machine) -> Finding:
+def _esxi(machine: Machine) -> HypervisorFinding:
     needs = (
         "an ESXi host with a licence that lets the API write (the free one is read-only by API), an account with the "
         "rights to make machines, files and port groups"
     )
     if not machine.python("pyVmomi"):
-        return Finding("VMware ESXi", "pyvmomi is missing", False, f"pip install pyvmomi; then {needs}")
-    return Finding("VMware ESXi", "pyvmomi; the product is another machine", True, needs)
+        return HypervisorFinding("VMware ESXi", "pyvmomi is missing", False, f"pip install pyvmomi; then {needs}")
+    return HypervisorFinding("VMware ESXi", "pyvmomi; the product is another machine", True, needs)
 
 
-def _libvirt(machine: Machine) -> Finding:
+def _libvirt(machine: Machine) -> HypervisorFinding:
     """No service: a driver here is in ``virsh`` itself, or in one of the lab's own; elsewhere it is that host's."""
     packages = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu (containers: -driver-lxc)"
     if "virsh" not in machine.programs:
-        return Finding("libvirt", "virsh is missing", False, f"{packages}; no service is needed")
+        return HypervisorFinding("libvirt", "virsh is missing", False, f"{packages}; no service is needed")
     folders = ("usr/lib/*/libvirt", "usr/lib64/libvirt", "usr/lib/libvirt")
     files = (path for one in folders for path in machine.root.glob(f"{one}/connection-driver/libvirt_driver_*.so"))
     known = {path.stem.removeprefix("libvirt_driver_") for path in files}
     drivers = [name for name in ("qemu", "lxc", "libxl") if name in known]
     if not drivers:
-        return Finding("libvirt", "virsh, and no driver for QEMU or LXC", False, f"{packages}; no service is needed")
+        return HypervisorFinding(
+            "libvirt", "virsh, and no driver for QEMU or LXC", False, f"{packages}; no service is needed"
+        )
     sockets = [name for name in ("libvirt-sock", "virtqemud-sock") if machine.has(f"run/libvirt/{name}")]
     service = f"daemon at {sockets[0]}" if sockets else "no daemon runs"
     needs = [] if "libvirtd" in machine.programs else ["all but qemu:///embed need libvirtd (libvirt-daemon)"]
     needs += [] if sockets else ["as another machine's hypervisor host it needs 'systemctl start libvirtd'"]
     if sockets and not machine.is_root and "libvirt" not in machine.groups:
         needs.append("as another machine's hypervisor host: usermod --append --groups libvirt USER, then log in again")
-    return Finding(
+    return HypervisorFinding(
         "libvirt",
         f"virsh, drivers {', '.join(drivers)}; {service}",
         True,
@@ -307,9 +319,9 @@ def _libvirt(machine: Machine) -> Finding:
     )
 
 
-def _openvz(machine: Machine) -> Finding:
+def _openvz(machine: Machine) -> HypervisorFinding:
     if not machine.has("proc/vz"):
-        return Finding(
+        return HypervisorFinding(
             "OpenVZ",
             f"kernel {machine.release} is not OpenVZ's (no /proc/vz)",
             False,
@@ -317,22 +329,30 @@ def _openvz(machine: Machine) -> Finding:
         )
     found = [name for name in ("vzctl", "prlctl") if name in machine.programs]
     if not found:
-        return Finding("OpenVZ", "the kernel, no vzctl", False, "install vzctl from the kernel's distribution")
+        return HypervisorFinding(
+            "OpenVZ", "the kernel, no vzctl", False, "install vzctl from the kernel's distribution"
+        )
     if not machine.is_root:
-        return Finding("OpenVZ", " and ".join(found), False, "vzctl needs root on the hardware node; run as root")
-    return Finding("OpenVZ", " and ".join(found), True, "the driver was never run on the real platform: look twice")
+        return HypervisorFinding(
+            "OpenVZ", " and ".join(found), False, "vzctl needs root on the hardware node; run as root"
+        )
+    return HypervisorFinding(
+        "OpenVZ", " and ".join(found), True, "the driver was never run on the real platform: look twice"
+    )
 
 
-def _vserver(machine: Machine) -> Finding:
+def _vserver(machine: Machine) -> HypervisorFinding:
     if not machine.has("proc/virtual"):
-        return Finding(
+        return HypervisorFinding(
             "Linux-VServer",
             f"kernel {machine.release} has no VServer patch (no /proc/virtual)",
             False,
             "a kernel with the patch (2.6 to 4.9) from the project; its successors: the platforms lxc, nspawn",
         )
     if "vserver" not in machine.programs:
-        return Finding("Linux-VServer", "the kernel, no util-vserver", False, "build util-vserver 0.30.216")
+        return HypervisorFinding("Linux-VServer", "the kernel, no util-vserver", False, "build util-vserver 0.30.216")
     if not machine.is_root:
-        return Finding("Linux-VServer", "util-vserver", False, "vserver needs root; run as root")
-    return Finding("Linux-VServer", "util-vserver", True, "the driver was never run on the real platform: look twice")
+        return HypervisorFinding("Linux-VServer", "util-vserver", False, "vserver needs root; run as root")
+    return HypervisorFinding(
+        "Linux-VServer", "util-vserver", True, "the driver was never run on the real platform: look twice"
+    )

@@ -82,8 +82,8 @@ def _products(hosts: list[str]) -> Callable[[], list[str]]:
         for one in there:
             found, silent = clean_host(one, PLATFORMS)
             removed += found
-            for told in silent:
-                say(f"not asked on {one.name}: {told}")
+            for reported in silent:
+                say(f"not asked on {one.name}: {reported}")
         return removed + clean_by_api(interfaces, PLATFORMS)
 
     return clean_products

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from virtoll.cli.output import say_beside
+from virtoll.cli.output import say_on_stderr
 from virtoll.errors import UsageError
 
 
@@ -27,4 +27,4 @@ def prepare_outside(image: str) -> None:
     """The image needs the package mirror when it is not cached: the lab has no way there."""
     from virtoll.image import prepare_image
 
-    prepare_image(image, progress=say_beside)
+    prepare_image(image, progress=say_on_stderr)

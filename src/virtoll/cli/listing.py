@@ -26,7 +26,7 @@ def list_platforms(as_json: Json = False) -> None:
             "name": name,
             "family": kind.family,
             "title": kind.title,
-            "evidence": VALIDATION_WORDS.get(kind.validation, kind.validation),
+            "validation": VALIDATION_WORDS.get(kind.validation, kind.validation),
             "parameters": describe_parameters(kind.parameter_model),
         }
         for name, kind in PLATFORMS.items()
@@ -57,7 +57,7 @@ def list_experiments(as_json: Json = False) -> None:
     """The experiments that come with Virtoll."""
     from virtoll.experiment.parse import presets
     from virtoll.experiment.plan import make_plan
-    from virtoll.run.pipeline import estimate
+    from virtoll.run.preview import estimate
 
     rows = []
     for path in sorted(presets().glob("*.yaml")):

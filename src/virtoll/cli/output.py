@@ -31,7 +31,7 @@ def say(text: str) -> None:
     typer.echo(text)
 
 
-def say_beside(text: str) -> None:
+def say_on_stderr(text: str) -> None:
     """A line to the standard error: beside what a program may read from the standard output."""
     typer.echo(text, err=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -56,13 +57,14 @@ def load(name: str, selection: Selection | None = None) -> Experiment:
 
     file = find_experiment(name)  # before what takes long to import: a name is easily misspelt
     from virtoll.experiment.selection import EVERYTHING
-    from virtoll.run.pipeline import catalogue
+    from virtoll.run.preview import catalogue
 
     return load_experiment(file, catalogue(), selection or EVERYTHING)
 
 
 def plan(
     experiment: ExperimentArgument = "quick",
+    *,
     size: SizeOption = None,
     platform: PlatformOption = None,
     workload: WorkloadOption = None,
@@ -73,8 +75,7 @@ def plan(
     """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
     checked = load(experiment, chosen(size, platform, workload, only, skip))
     from virtoll.experiment.plan import make_plan
-    from virtoll.run.manifest import trial_entry
-    from virtoll.run.pipeline import estimate
+    from virtoll.run.preview import estimate, planned_trial
     from virtoll.run.progress import describe
     from virtoll.run.requirements import data_bytes, guests_at_once, possible, why_impossible
 
@@ -92,7 +93,7 @@ def plan(
             "estimated_seconds": seconds,
             "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
             "memory": {"guests": guests, "guests_bytes": guests * checked.memory_bytes},
-            "trials": [{**trial_entry(trial), "skipped": reasons[trial.number]} for trial in planned.trials],
+            "trials": [{**asdict(planned_trial(trial)), "skipped": reasons[trial.number]} for trial in planned.trials],
         }
         print_json(document)
         return
@@ -102,7 +103,7 @@ def plan(
     for line in _summary(checked, planned, len(held.trials), seconds):
         say(line)
     say(_disk_line(checked.image, image, data))
-    if checked.scenario != "density":  # which starts guests until a budget of memory is gone
+    if checked.scenario != "consolidation":  # which starts guests until a budget of memory is gone
         each, all_ = units.size(checked.memory_bytes), units.size(guests * checked.memory_bytes)
         number = "1 guest" if guests == 1 else f"{guests} guests"
         say(f"memory: {number} of {each} at one time, {all_} if each fills what it is given")
@@ -124,7 +125,7 @@ def _minutes(seconds: float) -> str:
 
 
 def _disk_line(name: str, image: int | None, data: int) -> str:
-    has = "not built yet ('virtoll image list' tells its size once it is)" if image is None else units.size(image)
+    has = "not built yet ('virtoll image list' shows its size once it is)" if image is None else units.size(image)
     files = f"{units.size(data)} for the workloads' files at one time" if data else "nothing for workloads' files"
     return f"disk: image {name} in the cache {has}; {files}"
 

@@ -1,4 +1,4 @@
-"""``virtoll run``, ``density``, ``resume``, ``report`` and ``evidence``, and the first three's halves in the lab."""
+"""``virtoll run``, ``consolidation``, ``resume``, ``report``, ``validation``; the first three's halves in the lab."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from virtoll.cli.folders import find_run, new_folder
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
-from virtoll.cli.output import Json, console, print_json, say_beside
+from virtoll.cli.output import Json, console, print_json, say_on_stderr
 from virtoll.cli.plan import (
     ExperimentArgument,
     OnlyOption,
@@ -34,6 +34,7 @@ RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or '
 
 def run(
     experiment: ExperimentArgument = "quick",
+    *,
     into: Annotated[Path | None, typer.Option(help="The run's folder; a new one below 'runs' when not given.")] = None,
     size: SizeOption = None,
     platform: PlatformOption = None,
@@ -49,7 +50,7 @@ def run(
     _measure(checked, folder, ["in-lab-run", str(checked.file.absolute()), str(folder), words])
 
 
-def density(
+def consolidation(
     platforms: Annotated[list[str], typer.Argument(help="Platforms, each as NAME or NAME:key=value,key=value.")],
     memory: Annotated[str, typer.Option(help="The host's memory that may be used, such as 2GiB.")] = "1GiB",
     limit: Annotated[int, typer.Option(help="At most so many guests.")] = 1000,
@@ -61,25 +62,26 @@ def density(
 
     from virtoll.cli.shell import given_platform
     from virtoll.experiment.parse import parse_experiment
-    from virtoll.run.pipeline import catalogue
+    from virtoll.run.preview import catalogue
 
     document = {
-        "name": "density",
+        "name": "consolidation",
         "question": f"How many idle guests fit into {memory} of this host's memory?",
-        "scenario": "density",
+        "scenario": "consolidation",
         "platforms": [given_platform(platform) for platform in platforms],
         "guest": {"memory": guest_memory},
-        "density": {"memory": memory, "guests": limit},
+        "consolidation": {"memory": memory, "guests": limit},
     }
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    checked = parse_experiment(text, Path("virtoll density"), catalogue())
+    checked = parse_experiment(text, Path("virtoll consolidation"), catalogue())
     folder = new_folder(checked.name, into)
-    _measure(checked, folder, ["in-lab-density", text, str(folder)])
+    _measure(checked, folder, ["in-lab-consolidation", text, str(folder)])
 
 
 def resume(run: RunArgument = "latest") -> None:
     """Go on with a run that was interrupted or killed: finished trials are kept, the rest is measured."""
-    from virtoll.run.pipeline import experiment_of, needs_lab
+    from virtoll.run.pipeline import experiment_of
+    from virtoll.run.preview import needs_lab
     from virtoll.runfolder.store import RunFolder
 
     folder = find_run(run)
@@ -98,7 +100,7 @@ def report(run: RunArgument = "latest", as_json: Json = False) -> None:
     _report(find_run(run), headline=True, as_json=as_json)
 
 
-def evidence(
+def validation(
     runs: Annotated[list[str], typer.Argument(help="Runs: folders, names, or 'latest'.", metavar="RUN...")],
     tests: Annotated[
         list[Path] | None, typer.Option(help="JUnit XML of the contract tests ('pytest --junitxml FILE'); repeatable.")
@@ -106,11 +108,11 @@ def evidence(
 ) -> None:
     """Print what runs and contract tests show of each platform, whatever its speed, as a Markdown table."""
     from virtoll.platforms import PLATFORMS
-    from virtoll.report import evidence_table, load_analysis, read_tests
+    from virtoll.report import load_analysis, read_tests, validation_table
 
     tested = [kind for path in tests or () for kind in read_tests(_text_of(path), str(path))]
     known = {name: kind.validation for name, kind in PLATFORMS.items() if kind.needs_lab}
-    lines = evidence_table([load_analysis(find_run(run)) for run in runs], tested, known)
+    lines = validation_table([load_analysis(find_run(run)) for run in runs], tested, known)
     for line in lines:
         sys.stdout.write(line + "\n")
 
@@ -130,13 +132,13 @@ def in_lab_run(experiment: str, into: Path, selection: str) -> None:
     _measure_here(load(experiment, Selection.of_record(json.loads(selection))), into)
 
 
-def in_lab_density(text: str, into: Path) -> None:
-    """``density``, in its lab; ``text``: the experiment's YAML."""
+def in_lab_consolidation(text: str, into: Path) -> None:
+    """``consolidation``, in its lab; ``text``: the experiment's YAML."""
     require_lab()
     from virtoll.experiment.parse import parse_experiment
-    from virtoll.run.pipeline import catalogue
+    from virtoll.run.preview import catalogue
 
-    _measure_here(parse_experiment(text, Path("virtoll density"), catalogue()), into)
+    _measure_here(parse_experiment(text, Path("virtoll consolidation"), catalogue()), into)
 
 
 def in_lab_resume(into: Path) -> None:
@@ -147,7 +149,7 @@ def in_lab_resume(into: Path) -> None:
 
 def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
     """Measure here where all platforms are models, else in a lab by the command ``inside``; then report."""
-    from virtoll.run.pipeline import needs_lab
+    from virtoll.run.preview import needs_lab
 
     if not needs_lab(experiment):
         _measure_here(experiment, folder)
@@ -160,7 +162,8 @@ def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
 
 def _measure_here(experiment: Experiment, folder: Path) -> None:
     from virtoll.experiment.plan import make_plan
-    from virtoll.run.pipeline import estimate, measure
+    from virtoll.run.pipeline import measure
+    from virtoll.run.preview import estimate
     from virtoll.run.requirements import possible
 
     size = f", size {experiment.size}" if experiment.size else ""
@@ -230,9 +233,9 @@ def _prepare_testbeds(experiment: Experiment) -> None:
 
     for name in sorted(kinds & set(TESTBEDS)):
         try:
-            prepare_testbed(TESTBEDS[name], progress=say_beside)
+            prepare_testbed(TESTBEDS[name], progress=say_on_stderr)
         except ImageError as error:
-            say_beside(f"virtoll: {error}")
+            say_on_stderr(f"virtoll: {error}")
 
 
 def _leave_unless_done(code: int) -> None:
@@ -242,7 +245,7 @@ def _leave_unless_done(code: int) -> None:
 
 
 def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
-    from virtoll.report import build_report, density_lines, headline_table
+    from virtoll.report import build_report, consolidation_lines, headline_table
 
     built = build_report(folder)
     if as_json:
@@ -251,8 +254,8 @@ def _report(folder: Path, *, headline: bool, as_json: bool = False) -> None:
         rows = [asdict(row) for row in built.headline]
         print_json({"run": str(folder), "report": str(built.path), "headline": rows})
         return
-    if headline and not built.analysis.densities:
+    if headline and not built.analysis.consolidations:
         console().print(headline_table(built.analysis))
-    for line in density_lines(built.analysis):
+    for line in consolidation_lines(built.analysis):
         console().print(line, highlight=False, soft_wrap=True)
     console().print(f"report: {built.path}", highlight=False, soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -15,22 +14,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from virtoll.agent.client import AgentClient
+from virtoll.agent.links import network_request
+from virtoll.agent.operations.session import TerminalExit, TerminalInputRequest, TerminalRequest
 from virtoll.errors import AgentError, UsageError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.parse import parse_experiment
 from virtoll.lab.network import plan_links
 from virtoll.platforms import platform_of
 from virtoll.platforms.attachment import attach
-from virtoll.platforms.base import GuestRequest, network_request
+from virtoll.platforms.base import GuestRequest
 from virtoll.run.fleet import choose_pinning
-from virtoll.run.ground import open_ground
-from virtoll.run.pipeline import catalogue
+from virtoll.run.preview import catalogue
 from virtoll.run.progress import SilentProgress
+from virtoll.run.session import open_run_session
 
 _MEMORY_BYTES = 256 * 2**20
 _END_OF_TRANSMISSION = b"\x04"
 _TELL_AGAIN_SECONDS = 0.2
-_SHELL = ["/bin/busybox", "sh", "-i"]
+_SHELL = ("/bin/busybox", "sh", "-i")
 
 
 def given_platform(text: str) -> dict[str, str]:
@@ -57,18 +58,18 @@ def parse_platform(text: str) -> PlatformChoice:
 def interact(text: str) -> int:
     """Start a guest, give the user its shell until it ends, stop the guest; returns the shell's exit status."""
     choice = parse_platform(text)
-    with open_ground(choose_pinning(1), SilentProgress(), "debug") as ground:
+    with open_run_session(choose_pinning(1), SilentProgress(), "debug") as session:
         platform = platform_of(choice)
-        probe = platform.probe(ground.site)
+        probe = platform.probe(session.site)
         if not probe.available:
             raise UsageError(f"{choice.label} cannot be used here: {probe.reason}")
         network = attach(plan_links(0), choice.parameters)
-        request = GuestRequest("shell", 1, _MEMORY_BYTES, ground.pinning.guest_cpus, network)
-        guest = platform.start(request, ground.site)
+        request = GuestRequest("shell", 1, _MEMORY_BYTES, session.pinning.guest_cpus, network)
+        guest = platform.start(request, session.site)
         try:
             if not isinstance(guest.agent, AgentClient):
                 raise UsageError(f"{choice.label} is a model: there is no guest to look into")
-            guest.agent.call("network", **network_request(request.network))
+            guest.agent.ask(network_request(request.network))
             return _session(guest.agent)
         finally:
             guest.stop()
@@ -77,7 +78,7 @@ def interact(text: str) -> int:
 def _session(agent: AgentClient) -> int:
     """Pass bytes between the user's terminal and one in the guest until the shell there ends."""
     columns, rows = shutil.get_terminal_size()
-    agent.call("terminal", argv=_SHELL, rows=rows, columns=columns)
+    agent.ask(TerminalRequest(argv=_SHELL, rows=rows, columns=columns))
     with _raw_terminal():
         keyboard_open = True
         while True:
@@ -85,9 +86,9 @@ def _session(agent: AgentClient) -> int:
                 continue
             while agent.terminal_events:
                 event = agent.terminal_events.popleft()
-                if event["event"] == "terminal-exit":
-                    return int(event["status"] if event["status"] is not None else 128 + event["signal"])
-                os.write(sys.stdout.fileno(), base64.b64decode(event["data"]))
+                if isinstance(event, TerminalExit):
+                    return event.code
+                os.write(sys.stdout.fileno(), event.data)
             watched = [agent.reader] + ([sys.stdin.fileno()] if keyboard_open else [])
             # A shell that is busy swallows the end of its input: it is told again until it leaves.
             readable, _, _ = select.select(watched, [], [], None if keyboard_open else _TELL_AGAIN_SECONDS)
@@ -103,7 +104,7 @@ def _session(agent: AgentClient) -> int:
 def _type(agent: AgentClient, keys: bytes) -> None:
     """Send keys to the shell; refused only where it has just left, and then its exit is the next event."""
     with suppress(AgentError):
-        agent.call("terminal-input", data=base64.b64encode(keys).decode())
+        agent.ask(TerminalInputRequest(data=keys))
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The keys of an experiment's YAML file, as models.
 
-Main types: ``ExperimentFile`` and ``DensityFile`` (a file with ``scenario: density``).
+Main types: ``ExperimentFile`` and ``ConsolidationFile`` (a file with ``scenario: consolidation``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ByteSize, Field
 
-from virtoll.experiment.model import DensityBudget, Image, Label, Order, Parameters
+from virtoll.experiment.model import ConsolidationBudget, Image, Label, Order, Parameters
 from virtoll.experiment.topology import Testbed
 
 
@@ -32,7 +32,7 @@ class ExperimentFile(Parameters):
     """The YAML file's own keys; entries of ``platforms`` and ``workloads`` are checked against the catalogue.
 
     ``order``: blocks in random order, or as papers ran: platform after platform, all repetitions of a workload in a
-    row, in one guest. ``summary``: a paper's way to sum up, told beside the project's own (``stats/papers.py``).
+    row, in one guest. ``summary``: a paper's way to sum up, reported beside the project's own (``stats/papers.py``).
     ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
     """
 
@@ -52,12 +52,12 @@ class ExperimentFile(Parameters):
     summary: Literal["mean-t95", "mean-sd", "median-drop-first"] | None = None
 
 
-class DensityFile(Parameters):
-    """The keys of a file with ``scenario: density``: idle guests are counted, and no workload is run."""
+class ConsolidationFile(Parameters):
+    """The keys of a file with ``scenario: consolidation``: idle guests are counted, and no workload is run."""
 
     name: Label
     question: str = Field(min_length=1)
-    scenario: Literal["density"]
+    scenario: Literal["consolidation"]
     platforms: list[str | dict[str, Any]] = Field(min_length=1)
     guest: GuestSize = Field(default_factory=GuestSize)
-    density: DensityBudget = Field(default_factory=DensityBudget)
+    consolidation: ConsolidationBudget = Field(default_factory=ConsolidationBudget)

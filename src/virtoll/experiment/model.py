@@ -7,9 +7,8 @@ file, with its factors expanded), ``Catalogue`` (the names and parameter models 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -34,7 +33,7 @@ class Parameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     unlabelled: ClassVar[frozenset[str]] = frozenset()
-    found: ClassVar[bool] = False
+    pre_provisioned: ClassVar[bool] = False
     """Whether the guest is one that its user made and Virtoll only finds: its size cannot be asked for."""
 
     @property
@@ -48,8 +47,8 @@ class Parameters(BaseModel):
         return None
 
 
-class DensityBudget(Parameters):
-    """When a density series ends: so much of the host's memory gone, or so many guests."""
+class ConsolidationBudget(Parameters):
+    """When a consolidation series ends: so much of the host's memory gone, or so many guests."""
 
     memory: ByteSize = Field(default=ByteSize(2**30), ge=2**20)
     guests: int = Field(default=1000, ge=1, le=100_000)
@@ -71,12 +70,12 @@ class PlatformChoice:
 
     @property
     def whereabouts(self) -> dict[str, str | None]:
-        """``host`` in words and ``brand``, as all records of this platform have them."""
+        """``host`` in words and ``caveat``, as all records of this platform have them."""
         if self.parameters.elsewhere is not None:
-            return {"host": self.parameters.elsewhere, "brand": None}
+            return {"host": self.parameters.elsewhere, "caveat": None}
         if self.host is None:
-            return {"host": "this machine", "brand": None}
-        return {"host": self.host.words, "brand": self.host.brand}
+            return {"host": "this machine", "caveat": None}
+        return {"host": self.host.words, "caveat": self.host.caveat}
 
 
 @dataclass(frozen=True)
@@ -89,17 +88,17 @@ class WorkloadChoice:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The names that a file may use, each with the model of its parameters; ``controls`` maps A/A entry -> baseline.
+    """The names that a file may use, each with the model of its parameters.
 
-    ``studies``: those whose published numbers an experiment may be set beside. ``images``: workload -> the image that
-    holds what it runs, where that is not ``tiny``.
+    ``controls``: platform -> the baseline that it is the A/A control of, or None. ``studies`` reads the names of those
+    whose published numbers an experiment may be set beside. ``images``: workload -> the image that holds what it runs.
     """
 
     platforms: Mapping[str, type[Parameters]]
     workloads: Mapping[str, type[Parameters]]
-    controls: Mapping[str, str]
-    studies: tuple[str, ...] = ()
-    images: Mapping[str, Image] = dataclass_field(default_factory=dict)
+    controls: Mapping[str, str | None]
+    studies: Callable[[], tuple[str, ...]]
+    images: Mapping[str, Image]
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class Experiment:
     seed: int
     testbed: Testbed | None = None
     cpu_quota: float | None = None
-    density: DensityBudget | None = None
+    consolidation: ConsolidationBudget | None = None
     study: str | None = None
     image: str = "tiny"
     order: Order = "randomised"

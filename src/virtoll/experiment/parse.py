@@ -18,7 +18,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from virtoll.errors import UsageError
-from virtoll.experiment.file import DensityFile, ExperimentFile
+from virtoll.experiment.file import ConsolidationFile, ExperimentFile
 from virtoll.experiment.model import (
     LABEL_PATTERN,
     Catalogue,
@@ -74,10 +74,11 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     file = path
     document, size = at_size(document, selection.size, path)
     path = path if size is None else Path(f"{path}, size {size}")  # as complaints name it
-    if document.get("scenario") == "density":
+    document = _renamed_keys(document, path)
+    if document.get("scenario") == "consolidation":
         if selection.filters:
-            raise UsageError(f"{path}: a density series has no trials to choose from; leave out the filters")
-        return _parse_density(_validate(DensityFile, document, path, ""), text, path, catalogue)
+            raise UsageError(f"{path}: a consolidation series has no trials to choose from; leave out the filters")
+        return _parse_consolidation(_validate(ConsolidationFile, document, path, ""), text, path, catalogue)
     parsed = _validate(ExperimentFile, document, path, "")
     platforms = _platform_choices(parsed, path, catalogue)
     labels = [choice.label for choice in platforms]
@@ -87,8 +88,8 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
                 f"{path}: key '{key}': {label!r} is not among the platforms; "
                 f"allowed: {', '.join(labels)}; add it to 'platforms' or name another"
             )
-    if parsed.study is not None and parsed.study not in catalogue.studies:
-        allowed = ", ".join(catalogue.studies)
+    if parsed.study is not None and parsed.study not in catalogue.studies():
+        allowed = ", ".join(catalogue.studies())
         raise UsageError(f"{path}: key 'study': {parsed.study!r} is not known; allowed: {allowed}; or leave it out")
     if parsed.control == parsed.baseline:
         others = ", ".join(label for label in labels if label != parsed.baseline) or "none"
@@ -139,9 +140,8 @@ def _image(parsed: ExperimentFile, workloads: Collection[str], path: Path, catal
     """
     known: tuple[Image, ...] = typing.get_args(Image)
     asked, needed = parsed.guest.image, known[0]
-    for name, image in catalogue.images.items():
-        if name not in workloads:
-            continue
+    for name in (one for one in catalogue.workloads if one in workloads):
+        image = catalogue.images[name]
         if asked is not None and known.index(image) > known.index(asked):
             allowed = known[known.index(image) :]
             advice = "" if image == known[-1] else "; or leave the key out"
@@ -152,8 +152,8 @@ def _image(parsed: ExperimentFile, workloads: Collection[str], path: Path, catal
             )
         if asked is None and image == known[-1]:
             raise UsageError(
-                f"{path}: key 'workloads': {name} runs a program that Debian does not call free software; if you may "
-                f"use it, ask for the image that has it: guest: {{image: {image}}}"
+                f"{path}: key 'workloads': {name} runs a program that Debian does not call free software; "
+                f"if you may use it, add: guest: {{image: {image}}}"
             )
         needed = max(needed, image, key=known.index)
     return asked or needed
@@ -171,7 +171,16 @@ def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:
     return parsed
 
 
-def _parse_density(parsed: DensityFile, text: str, path: Path, catalogue: Catalogue) -> Experiment:
+def _renamed_keys(document: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The file with the names of today: consolidation was called density up to Virtoll 0.1.0."""
+    old, new = "density", "consolidation"
+    if old in document and new in document:
+        raise UsageError(f"{path}: key '{old}' is the old name of '{new}', and both are there; leave '{old}' out")
+    renamed = {new if key == old else key: value for key, value in document.items()}
+    return {**renamed, "scenario": new} if renamed.get("scenario") == old else renamed
+
+
+def _parse_consolidation(parsed: ConsolidationFile, text: str, path: Path, catalogue: Catalogue) -> Experiment:
     """An experiment without trials: its run folder holds a series of guests for each platform."""
     return Experiment(
         name=parsed.name,
@@ -189,13 +198,13 @@ def _parse_density(parsed: DensityFile, text: str, path: Path, catalogue: Catalo
         blocks=1,
         seed=0,
         cpu_quota=parsed.guest.cpu_quota,
-        density=parsed.density,
+        consolidation=parsed.consolidation,
         image=parsed.guest.image or "tiny",
     )
 
 
 def _platform_choices(
-    parsed: ExperimentFile | DensityFile, path: Path, catalogue: Catalogue
+    parsed: ExperimentFile | ConsolidationFile, path: Path, catalogue: Catalogue
 ) -> tuple[PlatformChoice, ...]:
     choices: list[PlatformChoice] = []
     for position, entry in enumerate(parsed.platforms):
@@ -217,8 +226,8 @@ def _platform_choices(
     return tuple(choices)
 
 
-def _testbed(parsed: ExperimentFile | DensityFile) -> Testbed | None:
-    """The file's section ``testbed``, which a density series has not."""
+def _testbed(parsed: ExperimentFile | ConsolidationFile) -> Testbed | None:
+    """The file's section ``testbed``, which a consolidation series has not."""
     return parsed.testbed if isinstance(parsed, ExperimentFile) else None
 
 
@@ -228,25 +237,29 @@ def _refuse_conflict(parameters: Parameters, testbed: Testbed | None, where: str
         raise UsageError(f"{path}: key '{where}.{conflict[0]}': {conflict[1]}")
 
 
-def _host(given: object, where: str, path: Path, parsed: ExperimentFile | DensityFile) -> HostAddress | None:
+def _host(given: object, where: str, path: Path, parsed: ExperimentFile | ConsolidationFile) -> HostAddress | None:
     """Where a platform's guests are: its own ``host``, or the testbed's hypervisor; None: this machine."""
     testbed = _testbed(parsed)
     if given is None or given == "local":
         return None if testbed is None or testbed.hypervisor.host.local else testbed.hypervisor.host
     address = _validate(HostAddress, given, path, f"{where}.host")
-    if address.nested is None or testbed is not None or isinstance(parsed, DensityFile):
+    if address.nested is None or testbed is not None or isinstance(parsed, ConsolidationFile):
         raise UsageError(
-            f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, xen-hvm, kvm, virtualbox) in an "
-            "experiment with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'"
+            f"{path}: key '{where}.host': allowed: 'local', or 'nested:KIND' (xen, xen-hvm, kvm, virtualbox) "
+            "with trials and without a 'testbed'; a host over SSH is named in 'testbed.hypervisor'"
         )
     return address
 
 
 def _refuse_misplaced(
-    model: type[Parameters], host: HostAddress | None, where: str, path: Path, parsed: ExperimentFile | DensityFile
+    model: type[Parameters],
+    host: HostAddress | None,
+    where: str,
+    path: Path,
+    parsed: ExperimentFile | ConsolidationFile,
 ) -> None:
     """A guest that is found has no host to choose, no size and no share of a CPU; all others have."""
-    if not model.found:
+    if not model.pre_provisioned:
         if host is not None and host.guests:
             raise UsageError(
                 f"{path}: key '{where}': in a 'testbed' without 'hypervisor' every guest must be one that is there "
@@ -258,10 +271,10 @@ def _refuse_misplaced(
             f"{path}: key '{where}': its guest is there already, on no host of Virtoll's; leave out 'host' and "
             "'testbed.hypervisor'"
         )
-    if isinstance(parsed, DensityFile) or (host is None and _testbed(parsed) is not None):
+    if isinstance(parsed, ConsolidationFile) or (host is None and _testbed(parsed) is not None):
         raise UsageError(
-            f"{path}: key '{where}': its guest is there already: it is in no density series, and in no 'testbed' that "
-            "has guests on this machine; take it out"
+            f"{path}: key '{where}': its guest is there already: no consolidation series takes it, and no "
+            "'testbed' with guests on this machine; take it out"
         )
     if parsed.guest.cpu_quota is not None:
         raise UsageError(f"{path}: key 'guest.cpu_quota': no quota is set on a guest that is found; leave it out")
@@ -352,7 +365,7 @@ def _complaint(error: ValidationError, model: type[BaseModel], where: str) -> st
         inner = _model_at(model, location[:-1])
         return f"key '{key}': not known; allowed keys: {_keys_of(inner)}"
     if key == "scenario" and not where:
-        return f"key 'scenario': {first['input']!r} is not known; allowed: 'dedicated' or 'density'"
+        return f"key 'scenario': {first['input']!r} is not known; allowed: 'dedicated' or 'consolidation'"
     if first["type"] == "missing":
         return f"key '{key}': is missing; add it"
     if first["type"] == "value_error":

@@ -2,7 +2,7 @@
 
 Main types: ``Trial`` (one measurement to be taken) and ``Plan`` (the ordered tuple of them, fixed before the first
 guest starts). The order is randomised in blocks: each block holds one trial of every cell (platform x workload x
-parameters), shuffled with the stored seed, because running all of A and then all of B finds 15 to 81 % false
+parameters), shuffled with the stored seed. Running all of A and then all of B finds 15 to 81 % false
 differences at a nominal 5 % (simulated, as the host drifts; see Abedi and
 Brecht, ICPE 2017). ``order: paper`` runs them so all the same, to repeat what a paper did.
 """
@@ -36,7 +36,7 @@ class Plan:
     trials: tuple[Trial, ...]
     order: Order = "randomised"
 
-    def sittings(self) -> list[tuple[Trial, ...]]:
+    def batches(self) -> list[tuple[Trial, ...]]:
         """Trials in order, grouped as they share guests: a block's, or in the paper's order a platform's."""
         key = attrgetter("platform") if self.order == "paper" else attrgetter("block")
         return [tuple(group) for _, group in groupby(self.trials, key)]
@@ -77,6 +77,6 @@ def estimate_seconds(
     trial_seconds: Callable[[Trial], float],
     boot_seconds: Callable[[PlatformChoice], float],
 ) -> float:
-    """How long the plan will take, in seconds: each trial, and one start of each platform a sitting."""
-    boots = [dict.fromkeys(trial.platform for trial in sitting) for sitting in plan.sittings()]
+    """How long the plan will take, in seconds: each trial, and one start of each platform a batch."""
+    boots = [dict.fromkeys(trial.platform for trial in batch) for batch in plan.batches()]
     return sum(map(trial_seconds, plan.trials)) + sum(boot_seconds(choice) for own in boots for choice in own)

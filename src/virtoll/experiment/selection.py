@@ -1,6 +1,6 @@
 """Which part of an experiment is run: its size, and filters by platform and workload. Pure.
 
-A filter never takes away what the others are measured against: the baseline and its A/A control stay with every
+A filter never takes away what the others are measured against. The baseline and its A/A control stay with every
 workload that is left, unless ``skip`` names them.
 
 Main types: ``Selection`` (what was asked for, as the run folder stores it), ``kept_cells``.

@@ -16,7 +16,7 @@ class _Model(BaseModel):
 
 NESTED = "nested:"
 FUNCTIONAL_ONLY = "nested: functional only"
-"""The brand of everything measured in a nested testbed: its timing is that of an emulated host."""
+"""The caveat of everything measured in a nested testbed: its timing is that of an emulated host."""
 
 
 class HostAddress(_Model):
@@ -67,7 +67,7 @@ class HostAddress(_Model):
         return f"ssh {self.ssh}" if self.ssh is not None else f"netns {self.netns}"
 
     @property
-    def brand(self) -> str | None:
+    def caveat(self) -> str | None:
         """What everything measured there is marked with; None: nothing."""
         return FUNCTIONAL_ONLY if self.nested is not None else None
 
@@ -84,9 +84,9 @@ class Testbed(_Model):
 
     Either the guests are on this machine, and generator and sink elsewhere: then the hypervisor's NICs are moved into
     the lab for the run. Or the guests are on a host over SSH, and generator and sink on this machine, whose NICs are
-    moved: then ``timekeeper`` may name one more here, which faces one more of the hypervisor's, for the marks.
-    Without ``hypervisor`` the NICs that face this machine's are each guest's own, which its platform names (``ssh``).
-    Physical NICs come back when the run ends.
+    moved. Then ``timekeeper`` may name one more here, which faces one more of the hypervisor's, for the marks. Without
+    ``hypervisor`` the NICs that face this machine's are each guest's own, which its platform names (``ssh``). Physical
+    NICs come back when the run ends.
     """
 
     generator: Role

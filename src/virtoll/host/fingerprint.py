@@ -1,4 +1,4 @@
-"""This host as a run's manifest has it: what tells two hosts apart.
+"""This host as a run's manifest has it: what distinguishes two hosts.
 
 Everything is read from /proc, /sys and a few files of /etc and /var (below `root`, so that tests can give a tree of
 their own). What the host does not offer is None, never zero. Meanings: Linux, Documentation/filesystems/proc.rst,

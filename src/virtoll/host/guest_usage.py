@@ -4,10 +4,10 @@ Main types: ``GuestProcesses`` (which processes are a guest's), ``Footprint`` (m
 (what the host says of itself and of the limits on a guest); readings of processes are the run folder's records. Raw
 readings only: differences and shares are made by ``stats/guests.py``. Nothing is read while a trial is timed.
 
-A guest's processes are the one that was started with all below it, and where an engine started what runs inside: that
-one with all below it, and its ancestors up to a process that serves several guests (a daemon, which is named by
-itself) or that is not the guest's. Work that the kernel does for a guest in other tasks' time (softirq, kernel
-threads) is in none of these figures.
+A guest's processes are the one that was started, with all below it. Where an engine started what runs inside, they are
+also that one with all below it, and its ancestors. These end at a process that serves several guests (a daemon, which
+is named by itself) or that is not the guest's. Work that the kernel does for a guest in other tasks' time (softirq,
+kernel threads) is in none of these figures.
 """
 
 from __future__ import annotations
@@ -222,7 +222,18 @@ def _times(pids: Sequence[int]) -> tuple[ProcessTime, ...]:
             continue
         name, words = read
         user, system, children_user, children_system = (int(word) * _TICK_NS for word in words[11:15])
-        found.append(ProcessTime(pid, int(words[19]), name, _ran_ns(pid), user, system, children_user, children_system))
+        found.append(
+            ProcessTime(
+                pid=pid,
+                started_ticks=int(words[19]),
+                name=name,
+                cpu_ns=_ran_ns(pid),
+                user_ns=user,
+                system_ns=system,
+                children_user_ns=children_user,
+                children_system_ns=children_system,
+            )
+        )
     return tuple(found)
 
 

@@ -8,18 +8,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from virtoll.errors import GuestError
-from virtoll.hosts.remote_network import FarNic
-from virtoll.lab.attachments import Port, Way
+from virtoll.hosts.remote_network import RemoteNic
+from virtoll.lab.attachments import EndpointInterfaces, Port
 from virtoll.lab.network import GuestNetwork, Link
 
 
 class CabledNetwork:
-    """The ``HostNetwork`` of such a host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
+    """The ``Links`` of such a host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
 
-    def __init__(self, name: str, nics: dict[str, FarNic]) -> None:
+    def __init__(self, name: str, nics: dict[str, RemoteNic]) -> None:
         """``name``: the host's, as messages have it."""
         self._name = name
         self._nics = nics
+
+    @property
+    def local(self) -> None:
+        """They end on another host."""
+        return
 
     def reach(self, network: GuestNetwork) -> GuestNetwork:
         """The links by way of the cables; one that has none is refused."""
@@ -28,7 +33,7 @@ class CabledNetwork:
             raise GuestError(f"{self._name} has no NIC for {', '.join(missing)}; it has: {', '.join(self._nics)}")
         return GuestNetwork(tuple(self._through(link, self._nics[link.name]) for link in network.links))
 
-    def _through(self, link: Link, nic: FarNic) -> Link:
+    def _through(self, link: Link, nic: RemoteNic) -> Link:
         return replace(link, peer_mac=nic.peer_mac, peer_interface=nic.peer_interface, trunk=nic.name)
 
     def bridge_port(self, link: Link, port: str | None = None) -> str:
@@ -38,33 +43,12 @@ class CabledNetwork:
             raise GuestError(f"its link {link.name} does not lead to {self._name}")
         return link.trunk
 
-    def host_port(self, link: Link) -> None:
-        """Refused."""
-        raise self._refusal(link)
-
     def tap_port(self, link: Link, device: str | None = None) -> Port:
-        """Refused."""
+        """Refused: what takes a tap is no guest of the product's."""
         del device
-        raise self._refusal(link)
+        raise GuestError(f"its link {link.name} ends on {self._name}, which holds the guests of its own product alone")
 
-    def raw_port(self, link: Link) -> str:
-        """Refused."""
-        raise self._refusal(link)
-
-    def namespace_port(self, link: Link, pid: int) -> None:
-        """Refused."""
-        del pid
-        raise self._refusal(link)
-
-    def _refusal(self, link: Link) -> GuestError:
-        return GuestError(f"its link {link.name} ends on {self._name}, which holds the guests of its own product alone")
-
-    def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
-        """Refused: the pair is made on this machine."""
-        del macs, mtu_bytes
-        raise GuestError(f"{'-'.join(names)}: the pair is made on this machine")
-
-    def ways(self, network: GuestNetwork) -> dict[str, Way]:
+    def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """None of its interfaces is seen from here."""
         del network
         return {}

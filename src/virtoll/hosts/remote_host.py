@@ -1,7 +1,7 @@
 """A host that is reached by a command prefix (``ssh ... host --``): run, start, copy, connect, and leave nothing there.
 
-What is started there runs under the agent's ``keep``, which ends it when its standard input ends: so the process here,
-the connection and the program there end together. What no process holds is told to the agent's ``undo``.
+What is started there runs under the agent's ``keep``, which ends it when its standard input ends. So the process here,
+the connection and the program there end together. What no process holds is registered with the agent's ``undo``.
 """
 
 from __future__ import annotations
@@ -11,189 +11,80 @@ import hashlib
 import itertools
 import json
 import os
-import shlex
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from virtoll.errors import GuestError
-from virtoll.lab.cgroups import Group, Limits
-from virtoll.lab.inside import Lab, end_process, output_of
-
-_SSH_FAILED = 255  # what ssh itself ends with when there is no connection
-_SSH_OPTIONS = (
-    "-T",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ConnectTimeout=10",
-    "-o",
-    "ServerAliveInterval=0",
-    "-o",
-    "ControlPersist=no",
-)
-
-
-@dataclass(frozen=True)
-class Connection:
-    """How a host is reached: ``prefix`` is followed by one argument, which a shell there takes apart again.
-
-    ``descriptors`` are inherited by every command; ``baked``: files that are there from the start, by their SHA-256.
-    """
-
-    name: str
-    prefix: tuple[str, ...]
-    descriptors: tuple[int, ...] = ()
-    baked: Mapping[str, Path] = field(default_factory=dict)
-
-
-def ssh_connection(destination: str, outside: int, lab: Lab) -> Connection:
-    """A real host: the network namespace outside the lab (a descriptor) is where it is reached from.
-
-    Several commands share one connection, whose socket is in the lab.
-    """
-    control = lab.scratch / f"ssh-{hashlib.sha256(destination.encode()).hexdigest()[:12]}"
-    enter = ("nsenter", f"--net=/proc/self/fd/{outside}", "--")
-    options = (*_SSH_OPTIONS, "-o", "ControlMaster=auto", "-o", f"ControlPath={control}")
-    return Connection(f"ssh {destination}", (*enter, "ssh", *options, destination, "--"), (outside,))
+from virtoll.hosts.base import LocalHost
+from virtoll.lab.commands import PIPED, PLAIN, CommandRecorder, ConnectedHost, Connection, ProcessOptions, no_record
+from virtoll.lab.inside import end_process
 
 
 @dataclass
-class RemoteHost:
-    """The host; ``scratch`` is a folder of its own there, removed by ``undo`` when the connection ends."""
+class RemoteHost(ConnectedHost):
+    """The host; ``scratch`` is a folder of its own there, removed by ``undo`` when the connection ends.
+
+    ``lab`` is that of this machine. ``baked``: files that are there from the start, by their SHA-256.
+    """
 
     connection: Connection
-    lab: Lab
+    lab: LocalHost
     scratch: Path
     agent: Path
+    baked: Mapping[str, Path] = field(default_factory=dict)
     is_root: bool = False
+    record: CommandRecorder = field(default=no_record, init=False)
     _undo: subprocess.Popen[bytes] | None = None
     _undo_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _guest_folders: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _held: list[BinaryIO] = field(default_factory=list)
     _copies: dict[str, Path] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Its command lines are recorded where the lab's are."""
+        self.record = self.lab.record
+
     @property
-    def name(self) -> str:
-        """As messages and records name it."""
-        return self.connection.name
+    def local(self) -> None:
+        """It is not this machine."""
+        return
 
     @property
     def lab_id(self) -> str:
         """The lab's."""
         return self.lab.lab_id
 
-    @property
-    def remote(self) -> bool:
-        """It is not this machine."""
-        return True
-
-    @property
-    def cgroup(self) -> None:
-        """No cgroups are made there."""
-        return
-
-    def command(self, argv: Sequence[str]) -> list[str]:
-        """The argument list that runs ``argv`` there, from here."""
-        return [*self.connection.prefix, shlex.join(argv)]
-
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 120.0, stdin: bytes | None = None) -> str:
-        """Run a program there to its end; its output, or a ``GuestError`` with the end of its complaint."""
-        return output_of(argv, self._finished(argv, role, deadline_seconds, stdin), f"{self.name}: ")
-
-    def _finished(
-        self, argv: Sequence[str], role: str, deadline_seconds: float, stdin: bytes | None = None
-    ) -> subprocess.CompletedProcess[bytes]:
-        try:
-            finished = subprocess.run(
-                self.command(argv),
-                capture_output=True,
-                timeout=deadline_seconds,
-                input=stdin or b"",
-                check=False,
-                start_new_session=True,
-                pass_fds=self.connection.descriptors,
-            )
-        except FileNotFoundError as error:
-            raise GuestError(f"{self.connection.prefix[0]}: not found on this machine; install it") from error
-        except subprocess.TimeoutExpired as error:
-            self.lab.record(f"{role} on {self.name}", argv, None)
-            raise GuestError(
-                f"{self.name}: '{' '.join(argv[:3])}' did not end within {deadline_seconds:g} s"
-            ) from error
-        self.lab.record(f"{role} on {self.name}", argv, finished.returncode)
-        complaint = finished.stderr.decode(errors="replace").strip()
-        if finished.returncode == _SSH_FAILED and complaint.startswith(("ssh:", "Connection", "kex_", "mux_")):
-            raise GuestError(f"{self.name} cannot be reached: {complaint.splitlines()[-1]}")
-        if finished.returncode == 127:
-            raise GuestError(f"{argv[0]}: not found on {self.name}; install it there")
-        return finished
-
-    def spawn(
-        self,
-        argv: Sequence[str],
-        role: str,
-        *,
-        cpus: Sequence[int] = (),
-        group: Group | None = None,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int = subprocess.DEVNULL,
-        stderr: int = subprocess.DEVNULL,
-        pass_fds: Sequence[int] = (),
-    ) -> subprocess.Popen[bytes]:
+    def spawn(self, argv: Sequence[str], role: str, options: ProcessOptions = PLAIN) -> subprocess.Popen[bytes]:
         """Start a program there, pinned; the process here is its connection, and ends with it or ends it."""
-        if pass_fds or group is not None:
-            raise GuestError(f"{argv[0]}: descriptors and cgroups of this machine mean nothing on {self.name}")
-        pinned = ["--cpus", ",".join(map(str, cpus))] if cpus else []
-        self.lab.record(f"{role} on {self.name}", argv, None)
-        ours, theirs = (0, 0)
-        if stdin == subprocess.DEVNULL:
-            theirs, ours = os.pipe()  # kept open: its end would be the program's
-        process = subprocess.Popen(
-            self.command([str(self.agent), "keep", *pinned, "--", *argv]),
-            stdin=theirs or stdin,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-            pass_fds=self.connection.descriptors,
-        )
-        if stdin == subprocess.DEVNULL:
+        self._refuse_ours(argv, options)
+        self._record(role, argv, None)
+        pinned = ["--cpus", ",".join(map(str, options.cpus))] if options.cpus else []
+        command = [str(self.agent), "keep", *pinned, "--", *argv]
+        if options.stdin != subprocess.DEVNULL:
+            return self._popen(command, options)
+        theirs, ours = os.pipe()  # kept open: its end would be the program's
+        self._held.append(os.fdopen(ours, "wb"))
+        try:
+            return self._popen(command, replace(options, stdin=theirs))
+        finally:
             os.close(theirs)
-            self._held.append(os.fdopen(ours, "wb"))
-        return process
-
-    def group(self, name: str, limits: Limits) -> Group | None:
-        """None: no cgroups are made there; a ``GuestError`` where a CPU quota needs one."""
-        if limits.cpu_quota is not None:
-            raise GuestError(
-                f"{name}: a CPU quota by cgroup is for guests of this machine; leave it out on {self.name}"
-            )
-        return None
 
     def connect(self, path: Path, who: str, deadline_seconds: float = 60.0) -> socket.socket:
         """A byte stream to a Unix socket or a character device there, through the agent's ``relay``."""
         ours, theirs = socket.socketpair()
         argv = [str(self.agent), "relay", "--seconds", str(max(1, round(deadline_seconds))), str(path)]
-        self.lab.record(f"console of {who} on {self.name}", argv, None)
+        self._record(f"console of {who}", argv, None)
         with theirs:
-            subprocess.Popen(
-                self.command(argv),
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                pass_fds=self.connection.descriptors,
-            )
+            self._popen(argv, ProcessOptions(stdin=theirs.fileno(), stdout=theirs.fileno()))
         return ours
 
     def read(self, path: Path) -> bytes:
         """A file there."""
-        finished = self._finished(["cat", "--", str(path)], "evidence", 120.0)
-        output_of(["cat", str(path)], finished, f"{self.name}: ")
-        return finished.stdout
+        return self.output(["cat", "--", str(path)], "evidence")
 
     def write(self, path: Path, content: bytes) -> None:
         """Make a file there."""
@@ -203,7 +94,7 @@ class RemoteHost:
         """A copy there, once for each content."""
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        found = self.connection.baked.get(digest) or self._copies.get(digest)
+        found = self.baked.get(digest) or self._copies.get(digest)
         if found is None:
             found = self.scratch / f"{digest[:16]}-{path.name}"
             self.write(found, path.read_bytes())
@@ -212,15 +103,15 @@ class RemoteHost:
             self._copies[digest] = found
         return found
 
-    def nameless_copy(self, path: Path) -> int:
-        """Refused: a descriptor is this machine's."""
-        raise GuestError(f"{path.name}: a disk is attached by a descriptor on this machine; not on {self.name}")
-
     def guest_folder(self, name: str) -> Path:
         """A fresh folder there for one guest's sockets and files."""
         folder = self.scratch / f"{next(self._guest_folders)}-{name}"
         self.run(["mkdir", "-m", "0700", "--", str(folder)], "folder")
         return folder
+
+    def start_undo(self) -> None:
+        """Start the agent there that runs what is guarded when the connection ends."""
+        self._undo = self._popen([str(self.agent), "undo"], replace(PIPED, stderr=None))
 
     def guard(self, argv: Sequence[str]) -> Callable[[], None]:
         """Have the agent over there run a program when the connection ends, unless withdrawn before."""
@@ -255,21 +146,17 @@ class RemoteHost:
 
 
 @contextlib.contextmanager
-def open_remote(connection: Connection, lab: Lab, agent: Path) -> Iterator[RemoteHost]:
+def open_remote(
+    connection: Connection, lab: LocalHost, agent: Path, baked: Mapping[str, Path] | None = None
+) -> Iterator[RemoteHost]:
     """The host, with a folder of its own and the agent in it; both are gone when the context or the connection ends."""
     scratch = Path("/tmp") / lab.lab_id  # noqa: S108 - on the other host; made for us alone, and must not be there yet
-    host = RemoteHost(connection, lab, scratch, scratch / "virtoll-agent")
+    host = RemoteHost(connection, lab, scratch, scratch / "virtoll-agent", baked or {})
     host.run(["mkdir", "-m", "0700", "--", str(scratch)], "folder")
     try:
         host.agent = host.put(agent)
         host.is_root = host.run(["id", "-u"], "rights").strip() == "0"
-        host._undo = subprocess.Popen(  # noqa: SLF001 - its own constructor would have to connect
-            host.command([str(host.agent), "undo"]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-            pass_fds=connection.descriptors,
-        )
+        host.start_undo()
         host.guard(["rm", "-rf", "--", str(scratch)])
     except GuestError:
         with contextlib.suppress(GuestError):

@@ -1,7 +1,7 @@
 """Links of guests on another host: from the network peer here over a NIC there, whose bridge all its guests share.
 
-Main types: ``FarNic`` (one NIC there and what it faces here) and ``RemoteNetwork``. Bridges and taps are made there by
-``ip``, named ``virtoll-...``, and guarded: they go when the connection does.
+Main types: ``RemoteNic`` (one NIC there and what it faces here) and ``RemoteNetwork``. Bridges and taps are made there
+by ``ip``, named ``virtoll-...``, and guarded: they go when the connection does.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 
 from virtoll.errors import GuestError
 from virtoll.hosts.remote_host import RemoteHost
-from virtoll.lab.attachments import Port, Way
+from virtoll.lab.attachments import EndpointInterfaces, Port
 from virtoll.lab.network import GuestNetwork, Link
 
 _NEVER = 1_000_000_000  # hundredths of a second
 
 
 @dataclass(frozen=True)
-class FarNic:
+class RemoteNic:
     """``name`` is the host's NIC; ``peer_interface`` and ``peer_mac`` what it faces in the network peer's namespace."""
 
     name: str
@@ -28,14 +28,19 @@ class FarNic:
 
 
 class RemoteNetwork:
-    """The ``HostNetwork`` of another host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
+    """The ``Links`` of another host; ``nics`` by link's name (``in0``, ``in1``, ``in2``, ``out``, ``marks``)."""
 
-    def __init__(self, host: RemoteHost, nics: dict[str, FarNic]) -> None:
+    def __init__(self, host: RemoteHost, nics: dict[str, RemoteNic]) -> None:
         """Nothing is made before the first link."""
         self._host = host
         self._nics = nics
         self._bridges: set[str] = set()
-        self._made: dict[str, tuple[Way, Callable[[], None] | None]] = {}
+        self._made: dict[str, tuple[EndpointInterfaces, Callable[[], None] | None]] = {}
+
+    @property
+    def local(self) -> None:
+        """They end on another host."""
+        return
 
     def reach(self, network: GuestNetwork) -> GuestNetwork:
         """The links by way of the host's NICs; one that has none there is refused."""
@@ -44,7 +49,7 @@ class RemoteNetwork:
             raise GuestError(f"{self._host.name} has no NIC for {', '.join(missing)}; it has: {', '.join(self._nics)}")
         return GuestNetwork(tuple(self._through(link, self._nics[link.name]) for link in network.links))
 
-    def _through(self, link: Link, nic: FarNic) -> Link:
+    def _through(self, link: Link, nic: RemoteNic) -> Link:
         return replace(
             link,
             peer_mac=nic.peer_mac,
@@ -73,9 +78,9 @@ class RemoteNetwork:
                 withdraw()
                 raise
             self._bridges.add(link.bridge)
-        self._made.setdefault(link.port_interface, (Way(nic, port), None))
+        self._made.setdefault(link.port_interface, (EndpointInterfaces(nic, port), None))
         if port is not None:
-            self._made[link.port_interface] = (Way(nic, port), None)
+            self._made[link.port_interface] = (EndpointInterfaces(nic, port), None)
         return link.bridge
 
     def tap_port(self, link: Link, device: str | None = None) -> Port:
@@ -84,7 +89,7 @@ class RemoteNetwork:
             raise GuestError(f"vfio: a PCI device is handed in on this machine only, not on {self._host.name}")
         bridge, tap = self.bridge_port(link), link.port_interface
         withdraw = self._host.guard(["ip", "link", "del", tap])
-        self._made[tap] = (Way(self._nics[link.name].name, tap), withdraw)
+        self._made[tap] = (EndpointInterfaces(self._nics[link.name].name, tap), withdraw)
         self._ip(
             f"tuntap add dev {tap} mode tap",
             f"link set {tap} mtu {link.mtu_bytes} up",
@@ -92,27 +97,7 @@ class RemoteNetwork:
         )
         return Port(interface=tap)
 
-    def host_port(self, link: Link) -> None:
-        """Refused: the host itself is no guest there yet."""
-        raise GuestError(
-            f"native runs on this machine only; run Virtoll on {self._host.name} itself (link {link.name})"
-        )
-
-    def raw_port(self, link: Link) -> str:
-        """Refused: what opens packet sockets runs on this machine."""
-        raise GuestError(f"its link {link.name}: a raw socket is for this machine only, not for {self._host.name}")
-
-    def namespace_port(self, link: Link, pid: int) -> None:
-        """Refused: a process's number here means nothing there."""
-        raise GuestError(
-            f"its link {link.name}: process {pid} is this machine's; guests on {self._host.name} are machines"
-        )
-
-    def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
-        """Refused: generator and sink stand on this machine."""
-        raise GuestError(f"{'-'.join(names)} ({', '.join(macs)}, {mtu_bytes} bytes): the pair is made on this machine")
-
-    def ways(self, network: GuestNetwork) -> dict[str, Way]:
+    def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """The host's interfaces on each link."""
         return {
             one.name: self._made[one.port_interface][0] for one in network.links if one.port_interface in self._made

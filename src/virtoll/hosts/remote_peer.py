@@ -1,20 +1,21 @@
 """The generator and sink of a testbed, on other hosts: their agents and NICs, and how guests are reached over them.
 
-Main types: ``FarPeer``, ``Apart`` (the agent of a host once more, with no NIC in reach). The timekeeper stays in the
+Main types: ``RemotePeer``, ``Apart`` (the agent of a host once more, with no NIC in reach). The timekeeper stays in the
 lab's own peer: marks never cross a NIC that carries traffic.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from virtoll.agent.client import AgentClient, Answer, Caller, ChannelMark, Ends
+from virtoll.agent.client import AgentClient, Caller, ChannelMark, Reply, TrafficAgents
+from virtoll.agent.messages import Request
+from virtoll.agent.operations.programs import ExecRequest
+from virtoll.agent.operations.session import FactsRequest
 from virtoll.errors import AgentError, GuestError, LabError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.session import inherited
@@ -25,13 +26,13 @@ _ANSWER_LIMIT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class FarPeer:
+class RemotePeer:
     """``ends`` are the sessions; ``near`` this machine's NICs, ``far`` those they face by name and MAC; sink's last.
 
     ``where`` names the hosts.
     """
 
-    ends: Ends
+    ends: TrafficAgents
     where: tuple[str, ...]
     near: tuple[str, ...]
     far: tuple[tuple[str, str], ...]
@@ -47,7 +48,7 @@ class FarPeer:
 
 
 @contextlib.contextmanager
-def far_peer(testbed: Testbed | None, network: Network) -> Iterator[FarPeer | None]:
+def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePeer | None]:
     """Connect to the agent that the launcher started, and take this machine's NICs; None without a testbed."""
     given = inherited()
     if testbed is None:
@@ -70,7 +71,7 @@ def far_peer(testbed: Testbed | None, network: Network) -> Iterator[FarPeer | No
             far += _addresses(agent, names, words)
         network.adopt(testbed.hypervisor.interfaces, given.outside)
         near, where = tuple(testbed.hypervisor.interfaces), tuple(words for words, _ in hosts)
-        yield FarPeer(Ends(agents[0], agents[-1]), where, near, tuple(far))
+        yield RemotePeer(TrafficAgents(agents[0], agents[-1]), where, near, tuple(far))
     finally:
         for agent in agents:
             agent.close()
@@ -78,8 +79,8 @@ def far_peer(testbed: Testbed | None, network: Network) -> Iterator[FarPeer | No
 
 def _addresses(agent: AgentClient, names: Sequence[str], where: str) -> tuple[tuple[str, str], ...]:
     """Name and MAC address of each interface, from the agent's facts."""
-    known = {one["name"]: one["mac"] for one in agent.call("facts")["interfaces"]}
-    missing = [name for name in names if not known.get(name)]
+    known = {one.name: one.mac for one in agent.ask(FactsRequest()).interfaces if one.mac}
+    missing = [name for name in names if name not in known]
     if missing:
         raise LabError(f"testbed: {where} has no interface {', '.join(missing)}; it has: {', '.join(known)}")
     return tuple((name, known[name]) for name in names)
@@ -105,27 +106,22 @@ class Apart:
     def close(self) -> None:
         """Nothing is left of a request that was answered."""
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
+    def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
         """One request in a namespace that is made for it; raises a ``GuestError`` as any agent."""
-        request = json.dumps({"id": 1, "op": op, **fields}).encode() + b"\n"
-        argv = ["/proc/self/exe", "--seat", "peer", "--channel", "stdio", "--pairs", str(self.pairs)]
-        ended = self.agent.call(
-            "exec",
+        line = json.dumps({"id": 1, "op": request.op, **request.to_json()}).encode() + b"\n"
+        argv = ("/proc/self/exe", "--role", "peer", "--channel", "stdio", "--pairs", str(self.pairs))
+        ended = self.agent.ask(
+            ExecRequest(argv=argv, stdin=line, timeout_ns=int(deadline_seconds * 1e9), limit_bytes=_ANSWER_LIMIT_BYTES),
             deadline_seconds + 5,
-            argv=argv,
-            stdin=base64.b64encode(request).decode(),
-            timeout_ns=int(deadline_seconds * 1e9),
-            limit_bytes=_ANSWER_LIMIT_BYTES,
         )
-        lines = [json.loads(line) for line in base64.b64decode(ended["stdout"]).splitlines()]
+        lines = [json.loads(line) for line in ended.stdout.splitlines()]
         answer = next((line for line in lines if line.get("id") == 1), None)
         if answer is None:
-            said = base64.b64decode(ended["stderr"]).decode(errors="replace").strip() or "no message"
+            said = ended.stderr.decode(errors="replace").strip() or "no message"
             raise GuestError(f"the agent gave no answer from a namespace of its own: {said.splitlines()[-1]}")
         if "ok" not in answer:
-            raise AgentError(answer["error"]["kind"], f"'{op}' was refused: {answer['error']['message']}")
-        found: Answer = answer["ok"]
-        return found
+            raise AgentError(answer["error"]["kind"], f"'{request.op}' was refused: {answer['error']['message']}")
+        return request.read_reply(answer["ok"], "the agent in a namespace of its own")
 
     def stream_ends(self, number: int) -> tuple[tuple[str, str], tuple[str, str]]:
         """Name and MAC address of both ends of a pair: where frames go in, where they come out."""

@@ -1,7 +1,8 @@
 """The agents on a testbed's other hosts: started outside the lab, their byte streams handed into it.
 
 Main types: ``Streams`` (what a lab is given in its environment: descriptors). ``open_session`` checks that the
-interfaces are there and that the very agent that is here runs there, starts it, ends it and sees that no copy is left.
+interfaces are there and that the very agent of this machine runs there. It starts it, ends it and sees that no copy is
+left.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from virtoll.errors import UsageError
+from virtoll.errors import GuestError, UsageError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts import open_host
-from virtoll.hosts.base import Host, run, start
+from virtoll.hosts.base import Host, as_usage_error
+from virtoll.lab.commands import PIPED, ConnectedHost
 
 VARIABLE = "VIRTOLL_TESTBED"
+_ROLE = "agent of the testbed"
+_PEER = ("--role", "peer", "--channel", "stdio")
+_STREAMS = replace(PIPED, stderr=None)
 
 
 @dataclass(frozen=True)
@@ -55,20 +60,22 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
         return
     if os.geteuid() != 0:
         raise UsageError("testbed: this needs root, to move this machine's interfaces into the lab; run as root")
-    _require("this machine", testbed.near, [name for _, name in socket.if_nameindex()])
-    if testbed.hypervisor.host.ssh is not None or testbed.hypervisor.host.netns is not None:
-        host = open_host(testbed.hypervisor.host)
-        _require(
-            host.name,
-            testbed.hypervisor.interfaces,
-            [one["ifname"] for one in json.loads(run(host, ["ip", "-json", "link"]))],
-        )
     with contextlib.ExitStack() as stack:
+        with as_usage_error("testbed: "):
+            _require("this machine", testbed.near, [name for _, name in socket.if_nameindex()])
+            if testbed.hypervisor.host.ssh is not None or testbed.hypervisor.host.netns is not None:
+                _look_at(open_host(testbed.hypervisor.host), testbed.hypervisor.interfaces)
+            ends = [stack.enter_context(_agent_on(open_host(host), agent, names)) for host, names in testbed.far]
         outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, outside)
-        ends = [stack.enter_context(_agent_on(open_host(host), agent, names)) for host, names in testbed.far]
         streams = Streams(tuple(ends), outside)
         yield {VARIABLE: json.dumps([streams.agents, outside])}, streams.descriptors
+
+
+def _look_at(host: Host, interfaces: Sequence[str]) -> None:
+    """The guests' host is there, and has these interfaces."""
+    known = json.loads(host.run(["ip", "-json", "link"], _ROLE))
+    _require(host.name, interfaces, [one["ifname"] for one in known])
 
 
 @contextlib.contextmanager
@@ -82,31 +89,32 @@ def _agent_on(host: Host, agent: Path, interfaces: Sequence[str]) -> Iterator[tu
     try:
         _check_version(host, program, agent)
         _require(host.name, interfaces, _interfaces(host, program))
-        flags = ["--unlink-self"] if host.copies else []
-        process = start(host, [program, "--seat", "peer", "--channel", "stdio", *flags])
+        flags = ["--unlink-self"] if program != agent else []
+        process = host.spawn([str(program), *_PEER, *flags], _ROLE, _STREAMS)
         assert process.stdin is not None
         assert process.stdout is not None
         yield process.stdout.fileno(), process.stdin.fileno()
     finally:
         if process is not None:
             _end(process)
-        with contextlib.suppress(UsageError):
-            host.drop(program)
+        if program != agent:
+            with contextlib.suppress(GuestError):
+                host.run(["rm", "-f", "--", str(program)], _ROLE)
 
 
-def _check_version(host: Host, program: str, agent: Path) -> None:
+def _check_version(host: Host, program: Path, agent: Path) -> None:
     """The very binary that is here must run there: it may be another machine's kind, or an old copy."""
-    here = subprocess.run([str(agent), "--version"], capture_output=True, text=True, check=True).stdout
-    there = run(host, [program, "--version"])
+    here = ConnectedHost().run([str(agent), "--version"], _ROLE)
+    there = host.run([str(program), "--version"], _ROLE)
     if here != there:
-        raise UsageError(
+        raise GuestError(
             f"{host.name} runs agent {there.strip()!r}, this machine {here.strip()!r}; rebuild: 'make agent'"
         )
 
 
-def _interfaces(host: Host, program: str) -> list[str]:
+def _interfaces(host: Host, program: Path) -> list[str]:
     """Names of the host's interfaces, from a session of the agent that holds one request."""
-    said = run(host, [program, "--seat", "peer", "--channel", "stdio"], b'{"id":1,"op":"facts"}\n')
+    said = host.run([str(program), *_PEER], _ROLE, stdin=b'{"id":1,"op":"facts"}\n')
     answer: dict[str, Any] = next((line for line in map(json.loads, said.splitlines()) if line.get("id") == 1), {})
     return [one["name"] for one in answer.get("ok", {}).get("interfaces", [])]
 
@@ -114,7 +122,7 @@ def _interfaces(host: Host, program: str) -> list[str]:
 def _require(where: str, wanted: Sequence[str], known: Sequence[str]) -> None:
     missing = [name for name in wanted if name not in known]
     if missing:
-        raise UsageError(f"testbed: {where} has no interface {', '.join(missing)}; it has: {', '.join(sorted(known))}")
+        raise GuestError(f"{where} has no interface {', '.join(missing)}; it has: {', '.join(sorted(known))}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,38 +1,54 @@
-"""A host over SSH: keys and an agent only, never a password; the agent's binary is a temporary file there."""
+"""Hosts over SSH: keys and an agent only, never a password; how ``ssh`` is called, in one place.
+
+Main types: ``SshHost`` (reached from outside the lab; what is copied is a temporary file there).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
-from virtoll.hosts.base import run
-
-_OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+from virtoll.lab.commands import ConnectedHost, Connection
 
 
-class SshHost:
+def ssh_command(*settings: str, connect_seconds: int = 10, configuration: Path | None = None) -> tuple[str, ...]:
+    """``ssh`` without a terminal and without a question; ``settings`` as in ssh_config(5), ``Key=value``.
+
+    ``configuration``: the one file that is read instead of the user's and the machine's.
+    """
+    file = () if configuration is None else ("-F", str(configuration))
+    words = ("BatchMode=yes", f"ConnectTimeout={connect_seconds}", *settings)
+    return ("ssh", *file, "-T", *(word for one in words for word in ("-o", one)))
+
+
+def _connection(destination: str, prefix: tuple[str, ...], descriptors: tuple[int, ...] = ()) -> Connection:
+    name = f"ssh {destination}"
+    remedy = f"see that '{name} true' works without a password"
+    return Connection(name, (*prefix, destination, "--"), quoted=True, descriptors=descriptors, remedy=remedy)
+
+
+def connection_from_lab(destination: str, outside: int, scratch: Path) -> Connection:
+    """A host as a lab reaches it: from the network namespace outside (a descriptor).
+
+    Several commands share one connection, whose socket is in the lab's folder ``scratch``.
+    """
+    control = scratch / f"ssh-{hashlib.sha256(destination.encode()).hexdigest()[:12]}"
+    sharing = ("ControlMaster=auto", f"ControlPath={control}", "ControlPersist=no", "ServerAliveInterval=0")
+    enter = ("nsenter", f"--net=/proc/self/fd/{outside}", "--")
+    return _connection(destination, (*enter, *ssh_command(*sharing)), (outside,))
+
+
+class SshHost(ConnectedHost):
     """``destination`` as ``ssh`` takes it: user@host, or a name of ~/.ssh/config."""
-
-    copies = True
 
     def __init__(self, destination: str) -> None:
         """Nothing is connected yet."""
-        self.name = f"ssh {destination}"
-        self._destination = destination
+        super().__init__(_connection(destination, ssh_command()))
 
-    def command(self, argv: Sequence[str]) -> list[str]:
-        """``ssh`` without a terminal. Its far end is a shell, so the argument list is quoted for it as one argument."""
-        return ["ssh", "-T", *_OPTIONS, self._destination, "--", shlex.join(argv)]
-
-    def put(self, path: Path) -> str:
+    def put(self, path: Path) -> Path:
         """Copied by way of ``dd`` to a name of its own in /tmp, and made executable."""
-        there = f"/tmp/virtoll-agent-{os.urandom(6).hex()}"  # noqa: S108 - on the other host; the name cannot be foreseen
-        run(self, ["dd", f"of={there}", "status=none"], path.read_bytes())
-        run(self, ["chmod", "0700", there])
+        there = Path(f"/tmp/virtoll-agent-{os.urandom(6).hex()}")  # noqa: S108 - there; the name cannot be foreseen
+        self.run(["dd", f"of={there}", "status=none"], "copy", stdin=path.read_bytes())
+        self.run(["chmod", "0700", str(there)], "copy")
         return there
-
-    def drop(self, path: str) -> None:
-        """Remove the copy."""
-        run(self, ["rm", "-f", "--", path])

@@ -1,6 +1,6 @@
 """The guest image as a CD-ROM that starts it: for products that take no kernel and initramfs, but boot from a disk.
 
-ISOLINUX, as Debian's package has it, loads kernel and initramfs by the machine's BIOS; a line of the kernel's own is
+ISOLINUX, as Debian's package has it, loads kernel and initramfs by the machine's BIOS. A line of the kernel's own is
 part of the disk, so there is one disk for each such line. Made when it is first asked for, into the cache; the same
 inputs give the same bytes.
 

@@ -1,8 +1,8 @@
 """Gets packages from the system's own Debian sources into the cache, without root and without installing anything.
 
 apt runs with lists, cache and hooks of its own (a private configuration file), so that the host's package state is
-neither read for what is new nor changed; signatures and hashes are checked by apt as always. A source that fails
-(a third party's, say) does no harm as long as another has the package.
+neither read for what is new nor changed. Apt checks signatures and hashes as always. A source that fails (a third
+party's, say) does no harm as long as another has the package.
 
 Main types: `Package`. Must not: install, or write outside the folder it is given.
 """
@@ -76,7 +76,7 @@ def fetch_package(cache: Cache, name: str, *, pattern: str | None, offline: bool
 def fetch_closure(folder: Path, names: Sequence[str], progress: Progress) -> dict[str, str]:
     """Downloads packages with all that they depend on, as if nothing were installed; package -> version.
 
-    The .deb files are put into `folder`. Raises ImageError where one is not to be had.
+    The .deb files are put into `folder`. Raises ImageError where one is unavailable.
     """
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         private = Path(name)

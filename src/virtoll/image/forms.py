@@ -1,7 +1,7 @@
 """The forms of an image that only some platforms take: file systems in a file, and an OCI image layout.
 
 Each is made from the folder form, when it is first asked for, into the cache. The same folder gives the same bytes with
-the same tools: everything belongs to root, all times are one second after the epoch, identifiers are fixed. A form that
+the same tools. Everything belongs to root, all times are one second after the epoch, identifiers are fixed. A form that
 was damaged in the cache is made anew.
 
 Main types: `Form`. Must not: know a platform, or start a guest.

@@ -41,8 +41,8 @@ class GuestImage:
     archive, with /dev/console and the kernel's modules (/lib/modules/order) besides. `digest` stands for all of it, and
     `digests` has one for each of these forms; those that few platforms take are made by `virtoll.image.forms`.
 
-    With `tools` (what `virtoll.image.tools` tells of its packages) the root is a Debian file system, far too large for
-    a machine's memory: the initramfs then holds the agent alone, and a machine's root is the disk form.
+    With `tools` (what `virtoll.image.tools` records of its packages) the root is a Debian file system, far too large
+    for a machine's memory. The initramfs then holds the agent alone, and a machine's root is the disk form.
     """
 
     name: str
@@ -106,7 +106,11 @@ def prepare_image(
     if found is None:
         if recipe is not None:
             tools = prepare_tools(cache, recipe, name=name, offline=offline, progress=say, whole=True)
-        found = cache.build(reference, lambda folder: _fill(folder, name, agent, kernel, shell, tools, say), say)
+
+        def fill(folder: Path) -> None:
+            _fill(folder, name, agent, kernel, shell=shell, tools=tools, progress=say)
+
+        found = cache.build(reference, fill, say)
     facts = json.loads((found / "image.json").read_text(encoding="utf-8"))
     return GuestImage(
         name=name,
@@ -146,6 +150,7 @@ def _fill(
     name: str,
     agent: Path,
     kernel: GuestKernel,
+    *,
     shell: debian.Package | None,
     tools: ToolTree | None,
     progress: Progress,

@@ -1,7 +1,7 @@
 """Writes an initramfs: a cpio archive in the "newc" form that the kernel unpacks as its first root.
 
-An own writer because the format is a dozen lines and the `cpio` program does not fit: it takes device nodes from the
-file system, so it needs root (or fakeroot) for /dev/console, and it stores inode numbers and times, so that two
+It has a writer of its own, because the format is a dozen lines and the `cpio` program does not fit. `cpio` takes device
+nodes from the file system, so it needs root (or fakeroot) for /dev/console. It stores inode numbers and times, so two
 builds of the same tree differ. Here everything is given, nothing is read from a file system's metadata: the same
 entries give the same bytes. Format: Linux, Documentation/driver-api/early-userspace/buffer-format.rst.
 

@@ -1,9 +1,9 @@
 """What the packages in an image are licensed under, read from the copyright files that Debian puts beside them.
 
-Debian's component *main* holds free software alone (Debian Policy 2.2.1); a package of another component carries that
-component before its section (`non-free/net`), and is refused here, unless that component was asked for by name,
-whatever the sources were. The names are those of the machine-readable form (DEP-5) where a file has it, else the texts
-of /usr/share/common-licenses that it refers to.
+Debian's component *main* holds free software alone (Debian Policy 2.2.1). A package of another component carries that
+component before its section (`non-free/net`). It is refused here, whatever the sources were, unless that component was
+asked for by name. The names are those of the machine-readable form (DEP-5) where a file has it, else the texts of
+/usr/share/common-licenses that it refers to.
 
 Main function: `read_licences`. Must not: judge a licence, or look outside the tree.
 """

@@ -1,9 +1,9 @@
 """`python -m virtoll.image.third_party [--dev]`: products built into the cache, as no Debian package of them works.
 
 gVisor's runsc is a Go module, taken at a pinned version whose content is checked against a pinned hash, and built by
-the host's Go; what its build downloads is held to the module's own go.sum. Everything of the build is in the cache's
-temporary folder: nothing is left in the user's home, and once it is there nothing needs the network again.
-For the tests (``--dev``) VMware's simulator of its API is built as well, from this clone's ``tools/vcsim``.
+the host's Go. What its build downloads is held to the module's own go.sum. Everything of the build is in the cache's
+temporary folder: nothing is left in the user's home. Once it is built, nothing needs the network again. For the tests
+(``--dev``) VMware's simulator of its API is built as well, from this clone's ``tools/vcsim``.
 
 Main functions: ``find_runsc`` (no locks, no network) and ``prepare_runsc``; ``find_vcsim`` and ``prepare_vcsim``. It
 must not know platforms.

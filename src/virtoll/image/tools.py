@@ -1,8 +1,8 @@
 """The tools that workloads need, as a root file system of Debian packages in the cache.
 
-Made once by mmdebstrap from Debian's component main, as a list of packages names them, and from non-free too where the
-user asked for the image that says so; what versions and licences went in is kept beside the tree. It stays at these
-versions until the cache is cleared, and needs no network any more.
+Made once by mmdebstrap from Debian's component main, as a list of packages names them. It is made from non-free too
+where the user asked for the image that says so. What versions and licences went in is kept beside the tree. It stays at
+these versions until the cache is cleared, and needs no network any more.
 
 Main types: `Recipe` (what is to be in), `ToolTree`. Must not: know a workload, a platform or the agent.
 """
@@ -32,7 +32,8 @@ class Recipe:
 
     `documents`: files below /usr/share/doc that are to stay although documents are left out, as shell patterns.
     `components`: those of Debian that packages may be of. `copied`: files that a tool would make for itself at its
-    first start, which a guest's root does not allow: pattern of the one source, target, both in the tree.
+    first start, which a guest's root does not allow. Each is the pattern of the one source and the target, both in the
+    tree.
     """
 
     suite: str
@@ -133,8 +134,8 @@ def prepare_tools(
 ) -> ToolTree:
     """The tree of this recipe, from the cache or made now; with `whole` its files are what their hash says.
 
-    Raises ImageError where it is not cached and `offline` (`name`: what to build), where mmdebstrap is missing or
-    fails, and for a package of a component of Debian that the recipe does not name.
+    Raises ImageError where it is not cached and `offline` (`name`: what to build), or where mmdebstrap is missing or
+    fails. It also does so for a package of a component of Debian that the recipe does not name.
     """
     key = json.dumps([_VERSION, debian.architecture(), asdict(recipe)])
     reference = f"tools-{hashlib.sha256(key.encode()).hexdigest()[:16]}"

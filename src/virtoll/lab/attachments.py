@@ -1,21 +1,21 @@
 """How a link reaches its guest, as a factor: ``bridge``, ``routed``, ``macvtap``, ``passthrough``; native has ``veth``.
 
-Main types: ``Attachments`` (makes one link in one of these ways), ``Port`` (what a machine's monitor is given), ``Way``
-(which interfaces of the lab stand on the link, for the counters) and ``Router`` (the namespace of a routed link).
-It must not know platforms, nor plan names or addresses: ``network.py`` does.
+Main types: ``Attachments`` (makes one link in one of these ways), ``Port`` (what a machine's monitor is given),
+``EndpointInterfaces`` (which interfaces of the lab stand on the link, for the counters) and ``Router`` (the namespace
+of a routed link). It must not know platforms, nor plan names or addresses: ``network.py`` does.
 
-A routed link has a network namespace of its own, in which the host's kernel routes between two interfaces: the one that
-faces the peer and the one that faces the guest. Two routes do, without policy rules: those every packet of the lab's
-own namespace, and so native's, would have to pass.
+A routed link has a network namespace of its own, in which the host's kernel routes between two interfaces. One faces
+the peer, the other the guest. Two routes do, without policy rules: those every packet of the lab's own namespace, and
+so native's, would have to pass.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from virtoll.errors import GuestError, LabError
 from virtoll.lab import residue
@@ -25,6 +25,7 @@ from virtoll.lab.vfio import PciBus
 if TYPE_CHECKING:
     from virtoll.lab.network import Link
 
+Counters = Mapping[str, int]
 Attachment = Literal["bridge", "routed", "macvtap", "passthrough"]
 _NEVER = 1_000_000_000  # hundredths of a second
 
@@ -37,8 +38,12 @@ class Router(Protocol):
         """The process whose namespace it is."""
         ...
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> dict[str, Any]:
-        """One of the agent's operations."""
+    def forward(self) -> None:
+        """Route IPv4 between the interfaces that are there."""
+        ...
+
+    def counters(self, interfaces: Sequence[str]) -> Mapping[str, Counters]:
+        """What is counted at each of these interfaces, by name."""
         ...
 
     def close(self) -> None:
@@ -59,7 +64,7 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Way:
+class EndpointInterfaces:
     """The lab's interfaces on a link: ``entry`` faces the peer, ``port`` the guest; None where there is no such one.
 
     ``guests_own``: the port is the guest's end and not the other side of it, so what it receives goes to the guest.
@@ -73,7 +78,7 @@ class Way:
 
 
 class Attachments:
-    """Makes links; ``routers`` starts a router with a name, None where none can be had."""
+    """Makes links; ``routers`` starts a router with a name, None where none can start."""
 
     def __init__(self, interfaces: Interfaces, peer_pid: int, routers: Callable[[str], Router] | None) -> None:
         """``peer_pid`` is a process in the peer's namespace."""
@@ -82,7 +87,7 @@ class Attachments:
         self._routers = routers
         self._pci = PciBus()
         self._devices: dict[str, tuple[str, str | None]] = {}
-        self.ways: dict[str, Way] = {}
+        self.endpoints: dict[str, EndpointInterfaces] = {}
 
     def tap(self, link: Link, device: str | None) -> Port:
         """The link ends at a machine's monitor, or is the PCI device at the address ``device``."""
@@ -124,7 +129,7 @@ class Attachments:
         if link.attachment != "bridge":
             raise GuestError(f"attachment: {link.attachment}: this product attaches to a bridge; leave it out")
         self._bridged(link)
-        self.ways[link.port_interface] = Way(link.lab_interface, port)
+        self.endpoints[link.port_interface] = EndpointInterfaces(link.lab_interface, port)
         return link.bridge
 
     def host(self, link: Link) -> None:
@@ -137,7 +142,7 @@ class Attachments:
 
     def remove(self, link: Link) -> None:
         """Remove a link, whatever of it is there; its names are free when this returns."""
-        way = self.ways.pop(link.port_interface, Way())
+        endpoint = self.endpoints.pop(link.port_interface, EndpointInterfaces())
         own = (link.lab_interface, link.bridge) if link.trunk is None else ()
         for name in (link.outer_interface, link.port_interface, *own):
             self._at.remove(name)
@@ -145,8 +150,8 @@ class Attachments:
             # Its lab's end is in another namespace, whose end the kernel works off in its own time.
             with contextlib.suppress(LabError):
                 in_namespace(self._peer_pid, [f"link del {link.peer_interface}"])
-        if way.router is not None:
-            way.router.close()
+        if endpoint.router is not None:
+            endpoint.router.close()
         if link.port_interface in self._devices:
             self._pci.give_back(*self._devices.pop(link.port_interface))
 
@@ -157,7 +162,7 @@ class Attachments:
 
     def _tap_in_bridge(self, link: Link) -> Port:
         self._bridged(link)
-        self.ways[link.port_interface] = Way(link.lab_interface, link.port_interface)
+        self.endpoints[link.port_interface] = EndpointInterfaces(link.lab_interface, link.port_interface)
         self._at.tap(link.port_interface)
         self._at.enslave(link.port_interface, link.bridge, link.mtu_bytes)
         return Port(interface=link.port_interface)
@@ -181,14 +186,16 @@ class Attachments:
 
     def _macvtap(self, link: Link) -> Port:
         self._pair(link, None)
-        self.ways[link.port_interface] = Way(link.lab_interface, link.port_interface, guests_own=True)
+        self.endpoints[link.port_interface] = EndpointInterfaces(
+            link.lab_interface, link.port_interface, guests_own=True
+        )
         self._at.macvlan(link.port_interface, link.guest_mac, link.lab_interface, "macvtap", link.mtu_bytes)
         self._at.up(link.port_interface)
         return Port(descriptor=open_macvtap(link.port_interface))
 
     def _macvlan(self, link: Link, pid: int) -> None:
         self._pair(link, None)
-        self.ways[link.port_interface] = Way(link.lab_interface)
+        self.endpoints[link.port_interface] = EndpointInterfaces(link.lab_interface)
         self._at.macvlan(link.port_interface, link.guest_mac, link.lab_interface, "macvlan", link.mtu_bytes)
         self._at.move(link.port_interface, pid)
 
@@ -207,7 +214,7 @@ class Attachments:
             raise GuestError("attachment: routed: no agent can be started here that routes; choose another attachment")
         router = self._routers(link.port_interface)
         near = link.lab_interface
-        self.ways[link.port_interface] = Way(near, port, router=router)
+        self.endpoints[link.port_interface] = EndpointInterfaces(near, port, router=router)
         self._at.move(near, router.pid)
         self._at.move(port, router.pid)
         in_namespace(
@@ -222,12 +229,12 @@ class Attachments:
                 f"neigh add {link.guest_address} lladdr {link.guest_mac} nud permanent dev {port}",
             ],
         )
-        router.call("network", interfaces=[], routes=[], ip_forward=True)
+        router.forward()
 
     def _outer_port(self, link: Link, *, own: bool = True) -> None:
         """A veth pair from the link's bridge to an interface that is the guest's ``own``, or will be."""
         outside = link.outer_interface
-        self.ways[link.port_interface] = Way(link.lab_interface, outside)
+        self.endpoints[link.port_interface] = EndpointInterfaces(link.lab_interface, outside)
         self._at.veth(outside, None, link.port_interface, link.guest_mac if own else None, link.mtu_bytes)
         self._at.enslave(outside, link.bridge, link.mtu_bytes)
 

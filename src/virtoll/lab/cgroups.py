@@ -2,7 +2,7 @@
 
 Main types: ``Layout`` (which hierarchy holds which controller on this host: v1, v2 or both), ``Limits`` (what is asked)
 and ``Group`` (one guest's folders: join, read, remove). Sources: the kernel's ``cgroup-v1/`` and ``cgroup-v2.rst``.
-It must not know platforms, and never freezes: what the v1 freezer holds cannot be killed, and would outlive a lab that
+It must not know platforms, and never freezes. What the v1 freezer holds cannot be killed, and would outlive a lab that
 ends by kill -9. What it makes goes with the lab's folder (``residue``) when nobody removes it.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ from pathlib import Path
 from virtoll.errors import GuestError
 from virtoll.lab import residue
 
-_JOIN = Path(__file__).with_name("join.py")
 _PERIOD_MICROSECONDS = 100_000
 _CONTROLLERS = ("memory", "cpu", "cpuset", "cpuacct")
 _REMOVE_SECONDS = 60.0
@@ -39,8 +37,8 @@ class Limits:
 class Layout:
     """Where each controller is: the root folder of its hierarchy. ``unified`` is cgroup v2's, where it is mounted.
 
-    ``others``: hierarchies without limits of ours, by name. A guest is in a group there too, because container managers
-    (LXC, systemd-nspawn) make groups of their own below that which they were started in, in every hierarchy.
+    ``others``: hierarchies without limits of ours, by name. A guest is in a group there too. Container managers (LXC,
+    systemd-nspawn) make groups of their own below their first one, in every hierarchy.
     """
 
     controllers: Mapping[str, Path]
@@ -94,10 +92,10 @@ class Group:
     layout: Layout
     folders: dict[str, Path] = field(default_factory=dict)
 
-    def join_command(self) -> list[str]:
-        """What is put before an argument list, so that the program is in the group from its first instruction on."""
-        files = sorted({str(folder / "cgroup.procs") for folder in self.folders.values()})
-        return [sys.executable, "-I", "-S", str(_JOIN), *files, "--"] if files else []
+    @property
+    def process_files(self) -> tuple[Path, ...]:
+        """The files that take a process into the group: for ``Enter.cgroups``."""
+        return tuple(sorted({folder / "cgroup.procs" for folder in self.folders.values()}))
 
     def memory_bytes(self) -> int | None:
         """Memory that is charged to the group now; None without the controller."""

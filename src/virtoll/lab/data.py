@@ -1,8 +1,8 @@
-"""Room on this machine's disk for the files that workloads make in a guest: a folder for guests on the host's kernel
-and for runtimes that share folders, a disk with an empty file system for machines.
+"""Room on this machine's disk for the files that workloads make in a guest. It is a folder for guests on the host's
+kernel and for runtimes that share folders. For machines it is a disk with an empty file system.
 
-All of it is below ``residue.disk_folder``, which is named after the lab and swept with it; a disk's file loses its name
-before the guest starts. Main type: ``DataRoom``. It must not know a platform or a workload.
+All of it is below ``residue.disk_folder``, which is named after the lab and swept with it. A disk's file loses its name
+before the guest starts. Main type: ``DataVolume``. It must not know a platform or a workload.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass
-class DataRoom:
+class DataVolume:
     """``folder``: to be mounted in the guest; ``descriptor``: of a disk's file (ext4), for reading and writing.
 
     ``size_bytes``: what was asked for; a folder is not held to it. ``file_system``: of the host, under both.
@@ -88,16 +88,16 @@ class DataRoom:
                 self.folder.parent.rmdir()
 
 
-def make_folder(lab_id: str, size_bytes: int, promised_bytes: int = 0, disks: Path = DISKS) -> DataRoom:
+def make_folder(lab_id: str, size_bytes: int, promised_bytes: int = 0, disks: Path = DISKS) -> DataVolume:
     """An empty folder; ``promised_bytes``: what other guests may still fill. ``GuestError`` where room is short."""
     base = _base(lab_id, size_bytes + promised_bytes, disks)
     folder = base / f"data-{next(_numbers)}"
     folder.mkdir()
     folder.chmod(0o755)
-    return DataRoom(size_bytes, file_system_of(folder), folder)
+    return DataVolume(size_bytes, file_system_of(folder), folder)
 
 
-def make_disk(lab_id: str, size_bytes: int, run: Run, promised_bytes: int = 0, disks: Path = DISKS) -> DataRoom:
+def make_disk(lab_id: str, size_bytes: int, run: Run, promised_bytes: int = 0, disks: Path = DISKS) -> DataVolume:
     """A disk with an empty ext4 in a sparse file without a name; ``run`` runs mke2fs."""
     whole = size_bytes + size_bytes // 16 + _METADATA_BYTES
     base = _base(lab_id, whole + promised_bytes, disks)
@@ -112,7 +112,7 @@ def make_disk(lab_id: str, size_bytes: int, run: Run, promised_bytes: int = 0, d
         except GuestError as error:
             remedy = "; apt-get install e2fsprogs" if shutil.which("mke2fs") is None else ""
             raise GuestError(f"a data disk could not be made: {error}{remedy}") from error
-        return DataRoom(size_bytes, file_system_of(base), None, os.open(file, os.O_RDWR | os.O_CLOEXEC))
+        return DataVolume(size_bytes, file_system_of(base), None, os.open(file, os.O_RDWR | os.O_CLOEXEC))
     finally:
         file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -120,7 +120,10 @@ def make_disk(lab_id: str, size_bytes: int, run: Run, promised_bytes: int = 0, d
 
 
 def file_system_of(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> str:
-    """The kind of the file system that holds a path, as this process's mounts name it; empty where it is not told."""
+    """The kind of the file system that holds a path, as this process's mounts name it.
+
+    Empty where it is not reported.
+    """
     best, kind = -1, ""
     for line in mountinfo.read_text(encoding="utf-8", errors="replace").splitlines():
         words, _, rest = line.partition(" - ")

@@ -51,7 +51,7 @@ def prepare_mounts() -> None:
     """A private /run (all tools' sockets and temporary files go with it), and the /sys of this network namespace.
 
     The cgroup hierarchies are carried over, because a fresh /sys hides them. A kernel or container that refuses a fresh
-    /sys keeps the old one: then interface files below /sys/class/net are the host's, and Virtoll reads netlink instead.
+    /sys keeps the old one. Then interface files below /sys/class/net are the host's, and Virtoll reads netlink instead.
     """
     _mount("-t", "tmpfs", "-o", "mode=0755,nosuid,nodev", "tmpfs", "/run", required=True)
     cgroups = SCRATCH / "cgroup"
@@ -65,8 +65,8 @@ def prepare_mounts() -> None:
 
 
 def silence_ipv6() -> None:
-    """No IPv6 on interfaces made from now on, unless switched on for one: else each bridge and each port of it sends
-    neighbour discovery and multicast reports of its own into the links that are measured.
+    """No IPv6 on interfaces made from now on, unless switched on for one. Else each bridge and each port of it sends
+    neighbour discovery and multicast reports into the links that are measured.
     """
     with contextlib.suppress(OSError):  # a kernel without IPv6 is silent anyway
         Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1", encoding="ascii")

@@ -1,58 +1,55 @@
 """The lab as the pipeline and the platforms see it from inside: run a program, start one, know what was started.
 
-Main type: ``Lab``. Every command line is handed to ``record`` before it is executed, so that the report can show all
-of them. It must not know what a platform, a workload or a trial is.
+Main type: ``Lab``, a ``ConnectedHost`` that is this machine. Every command line is handed to ``record``, so that the
+report can show all of them. It must not know what a platform, a workload or a trial is.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from virtoll.errors import CommandFailed, GuestDied, GuestError, LabError, ProgramMissing
+from virtoll.errors import GuestDied, GuestError, LabError
 from virtoll.lab import cgroups, disks, residue
+from virtoll.lab.commands import (
+    PLAIN,
+    THIS_MACHINE,
+    CommandRecorder,
+    ConnectedHost,
+    Connection,
+    ProcessOptions,
+    no_record,
+)
+from virtoll.lab.enter import Enter
 from virtoll.lab.init import SCRATCH
 from virtoll.lab.launch import inside_lab
 
-CommandRecorder = Callable[[str, Sequence[str], int | None], None]
-
-_NOT_FOUND = 127  # a shell's exit code (POSIX)
-
-
-def _no_record(_role: str, _argv: Sequence[str], _exit: int | None) -> None:
-    return None
-
 
 @dataclass
-class Lab:
+class Lab(ConnectedHost):
     """The namespaces that this process runs in. ``scratch`` is a memory file system that ends with the lab.
 
-    ``agent``: the agent's binary, whose ``relay`` reaches character devices.
+    ``agent``: the agent's binary, whose ``relay`` reaches character devices and whose ``enter`` starts programs.
     """
 
     lab_id: str
     scratch: Path = SCRATCH
-    record: CommandRecorder = _no_record
+    record: CommandRecorder = no_record
     agent: Path | None = None
+    connection: Connection = field(default=THIS_MACHINE, init=False)
     _guest_folders: int = field(default=0, init=False)
 
     @property
-    def name(self) -> str:
-        """As messages and records name it."""
-        return "this machine"
-
-    @property
-    def remote(self) -> bool:
+    def local(self) -> Lab:
         """It is this machine."""
-        return False
+        return self
 
     @property
     def is_root(self) -> bool:
@@ -67,17 +64,13 @@ class Lab:
     def group(self, name: str, limits: cgroups.Limits) -> cgroups.Group | None:
         """A cgroup for a guest of this name with its limits, or None where the lab may not make one.
 
-        ``GuestError`` when the CPU quota cannot be set; memory is what a guest without a limit is told not to exceed.
+        ``GuestError`` when the CPU quota cannot be set; memory is what a guest without a limit is asked not to exceed.
         """
         if self.cgroup is None:
             if limits.cpu_quota is not None:
                 raise GuestError(f"{name}: a CPU quota needs cgroups, and those root; run as root or leave it out")
             return None
         return cgroups.make_group(self.cgroup, name.replace("/", "-"), limits)
-
-    def put(self, path: Path) -> Path:
-        """Make a file of this machine available where the guests are; here it is there already."""
-        return path
 
     def nameless_copy(self, path: Path) -> int:
         """A descriptor of a copy of a file, on a disk and without a name: gone with the last process that has it."""
@@ -90,48 +83,18 @@ class Lab:
         folder.mkdir(parents=True)
         return folder
 
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 120.0, stdin: bytes | None = None) -> str:
-        """Run a program to its end and return its output; raises ``GuestError`` with the end of its complaint."""
-        try:
-            finished = subprocess.run(
-                list(argv),
-                capture_output=True,
-                timeout=deadline_seconds,
-                input=stdin or b"",
-                check=False,
-                start_new_session=True,
-            )
-        except (FileNotFoundError, PermissionError) as error:
-            raise _not_started(argv[0], error) from error
-        except subprocess.TimeoutExpired as error:
-            self.record(role, argv, None)
-            raise GuestError(f"'{' '.join(argv[:3])}' did not end within {deadline_seconds:g} s") from error
-        self.record(role, argv, finished.returncode)
-        return output_of(argv, finished)
+    def spawn(self, argv: Sequence[str], role: str, options: ProcessOptions = PLAIN) -> subprocess.Popen[bytes]:
+        """Start a program in a session of its own, on its CPUs and in its cgroup and namespaces from its start on."""
+        around, files = options.enter or Enter(), () if options.group is None else options.group.process_files
+        around = replace(around, cpus=options.cpus or around.cpus, cgroups=(*around.cgroups, *files))
+        command = list(argv) if around == Enter() else [*around.prefix(self._known_agent(argv[0])), *argv]
+        self._record(role, command, None)
+        return self._popen(command, options)
 
-    def spawn(
-        self,
-        argv: Sequence[str],
-        role: str,
-        *,
-        cpus: Sequence[int] = (),
-        group: cgroups.Group | None = None,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int = subprocess.DEVNULL,
-        stderr: int = subprocess.DEVNULL,
-        pass_fds: Sequence[int] = (),
-    ) -> subprocess.Popen[bytes]:
-        """Start a program in a session of its own, pinned to ``cpus`` and in ``group`` from its start on."""
-        pinned = ["taskset", "--cpu-list", ",".join(map(str, cpus)), *argv] if cpus else list(argv)
-        if group is not None:
-            pinned = [*group.join_command(), *pinned]
-        self.record(role, pinned, None)
-        try:
-            return subprocess.Popen(
-                pinned, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=tuple(pass_fds), start_new_session=True
-            )
-        except (FileNotFoundError, PermissionError) as error:
-            raise _not_started(pinned[0], error) from error
+    def _known_agent(self, program: str) -> Path:
+        if self.agent is None:
+            raise GuestError(f"{program}: the agent starts it in its cgroup and on its CPUs; run 'make agent'")
+        return self.agent
 
     def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
         """A byte stream to a Unix socket or a character device (by the agent's ``relay``), waited for."""
@@ -148,8 +111,7 @@ class Lab:
             self.spawn(
                 [str(self.agent), "relay", str(path)],
                 f"console of {who}",
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
+                ProcessOptions(stdin=theirs.fileno(), stdout=theirs.fileno()),
             )
         return ours
 
@@ -173,30 +135,7 @@ class Lab:
         return lambda: residue.drop_command(number)
 
 
-def _not_started(program: str, error: OSError) -> GuestError:
-    """A folder of PATH that may not be looked into makes what is missing look forbidden (execvp(3))."""
-    if isinstance(error, PermissionError) and shutil.which(program) is not None:
-        return GuestError(f"{program}: this user may not run it; look at its permissions")
-    return ProgramMissing(program, f"{program}: not found on this host; install it")
-
-
-def output_of(argv: Sequence[str], finished: subprocess.CompletedProcess[bytes], where: str = "") -> str:
-    """What a program that has ended printed; ``CommandFailed`` with the end of its complaint when it failed.
-
-    ``ProgramMissing`` where a shell on another host did not find it.
-    """
-    said = [stream.decode(errors="replace") for stream in (finished.stdout, finished.stderr)]
-    if finished.returncode != 0:
-        lines = (said[1].strip() or said[0].strip() or "no message").splitlines()
-        # Some say first what is wrong, and then where in their own source they found it out (VBoxManage).
-        complaint = next((line for line in lines if ": error: " in line), lines[-1])
-        if where and finished.returncode == _NOT_FOUND:
-            raise ProgramMissing(argv[0], f"{where}{argv[0]}: not found; install it there")
-        raise CommandFailed(argv, finished.returncode, complaint, where)
-    return said[0]
-
-
-def this_lab(record: CommandRecorder = _no_record) -> Lab:
+def this_lab(record: CommandRecorder = no_record) -> Lab:
     """The lab that this process runs in; ``LabError`` when it does not run in one."""
     lab_id = inside_lab()
     if lab_id is None:
@@ -243,7 +182,7 @@ def with_descendants(roots: Sequence[int]) -> list[int]:
 def connect_unix(path: Path) -> socket.socket | None:
     """A stream to who listens at the UNIX socket ``path``, None while nobody does.
 
-    A server's socket is there from its ``bind`` on, and takes nobody before its ``listen``: to wait for the file alone
+    A server's socket is there from its ``bind`` on, and takes nobody before its ``listen``. To wait for the file alone
     loses that race on a busy machine.
     """
     connection = socket.socket(socket.AF_UNIX)

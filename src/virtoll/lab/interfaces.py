@@ -29,7 +29,7 @@ _NODES = Path("/run/virtoll/nodes")
 def receive_offload(interface: str) -> None:
     """Switch generic receive offload on: a veth then takes frames in by NAPI, and redirected XDP frames at all.
 
-    Without it (or an XDP program) the kernel lets fall every frame that an XDP program of the other end redirects.
+    Without it (or an XDP program) the kernel drops every frame that an XDP program of the other end redirects.
     UDP frames are not merged by it.
     """
     value = ctypes.create_string_buffer(struct.pack("=II", _ETHTOOL_SGRO, 1))
@@ -60,13 +60,13 @@ def open_macvtap(interface: str) -> int:
 
     The kernel gives it the header of virtual NICs from the start. ``GuestError`` where no node may be made.
     """
-    told = sorted(Path("/sys/class/net", interface).glob("tap*/dev"))
-    if not told:
+    reported = sorted(Path("/sys/class/net", interface).glob("tap*/dev"))
+    if not reported:
         raise GuestError(
-            f"attachment: macvtap: the number of {interface}'s device is not in /sys/class/net, because this kernel "
-            "refuses the lab a /sys of its own; run as root, or choose another attachment"
+            f"attachment: macvtap: /sys/class/net has no number of {interface}'s device (this kernel refuses the lab a "
+            "/sys of its own); run as root, or choose another attachment"
         )
-    major, minor = map(int, told[0].read_text(encoding="ascii").split(":"))
+    major, minor = map(int, reported[0].read_text(encoding="ascii").split(":"))
     node = _NODES / interface
     try:
         _nodes_folder()
@@ -75,8 +75,8 @@ def open_macvtap(interface: str) -> int:
         return os.open(node, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise GuestError(
-            f"attachment: macvtap: a machine needs the device node of {interface}, and it could not be made or opened "
-            f"({error.strerror}); run as root, or choose another attachment"
+            f"attachment: macvtap: the device node of {interface} could not be made or opened ({error.strerror}); "
+            "run as root, or choose another attachment"
         ) from error
 
 

@@ -1,15 +1,15 @@
 """From outside into the lab: enters the namespaces, watches over them, leaves nothing.
 
-The chain is launcher (the process that the user started) -> ``setpriv`` / ``unshare`` -> PID 1 of the lab (``init``)
--> the command, the same ``virtoll`` command line again, now inside. Three nets catch a death:
+The chain is launcher (the process that the user started) -> ``setpriv`` / ``unshare`` -> PID 1 of the lab (``init``) ->
+the command. The command is the same ``virtoll`` command line again, now inside. Three nets catch a death:
 
-1. a *lifeline*, a socket pair between launcher and PID 1: when the launcher dies, however it dies, PID 1 reads end of
-   file and exits, and the kernel kills every process of its PID namespace; network, mounts and taps go with them;
+1. a *lifeline*, a socket pair between launcher and PID 1. When the launcher dies, however it dies, PID 1 reads end of
+   file and exits. The kernel then kills every process of its PID namespace; network, mounts and taps go with them;
 2. the kernel's parent-death signal on ``setpriv`` and ``unshare``, for a launcher that dies before PID 1 listens;
 3. a *janitor*, a small process in a session of its own, which waits until launcher and lab are gone and removes what
    can outlive a process (``residue``). It also does so after an ordinary end: one way out. It is there before the lab's
    record, which the launcher hands it with the lock. PID 1 hands it a pidfd of itself, which the kernel marks only when
-   all of the PID namespace is dead: nothing can make a folder after that.
+   all of the PID namespace is dead. Nothing can make a folder after that.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _janitor(told: socket.socket) -> Iterator[Callable[[residue.LabRecord, int],
     """A process that outlives everything of the lab by a moment; what is given hands it the lab's record and its lock.
 
     In its own session, so that no group kill takes it along. Started before there is a record: whenever the launcher is
-    killed from then on, somebody sweeps. ``told`` is what PID 1 tells it on.
+    killed from then on, somebody sweeps. ``told`` is the descriptor by which PID 1 informs it.
     """
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     with ours:
@@ -154,7 +154,7 @@ def _janitor(told: socket.socket) -> Iterator[Callable[[residue.LabRecord, int],
 
 
 def janitor_command(launcher: int, told: int) -> list[str]:
-    """The argument list of a janitor, with the descriptors by which launcher and PID 1 tell it."""
+    """The argument list of a janitor, with the descriptors by which launcher and PID 1 inform it."""
     return [sys.executable, "-m", "virtoll.lab.launch", str(launcher), str(told)]
 
 
@@ -188,7 +188,7 @@ def janitor_main(launcher: int, told: int) -> int:
     """Wait until the launcher is gone (its socket ends) and the lab too, then sweep.
 
     Holds the record's lock until it exits. A launcher that died before it handed a record over may have made one, which
-    nobody holds then: it is found among those of dead labs.
+    nobody holds then. It is found among those of dead labs.
     """
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

@@ -6,32 +6,32 @@ the peer .2; where it is asked for also of IPv6, and in a VLAN: ``Link.ends``), 
 ``attachment`` through a bridge, a router or a macvlan of its own, or through nothing: no guest ever sees another's
 frames.
 
-Main types: ``Link``, its ``Ends`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network`` (makes and
-removes them, by ``attachments.py``). It must not know platforms: they choose one of ``host_port``, ``tap_port`` and
-``namespace_port`` for each link.
+Main types: ``Link``, its ``LinkAddresses`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network``
+(makes and removes them, by ``attachments.py``). It must not know platforms: they choose one of ``host_port``,
+``tap_port`` and ``namespace_port`` for each link.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from virtoll.errors import GuestCannot, GuestError, LabError
-from virtoll.lab.attachments import Attachment, Attachments, Port, Router, Way
+from virtoll.lab.attachments import Attachment, Attachments, EndpointInterfaces, Port, Router
+from virtoll.lab.commands import ConnectedHost, Connection
 from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
 from virtoll.lab.shaping import Shape, shaped
 
 MAXIMUM_SOURCES = 3
 _MAXIMUM_GUESTS = 190
-_VLAN_PLACE = 128  # links in a VLAN are networks of their own, so much further up
+_VLAN_NUMBER = 128  # links in a VLAN are networks of their own, so much further up
 _LOOPBACK_MAC = "00:00:00:00:00:00"
 
 
 @dataclass(frozen=True)
-class Ends:
+class LinkAddresses:
     """The IP addresses of a link's two ends, as text, and the length of their network's prefix in bits."""
 
     guest: str
@@ -52,7 +52,7 @@ class Link:
     role: str
     mtu_bytes: int
     owner: int
-    place: int
+    number: int
     guest_mac: str
     peer_mac: str
     peer_interface: str
@@ -62,14 +62,14 @@ class Link:
     trunk: str | None = None
     attachment: Attachment = "bridge"
 
-    def ends(self, ip_version: int = 4, *, tagged: bool = False) -> Ends:
+    def ends(self, ip_version: int = 4, *, tagged: bool = False) -> LinkAddresses:
         """The addresses of both ends, of IPv4 or IPv6 (RFC 5180: 2001:2::/48 for benchmarks), in a VLAN or outside."""
-        place = self.place + (_VLAN_PLACE if tagged else 0)
+        number = self.number + (_VLAN_NUMBER if tagged else 0)
         if ip_version == 6:
-            network = f"2001:2:0:{self.owner << 8 | place:x}::"
-            return Ends(f"{network}1", f"{network}2", 64)
-        network = f"10.{64 + self.owner}.{place}."
-        return Ends(f"{network}1", f"{network}2", 24)
+            network = f"2001:2:0:{self.owner << 8 | number:x}::"
+            return LinkAddresses(f"{network}1", f"{network}2", 64)
+        network = f"10.{64 + self.owner}.{number}."
+        return LinkAddresses(f"{network}1", f"{network}2", 24)
 
     @property
     def guest_address(self) -> str:
@@ -138,19 +138,19 @@ def plan_links(index: int, sources: int = 1, mtu_bytes: int = 1500, *, marks: bo
         )
     roles = [(f"in{n}", "source", n) for n in range(sources)] + [("out", "sink", 3)]
     roles += [("marks", "marks", 4)] if marks else []
-    return GuestNetwork(tuple(_plan_link(index, name, role, place, mtu_bytes) for name, role, place in roles))
+    return GuestNetwork(tuple(_plan_link(index, name, role, number, mtu_bytes) for name, role, number in roles))
 
 
-def _plan_link(index: int, name: str, role: str, place: int, mtu_bytes: int) -> Link:
+def _plan_link(index: int, name: str, role: str, number: int, mtu_bytes: int) -> Link:
     tag = f"{index}{name}"
     return Link(
         name=name,
         role=role,
         mtu_bytes=mtu_bytes,
         owner=index,
-        place=place,
-        guest_mac=f"02:76:74:01:{index:02x}:{place:02x}",
-        peer_mac=f"02:76:74:02:{index:02x}:{place:02x}",
+        number=number,
+        guest_mac=f"02:76:74:01:{index:02x}:{number:02x}",
+        peer_mac=f"02:76:74:02:{index:02x}:{number:02x}",
         peer_interface=f"p{tag}",
         lab_interface=f"l{tag}",
         port_interface=f"g{tag}",
@@ -163,10 +163,10 @@ def over_trunks(network: GuestNetwork, near: Sequence[str], far: Sequence[tuple[
 
     Links of more sources than there are NICs stay as they were; the link for marks always does.
     """
-    ways = {**{f"in{place}": place for place in range(len(near) - 1)}, "out": len(near) - 1}
+    ways = {**{f"in{number}": number for number in range(len(near) - 1)}, "out": len(near) - 1}
 
-    def through(link: Link, place: int) -> Link:
-        nic, (interface, mac) = near[place], far[place]
+    def through(link: Link, number: int) -> Link:
+        nic, (interface, mac) = near[number], far[number]
         return replace(
             link, peer_mac=mac, peer_interface=interface, lab_interface=nic, bridge=f"t{link.name}", trunk=nic
         )
@@ -222,15 +222,20 @@ class Network:
         self._peer_pid = peer_pid
 
     @property
+    def local(self) -> Network:
+        """The links end on this machine."""
+        return self
+
+    @property
     def peer_pid(self) -> int:
         """A process in the peer's namespace."""
         return self._peer_pid
 
     def close(self) -> None:
         """End the routers and close the netlink socket; other interfaces stay until their namespace ends."""
-        for way in self._attachments.ways.values():
-            if way.router is not None:
-                way.router.close()
+        for endpoint in self._attachments.endpoints.values():
+            if endpoint.router is not None:
+                endpoint.router.close()
         self._interfaces.close()
 
     def host_port(self, link: Link) -> None:
@@ -268,9 +273,9 @@ class Network:
         """The links as they are: they end on this machine."""
         return network
 
-    def ways(self, network: GuestNetwork) -> dict[str, Way]:
+    def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """By link's name, the lab's interfaces on it; nothing for links that have none."""
-        made = self._attachments.ways
+        made = self._attachments.endpoints
         return {link.name: made[link.port_interface] for link in network.links if link.port_interface in made}
 
     def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
@@ -278,13 +283,13 @@ class Network:
 
         ``GuestCannot`` where the kernel, or the way the link is attached, does not let it be.
         """
-        way = self._attachments.ways.get(link.port_interface, Way(link.lab_interface))
+        endpoint = self._attachments.endpoints.get(link.port_interface, EndpointInterfaces(link.lab_interface))
         if not shape.plain and (link.trunk is not None or link.attachment == "passthrough"):
             raise GuestCannot(
                 f"link {link.name} has no end in the lab that could be shaped (a real NIC, or passthrough); "
                 "leave the parameters link_... out",
             )
-        lab = way.router.pid if way.router is not None else os.getpid()
+        lab = endpoint.router.pid if endpoint.router is not None else os.getpid()
         return shaped(((self._peer_pid, link.peer_interface), (lab, link.lab_interface)), shape)
 
     def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
@@ -308,10 +313,11 @@ class Network:
 
         Physical ones go back when the lab ends.
         """
+        enter = ("nsenter", f"--net=/proc/self/fd/{outside}", "--")
+        host = ConnectedHost(Connection("this machine outside the lab", enter, descriptors=(outside,)))
+        pid = self._peer_pid if peer else os.getpid()
         for nic in nics:
-            enter = ["nsenter", f"--net=/proc/self/fd/{outside}", "--"]
-            pid = self._peer_pid if peer else os.getpid()
-            command = [*enter, "ip", "link", "set", "dev", nic, "netns", str(pid)]
-            done = subprocess.run(command, pass_fds=(outside,), capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise LabError(f"testbed: interface {nic} could not be taken into the lab: {done.stderr.strip()}")
+            try:
+                host.run(["ip", "link", "set", "dev", nic, "netns", str(pid)], "NICs")
+            except GuestError as error:
+                raise LabError(f"testbed: interface {nic} could not be taken into the lab: {error}") from error

@@ -1,12 +1,11 @@
-"""What can outlive every process of a lab: cgroup folders, files on the host's disk, PCI devices that a machine was
-given, and what a product holds (a domain, a registered machine). Recorded before they are made or taken, swept
-afterwards.
+"""What can outlive every process of a lab: cgroup folders, files on disk, PCI devices of machines, and what a product
+holds. Recorded before they are made or taken, swept afterwards.
 
 Each lab has a folder ``<state>/labs/<lab id>`` with a lock file that is held (flock) by the launcher, the lab and the
-janitor: as long as one of them lives, nobody else sweeps it. All cgroup folders of a lab are below one folder, named
-after the lab, in each hierarchy, and so are its files on the disk; so the lab's name alone is their record, and it
+janitor. As long as one of them lives, nobody else sweeps it. All cgroup folders of a lab are below one folder, named
+after the lab, in each hierarchy, and so are its files on the disk. So the lab's name alone is their record, and it
 exists before any of them. PCI devices are noted one by one in a file of that folder, which the lab reaches by a
-descriptor only: it has a /run of its own.
+descriptor only. It has a /run of its own.
 """
 
 from __future__ import annotations

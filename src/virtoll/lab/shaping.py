@@ -1,9 +1,9 @@
 """Links that are slower, longer or less reliable than the host's memory: rate, delay and loss on a guest's link.
 
 Main types: ``Shape`` (what is asked for), ``shaped`` (a link with it, for the length of a context). Shaped by the
-kernel's queueing disciplines at the two ends of the veth pair between the peer and the lab, so that no guest is touched
-and every kind of guest meets the same: ``netem`` where the kernel has it, else ``tbf``, which knows a rate alone.
-It must not know platforms, nor what a link is used for.
+kernel's queueing disciplines at the two ends of the veth pair between the peer and the lab. So no guest is touched and
+every kind of guest meets the same: ``netem`` where the kernel has it, else ``tbf``, which knows a rate alone. It must
+not know platforms, nor what a link is used for.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _supported(end: tuple[int, str], shape: Shape) -> list[str]:
     except GuestError as error:
         if shape.delay_ms or shape.loss_percent:
             raise GuestCannot(
-                f"this host's kernel has no netem ({error}), and so no delay and no loss on a link; load the module "
-                "sch_netem, or leave link_delay_ms and link_loss_percent out: a rate alone is shaped by tbf",
+                f"this host's kernel has no netem ({error}), which link_delay_ms and link_loss_percent need; load the "
+                "module sch_netem, or leave both out: a rate needs tbf alone",
             ) from error
     else:
         _quietly(end)

@@ -83,8 +83,8 @@ class PciBus:
             in_use = self.driver(other) not in (None, _VFIO) and not self._class(other).startswith(_BRIDGE_CLASS)
             if other not in wanted and in_use:
                 return (
-                    f"vfio: {other} shares the IOMMU group of {address} and would have to go with it; "
-                    "add it to 'vfio', or use a NIC or VF with a group of its own"
+                    f"vfio: {other} shares the IOMMU group of {address}; add it to 'vfio', "
+                    "or use a NIC or VF with a group of its own"
                 )
         return None
 

@@ -39,7 +39,7 @@ class TestbedImage:
 def prepare_testbed(
     kind: TestbedKind, *, offline: bool = False, progress: Progress | None = None, cache: Cache | None = None
 ) -> TestbedImage:
-    """A testbed's files, from the cache or built now; ``ImageError`` where they are not cached and cannot be had."""
+    """A testbed's files, from the cache or built now; ``ImageError`` where they are not cached and unavailable."""
     cache, say = cache or default_cache(), progress or (lambda _: None)
     if debian.architecture() != "amd64":
         raise ImageError(

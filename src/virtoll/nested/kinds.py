@@ -1,6 +1,6 @@
 """What a nested testbed of each kind is made of: plain data; ``build`` makes its files of it, ``machine`` boots it.
 
-Main type: ``TestbedKind``. The CPU flags are those with which QEMU's emulated AMD-V was seen to carry the product; each
+Main type: ``TestbedKind``. The CPU flags are those with which QEMU's emulated AMD-V was seen to carry the product. Each
 that is left away has its reason beside it (QEMU 7.2).
 """
 
@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class TestbedKind:
-    """``packages`` are Debian's, taken with all that they depend on; of their files only ``programs`` go in, with the
+    """``packages`` are Debian's, taken with all that they depend on. Of their files only ``programs`` go in, with the
     libraries that they load, and ``data`` (files, or folders with a slash at the end).
 
     ``modules`` are loaded at its start; ``start`` is the part of its init that makes the product ready: lines of a
     shell script. ``hypervisor``: the file that is booted in the kernel's place, by multiboot, with its own arguments.
     ``suite``: the packages are installed, from this suite of Debian, into a folder, because their own scripts make what
-    is needed (kernel modules by dkms); kernel and modules are then those of that folder.
+    is needed (kernel modules by dkms). Kernel and modules are then those of that folder.
     """
 
     name: str

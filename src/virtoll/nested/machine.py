@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.errors import GuestError
+from virtoll.hosts.base import LocalHost
+from virtoll.hosts.ssh import ssh_command
 from virtoll.image import initramfs
 from virtoll.image.cache import file_digest
-from virtoll.lab.inside import Lab, end_process, wait_until
+from virtoll.lab.commands import Connection, ProcessOptions
+from virtoll.lab.inside import end_process, wait_until
 from virtoll.lab.network import GuestNetwork, Network, plan_links
 from virtoll.lab.priority import preferred
 from virtoll.nested.build import TestbedImage
@@ -35,7 +38,7 @@ _DISK_DEVICE = Path("/dev/vda")
 
 @dataclass
 class NestedMachine:
-    """A host that answers. ``ssh``: the command prefix that reaches it; ``links``: its NICs, as guests of the lab have
+    """A host that answers over its ``connection``. ``links``: its NICs, as guests of the lab have
     them (``guest_mac`` is the NIC's); ``baked``: files that it has from the start, by their SHA-256.
     """
 
@@ -45,7 +48,7 @@ class NestedMachine:
     process: subprocess.Popen[bytes]
     monitor: Monitor
     console: Path
-    ssh: tuple[str, ...] = ()
+    connection: Connection
     baked: Mapping[str, Path] = field(default_factory=dict)
 
     def park(self) -> None:
@@ -59,7 +62,7 @@ class NestedMachine:
 
 @contextlib.contextmanager
 def nested_machine(
-    image: TestbedImage, number: int, lab: Lab, files: Sequence[Path], network: Network, disk: Path | None = None
+    image: TestbedImage, number: int, lab: LocalHost, files: Sequence[Path], network: Network, disk: Path | None = None
 ) -> Iterator[NestedMachine]:
     """Boot a testbed and wait until it takes commands; ``GuestError`` with the end of its console when it does not.
 
@@ -92,18 +95,19 @@ def nested_machine(
             process = lab.spawn(
                 _command(image, folder, taps, theirs.fileno(), disk),
                 f"testbed {image.kind.name}",
-                pass_fds=(theirs.fileno(),),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
+                ProcessOptions(pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE),
             )
         stack.callback(end_process, process)
         monitor = Monitor(ours, f"testbed {image.kind.name}")
         stack.callback(monitor.close)
-        machine = NestedMachine(image, number, links, process, monitor, folder / "console.txt", baked=baked)
+        connection = _connection(image, number, folder)
+        machine = NestedMachine(
+            image, number, links, process, monitor, console=folder / "console.txt", connection=connection, baked=baked
+        )
         # It stays preferred: its own programs wait for each other in seconds of this machine (Xen gives a script 40).
         # Nothing that is measured on it is a result, and it is stopped while others are measured.
         stack.enter_context(preferred([process.pid], _NICENESS))
-        machine.ssh = stack.enter_context(_connected(machine, lab, folder))
+        stack.enter_context(_connected(machine, lab))
         yield machine
 
 
@@ -159,7 +163,7 @@ def _management_mac(number: int) -> str:
     return f"02:76:74:06:00:{number:02x}"
 
 
-def _key(lab: Lab, folder: Path) -> str:
+def _key(lab: LocalHost, folder: Path) -> str:
     """A key pair for this boot alone; the public half."""
     lab.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "virtoll", "-f", str(folder / "key")], "key")
     return (folder / "key.pub").read_text(encoding="utf-8")
@@ -167,7 +171,7 @@ def _key(lab: Lab, folder: Path) -> str:
 
 def _boot_archive(number: int, key: str, files: Mapping[str, Path]) -> bytes:
     """What is unpacked over the testbed's root: address, key, and files by their SHA-256."""
-    settings = f"MANAGEMENT_MAC={_management_mac(number)}\nMANAGEMENT_ADDRESS=10.63.{number}.2/24\n"
+    settings = f"MANAGEMENT_MAC={_management_mac(number)}\nMANAGEMENT_ADDRESS={_address(number)}/24\n"
     programs = [initramfs.program(f"virtoll/files/{digest}", path.read_bytes()) for digest, path in files.items()]
     return initramfs.write_archive(
         [
@@ -189,42 +193,46 @@ def _write_root(target: Path, root: Path, more: bytes) -> None:
         file.write(more)
 
 
-@contextlib.contextmanager
-def _connected(machine: NestedMachine, lab: Lab, folder: Path) -> Iterator[tuple[str, ...]]:
-    """Wait for the SSH server and keep one connection, which all commands share; the prefix of a command."""
-    address, control = f"10.63.{machine.number}.2", folder / "control"
-    common = (
-        "-F",
-        "/dev/null",
-        "-T",
-        "-i",
-        str(folder / "key"),
-        "-o",
-        "BatchMode=yes",
-        "-o",
+def _settings(folder: Path) -> tuple[str, ...]:
+    """How ``ssh`` reaches a testbed whose files are in ``folder``: by its own key, over one connection."""
+    return ssh_command(
+        f"IdentityFile={folder / 'key'}",
         "IdentitiesOnly=yes",
-        "-o",
         "StrictHostKeyChecking=no",
-        "-o",
         "UserKnownHostsFile=/dev/null",
-        "-o",
         "LogLevel=ERROR",
-        "-o",
         "HostKeyAlgorithms=ssh-ed25519",
-        "-o",
-        "ConnectTimeout=60",
-        "-o",
-        f"ControlPath={control}",
+        f"ControlPath={folder / 'control'}",
+        connect_seconds=60,
+        configuration=Path("/dev/null"),
     )
+
+
+def _connection(image: TestbedImage, number: int, folder: Path) -> Connection:
+    """How its commands run, once it is ``_connected``."""
+    prefix = (*_settings(folder), "-o", "ControlMaster=no", f"root@{_address(number)}", "--")
+    return Connection(f"nested {image.kind.name}", prefix, quoted=True)
+
+
+def _address(number: int) -> str:
+    return f"10.63.{number}.2"
+
+
+@contextlib.contextmanager
+def _connected(machine: NestedMachine, lab: LocalHost) -> Iterator[None]:
+    """Wait for the SSH server and keep one connection, which all commands share."""
+    address, folder = _address(machine.number), machine.console.parent
+    control = folder / "control"
     _await(machine, lambda: _answers(address), "its SSH server")
-    argv = ["ssh", *common, "-o", "ControlMaster=yes", "-N", f"root@{address}"]
-    master = lab.spawn(argv, f"connection to testbed {machine.image.kind.name}", stderr=subprocess.PIPE)
+    argv = [*_settings(folder), "-o", "ControlMaster=yes", "-N", f"root@{address}"]
+    role = f"connection to testbed {machine.image.kind.name}"
+    master = lab.spawn(argv, role, ProcessOptions(stderr=subprocess.PIPE))
     try:
         _await(machine, lambda: control.exists() or master.poll() is not None, "the login")
         if master.poll() is not None:
             said = master.stderr.read().decode(errors="replace").strip() if master.stderr else ""
             raise GuestError(f"testbed {machine.image.kind.name}: the login failed: {said or 'no message'}")
-        yield ("ssh", *common, "-o", "ControlMaster=no", f"root@{address}", "--")
+        yield
     finally:
         end_process(master)
 

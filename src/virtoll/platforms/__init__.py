@@ -1,61 +1,199 @@
-"""Every way to run a guest that Virtoll knows: one line each, in the order of the tables.
+"""Every way to run a guest that Virtoll knows, in the order of the tables.
 
-A new platform is one file here and one line below (``CONTRIBUTING.md`` has the check-list).
+A new platform is one file here, a function that imports it and its line in ``PLATFORMS`` (``CONTRIBUTING.md`` has the
+check-list). A driver is imported when an experiment names it: each that is not makes every command start faster.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from virtoll.experiment.model import Parameters, PlatformChoice
-from virtoll.platforms.base import Platform
-from virtoll.platforms.containers.docker import Docker
-from virtoll.platforms.containers.gvisor import GVisor
-from virtoll.platforms.containers.lxc import Lxc
-from virtoll.platforms.containers.native import Native, NativeAgain
-from virtoll.platforms.containers.netns import NetworkNamespace
-from virtoll.platforms.containers.nspawn import SystemdNspawn
-from virtoll.platforms.containers.oci import AnyRuntime, Crun, Runc
-from virtoll.platforms.containers.podman import Podman
-from virtoll.platforms.esxi import Esxi
-from virtoll.platforms.fake.driver import Fake
-from virtoll.platforms.kqemu import Kqemu
-from virtoll.platforms.libvirt.driver import Libvirt
-from virtoll.platforms.microvm.cloud_hypervisor import CloudHypervisor
-from virtoll.platforms.microvm.firecracker import Firecracker
-from virtoll.platforms.openvz import OpenVz
-from virtoll.platforms.qemu.driver import QemuKvm, QemuTcg
-from virtoll.platforms.ssh.driver import SshGuestPlatform
-from virtoll.platforms.uml import UserModeLinux
-from virtoll.platforms.virtualbox import VirtualBox
-from virtoll.platforms.vserver import Vserver
-from virtoll.platforms.xen.driver import Xen
+from virtoll.experiment.registry import Registry
 
-PLATFORMS: Mapping[str, type[Platform[Parameters]]] = {
-    "native": Native,
-    "native-again": NativeAgain,
-    "netns": NetworkNamespace,
-    "runc": Runc,
-    "crun": Crun,
-    "runsc": GVisor,
-    "oci": AnyRuntime,
-    "nspawn": SystemdNspawn,
-    "lxc": Lxc,
-    "podman": Podman,
-    "docker": Docker,
-    "uml": UserModeLinux,
-    "qemu-tcg": QemuTcg,
-    "qemu-kvm": QemuKvm,
-    "libvirt": Libvirt,
-    "xen": Xen,
-    "virtualbox": VirtualBox,
-    "firecracker": Firecracker,
-    "cloud-hypervisor": CloudHypervisor,
-    "esxi": Esxi,
-    "openvz": OpenVz,
-    "vserver": Vserver,
-    "kqemu": Kqemu,
-    "ssh": SshGuestPlatform,
-    "fake": Fake,
-}
+if TYPE_CHECKING:
+    from virtoll.platforms.base import Platform
+
+
+def _native() -> type[Platform[Parameters]]:
+    from virtoll.platforms.containers.native import Native
+
+    return Native
+
+
+def _native_again() -> type[Platform[Parameters]]:
+    from virtoll.platforms.containers.native import NativeAgain
+
+    return NativeAgain
+
+
+def _netns() -> type[Platform[Parameters]]:
+    from virtoll.platforms.containers.netns import NetworkNamespace
+
+    return NetworkNamespace
+
+
+def _runc() -> type[Platform[Parameters]]:
+    from virtoll.platforms.containers.oci import Runc
+
+    return Runc
+
+
+def _crun() -> type[Platform[Parameters]]:
+    from virtoll.platforms.containers.oci import Crun
+
+    return Crun
+
+
+def _runsc() -> type[Platform[Parameters]]:
+    from virtoll.platforms.containers.gvisor import GVisor
+
+    return GVisor
+
+
+def _oci() -> type[Platform[Parameters]]:
+    from virtoll.platforms.containers.oci import AnyRuntime
+
+    return AnyRuntime
+
+
+def _nspawn() -> type[Platform[Parameters]]:
+    from virtoll.platforms.containers.nspawn import SystemdNspawn
+
+    return SystemdNspawn
+
+
+def _lxc() -> type[Platform[Parameters]]:
+    from virtoll.platforms.containers.lxc import Lxc
+
+    return Lxc
+
+
+def _podman() -> type[Platform[Parameters]]:
+    from virtoll.platforms.containers.podman import Podman
+
+    return Podman
+
+
+def _docker() -> type[Platform[Parameters]]:
+    from virtoll.platforms.containers.docker import Docker
+
+    return Docker
+
+
+def _uml() -> type[Platform[Parameters]]:
+    from virtoll.platforms.uml import UserModeLinux
+
+    return UserModeLinux
+
+
+def _qemu_tcg() -> type[Platform[Parameters]]:
+    from virtoll.platforms.qemu.driver import QemuTcg
+
+    return QemuTcg
+
+
+def _qemu_kvm() -> type[Platform[Parameters]]:
+    from virtoll.platforms.qemu.driver import QemuKvm
+
+    return QemuKvm
+
+
+def _libvirt() -> type[Platform[Parameters]]:
+    from virtoll.platforms.libvirt.driver import Libvirt
+
+    return Libvirt
+
+
+def _xen() -> type[Platform[Parameters]]:
+    from virtoll.platforms.xen.driver import Xen
+
+    return Xen
+
+
+def _virtualbox() -> type[Platform[Parameters]]:
+    from virtoll.platforms.virtualbox import VirtualBox
+
+    return VirtualBox
+
+
+def _firecracker() -> type[Platform[Parameters]]:
+    from virtoll.platforms.microvm.firecracker import Firecracker
+
+    return Firecracker
+
+
+def _cloud_hypervisor() -> type[Platform[Parameters]]:
+    from virtoll.platforms.microvm.cloud_hypervisor import CloudHypervisor
+
+    return CloudHypervisor
+
+
+def _esxi() -> type[Platform[Parameters]]:
+    from virtoll.platforms.esxi import Esxi
+
+    return Esxi
+
+
+def _openvz() -> type[Platform[Parameters]]:
+    from virtoll.platforms.openvz import OpenVz
+
+    return OpenVz
+
+
+def _vserver() -> type[Platform[Parameters]]:
+    from virtoll.platforms.vserver import Vserver
+
+    return Vserver
+
+
+def _kqemu() -> type[Platform[Parameters]]:
+    from virtoll.platforms.kqemu import Kqemu
+
+    return Kqemu
+
+
+def _ssh() -> type[Platform[Parameters]]:
+    from virtoll.platforms.ssh.driver import SshGuestPlatform
+
+    return SshGuestPlatform
+
+
+def _fake() -> type[Platform[Parameters]]:
+    from virtoll.platforms.fake.driver import Fake
+
+    return Fake
+
+
+PLATFORMS: Registry[type[Platform[Parameters]]] = Registry(
+    {
+        "native": _native,
+        "native-again": _native_again,
+        "netns": _netns,
+        "runc": _runc,
+        "crun": _crun,
+        "runsc": _runsc,
+        "oci": _oci,
+        "nspawn": _nspawn,
+        "lxc": _lxc,
+        "podman": _podman,
+        "docker": _docker,
+        "uml": _uml,
+        "qemu-tcg": _qemu_tcg,
+        "qemu-kvm": _qemu_kvm,
+        "libvirt": _libvirt,
+        "xen": _xen,
+        "virtualbox": _virtualbox,
+        "firecracker": _firecracker,
+        "cloud-hypervisor": _cloud_hypervisor,
+        "esxi": _esxi,
+        "openvz": _openvz,
+        "vserver": _vserver,
+        "kqemu": _kqemu,
+        "ssh": _ssh,
+        "fake": _fake,
+    }
+)
 
 
 def platform_of(choice: PlatformChoice) -> Platform[Parameters]:

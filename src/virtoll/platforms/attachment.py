@@ -16,11 +16,11 @@ from pydantic import StringConstraints
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import Testbed
+from virtoll.hosts.links import Links
 from virtoll.lab.attachments import Attachment, Port
 from virtoll.lab.interfaces import nodes_allowed
 from virtoll.lab.network import GuestNetwork, Link, attached
 from virtoll.lab.vfio import PCI_ADDRESS, PciBus
-from virtoll.platforms.host import HostNetwork
 
 
 class Attached(Parameters):
@@ -81,7 +81,7 @@ def attach(network: GuestNetwork, parameters: Parameters) -> GuestNetwork:
 
 
 @contextlib.contextmanager
-def machine_ports(network: HostNetwork, wanted: GuestNetwork, devices: Mapping[str, str]) -> Iterator[dict[str, Port]]:
+def machine_ports(network: Links, wanted: GuestNetwork, devices: Mapping[str, str]) -> Iterator[dict[str, Port]]:
     """The machine's end of each link, by the link's name, for as long as its monitor is being started.
 
     Descriptors are closed at the end, since the monitor has inherited them: held open here, a tap would outlive its

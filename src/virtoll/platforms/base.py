@@ -12,23 +12,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
+from typing import ClassVar, Final, Generic, Literal, Self, TypeVar
 
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.host.guest_usage import GuestProcesses
+from virtoll.hosts.base import CommandRunner
 from virtoll.lab.cgroups import Limits
-from virtoll.lab.data import DataRoom
+from virtoll.lab.data import DataVolume
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms.host import CommandRunner, Site
+from virtoll.platforms.host import Site
 
-Validation = Literal["real", "nested: functional only", "simulator", "stand-in", "record only", "model", "not stated"]
-"""What shows that a platform's driver works: the tests' guests ran on the product itself; on it, in a host that was
-emulated; against the maker's simulator; against programs that take the documented commands (never run on the real
-platform); there is no driver, only what others published; or it is a model and no platform."""
+Validation = Literal["real", "nested: functional only", "simulator", "mock", "record only", "model", "not stated"]
+"""What shows that a platform's driver works.
+
+``real``: the tests' guests ran on the product itself. ``nested: functional only``: on it, in a host that was emulated.
+``simulator``: against the maker's simulator. ``mock``: against programs that take the documented commands (never run on
+the real platform). ``record only``: there is no driver, only what others published. ``model``: it is no platform.
+"""
 VALIDATION_WORDS: dict[Validation, str] = {
-    "stand-in": "stand-in: never run on the real platform",
+    "mock": "mock: never run on the real platform",
     "simulator": "simulator: never run on the real platform",
 }
 
@@ -73,7 +77,7 @@ class GuestRequest:
     network: GuestNetwork
     deadline_seconds: float = 120.0
     cpu_quota: float | None = None
-    data: DataRoom | None = None
+    data: DataVolume | None = None
 
     @property
     def file_name(self) -> str:
@@ -105,7 +109,8 @@ class Guest(ABC):
 
     ``attachment`` says how its links reach it, ``peer`` who generates and times for it. ``network``: its links, where
     they are its own NICs and not those that were asked for. ``flushes``: whether what it syncs on its disks is synced
-    on the host too.
+    on the host too. ``executed_monotonic_ns``: when Virtoll's own part of the start was over and the platform's program
+    (the agent itself, a container's runtime) was executed; None: not measured.
     """
 
     agent: Caller
@@ -115,6 +120,7 @@ class Guest(ABC):
     ready_monotonic_ns: int
     network: GuestNetwork | None = None
     flushes: bool = True
+    executed_monotonic_ns: int | None = None
 
     @abstractmethod
     def park(self) -> None:
@@ -126,7 +132,7 @@ class Guest(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End it and remove all that it had; harmless when it has ended already.
+        """End it and remove all that it holds; harmless when it has ended already.
 
         ``GuestRemains``, when all is done, if something of it could not be removed.
         """
@@ -153,7 +159,10 @@ class Platform(ABC, Generic[P_co]):
     driver works. ``data_by``: how its guests get a data directory on their host's disk; None: they do not. ``lacks``:
     what its guests cannot do, feature (``workloads.base.FEATURES``) -> why, in a few words. ``max_vcpus``: CPUs that a
     guest can have; None: as many as the host. ``packages``: Debian packages of the product, whose versions a run's
-    manifest has. ``remote_hosts``: whether its guests may be on another host.
+    manifest has. ``remedy``: what to do where the product is missing, the end of the probe's reason; None: nothing that
+    could be installed. ``without_root``: what of it an ordinary user can have, in a few words.
+    ``remote_hosts``: whether its guests may be on another host. ``quota_by_cgroup``: whether their CPU
+    quota is a cgroup of this machine, so that they have none on another host.
     ``cleaned_by_api``: leftovers are removed over the product's API, and by no command.
     """
 
@@ -170,7 +179,10 @@ class Platform(ABC, Generic[P_co]):
     lacks: ClassVar[Mapping[str, str]] = {}
     max_vcpus: ClassVar[int | None] = None
     packages: ClassVar[tuple[str, ...]] = ()
+    remedy: ClassVar[str | None] = None
+    without_root: ClassVar[str] = "not tried"
     remote_hosts: ClassVar[bool] = False
+    quota_by_cgroup: ClassVar[bool] = False
     cleaned_by_api: ClassVar[bool] = False
 
     def __init__(self, parameters: P_co) -> None:
@@ -214,30 +226,3 @@ class Platform(ABC, Generic[P_co]):
         """The same on the host that the parameters name, for a product that is ``cleaned_by_api``."""
         del alive
         return []
-
-
-def network_request(network: GuestNetwork) -> dict[str, Any]:
-    """The agent's ``network`` operation for a guest with these links: addresses, permanent neighbours, forwarding."""
-    return {
-        "interfaces": [
-            {
-                "mac": link.guest_mac,
-                "name": None,
-                "mtu": link.mtu_bytes,
-                "address": f"{link.guest_address}/24",
-                "neighbours": [{"address": link.peer_address, "mac": link.guest_next_hop_mac}],
-            }
-            for link in network.links
-        ],
-        "routes": [],
-        "ip_forward": True,
-    }
-
-
-def peer_request(network: GuestNetwork) -> dict[str, Any]:
-    """The same for the peer's ends: up, and without an address, so that its kernel answers and forwards nothing."""
-    interfaces: list[dict[str, Any]] = [
-        {"mac": link.peer_mac, "name": None, "mtu": link.mtu_bytes, "address": None, "neighbours": []}
-        for link in network.links
-    ]
-    return {"interfaces": interfaces, "routes": [], "ip_forward": None}

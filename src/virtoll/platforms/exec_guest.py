@@ -12,17 +12,18 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
 from virtoll.agent.client import AgentClient, Caller
 from virtoll.errors import GuestError
+from virtoll.hosts.base import CommandRunner, GuestHost
+from virtoll.lab.commands import PIPED
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Link
 from virtoll.platforms.base import GuestRequest, GuestStartError
 from virtoll.platforms.containers.guest import AGENT
-from virtoll.platforms.host import CommandRunner, GuestHost
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import connect_stdio
@@ -62,6 +63,7 @@ def enter(
     host: GuestHost,
     peer: Caller,
     spawned: int,
+    *,
     park: tuple[Callable[[], object], Callable[[], object]],
     cleanup: list[Callable[[], object]],
 ) -> EnteredMachine:
@@ -73,9 +75,7 @@ def enter(
     process = host.spawn(
         [*command, *AGENT],
         f"guest {request.name}",
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=complaints.fileno(),
+        replace(PIPED, stderr=complaints.fileno()),
     )
     agent: AgentClient = connect_stdio(process, request.name)
     guest = EnteredMachine(
@@ -95,8 +95,8 @@ def enter(
         guest.wait_ready(request.deadline_seconds)
     except GuestStartError as error:
         said = last_line(error.evidence["exec.txt"])
-        told = f" (it said: {said[-300:]})" if said else ""
-        raise GuestStartError(f"{error}{told}", error.evidence) from error
+        reported = f" (it said: {said[-300:]})" if said else ""
+        raise GuestStartError(f"{error}{reported}", error.evidence) from error
     return guest
 
 

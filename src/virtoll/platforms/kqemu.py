@@ -14,7 +14,7 @@ from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.host import Site
 
 WHY = (
-    "kqemu is a record only: its kernel module was for 2.6 kernels and QEMU dropped it in 2009; its successor is KVM, "
+    "kqemu is a record only: QEMU dropped its module for 2.6 kernels in 2009; its successor is KVM, "
     "the platform qemu-kvm (docs/platforms/kqemu.md has what was published of it)"
 )
 
@@ -32,6 +32,7 @@ class Kqemu(Platform[KqemuParameters]):
     """The row."""
 
     name: ClassVar[str] = "kqemu"
+    without_root: ClassVar[str] = "–"
     family: ClassVar[str] = "full virtualisation in software"
     validation: ClassVar[Validation] = "record only"
     title: ClassVar[str] = "KQEMU 1.3 (history; successor: qemu-kvm)"

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from virtoll.agent.operations.session import ShutdownRequest
 from virtoll.errors import GuestError
-from virtoll.platforms.host import GuestHost
+from virtoll.hosts.base import GuestHost
 from virtoll.platforms.process_guest import StartedGuest, undo_all
 
 
@@ -52,7 +53,7 @@ class ManagedMachine(StartedGuest):
                 self.resume()
             if not self.agent.ended:
                 with contextlib.suppress(GuestError):
-                    self.agent.call("shutdown", deadline_seconds=2.0)
+                    self.agent.ask(ShutdownRequest(), deadline_seconds=2.0)
             self.agent.close()
             self._destroyed = True
             with contextlib.suppress(GuestError):  # it may have gone by itself

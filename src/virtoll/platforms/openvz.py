@@ -1,7 +1,7 @@
 """OpenVZ and Virtuozzo: a container by ``vzctl``, or by ``prlctl`` with ``vzctl`` for its links, through ``GuestHost``.
 
 Never run on the real platform: written after the products' manual pages and sources (docs/platforms/openvz.md names
-file and commit of each) and tested against a stand-in that takes exactly those commands.
+file and commit of each) and tested against a mock that takes exactly those commands.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from pydantic import Field, StringConstraints
 
 from virtoll.errors import CommandFailed, GuestError
 from virtoll.experiment.topology import Testbed
+from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.network import GuestNetwork
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.exec_guest import EnteredMachine, bridged, enter, image_archive, name_of, now, quietly
-from virtoll.platforms.host import CommandRunner, GuestHost, Site
+from virtoll.platforms.host import Site
 
 KERNEL = "/proc/vz"
 _PAGE_BYTES = 4096
@@ -67,9 +68,11 @@ class OpenVz(Platform[OpenVzParameters]):
     """The driver."""
 
     name: ClassVar[str] = "openvz"
+    remedy: ClassVar[str] = "OpenVZ comes with a distribution of its own, Virtuozzo 7 or OpenVZ 6"
+    without_root: ClassVar[str] = "no"
     remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "os-level"
-    validation: ClassVar[Validation] = "stand-in"
+    validation: ClassVar[Validation] = "mock"
     title: ClassVar[str] = "OpenVZ, Virtuozzo (vzctl, prlctl)"
     parameter_model = OpenVzParameters
     boot_seconds: ClassVar[float] = 3.0
@@ -97,7 +100,7 @@ class OpenVz(Platform[OpenVzParameters]):
             if wanted.tool == "prlctl":
                 host.run(["prlctl", "list", "-a"], "probe")
         except GuestError as error:
-            return Probe(False, None, f"{error}: OpenVZ comes with a distribution of its own, Virtuozzo 7 or OpenVZ 6")
+            return Probe(False, None, f"{error}: {self.remedy}")
         if not host.is_root:
             return Probe(False, version, f"{host.name}: vzctl needs root on the hardware node; log in as root")
         try:
@@ -137,8 +140,8 @@ class OpenVz(Platform[OpenVzParameters]):
             host,
             site.peer,
             spawned,
-            (lambda: host.run(pause, "park"), lambda: host.run(resume, "resume")),
-            [kept.close],
+            park=(lambda: host.run(pause, "park"), lambda: host.run(resume, "resume")),
+            cleanup=[kept.close],
         )
 
     def _create(

@@ -16,17 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.agent.client import AgentClient, Caller
+from virtoll.agent.operations.session import ShutdownRequest
 from virtoll.errors import GuestError, ImageError
 from virtoll.host.guest_usage import GuestProcesses
+from virtoll.hosts.base import GuestHost
 from virtoll.image import FormName, GuestImage, image_form
+from virtoll.lab.cgroups import Group
 from virtoll.lab.inside import end_process
-from virtoll.platforms.base import Guest, GuestStartError
-from virtoll.platforms.host import GuestHost
+from virtoll.platforms.base import Guest, GuestRequest, GuestStartError
 from virtoll.platforms.last_words import with_last_words
 
 
 class GuestRemains(GuestError):
-    """Something that a guest had on its host is still there after its end: what it is, and how to remove it."""
+    """Something of a guest is still on its host after its end: what it is, and how to remove it."""
 
 
 def undo_all(steps: list[Callable[[], object]]) -> None:
@@ -84,9 +86,9 @@ class AgentGuest(StartedGuest):
     """A guest that is a process of ours, whose standard input and output or sockets are the agent's channel.
 
     ``inner_group`` is the process group of what runs inside, where it is not the started process's own; ``shared`` are
-    processes that serve several guests (an engine's daemon), by name. ``host``: where its files are; None: here. On
-    another host ``process`` is the connection that the guest ends with. ``flushes``: whether what it syncs on its disks
-    is synced on the host too.
+    processes that serve several guests (an engine's daemon), by name. ``host``: another host, where its files are; then
+    ``process`` is the connection that the guest ends with. None: this machine. ``flushes``: whether what it syncs on
+    its disks is synced on the host too.
     """
 
     process: subprocess.Popen[bytes]
@@ -113,7 +115,7 @@ class AgentGuest(StartedGuest):
             self.resume()
         if self.process.poll() is None and not self.agent.ended:
             with contextlib.suppress(GuestError, subprocess.TimeoutExpired):
-                self.agent.call("shutdown", deadline_seconds=2.0)
+                self.agent.ask(ShutdownRequest(), deadline_seconds=2.0)
                 self.process.wait(2.0)
         self.agent.close()
         end_process(self.process)
@@ -129,7 +131,7 @@ class AgentGuest(StartedGuest):
 
     def host_processes(self) -> GuestProcesses | None:
         """The started process, what runs inside, the daemons that it shares, and its folder; None on another host."""
-        if self.host is not None and self.host.remote:
+        if self.host is not None:
             return None
         return GuestProcesses(self.process.pid, self.inner_group, self.shared, self.console_file.parent)
 
@@ -139,6 +141,21 @@ class AgentGuest(StartedGuest):
                 with contextlib.suppress(ProcessLookupError):
                     if group is not None:
                         os.killpg(group, number)
+
+
+def quota_group(host: GuestHost, request: GuestRequest) -> Group | None:
+    """The cgroup by which a process of this machine has its CPU quota; None without a quota.
+
+    Memory is not limited by it: a machine's is bounded by its size, and the monitor's own would be counted as well.
+    """
+    if request.cpu_quota is None:
+        return None
+    local = host.local
+    if local is None:
+        raise GuestError(
+            f"{request.name}: a CPU quota by cgroup is for guests of this machine; leave it out on {host.name}"
+        )
+    return local.group(request.name, request.limits(memory=False))
 
 
 def root_disk(image: GuestImage, file_system: FormName = "erofs") -> Path:

@@ -5,7 +5,7 @@ veth end; ``tap``: a tap. It has one CPU whatever the host has. It is process 1 
 its helpers outlive it otherwise, with the agent's channel open.
 
 Parking: UML's kernel is one host process that traces one more for each process of the guest. The kernel is stopped by
-SIGSTOP; a traced one is never sent that, because UML takes an unknown stop for a crash: it gets the SIGALRM by which
+SIGSTOP. A traced process never gets that, because UML takes an unknown stop for a crash. It gets the SIGALRM by which
 UML's own timer takes the CPU back, and then waits for its stopped tracer.
 """
 
@@ -23,12 +23,13 @@ from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
+from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.host import Site
-from virtoll.platforms.process_guest import AgentGuest, root_disk, socket_session
+from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, socket_session
 
 _MIB = 2**20
 _BINARY = "linux.uml"
@@ -77,6 +78,8 @@ class UserModeLinux(Platform[UmlParameters]):
 
     name: ClassVar[str] = "uml"
     packages: ClassVar[tuple[str, ...]] = ("user-mode-linux",)
+    remedy: ClassVar[str] = "apt-get install user-mode-linux"
+    without_root: ClassVar[str] = "yes"
     family: ClassVar[str] = "user-mode kernel"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "User-mode Linux"
@@ -101,7 +104,7 @@ class UserModeLinux(Platform[UmlParameters]):
     def probe(self, site: Site) -> Probe:
         """Boot a guest without network and wait for its agent."""
         if shutil.which(_BINARY) is None:
-            return Probe(False, None, f"{_BINARY}: not found on this host; apt-get install user-mode-linux")
+            return Probe(False, None, f"{_BINARY}: not found on this host; {self.remedy}")
         version = f"UML {_version(site)}"
         if self.parameters.transport == "tap" and not taps_allowed():
             remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, run as root, or choose 'transport: raw'"
@@ -122,7 +125,7 @@ class UserModeLinux(Platform[UmlParameters]):
         try:
             for link in request.network.links:
                 if self.parameters.transport == "raw":
-                    network.raw_port(link)
+                    site.local_ports.raw_port(link)
                 else:
                     network.tap_port(link)
             guest = self._start(request, site)
@@ -133,23 +136,25 @@ class UserModeLinux(Platform[UmlParameters]):
         return guest
 
     def _start(self, request: GuestRequest, site: Site) -> UmlGuest:
-        folder = site.host.guest_folder(request.file_name)
+        host = site.this_machine
+        folder = host.guest_folder(request.file_name)
         console = folder / "console.txt"
         agent, agent_end = socket_session(request.name)
         agent.window_bytes, agent.wake_seconds = _WINDOW_BYTES, _WAKE_SECONDS
-        # Its memory is bounded by its size; a cgroup would count the kernel's own processes as well.
-        group = site.host.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
+        group = quota_group(host, request)
         argv = [*_environment(site), *self.command(request, site, folder, agent_end.fileno())]
         spawned = time.monotonic_ns()
         with console.open("wb") as stream:
-            process = site.host.spawn(
+            process = host.spawn(
                 argv,
                 f"guest {request.name}",
-                cpus=request.cpus,
-                group=group,
-                stdout=stream.fileno(),
-                stderr=subprocess.STDOUT,
-                pass_fds=(agent_end.fileno(), *([] if request.data_disk is None else [request.data_disk])),
+                ProcessOptions(
+                    cpus=request.cpus,
+                    group=group,
+                    stdout=stream.fileno(),
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(agent_end.fileno(), *([] if request.data_disk is None else [request.data_disk])),
+                ),
             )
         agent_end.close()
         guest = UmlGuest(

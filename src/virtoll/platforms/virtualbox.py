@@ -19,12 +19,14 @@ from pydantic import BeforeValidator
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ImageError
 from virtoll.experiment.topology import Testbed
+from virtoll.hosts.base import CommandRunner, GuestHost
+from virtoll.hosts.links import Links
 from virtoll.image.bootdisk import boot_disk
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
-from virtoll.platforms.host import CommandRunner, GuestHost, HostNetwork, Site
+from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
 
 _MIB = 2**20
@@ -64,6 +66,8 @@ class VirtualBox(Platform[VirtualBoxParameters]):
 
     name: ClassVar[str] = "virtualbox"
     packages: ClassVar[tuple[str, ...]] = ("virtualbox",)
+    remedy: ClassVar[str] = "VirtualBox with its kernel module"
+    without_root: ClassVar[str] = "no"
     remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "hardware-assisted"
     validation: ClassVar[Validation] = "nested: functional only"
@@ -91,7 +95,7 @@ class VirtualBox(Platform[VirtualBoxParameters]):
         try:
             version = f"VirtualBox {site.host.run(['VBoxManage', '--version'], 'probe').splitlines()[-1].strip()}"
         except GuestError as error:
-            return Probe(False, None, f"{error}: VirtualBox with its kernel module")
+            return Probe(False, None, f"{error}: {self.remedy}")
         try:
             site.host.run(["test", "-r", "/dev/vboxdrv", "-a", "-w", "/dev/vboxdrv"], "probe")
         except GuestError:
@@ -228,7 +232,7 @@ class VirtualBox(Platform[VirtualBoxParameters]):
 
 
 @contextlib.contextmanager
-def _adapters(host: GuestHost, network: HostNetwork | None, wanted: GuestNetwork) -> Iterator[dict[str, str]]:
+def _adapters(host: GuestHost, network: Links | None, wanted: GuestNetwork) -> Iterator[dict[str, str]]:
     """By link's name, what its NIC is bridged to: one end of a veth pair, without offloads, which it would pass on."""
     made: dict[str, str] = {}
     with contextlib.ExitStack() as undo:
@@ -240,7 +244,7 @@ def _adapters(host: GuestHost, network: HostNetwork | None, wanted: GuestNetwork
 
 
 @contextlib.contextmanager
-def _adapter(host: GuestHost, network: HostNetwork, link: Link) -> Iterator[str]:
+def _adapter(host: GuestHost, network: Links, link: Link) -> Iterator[str]:
     inner, outer = f"vtb{link.owner}{link.name}", link.port_interface
     bridge = network.bridge_port(link, outer)
     withdraw = host.guard(["ip", "link", "del", inner])

@@ -1,7 +1,7 @@
 """Linux-VServer by util-vserver: a context with a network namespace of its own, through ``GuestHost``.
 
 Never run on the real platform: written after util-vserver's scripts (docs/platforms/vserver.md names file and commit of
-each) and tested against a stand-in that takes exactly those commands.
+each) and tested against a mock that takes exactly those commands.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pydantic import Field, StringConstraints
 
 from virtoll.errors import GuestError
 from virtoll.experiment.topology import Testbed
+from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.exec_guest import EnteredMachine, bridged, enter, image_archive, name_of, now, quietly
-from virtoll.platforms.host import CommandRunner, GuestHost, Site
+from virtoll.platforms.host import Site
 
 KERNEL = "/proc/virtual"
 _BUILD_SECONDS = 300.0
 _PERIOD_MICROSECONDS = 100_000
-_TOOLS = "build util-vserver 0.30.216"
 # What the agent needs besides a context's own capabilities: interfaces, raw sockets, routes.
 _CAPABILITIES = ("NET_ADMIN", "NET_RAW", "SYS_ADMIN")
 _PATH = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$")]
@@ -50,9 +50,11 @@ class Vserver(Platform[VserverParameters]):
     """The driver."""
 
     name: ClassVar[str] = "vserver"
+    remedy: ClassVar[str] = "build util-vserver 0.30.216"
+    without_root: ClassVar[str] = "no"
     remote_hosts: ClassVar[bool] = True
     family: ClassVar[str] = "os-level"
-    validation: ClassVar[Validation] = "stand-in"
+    validation: ClassVar[Validation] = "mock"
     title: ClassVar[str] = "Linux-VServer (history; successors: lxc, nspawn)"
     parameter_model = VserverParameters
     boot_seconds: ClassVar[float] = 3.0
@@ -78,7 +80,7 @@ class Vserver(Platform[VserverParameters]):
         try:
             version = host.run(["vserver", "--version"], "probe").strip().splitlines()[0].partition(" -- ")[0]
         except GuestError as error:
-            return Probe(False, None, f"{error}: {_TOOLS}")
+            return Probe(False, None, f"{error}: {self.remedy}")
         if not host.is_root:
             return Probe(False, version, f"{host.name}: vserver needs root; log in as root")
         try:
@@ -144,8 +146,8 @@ class Vserver(Platform[VserverParameters]):
             host,
             site.peer,
             spawned,
-            (lambda: host.run(stop, "park"), lambda: host.run(go_on, "resume")),
-            [kept.close],
+            park=(lambda: host.run(stop, "park"), lambda: host.run(go_on, "resume")),
+            cleanup=[kept.close],
         )
 
     def _configure(self, request: GuestRequest, host: GuestHost, folder: Path) -> None:

@@ -126,15 +126,15 @@ def published_values() -> tuple[PublishedValue, ...]:
     rows = csv.DictReader(io.StringIO(_text("published.csv")))
     return tuple(
         PublishedValue(
-            row["paper"],
-            row["source"],
-            row["platform"],
-            row["scenario"],
-            row["workload"],
-            dict(part.split("=", 1) for part in row["parameters"].split(";") if part),
-            row["metric"],
-            row["unit"],
-            float(row["value"]),
+            paper=row["paper"],
+            source=row["source"],
+            platform=row["platform"],
+            scenario=row["scenario"],
+            workload=row["workload"],
+            parameters=dict(part.split("=", 1) for part in row["parameters"].split(";") if part),
+            metric=row["metric"],
+            unit=row["unit"],
+            value=float(row["value"]),
         )
         for row in rows
     )

@@ -1,21 +1,21 @@
 """The report: tables, figures and one self-contained HTML page from a run folder, on any machine.
 
 `build_report(run_directory) -> ReportResult` is all that the command line needs; `headline_table(analysis)` and
-`density_lines(analysis)` are what it prints. Figures are in the table `figures.FIGURES`. Nothing here measures, and
-nothing here computes a statistic.
+`consolidation_lines(analysis)` are what it prints. Figures are in the table `figures.FIGURES`. Nothing here measures,
+and nothing here computes a statistic.
 """
 
 from virtoll.report.build import ReportResult, build_report, load_analysis
-from virtoll.report.evidence import evidence_table, read_tests
-from virtoll.report.guests import density_lines
+from virtoll.report.guests import consolidation_lines
 from virtoll.report.terminal import headline_table
+from virtoll.report.validation import read_tests, validation_table
 
 __all__ = [
     "ReportResult",
     "build_report",
-    "density_lines",
-    "evidence_table",
+    "consolidation_lines",
     "headline_table",
     "load_analysis",
     "read_tests",
+    "validation_table",
 ]

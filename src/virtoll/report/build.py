@@ -30,16 +30,16 @@ def load(run_directory: Path) -> RunData:
     """Everything a run folder holds, partial or whole; RunFolderError where it cannot be read."""
     folder = RunFolder.open(run_directory)
     return RunData(
-        folder.manifest,
-        folder.state(),
-        folder.latest_trials(),
-        folder.boots(),
-        folder.commands(),
-        folder.fitness(),
-        folder.calibrations(),
-        folder.footprints(),
-        folder.density(),
-        _study(folder),
+        manifest=folder.manifest,
+        state=folder.state(),
+        trials=folder.latest_trials(),
+        boots=folder.boots(),
+        commands=folder.commands(),
+        fitness=folder.fitness(),
+        calibrations=folder.calibrations(),
+        footprints=folder.footprints(),
+        consolidation=folder.consolidation(),
+        study=_study(folder),
     )
 
 

@@ -1,4 +1,4 @@
-"""The guests themselves as CSV: each start with what was read of it, CPU time trial by trial, density step by step."""
+"""The guests themselves as CSV: each start, CPU time trial by trial, consolidation step by step."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,12 @@ from virtoll.stats.guests import forwarded_frames, held_bytes, readiness, used_n
 
 def guest_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     """The three tables; without rows where nothing was read."""
-    return _guests(analysis), _host_cpu(analysis), _density(analysis)
+    return _guests(analysis), _host_cpu(analysis), _consolidation(analysis)
 
 
 def _guests(analysis: Analysis) -> CsvTable:
-    """One row a start."""
+    """One row a start; a column for the harness where it was measured."""
+    measured = any(boot.executed_monotonic_ns is not None for boot in analysis.data.boots)
     header = (
         "boot",
         "platform",
@@ -24,12 +25,13 @@ def _guests(analysis: Analysis) -> CsvTable:
         "spawn_ns",
         "kernel_ns",
         "init_ns",
+        *(["harness_ns"] if measured else []),
         "idle_bytes",
         "after_work_bytes",
         "idle_charged_bytes",
         "idle_files_bytes",
         "idle_shared_bytes",
-        "brand",
+        "caveat",
     )
     rows: list[Row] = []
     for boot in analysis.data.boots:
@@ -46,12 +48,13 @@ def _guests(analysis: Analysis) -> CsvTable:
                 way.spawn if way else None,
                 way.kernel if way else None,
                 way.init if way else None,
+                *([way.harness if way else None] if measured else []),
                 held_bytes(idle.processes) if idle else None,
                 held_bytes(worked.processes) if worked else None,
                 idle.charged_bytes if idle else None,
                 idle.files_bytes if idle else None,
                 sum(one or 0 for one in shared) if shared and None not in shared else None,
-                analysis.brands.get(boot.platform),
+                analysis.caveats.get(boot.platform),
             )
         )
     return CsvTable("guests", header, tuple(rows))
@@ -63,7 +66,7 @@ def _at(read: Sequence[FootprintRecord], when: str) -> FootprintRecord | None:
 
 def _host_cpu(analysis: Analysis) -> CsvTable:
     """One row a trial that was read before and after."""
-    header = ("trial", "block", "platform", "workload", "status", "used_ns", "forwarded_frames", "brand")
+    header = ("trial", "block", "platform", "workload", "status", "used_ns", "forwarded_frames", "caveat")
     rows = tuple(
         (
             one.trial,
@@ -73,7 +76,7 @@ def _host_cpu(analysis: Analysis) -> CsvTable:
             one.status,
             used,
             forwarded_frames(one) if one.points else None,
-            analysis.brands.get(one.platform),
+            analysis.caveats.get(one.platform),
         )
         for one in analysis.data.trials
         if (used := used_ns(one)) is not None
@@ -81,7 +84,7 @@ def _host_cpu(analysis: Analysis) -> CsvTable:
     return CsvTable("host-cpu", header, rows)
 
 
-def _density(analysis: Analysis) -> CsvTable:
+def _consolidation(analysis: Analysis) -> CsvTable:
     header = (
         "platform",
         "step",
@@ -92,7 +95,7 @@ def _density(analysis: Analysis) -> CsvTable:
         "processes_bytes",
         "shared_bytes",
         "reason",
-        "brand",
+        "caveat",
     )
     rows = tuple(
         (
@@ -105,8 +108,8 @@ def _density(analysis: Analysis) -> CsvTable:
             one.processes_bytes,
             one.shared_bytes,
             one.reason,
-            analysis.brands.get(one.platform),
+            analysis.caveats.get(one.platform),
         )
-        for one in analysis.data.density
+        for one in analysis.data.consolidation
     )
-    return CsvTable("density", header, rows)
+    return CsvTable("consolidation", header, rows)

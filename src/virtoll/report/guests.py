@@ -1,6 +1,6 @@
-"""The page's part on the guests themselves: readiness, memory, host CPU, density, as rows of text.
+"""The page's part on the guests themselves: readiness, memory, host CPU, consolidation, as rows of text.
 
-No numbers are computed here: they come from ``stats/guests.py`` and ``stats/density.py``.
+No numbers are computed here: they come from ``stats/guests.py`` and ``stats/consolidation.py``.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 from virtoll import units
 from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.density import Density, Slope
+from virtoll.stats.consolidation import Consolidation, Slope
 from virtoll.stats.guests import CpuUse, GuestCost, Quantity
 from virtoll.stats.values import Task
 
@@ -22,12 +22,14 @@ def guests_context(analysis: Analysis) -> dict[str, Any]:
     tasks = list(dict.fromkeys(use.task for use in analysis.host_cpu))
     platforms = [one for one in analysis.platforms if any(use.platform == one for use in analysis.host_cpu)]
     names = {name: None for row in analysis.guests for name in row.shared}
+    harness = any(row.harness is not None for row in analysis.guests)
     return {
-        "rows": [_guest_row(row, list(names)) for row in analysis.guests],
+        "rows": [_guest_row(row, list(names), harness=harness) for row in analysis.guests],
+        "harness": harness,
         "shared": list(names),
         "cpu_platforms": platforms,
         "cpu": [_cpu_row(task, [uses.get((task, one)) for one in platforms]) for task in tasks],
-        "densities": [_density_row(one) for one in analysis.densities],
+        "consolidations": [_consolidation_row(one) for one in analysis.consolidations],
     }
 
 
@@ -36,12 +38,14 @@ def _cpu_row(task: Task, uses: Sequence[CpuUse | None]) -> TableRow:
     return TableRow(task.label, (Shown(f"per {unit}"), *map(_cpu_cell, uses)))
 
 
-def _guest_row(row: GuestCost, shared: list[str]) -> TableRow:
+def _guest_row(row: GuestCost, shared: list[str], *, harness: bool) -> TableRow:
+    """``harness``: whether the table has a column for it."""
     time, size = units.nanoseconds, _size
     return TableRow(
         row.platform,
         (
             _cell(row.ready, time),
+            *([_cell(row.harness, time)] if harness else []),
             _cell(row.spawn, time),
             _cell(row.kernel, time),
             _cell(row.init, time),
@@ -74,17 +78,17 @@ def _cpu_cell(use: CpuUse | None) -> Shown:
     return Shown(main, f"{units.times(use.ratio)}{between}")
 
 
-def _density_row(one: Density) -> TableRow:
+def _consolidation_row(one: Consolidation) -> TableRow:
     return TableRow(
         one.platform,
         (Shown(str(one.guests)), *_slope(one.available), *_slope(one.processes), Shown(one.reason)),
     )
 
 
-def density_lines(analysis: Analysis) -> list[str]:
-    """Each platform's density in a sentence, for the terminal."""
+def consolidation_lines(analysis: Analysis) -> list[str]:
+    """Each platform's consolidation in a sentence, for the terminal."""
     lines = []
-    for one in analysis.densities:
+    for one in analysis.consolidations:
         parts = [f"{one.platform}: {one.guests} idle guests"]
         for slope, by in ((one.available, "available memory"), (one.processes, "their processes")):
             each, fit = _slope(slope)

@@ -1,7 +1,7 @@
 """The result in words: one sentence a platform and workload that an engineer can use; `terminal.py` has the table.
 
 Only verdicts that survived correction are stated as differences; "no difference detectable" always comes with what the
-interval still allows, because it is not the same as "no cost".
+interval still allows. It is not the same as "no cost".
 """
 
 from collections.abc import Callable, Sequence
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 from virtoll import units
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.brands import hosts_of
 from virtoll.stats.cautions import Caution
+from virtoll.stats.caveats import hosts_of
 from virtoll.stats.compare import Comparison, Verdict
-from virtoll.stats.fitness import Brand
+from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.values import Task
 
 DECIDED = (Verdict.SLOWER, Verdict.FASTER)
-BRAND_SIGN = "†"
+CAVEAT_SIGN = "†"
 # Of one metric so many sizes are told one by one, and more as a range: the table has each.
-_TOLD_SINGLY = 3
+_NAMED_SINGLY = 3
 _MOST_PERCENT, _MOST_TIMES = 300, 100
 OPEN = "Not shown by this run, for correction or A/A noise, though each interval by itself leaves out 100 %"
 
@@ -27,7 +27,7 @@ OPEN = "Not shown by this run, for correction or A/A noise, though each interval
 class HeadlineCell:
     """One task of one platform: the share of the baseline's performance (None: not known) and the verdict's words.
 
-    `generator_bound`: it, or the baseline, came within 10 % of the instrument's own ceiling. `brand`: the number is no
+    `generator_bound`: it, or the baseline, came within 10 % of the instrument's own ceiling. `caveat`: the number is no
     result, for this reason. `is_open`: no difference is said to be there, though the interval by itself has one.
     """
 
@@ -35,7 +35,7 @@ class HeadlineCell:
     share: float | None
     words: str
     generator_bound: bool = False
-    brand: str | None = None
+    caveat: str | None = None
     is_open: bool = False
 
     @property
@@ -50,7 +50,7 @@ class HeadlineRow:
 
     platform: str
     cells: tuple[HeadlineCell, ...]
-    brand: str | None = None
+    caveat: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def headline_rows(analysis: Analysis) -> tuple[HeadlineRow, ...]:
     shown = [platform for platform in analysis.platforms if platform != analysis.baseline]
     return tuple(
         HeadlineRow(
-            platform, tuple(_cell(analysis, platform, task) for task in tasks), brand=analysis.brands.get(platform)
+            platform, tuple(_cell(analysis, platform, task) for task in tasks), caveat=analysis.caveats.get(platform)
         )
         for platform in shown
     )
@@ -90,10 +90,10 @@ def _cell(analysis: Analysis, platform: str, task: Task) -> HeadlineCell:
     bound = any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or platform))
     if comparison is not None and (comparison.share is not None or analysis.baseline is not None):
         words, is_open = str(comparison.verdict), comparison.is_open
-        return HeadlineCell(task.short, comparison.share, words, bound, comparison.brand, is_open)
+        return HeadlineCell(task.short, comparison.share, words, bound, comparison.caveat, is_open)
     cell = analysis.cells.get((platform, task))
     words = str(Verdict.NOT_MEASURED) if cell is None else units.value(cell.median, task.metric.unit)
-    return HeadlineCell(task.short, None, words, bound, analysis.brands.get(platform))
+    return HeadlineCell(task.short, None, words, bound, analysis.caveats.get(platform))
 
 
 def order_line(analysis: Analysis) -> str:
@@ -152,25 +152,25 @@ def bound_line(analysis: Analysis) -> str:
     return f"{found.caution.title.capitalize()}: {found.concerns}: {found.caution.meaning}."
 
 
-def brand_line(analysis: Analysis) -> str:
-    """Which platforms' numbers are no results and why, in a sentence for each brand; empty where there is none."""
+def caveat_line(analysis: Analysis) -> str:
+    """Which platforms' numbers are no results and why, in a sentence for each caveat; empty where there is none."""
     hosts = hosts_of(analysis.data.manifest)
     sentences = []
-    for brand in dict.fromkeys(analysis.brands.values()):
-        own = [label for label, its in analysis.brands.items() if its == brand]
+    for caveat in dict.fromkeys(analysis.caveats.values()):
+        own = [label for label, its in analysis.caveats.items() if its == caveat]
         named = ", ".join(f"{label} on {hosts[label]}" if label in hosts else label for label in own)
         sentences.append(
-            f"{BRAND_SIGN} {brand} ({named}). This shows that it works; no number of it is a result, and no ratio "
+            f"{CAVEAT_SIGN} {caveat} ({named}). This shows that it works; no number of it is a result, and no ratio "
             "to the bare host is a cost."
         )
     return " ".join(sentences)
 
 
 def host_line(analysis: Analysis) -> str:
-    """The host's brand with its reasons."""
+    """The host's fitness with its reasons."""
     reasons = "; ".join(analysis.fitness.reasons)
     tail = f": {reasons}." if reasons else "."
-    return f"Host: {analysis.fitness.brand}{tail}"
+    return f"Host: {analysis.fitness.level}{tail}"
 
 
 def platform_words(analysis: Analysis) -> tuple[PlatformWords, ...]:
@@ -189,9 +189,9 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
     own = [one for one in analysis.comparisons if one.platform == platform]
     if own and all(one.verdict is Verdict.NOT_MEASURED for one in own):
         return (f"not measured ({own[0].reason})",)
-    brand = next((one.brand for one in own if one.brand), None)
-    if brand is not None:
-        return (_functional(analysis, platform, own, brand),)
+    caveat = next((one.caveat for one in own if one.caveat), None)
+    if caveat is not None:
+        return (_functional(analysis, platform, own, caveat),)
     baseline = analysis.baseline or ""
     groups = [
         [one for one in own if one.task.metric == metric] for metric in dict.fromkeys(one.task.metric for one in own)
@@ -206,19 +206,19 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
         _remainder(
             "Not decided, only one block has both values",
             [one for one in own if one.verdict is Verdict.UNDECIDED],
-            most=_TOLD_SINGLY,
+            most=_NAMED_SINGLY,
         ),
         _remainder("Not measured", [one for one in own if one.verdict is Verdict.NOT_MEASURED]),
     ]
     return tuple(phrase for phrase in (*found, *rest) if phrase)
 
 
-def _functional(analysis: Analysis, platform: str, own: Sequence[Comparison], brand: str) -> str:
-    """What a branded platform's run shows: how many trials went well, and nothing about speed."""
+def _functional(analysis: Analysis, platform: str, own: Sequence[Comparison], caveat: str) -> str:
+    """What the run of a platform with a caveat shows: how many trials went well, and nothing about speed."""
     counts = analysis.statuses[platform]
     missing = [one.task.short for one in own if one.verdict is Verdict.NOT_MEASURED]
     rest = f"; not measured: {', '.join(missing)}" if missing else ""
-    return f"{brand[0].upper()}{brand[1:]} ({counts['ok']} of {sum(counts.values())} trials ok{rest})"
+    return f"{caveat[0].upper()}{caveat[1:]} ({counts['ok']} of {sum(counts.values())} trials ok{rest})"
 
 
 def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) -> str:
@@ -243,13 +243,13 @@ def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) ->
 def _remainder(lead: str, alike: Sequence[Comparison], most: int | None = None) -> str:
     """What has no verdict, in one phrase; in brackets the interval, or the bare share where there is none.
 
-    Of more than ``most`` names only their number and range are told.
+    Of more than ``most`` names only their number and range are reported.
     """
     names = []
     for metric in dict.fromkeys(one.task.metric for one in alike):
         group = [one for one in alike if one.task.metric == metric]
-        told = [[one] for one in group] if len(group) <= _TOLD_SINGLY else [group]
-        names += [_named(some) for some in told]
+        reported = [[one] for one in group] if len(group) <= _NAMED_SINGLY else [group]
+        names += [_named(some) for some in reported]
     if most is not None and len(names) > most:
         shares = _range([one.share for one in alike if one.share is not None])
         return f"{lead}: {len(alike)} comparisons ({shares}), one by one in the table of cost"
@@ -270,6 +270,6 @@ def _range(values: Sequence[float], show: Callable[[float], str] = units.percent
     return low if low == high else f"{low} to {high}"
 
 
-def brand_class(brand: Brand) -> str:
-    """The brand's name for a style sheet."""
-    return {Brand.FIT: "good", Brand.DEGRADED: "warn", Brand.UNFIT: "bad"}[brand]
+def level_class(level: FitnessLevel) -> str:
+    """The level's name for a style sheet."""
+    return {FitnessLevel.FIT: "good", FitnessLevel.DEGRADED: "warn", FitnessLevel.UNFIT: "bad"}[level]

@@ -19,7 +19,7 @@ from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.base import SECTIONS
 from virtoll.report.guests import guests_context
-from virtoll.report.papers import paper_context, stand_ins
+from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.rows import Shown, TableRow
 from virtoll.report.scaling import scaling_context
 from virtoll.report.study import study_context
@@ -37,7 +37,7 @@ _VERDICT_CLASS = {
     Verdict.FASTER: "faster",
     Verdict.NONE: "same",
     Verdict.UNDECIDED: "same",
-    Verdict.FUNCTIONAL: "branded",
+    Verdict.FUNCTIONAL: "caveat",
     Verdict.NOT_MEASURED: "missing",
 }
 
@@ -87,9 +87,9 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "control_line": headline.control_line(analysis),
         "host_line": headline.host_line(analysis),
         "bound_line": headline.bound_line(analysis),
-        "brand_line": headline.brand_line(analysis),
-        "brands": analysis.brands,
-        "brand_class": headline.brand_class(analysis.fitness.brand),
+        "caveat_line": headline.caveat_line(analysis),
+        "caveats": analysis.caveats,
+        "level_class": headline.level_class(analysis.fitness.level),
         "compared": compared,
         "left_out": _left_out(analysis, compared),
         "same_blocks": blocks.pop() if len(blocks) == 1 else None,
@@ -116,7 +116,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "guests": guests_context(analysis),
         "study": study_context(analysis),
         "paper": paper_context(analysis),
-        "stand_ins": stand_ins(analysis),
+        "substitutes": substitutes(analysis),
         "tables": [table.name for table in csv_tables(analysis)],
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
@@ -205,8 +205,8 @@ def _median_row(analysis: Analysis, task: Task) -> TableRow:
         spread = units.between(show.low, show.high, unit) if show else "one block"
         flagged = f", {len(cell.outliers)} flagged" if cell.outliers else ""
         small = f"{spread}, n = {cell.blocks}{flagged}"
-        brand = analysis.brands.get(platform)
-        cells.append(Shown(units.value(cell.median, unit), small, "branded" if brand else "", but=brand or ""))
+        caveat = analysis.caveats.get(platform)
+        cells.append(Shown(units.value(cell.median, unit), small, "caveat" if caveat else "", but=caveat or ""))
     return TableRow(task.label, tuple(cells))
 
 
@@ -318,8 +318,8 @@ def _finding_row(analysis: Analysis, index: int) -> TableRow:
     limit = finding.threshold
     value = "not recorded" if finding.value is None else limit.show(finding.value)
     spoils = "–" if limit.unfit is None else limit.show(limit.unfit)
-    kind = "missing" if finding.brand is None else headline.brand_class(finding.brand)
-    words = "–" if finding.brand is None else str(finding.brand)
+    kind = "missing" if finding.level is None else headline.level_class(finding.level)
+    words = "–" if finding.level is None else str(finding.level)
     return TableRow(
         limit.name,
         (Shown(limit.meaning), Shown(value), Shown(limit.show(limit.degraded)), Shown(spoils), Shown(words, "", kind)),

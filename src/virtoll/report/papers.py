@@ -31,7 +31,7 @@ def paper_context(analysis: Analysis) -> dict[str, Any] | None:
     }
 
 
-def stand_ins(analysis: Analysis) -> list[tuple[str, list[str]]]:
+def substitutes(analysis: Analysis) -> list[tuple[str, list[str]]]:
     """What of the paper's is stood for, each with the labels that do, in the experiment's order."""
     found: dict[str, list[str]] = {}
     for entry in analysis.data.manifest.platforms:
@@ -58,7 +58,7 @@ def paper_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         "low",
         "high",
         "share_of_baseline",
-        "brand",
+        "caveat",
     )
     rows = tuple(
         (
@@ -74,7 +74,7 @@ def paper_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
             one.summary.low,
             one.summary.high,
             one.share,
-            analysis.brands.get(one.platform),
+            analysis.caveats.get(one.platform),
         )
         for one in analysis.paper
     )
@@ -89,5 +89,5 @@ def _cell(analysis: Analysis, row: PaperRow | None, task: Task) -> Shown:
     if own.low is not None and own.high is not None:
         spread = units.between(own.low, own.high, unit)
     share = "" if row.share is None or row.platform == analysis.baseline else f"{units.percent(row.share)}, "
-    kind = "branded" if row.platform in analysis.brands else ""
+    kind = "caveat" if row.platform in analysis.caveats else ""
     return Shown(units.value(own.centre, unit), spread, kind, but=f"{share}n = {own.count}")

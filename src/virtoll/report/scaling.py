@@ -54,7 +54,7 @@ def _ratio(step: Step) -> Shown:
 
 
 def scaling_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
-    """One row a platform and size; nothing where no factor had two sizes."""
+    """One row a platform and size; nothing where no factor has two sizes."""
     header = (
         "platform",
         "factor",
@@ -69,7 +69,7 @@ def scaling_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         "share_high",
         "load_ns",
         "jain",
-        "brand",
+        "caveat",
     )
     rows: list[Row] = []
     for one in analysis.scalings:
@@ -90,7 +90,7 @@ def scaling_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
                     max(step.ratios, default=None),
                     loads[len(loads) // 2] if loads else None,
                     step.jain,
-                    analysis.brands.get(one.platform),
+                    analysis.caveats.get(one.platform),
                 )
             )
     return (CsvTable("scaling", header, tuple(rows)),) if rows else ()

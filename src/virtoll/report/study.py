@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from virtoll import units
-from virtoll.claims import Finding, Outcome, judge_claims
+from virtoll.claims import ClaimResult, Outcome, judge_claims
 from virtoll.reference.published import PublishedShare, PublishedValue
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.rows import Shown, TableRow
@@ -21,7 +21,7 @@ _OUTCOME_CLASS = {
     Outcome.INCONCLUSIVE: "warn",
     Outcome.UNTESTABLE: "missing",
 }
-_VERDICT_CLASS = {Verdict.SLOWER: "slower", Verdict.FASTER: "faster", Verdict.FUNCTIONAL: "branded"}
+_VERDICT_CLASS = {Verdict.SLOWER: "slower", Verdict.FASTER: "faster", Verdict.FUNCTIONAL: "caveat"}
 
 
 def study_context(analysis: Analysis) -> dict[str, Any] | None:
@@ -76,11 +76,11 @@ def _ours(comparison: Comparison | None, label: str | None) -> Shown:
         small,
         kind,
         comparison.reason,
-        str(Verdict.FUNCTIONAL) if comparison.brand else "",
+        str(Verdict.FUNCTIONAL) if comparison.caveat else "",
     )
 
 
-def _claim_row(finding: Finding) -> TableRow:
+def _claim_row(finding: ClaimResult) -> TableRow:
     claim = finding.claim
     return TableRow(
         claim.id,
@@ -123,7 +123,7 @@ def study_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         "interval_low",
         "interval_high",
         "verdict",
-        "brand",
+        "caveat",
     )
     rows: list[Row] = []
     for row in analysis.study.rows:
@@ -145,12 +145,12 @@ def study_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
                     interval.low if interval else None,
                     interval.high if interval else None,
                     str(ours.verdict) if ours else None,
-                    ours.brand if ours else None,
+                    ours.caveat if ours else None,
                 )
             )
     claims = tuple(
         (one.claim.id, one.claim.source, one.claim.holds_when, str(one.outcome), one.words, one.functional or None)
         for one in judge_claims(analysis)
     )
-    told = ("claim", "source", "holds_when", "outcome", "words", "functional_only")
-    return CsvTable("study", header, tuple(rows)), CsvTable("claims", told, claims)
+    reported = ("claim", "source", "holds_when", "outcome", "words", "functional_only")
+    return CsvTable("study", header, tuple(rows)), CsvTable("claims", reported, claims)

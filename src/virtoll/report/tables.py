@@ -39,7 +39,7 @@ def _cells(analysis: Analysis) -> CsvTable:
         "value",
         "flagged_outlier",
         "reason",
-        "brand",
+        "caveat",
     )
     rows: list[Row] = []
     gaps = {gap.trial: gap.reason for gap in analysis.gaps}
@@ -64,7 +64,7 @@ def _cells(analysis: Analysis) -> CsvTable:
                     one.value if one else None,
                     flagged,
                     trial.reason or gaps.get(trial.trial),
-                    analysis.brands.get(trial.platform),
+                    analysis.caveats.get(trial.platform),
                 )
             )
     return CsvTable("cells", header, tuple(rows))
@@ -90,7 +90,7 @@ def _comparisons(analysis: Analysis) -> CsvTable:
         "smallest_detectable_factor",
         "verdict",
         "reason",
-        "brand",
+        "caveat",
     )
     rows = []
     baseline = analysis.data.manifest.baseline
@@ -118,7 +118,7 @@ def _comparisons(analysis: Analysis) -> CsvTable:
                 limit.factor if limit else None,
                 str(one.verdict),
                 one.reason,
-                one.brand,
+                one.caveat,
             )
         )
     return CsvTable("comparisons", header, tuple(rows))
@@ -148,7 +148,7 @@ def _points(analysis: Analysis) -> CsvTable:
         "kernel_dropped_frames",
         "loss_share",
         "burst",
-        "brand",
+        "caveat",
     )
     rows = tuple(
         (
@@ -174,7 +174,7 @@ def _points(analysis: Analysis) -> CsvTable:
             one.kernel_dropped_frames,
             one.loss,
             int(one.burst),
-            analysis.brands.get(one.platform),
+            analysis.caveats.get(one.platform),
         )
         for one in analysis.points
     )
@@ -194,7 +194,7 @@ def _clock(analysis: Analysis) -> CsvTable:
         "relative_error",
         "relative_bound",
         "within_bound",
-        "brand",
+        "caveat",
     )
     readings = sorted((one for clock in analysis.clocks for one in clock.readings), key=lambda one: one.trial)
     rows = tuple(
@@ -210,7 +210,7 @@ def _clock(analysis: Analysis) -> CsvTable:
             one.error,
             one.bound,
             int(one.within),
-            analysis.brands.get(one.platform),
+            analysis.caveats.get(one.platform),
         )
         for one in readings
     )
@@ -219,7 +219,7 @@ def _clock(analysis: Analysis) -> CsvTable:
 
 def _equivalence(analysis: Analysis) -> CsvTable:
     report = analysis.equivalence
-    brands = tuple(analysis.brands.get(platform) for platform in report.platforms)
-    rows: list[Row] = [("brand", int(len(set(brands)) <= 1), *brands)]
+    caveats = tuple(analysis.caveats.get(platform) for platform in report.platforms)
+    rows: list[Row] = [("caveat", int(len(set(caveats)) <= 1), *caveats)]
     rows += [(row.name, int(row.equal), *(row.values.get(one) for one in report.platforms)) for row in report.rows]
     return CsvTable("equivalence", ("fact", "equal", *report.platforms), tuple(rows))

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from virtoll.report.headline import (
-    BRAND_SIGN,
+    CAVEAT_SIGN,
     HeadlineCell,
     bound_line,
-    brand_line,
+    caveat_line,
     control_line,
     headline_rows,
     headline_tasks,
@@ -52,7 +52,7 @@ def headline_table(analysis: Analysis) -> "Table":
     lines = (
         legend,
         order_line(analysis),
-        brand_line(analysis),
+        caveat_line(analysis),
         bound_line(analysis),
         control_line(analysis),
         host_line(analysis),
@@ -62,7 +62,7 @@ def headline_table(analysis: Analysis) -> "Table":
     table = Table(title=title, caption=caption, caption_justify="left")
     if many:
         table.box, table.padding = SIMPLE_HEAD, (0, 0, 0, 1)
-    heads = [f"{row.platform} {BRAND_SIGN}" if row.brand else row.platform for row in rows]
+    heads = [f"{row.platform} {CAVEAT_SIGN}" if row.caveat else row.platform for row in rows]
     names = [task.short for task in headline_tasks(analysis)]
     cells = [[Text(*_cell_text(cell, baseline is not None)) for cell in row.cells] for row in rows]
     if many:  # as many workloads as no terminal is wide: they become the lines
@@ -82,7 +82,7 @@ def _cell_text(cell: HeadlineCell, compared: bool) -> tuple[str, str]:
     sign = OPEN_SIGN if cell.is_open else SIGNS.get(cell.words, cell.words)
     text = sign if cell.share is None else f"{cell.share_text} {sign}"
     text += f" {BOUND_SIGN}" if cell.generator_bound else ""
-    text += f" {BRAND_SIGN}" if cell.brand and BRAND_SIGN not in text else ""
+    text += f" {CAVEAT_SIGN}" if cell.caveat and CAVEAT_SIGN not in text else ""
     colours = {Verdict.SLOWER: "red", Verdict.FASTER: "green"}
     style = next((colour for verdict, colour in colours.items() if verdict == cell.words), "dim")
     return text, style if compared else ""

@@ -32,7 +32,7 @@ def wire_context(analysis: Analysis) -> dict[str, Any]:
         "testbed": _testbed(analysis.data.manifest.testbed),
         "located": [_loss_row(row) for row in ordered(analysis.losses) if row.lost_frames],
         "lossless_rows": sum(not row.lost_frames for row in analysis.losses),
-        "summary": _loss_summary([row for row in analysis.losses if row.platform not in analysis.brands]),
+        "summary": _loss_summary([row for row in analysis.losses if row.platform not in analysis.caveats]),
         "delays": [_delay_row(row) for row in ordered(delay_rows(tasks, trials))],
         "orders": [_order_row(row) for row in ordered(order_rows(tasks, trials))],
         "floors": [_floor_row(one) for one in analysis.ceilings if one.floor],
@@ -53,8 +53,10 @@ def _share(part: int, whole: int) -> str:
 
 
 def _loss_row(row: LossRow) -> TableRow:
-    places = "; ".join(f"{place}: {count}" for place, count in sorted(row.by_place.items(), key=lambda item: -item[1]))
-    told = "; ".join(row.evidence.values())
+    places = "; ".join(
+        f"{place}: {count}" for place, count in sorted(row.by_segment.items(), key=lambda item: -item[1])
+    )
+    reported = "; ".join(row.counters.values())
     cells = [
         Shown(row.task.size, "flat out" if row.flat_out else "paced, all rates"),
         Shown(str(row.offered_frames)),
@@ -64,18 +66,18 @@ def _loss_row(row: LossRow) -> TableRow:
         frames = row.by_owner.get(owner, 0)
         kind = "warn" if frames and owner is not Owner.PLATFORM else ""
         cells.append(Shown(str(frames), _share(frames, row.offered_frames) if frames else "", kind))
-    return TableRow(row.platform, (*cells, Shown(places, hint=told)))
+    return TableRow(row.platform, (*cells, Shown(places, hint=reported)))
 
 
 def _loss_summary(rows: Sequence[LossRow]) -> str:
-    """One sentence over all paced points of platforms without a brand: whose the losses were."""
+    """One sentence over all paced points of platforms without a caveat: whose the losses were."""
     paced = [row for row in rows if not row.flat_out]
     lost, offered = sum(row.lost_frames for row in paced), sum(row.offered_frames for row in paced)
     if not offered:
         return ""
     owners = {owner: sum(row.by_owner.get(owner, 0) for row in paced) for owner in Owner}
-    told = ", ".join(f"{_share(frames, lost)} {owner}" for owner, frames in owners.items() if frames)
-    shares = f": {told}" if lost else ""
+    reported = ", ".join(f"{_share(frames, lost)} {owner}" for owner, frames in owners.items() if frames)
+    shares = f": {reported}" if lost else ""
     return f"At paced rates {lost} of {offered} frames were lost ({_share(lost, offered)}){shares}."
 
 
@@ -116,23 +118,15 @@ def _order_row(row: OrderRow) -> TableRow:
     )
 
 
-def _named(one: Ceiling) -> str:
-    words = ["IMIX" if one.mix == "imix" else f"{one.frame_size_bytes} B"]
-    words += ["IPv6"] if one.ip_version == 6 else []
-    words += [f"VLAN {one.vlan}"] if one.vlan else []
-    words += [f"{one.sources} sources"] if one.sources > 1 else []
-    return ", ".join(words)
-
-
 def _floor_row(one: Ceiling) -> TableRow:
     floor, ns = one.floor, units.nanoseconds
     if floor is None:
-        return TableRow(_named(one), ())
+        return TableRow(one.shape.description, ())
     return TableRow(
         "instrument alone",
         (
-            Shown(_named(one)),
-            Shown(units.count(floor.rate), f"{one.backend}, {one.sink or 'sink not told'}"),
+            Shown(one.shape.description),
+            Shown(units.count(floor.rate), f"{one.backend}, {one.sink or 'sink not reported'}"),
             Shown(ns(floor.minimum_ns)),
             Shown(ns(floor.p50_ns)),
             _UNKNOWN,
@@ -147,8 +141,8 @@ def _floor_row(one: Ceiling) -> TableRow:
 def _ceiling_row(one: Ceiling) -> TableRow:
     measured = " and ".join(units.count(rate) for rate in one.rates)
     return TableRow(
-        _named(one),
-        (Shown(one.backend), Shown(one.sink or "not told"), Shown(units.frame_rate(one.rate)), Shown(measured)),
+        one.shape.description,
+        (Shown(one.backend), Shown(one.sink or "not reported"), Shown(units.frame_rate(one.rate)), Shown(measured)),
     )
 
 

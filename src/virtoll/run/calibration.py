@@ -1,47 +1,39 @@
 """The instrument against itself: generator and sink with nothing between, before the first block and at the end.
 
-Main type: ``Calibrator``. For each shape of frames that the experiment asks for it stores one point flat out (the
-ceiling: a router that comes near it is not what set the rate) and one paced (the floor of the latency), over veth pairs
-inside the peer's own namespace, or in one of a testbed's host, with the same back end, sink and CPUs. It interprets
-nothing: ``stats/ceilings.py``.
+Main type: ``Calibrator``. For each shape of frames that the experiment asks for it stores one point flat out and one
+paced. Flat out is the ceiling: a router that comes near it is not what set the rate. Paced is the floor of the latency.
+Both are over veth pairs inside the peer's own namespace, or in one of a testbed's host, with the same back end, sink
+and CPUs. It interprets nothing: ``stats/ceilings.py``.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from virtoll.agent.client import Answer, Caller, Ends
+from virtoll.agent.client import Caller, TrafficAgents
+from virtoll.agent.links import bare_interfaces
 from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.hosts.remote_peer import Apart
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
+from virtoll.run.preview import CALIBRATION_POINT_NS, shapes
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.store import RunFolder, parse_record
-from virtoll.workloads.traffic import BACKENDS, RESIDUAL_NS, FrameParameters, Lane, Stream, send, unbalanced
+from virtoll.workloads.points import MeasuredPoint
+from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, TrafficStream, send, unbalanced
 
 if TYPE_CHECKING:
     from virtoll.runfolder.records import TrialRecord
 
-POINT_NS = 200_000_000
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
 _STANDARD_MTU_BYTES = 1500
 # RFC 2544, C.2.2, and RFC 5180, 8: addresses of source and sink for benchmarks of network devices.
 _ADDRESSES = {4: ("198.18.0.1", "198.18.0.2"), 6: ("2001:2::1", "2001:2::2")}
-
-
-def shapes(workloads: Iterable[WorkloadChoice]) -> tuple[FrameParameters, ...]:
-    """The shapes of frames that workloads send, each once, in order."""
-    parameters = (choice.parameters for choice in workloads)
-    return tuple(dict.fromkeys(one.shape() for one in parameters if isinstance(one, FrameParameters)))
-
-
-def estimate_seconds(workloads: Iterable[WorkloadChoice]) -> float:
-    """How long both calibrations take, in seconds; flat out some frames are lost, and the sink waits for them."""
-    return 2 * len(shapes(workloads)) * (2 * (POINT_NS / 1e9 + 0.1) + RESIDUAL_NS / 1e9)
 
 
 @dataclass
@@ -76,9 +68,9 @@ class Calibrator:
             points: tuple[Point, ...] = ()
             reason: str | None = None
             try:
-                answers = self._measure(shape)
-                reason = unbalanced(answers)
-                points = tuple(parse_record(Point, answer) for answer in answers)
+                measured = self._measure(shape)
+                reason = unbalanced(measured)
+                points = tuple(parse_record(Point, one.to_json()) for one in measured)
                 self._done.update(shape.model_copy(update={"backend": point.backend}) for point in points)
             except GuestError as error:
                 reason = str(error)
@@ -94,46 +86,43 @@ class Calibrator:
                 )
             )
 
-    def _measure(self, shape: FrameParameters) -> list[Answer]:
+    def _measure(self, shape: FrameParameters) -> list[MeasuredPoint]:
         """As the agents answered: flat out, and paced."""
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
         histograms = knows_counters(peer)
-        ends = Ends.of_one(peer)
+        ends = TrafficAgents.of_one(peer)
         return [
-            send(ends, stream, shape, next(self.tags) % 2**16, POINT_NS, rate, histograms=histograms)
+            send(ends, stream, shape, next(self.tags) % 2**16, CALIBRATION_POINT_NS, rate, histograms=histograms)
             for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
         ]
 
-    def _apart(self, shape: FrameParameters) -> tuple[Caller, Stream]:
+    def _apart(self, shape: FrameParameters) -> tuple[Caller, TrafficStream]:
         """The testbed's host, as many pairs in a namespace of its own: what it reaches without any NIC."""
         far = self.site.far
         if far is None or len(far.ends.agents) > 1:
             raise GuestError(
-                "generator and sink are on two hosts, and every way between them leads through this machine; measure "
-                "each of the two with 'virtoll wire calibrate' there"
+                "generator and sink are on two hosts, and every path between them crosses this machine; "
+                "measure each there with 'virtoll wire calibrate'"
             )
         host = Apart(far.ends.generator, shape.sources)
         pairs = [host.stream_ends(number) for number in range(shape.sources)]
-        return host, self._stream([(one[0], other[0], one[1], other[1]) for one, other in pairs], shape.ip_version)
+        return host, self._stream([(one[0], other[0], one[1], other[1]) for one, other in pairs], shape)
 
-    def _stream(self, pairs: Sequence[tuple[str, str, str, str]], ip_version: int) -> Stream:
+    def _stream(self, pairs: Sequence[tuple[str, str, str, str]], shape: FrameShape) -> TrafficStream:
         """From names and MAC addresses of both ends of each pair."""
-        lanes = tuple(Lane(name, mac, other_mac, *_ADDRESSES[ip_version]) for name, _, mac, other_mac in pairs)
-        return Stream(lanes, tuple(pair[1] for pair in pairs), self.pinning.generator_cpu, self.pinning.sink_cpu)
+        lanes = tuple(Lane(name, mac, other_mac, *_ADDRESSES[shape.ip_version]) for name, _, mac, other_mac in pairs)
+        return TrafficStream(lanes, tuple(pair[1] for pair in pairs), self.pinning.generator_cpu, self.pinning.sink_cpu)
 
-    def _inside(self, shape: FrameParameters) -> tuple[Caller, Stream]:
+    def _inside(self, shape: FrameParameters) -> tuple[Caller, TrafficStream]:
         """As many pairs as there are sources, made at first use and kept: they end with the peer's namespace."""
         mtu = max([_STANDARD_MTU_BYTES, *(shape.mtu_bytes for shape in shapes(self.experiment.workloads))])
         for number in range(self._pairs, shape.sources):
             names, macs = _names(number), _macs(number)
-            self.site.network.back_to_back(names, macs, mtu)
-            ends: list[Answer] = [
-                {"mac": mac, "name": None, "mtu": mtu, "address": None, "neighbours": []} for mac in macs
-            ]
-            self.site.peer.call("network", interfaces=ends, routes=[], ip_forward=None)
+            self.site.local_ports.back_to_back(names, macs, mtu)
+            self.site.peer.ask(bare_interfaces((mac, mtu) for mac in macs))
             self._pairs = number + 1
         pairs = [(*_names(number), *_macs(number)) for number in range(shape.sources)]
-        return self.site.peer, self._stream(pairs, shape.ip_version)
+        return self.site.peer, self._stream(pairs, shape)
 
 
 def _names(number: int) -> tuple[str, str]:

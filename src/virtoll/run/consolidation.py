@@ -1,9 +1,9 @@
 """How many idle guests fit: started one after another until a stated budget of the host's memory is gone.
 
-Main types: ``Reading`` (the host's memory and the guests' at one moment). Every step is stored as it was read; slopes
-are made by ``stats/density.py``. The guests have no links, are not pinned and are not parked: idle is what they are by
-themselves. The host is never brought to swap or to kill: a start that could take it below its reserve is not tried, and
-if all the same memory runs out, the kernel takes the lab first.
+Main types: ``MemoryReading`` (the host's memory and the guests' at one moment). Every step is stored as it was read;
+slopes are made by ``stats/consolidation.py``. The guests have no links, are not pinned and are not parked: idle is what
+they are by themselves. The host is never brought to swap or to kill: a start that could take it below its reserve is
+not tried. If memory runs out all the same, the kernel kills the lab's processes first.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from virtoll.agent.operations.session import ClocksRequest
 from virtoll.errors import GuestError
-from virtoll.experiment.model import DensityBudget, Experiment, Parameters, PlatformChoice
+from virtoll.experiment.model import ConsolidationBudget, Experiment, Parameters, PlatformChoice
 from virtoll.host.guest_usage import available_bytes, read_footprint, swapped_out_pages
 from virtoll.lab import interrupts
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
-from virtoll.run.ground import Ground
 from virtoll.run.progress import Progress
+from virtoll.run.session import RunSession
 from virtoll.runfolder.store import RunFolder
 
 _MIB = 2**20
@@ -33,8 +34,11 @@ _KILLED_FIRST = "1000"
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Bytes that the host has available, and that all guests' processes and what they share hold; None: not told."""
+class MemoryReading:
+    """Bytes that the host has available, and that all guests' processes and what they share hold.
+
+    None: not reported.
+    """
 
     available: int | None
     processes: int | None
@@ -48,12 +52,12 @@ class Series:
 
     choice: PlatformChoice
     experiment: Experiment
-    budget: DensityBudget
+    budget: ConsolidationBudget
     folder: RunFolder
-    ground: Ground
+    session: RunSession
     driver: Platform[Parameters]
     guests: list[Guest] = field(default_factory=list)
-    first: Reading | None = None
+    first: MemoryReading | None = None
     largest_step: int = 0
 
     def run(self, progress: Progress) -> None:
@@ -81,7 +85,7 @@ class Series:
         now = self.read()
         self._store("stopped", reason, now, now, None)
 
-    def read(self) -> Reading:
+    def read(self) -> MemoryReading:
         """The host's memory and the guests' now."""
         held: list[int | None] = []
         shared: dict[int, int | None] = {}
@@ -95,9 +99,9 @@ class Series:
                     if one.pss_bytes is not None and one.page_tables_bytes is not None
                     else None
                 )
-        return Reading(available_bytes(), _total(held), _total(list(shared.values())), swapped_out_pages())
+        return MemoryReading(available_bytes(), _total(held), _total(list(shared.values())), swapped_out_pages())
 
-    def why_no_more(self, now: Reading) -> str | None:
+    def why_no_more(self, now: MemoryReading) -> str | None:
         """Why no further guest is started: the budget, the number, or the host's own safety. None: go on."""
         if len(self.guests) >= self.budget.guests:
             return f"there are as many guests as were asked for ({self.budget.guests})"
@@ -114,15 +118,15 @@ class Series:
             return "the host has begun to swap"
         return None
 
-    def taken(self, now: Reading) -> int:
+    def taken(self, now: MemoryReading) -> int:
         """By how much less memory the host has available than before the first guest; 0 where it does not say."""
         if self.first is None or self.first.available is None or now.available is None:
             return 0
         return self.first.available - now.available
 
-    def _add(self, before: Reading) -> bool:
+    def _add(self, before: MemoryReading) -> bool:
         """Start one more guest and store the step; False where it did not start, which ends the series."""
-        name = f"{self.choice.label}/density/{len(self.guests) + 1}"
+        name = f"{self.choice.label}/consolidation/{len(self.guests) + 1}"
         wanted = GuestRequest(
             name,
             self.experiment.vcpus,
@@ -132,16 +136,16 @@ class Series:
             cpu_quota=self.experiment.cpu_quota,
         )
         try:
-            guest = self.driver.start(wanted, self.ground.site)
+            guest = self.driver.start(wanted, self.session.site)
         except (GuestError, OSError) as error:
             interrupts.check()
             found = error.evidence if isinstance(error, GuestStartError) else {}
-            evidence = self.folder.keep_evidence(f"density-{self.choice.label}", found)
+            evidence = self.folder.keep_evidence(f"consolidation-{self.choice.label}", found)
             reason = f"guest {len(self.guests) + 1} did not start: {error}"
             self._store("failed", reason, before, self.read(), None, evidence)
             return False
         self.guests.append(guest)
-        guest.agent.call("clocks")
+        guest.agent.ask(ClocksRequest())
         after = self.read()
         if before.available is not None and after.available is not None:
             self.largest_step = max(self.largest_step, before.available - after.available)
@@ -152,15 +156,15 @@ class Series:
         self,
         status: Literal["ok", "failed", "stopped"],
         reason: str | None,
-        before: Reading,
-        after: Reading,
+        before: MemoryReading,
+        after: MemoryReading,
         guest: Guest | None,
         evidence: tuple[str, ...] = (),
     ) -> None:
-        from virtoll.runfolder.guest_records import Budget, DensityRecord
+        from virtoll.runfolder.guest_records import Budget, ConsolidationRecord
 
-        self.folder.append_density(
-            DensityRecord(
+        self.folder.append_consolidation(
+            ConsolidationRecord(
                 platform=self.choice.label,
                 step=len(self.guests) + (status != "ok"),
                 status=status,
@@ -183,23 +187,23 @@ class Series:
 def measure(
     experiment: Experiment,
     folder: RunFolder,
-    ground: Ground,
+    session: RunSession,
     platforms: Mapping[str, type[Platform[Parameters]]],
     progress: Progress,
 ) -> None:
     """A series for each platform that has none in the folder yet that came to its end."""
-    budget = experiment.density
+    budget = experiment.consolidation
     if budget is None:
-        raise ValueError("an experiment of the scenario density is expected")
+        raise ValueError("an experiment of the scenario consolidation is expected")
     _be_killed_first()
     _allow_many_files()
-    ended = {record.platform for record in folder.density() if record.status != "ok"}
+    ended = {record.platform for record in folder.consolidation() if record.status != "ok"}
     entries = {entry.label: entry for entry in folder.manifest.platforms}
     for choice in experiment.platforms:
         if choice.label in ended:
             continue
         driver = platforms[choice.platform].with_parameters(choice.parameters)
-        series = Series(choice, experiment, budget, folder, ground, driver)
+        series = Series(choice, experiment, budget, folder, session, driver)
         entry = entries[choice.label]
         if entry.available:
             series.run(progress)

@@ -1,9 +1,9 @@
-"""The data directory of a guest: made before it starts, emptied before each trial, its state told.
+"""The data directory of a guest: made before it starts, emptied before each trial, its state reported.
 
-Main types: ``DataKeeper``, ``find_room``. Each trial finds the folder empty, everything written to the disk, and of the
-folder's files nothing in a page cache, neither the guest's nor the host's. Only those files are taken out of them
-(``POSIX_FADV_DONTNEED``): to drop all caches of the host, as ``vm.drop_caches`` does, would cost everything else that
-runs there, and would make the programs of guests on the host's kernel cold and of no others.
+Main types: ``DataKeeper``, ``find_data_volume``. Each trial finds the folder empty, everything written to the disk, and
+nothing of the folder's files in a page cache: not the guest's, nor the host's. Only those files are taken out of them
+(``POSIX_FADV_DONTNEED``). To drop all caches of the host, as ``vm.drop_caches`` does, would cost everything else that
+runs there. It would make the programs of guests on the host's kernel cold and of no others.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.agent.client import Answer, Caller
+from virtoll.agent.client import Caller
+from virtoll.agent.operations.programs import DataReply, DataRequest
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
-from virtoll.lab.data import DataRoom, make_disk, make_folder
+from virtoll.lab.data import DataVolume, make_disk, make_folder
 from virtoll.platforms.base import DATA_PATH, Platform
 from virtoll.platforms.host import Site
 from virtoll.workloads.base import DataDirectory
@@ -27,59 +28,57 @@ class DataKeeper:
     """``flushes``: whether what the guest syncs is synced on the host too."""
 
     guest: Caller
-    room: DataRoom
+    volume: DataVolume
     flushes: bool = True
 
     def empty(self) -> DataDirectory:
-        """Remove all that is in it and have everything written back; what a workload is told of it."""
+        """Remove all that is in it and have everything written back; what a workload learns of it."""
         answer = self._ask(empty=True, evict=True)
-        self.room.evict()
-        return DataDirectory(DATA_PATH, str(answer["file_system"]), self.reach)
+        self.volume.evict()
+        return DataDirectory(DATA_PATH, answer.file_system, self.reach)
 
     def state(self, evict: bool) -> dict[str, Any]:
         """What is in it and in the page caches now; with ``evict`` after all was written back and forgotten.
 
         ``page_cache``: *cold* where nothing of its files is in memory; *warm on the host* where the guest has nothing,
         and the host something of the guest's disk, which may be the file system's own blocks. A guest without a disk of
-        its own has the host's page cache, and may tell more than it knows (as gVisor does); it is not asked.
+        its own has the host's page cache, and may report more than it knows (as gVisor does); it is not asked.
         """
         answer = self._ask(empty=False, evict=evict)
-        on_host = self.room.evict() if evict else self.room.resident()
-        in_guest = int(answer["resident_bytes"]) if self.room.folder is None else None
+        on_host = self.volume.evict() if evict else self.volume.resident()
+        in_guest = answer.resident_bytes if self.volume.folder is None else None
         kept = "warm on the host" if on_host and in_guest == 0 else "warm" if on_host or in_guest else "cold"
         return {
             "path": DATA_PATH,
-            "file_system": answer["file_system"],
-            "host_file_system": self.room.file_system,
+            "file_system": answer.file_system,
+            "host_file_system": self.volume.file_system,
             "reach": self.reach,
             "page_cache": kept,
             "resident_in_guest_bytes": in_guest,
             "resident_on_host_bytes": on_host,
-            "files": answer["files"],
-            "file_bytes": answer["file_bytes"],
-            "free_bytes": answer["free_bytes"],
+            "files": answer.files,
+            "file_bytes": answer.file_bytes,
+            "free_bytes": answer.free_bytes,
         }
 
     @property
     def reach(self) -> str:
         """How far a write that was synced gets."""
-        if not self.room.on_disk:
-            return f"the host's memory ({self.room.file_system})"
+        if not self.volume.on_disk:
+            return f"the host's memory ({self.volume.file_system})"
         return (
-            f"the host's disk ({self.room.file_system})" if self.flushes else "the host's memory: flushes are dropped"
+            f"the host's disk ({self.volume.file_system})" if self.flushes else "the host's memory: flushes are dropped"
         )
 
-    def _ask(self, *, empty: bool, evict: bool) -> Answer:
+    def _ask(self, *, empty: bool, evict: bool) -> DataReply:
         # A folder's file system is the host's: which of its blocks are free is not a guest's to tell.
-        trim = empty and self.room.folder is None
-        return self.guest.call(
-            "data", deadline_seconds=_DEADLINE_SECONDS, path=DATA_PATH, empty=empty, evict=evict, trim=trim
-        )
+        trim = empty and self.volume.folder is None
+        return self.guest.ask(DataRequest(path=DATA_PATH, empty=empty, evict=evict, trim=trim), _DEADLINE_SECONDS)
 
 
-def find_room(
+def find_data_volume(
     kind: type[Platform[Parameters]], site: Site, size_bytes: int, promised_bytes: int
-) -> tuple[DataRoom | None, str | None]:
+) -> tuple[DataVolume | None, str | None]:
     """Room for a guest's data directory on its host's disk; or None and why not, in one sentence.
 
     ``size_bytes``: 0 where no workload needs one. ``promised_bytes``: what other guests' directories may still take.
@@ -91,11 +90,10 @@ def find_room(
             None,
             f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload",
         )
-    if site.host.remote:
-        return None, f"guests on {site.host.name} carry no data directory; run this workload on guests of this machine"
     try:
+        local = site.this_machine
         if kind.data_by == "folder":
-            return make_folder(site.host.lab_id, size_bytes, promised_bytes), None
-        return make_disk(site.host.lab_id, size_bytes, site.host.run, promised_bytes), None
+            return make_folder(local.lab_id, size_bytes, promised_bytes), None
+        return make_disk(local.lab_id, size_bytes, local.run, promised_bytes), None
     except GuestError as error:
         return None, str(error)

@@ -6,7 +6,7 @@ made, for the same reason as the records themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import Point
 
 if TYPE_CHECKING:
-    from virtoll.agent.client import Answer
+    from virtoll.agent.operations.session import FactsReply, HelloReply
     from virtoll.host.guest_usage import HostView
     from virtoll.lab.network import GuestNetwork
     from virtoll.platforms.base import Guest, GuestRequest
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class BootDraft:
     """The record of a guest's start, as far as it has come: ``record`` is what is stored, whatever ends the start."""
 
-    def __init__(self, boot: str, choice: PlatformChoice, block: int, attempt: int, place: int) -> None:
+    def __init__(self, boot: str, choice: PlatformChoice, block: int, attempt: int, instance: int) -> None:
         where = choice.whereabouts
         self.record = BootRecord(
             boot=boot,
@@ -46,8 +46,8 @@ class BootDraft:
             attachment=None,
             evidence=(),
             host=where["host"],
-            brand=where["brand"],
-            place=place,
+            caveat=where["caveat"],
+            instance=instance,
         )
 
     def asked(self, request: GuestRequest, network: GuestNetwork) -> None:
@@ -63,15 +63,16 @@ class BootDraft:
             attachment=guest.attachment,
             spawn_monotonic_ns=guest.spawned_monotonic_ns,
             ready_monotonic_ns=guest.ready_monotonic_ns,
+            executed_monotonic_ns=guest.executed_monotonic_ns,
         )
 
-    def examined(self, facts: Answer, unlike: Sequence[Mismatch], hello: Mapping[str, object], host: HostView) -> None:
+    def examined(self, facts: FactsReply, unlike: Sequence[Mismatch], hello: HelloReply, host: HostView) -> None:
         """What the guest is, by its agent's ``facts`` and ``hello`` and by its host."""
         self.record = replace(
             self.record,
-            facts=facts,
+            facts=facts.to_json(),
             mismatches=tuple(one.text for one in unlike),
-            grave=tuple(one.text for one in unlike if one.grave),
+            fatal=tuple(one.text for one in unlike if one.fatal),
             agent_clock=_agent_clock(hello),
             host_boot_id=host.boot_id,
             limits_seen=LimitsSeen(host.limits.memory_bytes, host.limits.cpu_quota),
@@ -82,11 +83,11 @@ class BootDraft:
         self.record = replace(self.record, status="failed", reason=reason, evidence=evidence)
 
 
-def _agent_clock(hello: Mapping[str, object]) -> AgentClock | None:
-    """When the agent was started and ready, by its own kernel's clocks; None where an older one does not tell."""
-    told = [hello.get(key) for key in ("started_monotonic_ns", "started_boottime_ns", "ready_monotonic_ns")]
-    known = [value for value in told if isinstance(value, int)]
-    return AgentClock(*known) if len(known) == len(told) else None
+def _agent_clock(hello: HelloReply) -> AgentClock | None:
+    """When the agent was started and ready, by its own kernel's clocks; None where an older one does not report it."""
+    reported = (hello.started_monotonic_ns, hello.started_boottime_ns, hello.ready_monotonic_ns)
+    known = [value for value in reported if value is not None]
+    return AgentClock(*known) if len(known) == len(reported) else None
 
 
 def skipped_trial(trial: Trial, attempt: int, reason: str | None = None) -> TrialRecord:
@@ -110,7 +111,7 @@ def skipped_trial(trial: Trial, attempt: int, reason: str | None = None) -> Tria
         points=None,
         evidence=(),
         host=where["host"],
-        brand=where["brand"],
+        caveat=where["caveat"],
     )
 
 
@@ -122,5 +123,5 @@ def with_outcome(record: TrialRecord, outcome: Measurement) -> TrialRecord:
         clock=None if outcome.clock is None else parse_record(Clock, outcome.clock),
         result=outcome.result,
         check=None if outcome.check is None else parse_record(Check, outcome.check),
-        points=None if points is None else tuple(parse_record(Point, point) for point in points),
+        points=None if points is None else tuple(parse_record(Point, point.to_json()) for point in points),
     )

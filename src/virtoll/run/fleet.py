@@ -16,7 +16,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from virtoll.agent.client import PROTOCOL, Answer, Ends
+from virtoll.agent.client import PROTOCOL, TrafficAgents
+from virtoll.agent.links import network_request, peer_request
+from virtoll.agent.operations.session import ClocksRequest, FactsRequest, HelloRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
 from virtoll.errors import GuestDied, GuestError, LabError
@@ -24,14 +26,14 @@ from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
 from virtoll.experiment.plan import Trial
 from virtoll.host.guest_usage import CpuAround, cpu_around, read_footprint, view_of_host
 from virtoll.lab import interrupts
-from virtoll.lab.data import DataRoom
-from virtoll.lab.network import GuestNetwork, Network, plan_links, with_found_macs
+from virtoll.lab.data import DataVolume
+from virtoll.lab.network import GuestNetwork, plan_links, with_found_macs
 from virtoll.platforms.attachment import attach
-from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, network_request, peer_request
+from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import with_last_words
-from virtoll.run.data_directory import DataKeeper, find_room
-from virtoll.run.guest_check import as_found, compare
+from virtoll.run.data_directory import DataKeeper, find_data_volume
+from virtoll.run.guest_check import compare, compare_pre_provisioned
 from virtoll.run.progress import Progress
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
@@ -78,7 +80,7 @@ class LiveGuest:
     network: GuestNetwork
     timekeeper: Timekeeper
     hops: HopReader
-    wire: Ends
+    wire: TrafficAgents
     site: Site
     unlike: tuple[str, ...] = ()
     data: DataKeeper | None = None
@@ -104,19 +106,19 @@ class LiveGuest:
         """What its processes use of the host's CPUs in the context; None where it has none here."""
         return cpu_around(self.guest.host_processes())
 
-    def bench(self, pinning: Pinning, tags: Iterator[int], beside: tuple[Bench, ...] = ()) -> Bench:
-        """What a workload is given; ``beside``: the same of the guests that are measured together with it."""
+    def bench(self, pinning: Pinning, tags: Iterator[int], co_located: tuple[Bench, ...] = ()) -> Bench:
+        """What a workload is given; ``co_located``: the same of the guests that are measured together with it."""
         bench = Bench(
-            self.guest.agent,
-            self.wire,
-            self.timekeeper,
-            self.network,
-            pinning.generator_cpu,
-            pinning.sink_cpu,
-            tags,
-            self.hops,
-            self._directory,
-            beside=beside,
+            guest=self.guest.agent,
+            peer=self.wire,
+            timekeeper=self.timekeeper,
+            network=self.network,
+            generator_cpu=pinning.generator_cpu,
+            sink_cpu=pinning.sink_cpu,
+            tags=tags,
+            hops=self.hops,
+            data=self._directory,
+            co_located=co_located,
             programs=self.site.programs,
             shaper=self._shaper(),
         )
@@ -124,7 +126,7 @@ class LiveGuest:
 
     def _shaper(self) -> Shaper | None:
         """Who shapes its links: this machine's network, where they are its own."""
-        return self.site.network if isinstance(self.site.network, Network) else None
+        return self.site.network.local
 
 
 @contextlib.contextmanager
@@ -136,10 +138,10 @@ def running(guests: Sequence[LiveGuest]) -> Iterator[None]:
     with guests[0].site.awake():
         for live in guests:
             live.guest.resume()
-            live.guest.agent.call("clocks")
+            live.guest.agent.ask(ClocksRequest())
         yield
         for live in guests:
-            live.guest.agent.call("clocks")
+            live.guest.agent.ask(ClocksRequest())
         for live in guests:
             live.guest.park()
 
@@ -161,7 +163,7 @@ class Fleet:
     progress: Progress
     boots: Counter[tuple[str, int]]
     _live: dict[str, LiveGuest] = field(default_factory=dict)
-    _beside: dict[str, list[LiveGuest]] = field(default_factory=dict)
+    _co_located: dict[str, list[LiveGuest]] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
     _absent: dict[str, str] = field(default_factory=dict)
 
@@ -190,7 +192,7 @@ class Fleet:
     def guest(self, label: str) -> LiveGuest | None:
         """The platform's guest, started anew when the last one was lost.
 
-        None when it cannot be had (``why_absent``).
+        None when it is unavailable (``why_absent``).
         """
         if label not in self._live and self._starts.get(label, 0) < _STARTS_PER_BLOCK:
             self._start(next(trial.platform for trial in self.block if trial.platform.label == label))
@@ -199,22 +201,22 @@ class Fleet:
     def guests(self, label: str, count: int) -> tuple[LiveGuest, ...]:
         """The platform's guest and ``count`` - 1 more beside it, started when they are first needed and kept parked.
 
-        Empty when not all of them can be had (``why_absent``).
+        Empty when not all of them are available (``why_absent``).
         """
         first = self.guest(label)
         if first is None:
             return ()
-        beside = self._beside.setdefault(label, [])
-        while len(beside) < count - 1:
+        co_located = self._co_located.setdefault(label, [])
+        while len(co_located) < count - 1:
             choice = next(trial.platform for trial in self.block if trial.platform.label == label)
-            if choice.parameters.found:
+            if choice.parameters.pre_provisioned:
                 self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
                 return ()
-            live = self._start_one(choice, len(beside) + 1)
+            live = self._start_one(choice, len(co_located) + 1)
             if live is None:
                 return ()
-            beside.append(live)
-        return first, *beside[: count - 1]
+            co_located.append(live)
+        return first, *co_located[: count - 1]
 
     def why_absent(self, label: str) -> str:
         """Why ``guest`` gave None, in one sentence."""
@@ -237,7 +239,7 @@ class Fleet:
                 reason = with_last_words(reason, found)
                 self._absent[label] = f"its guest was lost and not started again: {reason}"
             paths = self.folder.keep_evidence(folder_name, found)
-            for number, other in enumerate(self._beside.pop(label, []), start=1):
+            for number, other in enumerate(self._co_located.pop(label, []), start=1):
                 paths += self.folder.keep_evidence(f"{folder_name}-beside-{number}", other.guest.evidence())
                 self._end(other.guest, other.site, other.data)
             self._end(live.guest, live.site, live.data)
@@ -247,7 +249,7 @@ class Fleet:
         for live in self._everyone():
             self._end(live.guest, live.site, live.data)
         self._live.clear()
-        self._beside.clear()
+        self._co_located.clear()
 
     def _end(self, guest: Guest, site: Site, data: DataKeeper | None) -> None:
         """What cannot be removed costs no trial, and is reported."""
@@ -257,7 +259,7 @@ class Fleet:
         except (GuestError, OSError) as error:
             self.progress.message(f"the end of a guest: {error}")
         if data is not None:
-            data.room.remove()
+            data.volume.remove()
 
     def _start(self, choice: PlatformChoice) -> None:
         """Start the platform's guest."""
@@ -265,38 +267,38 @@ class Fleet:
         if live is not None:
             self._live[choice.label] = live
 
-    def _start_one(self, choice: PlatformChoice, place: int = 0) -> LiveGuest | None:
-        """Start one guest on its host; a host that cannot be had is the guest's failure."""
+    def _start_one(self, choice: PlatformChoice, instance: int = 0) -> LiveGuest | None:
+        """Start one guest on its host; a host that is unavailable is the guest's failure."""
         try:
             site = self.site_of(choice)
         except GuestError as error:
-            self._absent[choice.label] = f"its host cannot be had: {error}"
+            self._absent[choice.label] = f"its host is unavailable: {error}"
             return None
         with site.awake():
-            return self._start_at(choice, site, place)
+            return self._start_at(choice, site, instance)
 
-    def _start_at(self, choice: PlatformChoice, site: Site, place: int) -> LiveGuest | None:
+    def _start_at(self, choice: PlatformChoice, site: Site, instance: int) -> LiveGuest | None:
         """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised.
 
-        ``place``: 0 for the platform's guest, from 1 for those beside it.
+        ``instance``: 0 for the platform's guest, from 1 for those beside it.
         """
         from virtoll.run.drafts import BootDraft
 
         number = self.block[0].block
         self.boots[choice.label, number] += 1
         attempt = self.boots[choice.label, number]
-        if place == 0:
+        if instance == 0:
             self._starts[choice.label] = self._starts.get(choice.label, 0) + 1
         boot = f"{choice.label}/{number}" + (f"/{attempt}" if attempt > 1 else "")
         self.progress.message(f"starting {boot}")
-        draft = BootDraft(boot, choice, number, attempt, place)
+        draft = BootDraft(boot, choice, number, attempt, instance)
         live: LiveGuest | None = None
         try:
             live = self._boot(choice, site, draft)
         except (GuestError, LabError) as error:
             found = error.evidence if isinstance(error, GuestStartError) else {}
             draft.failed(str(error), self.folder.keep_evidence(boot.replace("/", "-"), found))
-            which = "its guest" if place == 0 else f"guest {place + 1} of those side by side"
+            which = "its guest" if instance == 0 else f"guest {instance + 1} of those side by side"
             self._absent[choice.label] = f"{which} could not be started: {error}"
             interrupts.check()  # before it is stored: the start may have failed of it
         self.folder.append_boot(draft.record)
@@ -307,13 +309,13 @@ class Fleet:
 
         Whatever ends the start early ends the guest and gives its room back; a ``GuestError`` carries the evidence.
         """
-        boot, place, kind = draft.record.boot, draft.record.place, self.platforms[choice.platform]
+        boot, instance, kind = draft.record.boot, draft.record.instance, self.platforms[choice.platform]
         with contextlib.ExitStack() as undo:
-            promised = sum(live.data.room.size_bytes for live in self._everyone() if live.data is not None)
-            room, no_data = find_room(kind, site, self._data_bytes(), promised)
-            if room is not None:
-                undo.callback(room.remove)
-            request = self._request(choice, boot, site, room, place)
+            promised = sum(live.data.volume.size_bytes for live in self._everyone() if live.data is not None)
+            volume, no_data = find_data_volume(kind, site, self._data_bytes(), promised)
+            if volume is not None:
+                undo.callback(volume.remove)
+            request = self._request(choice, boot, site, volume, instance)
             draft.asked(request, request.network)
             guest = kind.with_parameters(choice.parameters).start(request, site)
             undo.callback(self._end, guest, site, None)
@@ -321,28 +323,41 @@ class Fleet:
             try:
                 network = guest.network or request.network
                 if network.attachment == "passthrough":
-                    inside = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)["interfaces"]
-                    network = with_found_macs(network, [one["mac"] for one in inside])
+                    inside = guest.agent.ask(FactsRequest(), _FACTS_DEADLINE_SECONDS).interfaces
+                    network = with_found_macs(network, [one.mac for one in inside if one.mac is not None])
                 draft.asked(request, network)
                 timekeeper, hops = self._connect(guest, network, site)
-                unlike = self._examine(guest, request, draft, found=choice.parameters.found)
-                if place == 0:
+                unlike = self._examine(guest, request, draft, pre_provisioned=choice.parameters.pre_provisioned)
+                if instance == 0:
                     self._append_footprint(guest, boot, choice.label, "idle", site)
                 guest.park()
             except GuestError as error:
                 raise GuestStartError(str(error), guest.evidence()) from error
             undo.pop_all()
-        data = DataKeeper(guest.agent, room, guest.flushes) if room is not None else None
-        return LiveGuest(boot, guest, network, timekeeper, hops, self._wire(guest, site), site, unlike, data, no_data)
+        data = DataKeeper(guest.agent, volume, guest.flushes) if volume is not None else None
+        return LiveGuest(
+            boot=boot,
+            guest=guest,
+            network=network,
+            timekeeper=timekeeper,
+            hops=hops,
+            wire=self._wire(guest, site),
+            site=site,
+            unlike=unlike,
+            data=data,
+            no_data=no_data,
+        )
 
-    def _examine(self, guest: Guest, request: GuestRequest, draft: BootDraft, *, found: bool) -> tuple[str, ...]:
+    def _examine(
+        self, guest: Guest, request: GuestRequest, draft: BootDraft, *, pre_provisioned: bool
+    ) -> tuple[str, ...]:
         """Measure what the guest is and compare it with what was asked for; what makes it another guest, in words."""
-        hello = guest.agent.call("hello", protocol=PROTOCOL)
-        facts = guest.agent.call("facts", deadline_seconds=_FACTS_DEADLINE_SECONDS)
+        hello = guest.agent.ask(HelloRequest(protocol=PROTOCOL))
+        facts = guest.agent.ask(FactsRequest(), _FACTS_DEADLINE_SECONDS)
         host = view_of_host(guest.host_processes())
-        unlike = as_found(request, facts) if found else compare(request, facts, host)
+        unlike = compare_pre_provisioned(request, facts) if pre_provisioned else compare(request, facts, host)
         draft.examined(facts, unlike, hello, host)
-        return draft.record.grave
+        return draft.record.fatal
 
     def _append_footprint(
         self, guest: Guest, boot: str, label: str, when: Literal["idle", "after-work"], site: Site
@@ -352,7 +367,7 @@ class Fleet:
 
         processes = guest.host_processes()
         if processes is not None:
-            held = read_footprint(processes, site.host.cgroup)
+            held = read_footprint(processes, site.this_machine.cgroup)
             self.folder.append_footprint(
                 FootprintRecord(
                     boot=boot,
@@ -369,18 +384,18 @@ class Fleet:
 
     def _everyone(self) -> Iterator[LiveGuest]:
         """All guests that are up: those beside others first."""
-        return itertools.chain(*self._beside.values(), self._live.values())
+        return itertools.chain(*self._co_located.values(), self._live.values())
 
     def _data_bytes(self) -> int:
         """Room in the data directory for the largest of the experiment's workloads; 0 where none needs one."""
         return max((needs.data_bytes for needs in self._needs()), default=0)
 
     def _request(
-        self, choice: PlatformChoice, boot: str, site: Site, room: DataRoom | None, place: int
+        self, choice: PlatformChoice, boot: str, site: Site, volume: DataVolume | None, instance: int
     ) -> GuestRequest:
         index = next(n for n, other in enumerate(self.experiment.platforms) if other.label == choice.label)
-        if place > 0:
-            live = itertools.chain(*self._beside.values())
+        if instance > 0:
+            live = itertools.chain(*self._co_located.values())
             taken = {link.owner for other in live for link in other.network.links}
             index = next(n for n in itertools.count(len(self.experiment.platforms)) if n not in taken)
         mtu = max([_STANDARD_MTU_BYTES, *(needs.mtu_bytes for needs in self._needs())])
@@ -390,9 +405,9 @@ class Fleet:
         if site.far:
             network = site.far.reach(network)
         network = site.network.reach(network)
-        cpus = () if choice.parameters.found else self.pinning.guest_cpus
+        cpus = () if choice.parameters.pre_provisioned else self.pinning.guest_cpus
         # Not the boot's own name: runsc takes an identifier's beginning for the whole, if there is but one such.
-        name = boot if place == 0 else f"beside-{boot}"
+        name = boot if instance == 0 else f"beside-{boot}"
         return GuestRequest(
             name,
             self.experiment.vcpus,
@@ -400,7 +415,7 @@ class Fleet:
             site.pinned(self.experiment.vcpus, cpus),
             network,
             cpu_quota=self.experiment.cpu_quota,
-            data=room,
+            data=volume,
         )
 
     def _needs(self) -> list[Needs]:
@@ -410,23 +425,31 @@ class Fleet:
     def _connect(self, guest: Guest, network: GuestNetwork, site: Site) -> tuple[Timekeeper, HopReader]:
         """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""
         near = tuple(one for one in network.links if one.trunk is None or one.role == "marks")
-        guest.peer.call("network", **peer_request(GuestNetwork(near)))
+        guest.peer.ask(peer_request(GuestNetwork(near)))
         wire = self._wire(guest, site)
         trunked = [one for one in network.links if one not in near]
         for agent in wire.agents if trunked else ():
             own = tuple(one for one in trunked if wire.at(one.role) is agent)
-            agent.call("network", **peer_request(GuestNetwork(own)))
-        answer: Answer = guest.agent.call("network", **network_request(network))
-        names = {entry["mac"]: entry["name"] for entry in answer["interfaces"]}
+            agent.ask(peer_request(GuestNetwork(own)))
+        configured = guest.agent.ask(network_request(network))
+        names = {one.mac: one.name for one in configured.interfaces if one.mac is not None}
         link = network.marks
         for each in network.links:
             await_path(guest.peer if each in near else wire.at(each.role), each)
         identifier = (os.getpid() + self.boots.total()) % 2**16
         timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
-        ways = site.network.ways(network)
+        endpoints = site.network.endpoint_interfaces(network)
         sink_host = wire.sink if len(wire.agents) > 1 else None
-        return timekeeper, HopReader(wire.generator, guest.agent, site.counters, network, names, ways, sink_host)
+        return timekeeper, HopReader(
+            peer=wire.generator,
+            guest=guest.agent,
+            lab=site.counters,
+            network=network,
+            guest_names=names,
+            endpoints=endpoints,
+            sink_host=sink_host,
+        )
 
-    def _wire(self, guest: Guest, site: Site) -> Ends:
+    def _wire(self, guest: Guest, site: Site) -> TrafficAgents:
         """Who generates and counts for a guest: its peer, or the testbed's other hosts."""
-        return site.far.ends if site.far else Ends.of_one(guest.peer)
+        return site.far.ends if site.far else TrafficAgents.of_one(guest.peer)

@@ -1,16 +1,16 @@
 """Whether a guest is what was asked for: the request against what was measured inside it and what its host says.
 
-Main type: ``Mismatch``. Pure. A mismatch that makes the guest another guest is *grave*: trials in it
-are invalid. A platform that holds no guest to its memory (the host itself) is unlike its request too, and that is told,
+Main type: ``Mismatch``. Pure. A mismatch that makes the guest another guest is *fatal*: trials in it
+are invalid. A platform that holds no guest to its memory (the host itself) is unlike its request too. That is reported,
 but its trials are what it was asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
+from virtoll.agent.operations.session import FactsReply
 from virtoll.host.guest_usage import HostView
 from virtoll.platforms.base import GuestRequest
 
@@ -21,55 +21,55 @@ _FIRMWARES_SHARE = 0.02
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One way in which a guest is not what was asked for, in words; ``grave``: its trials cannot be believed."""
+    """One way in which a guest is not what was asked for, in words; ``fatal``: its trials cannot be believed."""
 
     text: str
-    grave: bool
+    fatal: bool
 
 
-def compare(request: GuestRequest, facts: Mapping[str, Any], host: HostView) -> list[Mismatch]:
+def compare(request: GuestRequest, facts: FactsReply, host: HostView) -> list[Mismatch]:
     """Every mismatch. What can be seen neither inside nor, for a guest on the host's kernel, from outside is none."""
     return [*_cpus(request, facts), *_memory(request, facts, host), *_quota(request, facts, host)]
 
 
-def as_found(request: GuestRequest, facts: Mapping[str, Any]) -> list[Mismatch]:
-    """The same for a guest that its user made: told, never grave, because nothing there could be made equal."""
+def compare_pre_provisioned(request: GuestRequest, facts: FactsReply) -> list[Mismatch]:
+    """The same for a guest that its user made: reported, never fatal, because nothing there could be made equal."""
     said = "is as it was found: its CPUs, memory, kernel and files are its user's choice and were not made equal"
     wanted = replace(request, cpus=tuple(range(request.vcpus)))
     return [
-        Mismatch(said, grave=False),
-        *(replace(one, grave=False) for one in compare(wanted, facts, HostView())),
+        Mismatch(said, fatal=False),
+        *(replace(one, fatal=False) for one in compare(wanted, facts, HostView())),
     ]
 
 
-def _cpus(request: GuestRequest, facts: Mapping[str, Any]) -> Iterator[Mismatch]:
+def _cpus(request: GuestRequest, facts: FactsReply) -> Iterator[Mismatch]:
     """CPUs that may be used inside; not looked at where nothing could be pinned."""
-    allowed = facts.get("cpus_allowed")
-    allowed = facts.get("cpus_online") if allowed is None else allowed  # gVisor tells no mask
+    allowed = facts.cpus_allowed
+    allowed = facts.cpus_online if allowed is None else allowed  # gVisor tells no mask
     if request.cpus and allowed is not None and _count(allowed) != request.vcpus:
         yield Mismatch(f"CPUs: asked {request.vcpus}, usable inside {_count(allowed)}", True)
 
 
-def _memory(request: GuestRequest, facts: Mapping[str, Any], host: HostView) -> Iterator[Mismatch]:
+def _memory(request: GuestRequest, facts: FactsReply, host: HostView) -> Iterator[Mismatch]:
     """A kernel of its own: what it was given, or else what it has left; the host's kernel: the limit on the guest."""
-    asked, total = request.memory_bytes, facts.get("memory_total_bytes")
-    shares_kernel = host.boot_id is not None and facts.get("boot_id") == host.boot_id
-    installed = facts.get("memory_installed_bytes")
-    if host.boot_id is not None and not shares_kernel and installed is not None and not facts.get("memory_limit_bytes"):
+    asked, total = request.memory_bytes, facts.memory_total_bytes
+    shares_kernel = host.boot_id is not None and facts.boot_id == host.boot_id
+    installed = facts.memory_installed_bytes
+    if host.boot_id is not None and not shares_kernel and installed is not None and not facts.memory_limit_bytes:
         if not (1 - _FIRMWARES_SHARE) * asked <= installed <= (1 + _ROUNDING) * asked:
             yield Mismatch(f"memory: asked {asked >> 20} MiB, inside {installed >> 20} MiB", True)
         return
-    limits = [facts.get("memory_limit_bytes"), host.limits.memory_bytes if shares_kernel else None]
+    limits = [facts.memory_limit_bytes, host.limits.memory_bytes if shares_kernel else None]
     seen = min((value for value in (total, *limits) if value), default=None)
     if seen is not None and not (1 - _KERNELS_SHARE) * asked <= seen <= (1 + _ROUNDING) * asked:
         unlimited = host.memory_total_bytes is not None and seen >= (1 - _FIRMWARES_SHARE) * host.memory_total_bytes
         yield Mismatch(f"memory: asked {asked >> 20} MiB, inside {seen >> 20} MiB", not unlimited)
 
 
-def _quota(request: GuestRequest, facts: Mapping[str, Any], host: HostView) -> Iterator[Mismatch]:
+def _quota(request: GuestRequest, facts: FactsReply, host: HostView) -> Iterator[Mismatch]:
     """The tightest quota seen inside or set outside, in CPUs; one that nobody asked for is the whole host's."""
-    inside = facts.get("cpu_quota")
-    seen = [inside["quota_us"] / inside["period_us"]] if inside else []
+    inside = facts.cpu_quota
+    seen = [inside.quota_us / inside.period_us] if inside else []
     seen += [host.limits.cpu_quota] if host.limits.cpu_quota is not None else []
     tightest, asked = min(seen, default=None), request.cpu_quota
     if asked is not None and tightest is not None and abs(tightest - asked) > _ROUNDING * asked:
@@ -78,6 +78,6 @@ def _quota(request: GuestRequest, facts: Mapping[str, Any], host: HostView) -> I
         yield Mismatch(f"CPU quota: none asked, found {tightest:g}", False)
 
 
-def _count(cpus: Any) -> int:
+def _count(cpus: int | tuple[int, ...]) -> int:
     """A number of CPUs from a count or a list of them."""
-    return len(cpus) if isinstance(cpus, list) else int(cpus)
+    return cpus if isinstance(cpus, int) else len(cpus)

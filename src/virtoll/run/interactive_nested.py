@@ -1,6 +1,6 @@
 """Testbeds that are kept up for somebody to try things on by hand: each in a lab of its own, which its launcher holds.
 
-Main types: ``HeldTestbed``. A held testbed is told by a file in its lab's record, so it is gone when the lab is. No run
+Main types: ``HeldTestbed``. A file in its lab's record stands for a held testbed, so it is gone when the lab is. No run
 uses one: what a run measures is booted for it.
 """
 
@@ -23,12 +23,11 @@ from pathlib import Path
 
 from virtoll.errors import GuestError, LabError, UsageError
 from virtoll.experiment.topology import HostAddress
-from virtoll.hosts.remote_host import RemoteHost
 from virtoll.lab import residue
 from virtoll.nested import TESTBEDS
 from virtoll.run.fleet import choose_pinning
-from virtoll.run.ground import open_ground
 from virtoll.run.progress import SilentProgress
+from virtoll.run.session import open_run_session
 
 _FILE = "testbed.json"
 _UP_SECONDS = 400.0
@@ -144,21 +143,20 @@ def only_one(kind: str) -> Iterator[None]:
 
 
 def hold(kind: str) -> None:
-    """Inside a lab: boot one, tell it in the lab's record, and stay until the lab ends."""
+    """Inside a lab: boot one, note it in the lab's record, and stay until the lab ends."""
     folder = os.environ.get(residue.RECORD_VARIABLE)
-    with open_ground(choose_pinning(1), SilentProgress()) as ground:
-        if ground.sites is None or folder is None:
+    with open_run_session(choose_pinning(1), SilentProgress()) as session:
+        if session.sites is None or folder is None:
             raise LabError("a testbed is held in a lab; start it with 'virtoll nested up'")
         try:
-            site = ground.sites.at(HostAddress.model_validate({"nested": kind}))
+            site = session.sites.at(HostAddress.model_validate({"nested": kind}))
         except GuestError as error:
             raise LabError(str(error)) from error
         with site.awake():
-            assert isinstance(site.host, RemoteHost)
-            told = {"kind": kind, "since": time.time(), "prefix": site.host.connection.prefix}
+            reported = {"kind": kind, "since": time.time(), "prefix": site.host.connection.prefix}
             descriptor = os.open(f"{_FILE}.new", os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=int(folder))
             with os.fdopen(descriptor, "w") as file:
-                json.dump(told, file)
+                json.dump(reported, file)
             os.rename(f"{_FILE}.new", _FILE, src_dir_fd=int(folder), dst_dir_fd=int(folder))
             signal.pause()
 

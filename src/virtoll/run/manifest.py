@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING
 
 from virtoll import __version__
 from virtoll.agent.client import PROTOCOL
+from virtoll.agent.operations.session import HelloRequest
 from virtoll.errors import UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
-from virtoll.experiment.plan import Plan, Trial
+from virtoll.experiment.plan import Plan
 from virtoll.host.fingerprint import describe_host
 from virtoll.image import made_forms
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
+from virtoll.run.preview import planned_trial
 from virtoll.runfolder.store import FORMAT, parse_record
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 
 if TYPE_CHECKING:
-    from virtoll.runfolder.records import Manifest, PlannedTrial, PlatformEntry
-    from virtoll.runfolder.records import Metric as MetricRecord
+    from virtoll.runfolder.records import Manifest, MetricRecord, PlatformEntry
 
 
 def build(
@@ -36,14 +37,14 @@ def build(
     command: list[str],
     experiment: Experiment,
     plan: Plan,
+    *,
     estimated_seconds: float,
     probes: Mapping[str, Probe],
     site: Site,
     pinning: Pinning,
 ) -> Manifest:
     """The manifest of a run that is about to begin."""
-    from virtoll.runfolder.records import Manifest
-    from virtoll.runfolder.records import Plan as PlanRecord
+    from virtoll.runfolder.records import Manifest, PlanRecord
 
     return Manifest(
         format=FORMAT,
@@ -70,7 +71,7 @@ def build(
         control=experiment.control,
         platforms=tuple(_platform(choice, probes[choice.label]) for choice in experiment.platforms),
         metrics=_metrics(experiment),
-        plan=PlanRecord(plan.seed, estimated_seconds, tuple(map(_planned, plan.trials))),
+        plan=PlanRecord(plan.seed, estimated_seconds, tuple(map(planned_trial, plan.trials))),
         host=dict(describe_host({"libc6", *(package for kind in PLATFORMS.values() for package in kind.packages)})),
         image=_image(site),
         agent=_agent(site),
@@ -79,25 +80,7 @@ def build(
     )
 
 
-def _planned(trial: Trial) -> PlannedTrial:
-    """One trial of the plan, as its record will name it."""
-    from virtoll.runfolder.records import PlannedTrial
-
-    return PlannedTrial(
-        trial=trial.number,
-        block=trial.block,
-        platform=trial.platform.label,
-        workload=trial.workload.workload,
-        parameters=trial.workload.parameters.model_dump(mode="json"),
-    )
-
-
-def trial_entry(trial: Trial) -> dict[str, object]:
-    """One planned trial as ``virtoll plan`` prints it: as the manifest has it."""
-    return asdict(_planned(trial))
-
-
-def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site) -> None:
+def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site) -> None:
     """Samples of one run come from one host and one agent: refuse to mix in another's."""
     here = describe_host()
     if manifest.host["fingerprint"] != here["fingerprint"]:
@@ -117,9 +100,9 @@ def refuse_other_ground(manifest: Manifest, experiment: Experiment, site: Site) 
         )
 
 
-def _brand(choice: PlatformChoice) -> str | None:
-    """What everything measured of it is marked with: its host's brand, or that its driver never met the product."""
-    return choice.whereabouts["brand"] or VALIDATION_WORDS.get(PLATFORMS[choice.platform].validation)
+def _caveat(choice: PlatformChoice) -> str | None:
+    """What everything measured of it is marked with: its host's caveat, or that its driver never met the product."""
+    return choice.whereabouts["caveat"] or VALIDATION_WORDS.get(PLATFORMS[choice.platform].validation)
 
 
 def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
@@ -134,13 +117,13 @@ def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
         reason=probe.reason,
         version=probe.version,
         host=choice.whereabouts["host"],
-        brand=_brand(choice),
+        caveat=_caveat(choice),
         stands_for=choice.stands_for,
     )
 
 
 def _metrics(experiment: Experiment) -> tuple[MetricRecord, ...]:
-    from virtoll.runfolder.records import Metric as MetricRecord
+    from virtoll.runfolder.records import MetricRecord
 
     names = dict.fromkeys(choice.workload for choice in experiment.workloads)
     return tuple(
@@ -154,7 +137,8 @@ def _metrics(experiment: Experiment) -> tuple[MetricRecord, ...]:
 
 
 def _title(name: str, metric: Metric) -> str:
-    """The workload's, and of which of its metrics, where it has several: else two rows of a table had one name."""
+    """The workload's, and of which of its metrics, where it has several: else two rows of a table would have one
+    name."""
     workload = WORKLOADS[name]
     return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {metric.name.replace('_', ' ')}"
 
@@ -178,11 +162,11 @@ def _image(site: Site) -> dict[str, object] | None:
 def _agent(site: Site) -> dict[str, object] | None:
     if site.is_model:
         return None
-    hello = site.peer.call("hello", protocol=PROTOCOL)
+    hello = site.peer.ask(HelloRequest(protocol=PROTOCOL))
     return {
-        "version": hello["version"],
-        "protocol": hello["protocol"],
-        "build": hello["build"],
+        "version": hello.version,
+        "protocol": hello.protocol,
+        "build": hello.build,
         "sha256": site.image.agent_sha256,
         "bytes": Path(site.image.agent).stat().st_size,
     }

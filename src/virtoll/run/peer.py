@@ -7,27 +7,32 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from virtoll.agent.client import AgentClient, Answer
+from virtoll.agent.client import AgentClient
+from virtoll.agent.operations.network import NetworkRequest
+from virtoll.agent.path_counters import read_counters
 from virtoll.errors import GuestError
+from virtoll.hosts.base import LocalHost
 from virtoll.image import GuestImage
+from virtoll.lab.attachments import Counters
+from virtoll.lab.commands import PIPED
+from virtoll.lab.enter import Enter
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network
-from virtoll.platforms.containers.native import confined
-from virtoll.platforms.host import GuestHost
+from virtoll.platforms.containers.native import HOST_AGENT, on_image
 from virtoll.platforms.process_guest import connect_stdio
 
 _READY_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def network_peer(host: GuestHost, image: GuestImage) -> Iterator[tuple[AgentClient, Network]]:
+def network_peer(host: LocalHost, image: GuestImage) -> Iterator[tuple[AgentClient, Network]]:
     """Start the peer's agent and open the lab's network towards its namespace; both end with the context."""
-    command = ["unshare", "--net", "--", str(image.agent), "--seat", "peer", "--channel", "stdio"]
-    process = host.spawn(command, "network peer", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    command = ["unshare", "--net", "--", str(image.agent), "--role", "peer", "--channel", "stdio"]
+    process = host.spawn(command, "network peer", PIPED)
     peer = connect_stdio(process, "the network peer")
     network = None
     try:
@@ -42,22 +47,21 @@ def network_peer(host: GuestHost, image: GuestImage) -> Iterator[tuple[AgentClie
 
 
 @contextlib.contextmanager
-def peer_programs(host: GuestHost, image: GuestImage, network: Network, cpu: int | None) -> Iterator[AgentClient]:
+def peer_programs(host: LocalHost, image: GuestImage, network: Network, cpu: int | None) -> Iterator[AgentClient]:
     """An agent in the peer's network namespace, on the image's root: what it starts are the guests' programs.
 
     ``cpu``: where it and they run; None: anywhere.
     """
-    enter = ["nsenter", f"--net=/proc/{network.peer_pid}/ns/net", "--"]
-    apart = ["unshare", "--mount", "--propagation", "private", "--"]
-    command = [*enter, *apart, *confined(image, "host")]
+    enter = replace(on_image(image, ("mount",)), network=Path(f"/proc/{network.peer_pid}/ns/net"))
     cpus = () if cpu is None else (cpu,)
-    with _agent(host, command, "programs of the peer", "the agent for programs of the peer", cpus) as agent:
+    who = "the agent for programs of the peer"
+    with _agent(host, HOST_AGENT, "programs of the peer", who, enter=enter, cpus=cpus) as agent:
         yield agent
 
 
 @dataclass
 class RouterAgent:
-    """An agent in a network namespace of its own, which routes between what is moved there and tells its counters."""
+    """An agent in a network namespace of its own, which routes between what is moved there and reports its counters."""
 
     agent: AgentClient
     process: subprocess.Popen[bytes]
@@ -67,9 +71,13 @@ class RouterAgent:
         """The process whose namespace it is."""
         return self.process.pid
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
-        """One of the agent's operations."""
-        return self.agent.call(op, deadline_seconds, **fields)
+    def forward(self) -> None:
+        """Route IPv4 between the interfaces that are there."""
+        self.agent.ask(NetworkRequest(interfaces=(), routes=(), ip_forward=True))
+
+    def counters(self, interfaces: Sequence[str]) -> Mapping[str, Counters]:
+        """What is counted at each of these interfaces, by name."""
+        return read_counters(self.agent, interfaces)[1]
 
     def close(self) -> None:
         """End the agent and its namespace."""
@@ -77,10 +85,10 @@ class RouterAgent:
         end_process(self.process)
 
 
-def start_router(host: GuestHost, image: GuestImage, name: str) -> RouterAgent:
-    """A router for one link; ``name`` is only told in the record of command lines."""
-    command = ["unshare", "--net", "--", str(image.agent), "--seat", "host", "--channel", "stdio"]
-    process = host.spawn(command, f"router of {name}", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def start_router(host: LocalHost, image: GuestImage, name: str) -> RouterAgent:
+    """A router for one link; ``name`` is only reported in the record of command lines."""
+    command = ["unshare", "--net", "--", str(image.agent), "--role", "host", "--channel", "stdio"]
+    process = host.spawn(command, f"router of {name}", PIPED)
     router = RouterAgent(connect_stdio(process, f"the router of {name}"), process)
     try:
         router.agent.wait_ready(_READY_SECONDS)
@@ -91,19 +99,25 @@ def start_router(host: GuestHost, image: GuestImage, name: str) -> RouterAgent:
 
 
 @contextlib.contextmanager
-def lab_agent(host: GuestHost, image: GuestImage) -> Iterator[AgentClient]:
+def lab_agent(host: LocalHost, image: GuestImage) -> Iterator[AgentClient]:
     """An agent in the lab's own namespace, which reads the counters of its bridges, veth pairs and taps."""
-    command = [str(image.agent), "--seat", "host", "--channel", "stdio"]
+    command = [str(image.agent), "--role", "host", "--channel", "stdio"]
     with _agent(host, command, "the lab's counters", "the lab's agent") as agent:
         yield agent
 
 
 @contextlib.contextmanager
 def _agent(
-    host: GuestHost, command: list[str], role: str, who: str, cpus: tuple[int, ...] = ()
+    host: LocalHost,
+    command: Sequence[str],
+    role: str,
+    who: str,
+    *,
+    enter: Enter | None = None,
+    cpus: tuple[int, ...] = (),
 ) -> Iterator[AgentClient]:
     """An agent of the lab's own, ready; it ends with the context. ``role``: for the record of command lines."""
-    process = host.spawn(command, role, cpus=cpus, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = host.spawn(command, role, replace(PIPED, enter=enter, cpus=cpus))
     agent = connect_stdio(process, who)
     try:
         agent.wait_ready(_READY_SECONDS)

@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from virtoll.errors import AgentError, GuestCannot, GuestError, UsageError
-from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice
+from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.parse import parse_experiment
-from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
+from virtoll.experiment.plan import Plan, Trial, make_plan
 from virtoll.experiment.selection import Selection
 from virtoll.lab import interrupts
 from virtoll.platforms import PLATFORMS, platform_of
 from virtoll.platforms.base import Probe
-from virtoll.reference.published import study_names
-from virtoll.run import calibration, consolidation, manifest, probe_cache
+from virtoll.run import consolidation, manifest, probe_cache
 from virtoll.run.calibration import Calibrator
 from virtoll.run.fleet import Fleet, LiveGuest, choose_pinning, running
-from virtoll.run.ground import Ground, bare_ground, open_ground
+from virtoll.run.preview import catalogue, estimate, needs_lab
 from virtoll.run.progress import Progress
-from virtoll.run.requirements import needs_of, possible, why_impossible
+from virtoll.run.requirements import possible, why_impossible
+from virtoll.run.session import RunSession, model_session, open_run_session
 from virtoll.runfolder.store import RunFolder
-from virtoll.workloads import WORKLOADS, workload_of
+from virtoll.workloads import workload_of
 from virtoll.workloads.base import Measurement
 
 if TYPE_CHECKING:
@@ -38,66 +38,38 @@ if TYPE_CHECKING:
     from virtoll.runfolder.records import Status, TrialRecord
 
 
-def catalogue() -> Catalogue:
-    """What an experiment may name: the platforms and workloads of this Virtoll."""
-    return Catalogue(
-        platforms={name: platform.parameter_model for name, platform in PLATFORMS.items()},
-        workloads={name: workload.parameter_model for name, workload in WORKLOADS.items()},
-        controls={name: platform.control_of for name, platform in PLATFORMS.items() if platform.control_of},
-        studies=study_names(),
-        images={name: workload.image for name, workload in WORKLOADS.items() if workload.image != "tiny"},
-    )
-
-
-def needs_lab(experiment: Experiment) -> bool:
-    """True when any of its platforms runs for real."""
-    return any(PLATFORMS[choice.platform].needs_lab for choice in experiment.platforms)
-
-
-def estimate(plan: Plan) -> float:
-    """How long a plan will take here, in seconds, from each workload's and platform's own estimate."""
-
-    def trial_seconds(trial: Trial) -> float:
-        platform = PLATFORMS[trial.platform.platform]
-        if not platform.needs_lab:
-            return 0.0  # a model's time is simulated
-        return workload_of(trial.workload).estimate_seconds(platform.slowdown)
-
-    real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
-    trials = estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
-    beside: dict[tuple[int, PlatformChoice], int] = {}
-    for trial in plan.trials:
-        key = trial.block, trial.platform
-        beside[key] = max(beside.get(key, 0), needs_of(trial).guests - 1)
-    trials += sum(count * PLATFORMS[choice.platform].boot_seconds for (_, choice), count in beside.items())
-    return trials + calibration.estimate_seconds(real)
-
-
 def measure(experiment: Experiment, into: Path, command: list[str], progress: Progress) -> None:
     """Run an experiment from its first trial to its last into a new run folder."""
-    with open_site(experiment, progress) as ground:
+    with open_session_for(experiment, progress) as session:
         plan = make_plan(experiment)
-        found = probe_all(experiment.platforms, ground, progress)
+        found = probe_all(experiment.platforms, session, progress)
         held = possible(plan, experiment).trials
         usable = replace(plan, trials=tuple(t for t in held if found[t.platform.label].available))
         document = manifest.build(
-            into.name, command, experiment, plan, estimate(usable), found, ground.site, ground.pinning
+            into.name,
+            command,
+            experiment,
+            plan,
+            estimated_seconds=estimate(usable),
+            probes=found,
+            site=session.site,
+            pinning=session.pinning,
         )
         folder = RunFolder.create(into, document)
-        ground.commands.record_into(folder)
-        _measure_plan(experiment, plan, folder, ground, progress)
+        session.commands.record_into(folder)
+        _measure_plan(experiment, plan, folder, session, progress)
 
 
 def resume(into: Path, progress: Progress) -> None:
     """Go on with a run at its first unfinished trial; refused where the host or the agent is not the run's own."""
     folder = RunFolder.open(into)
     experiment = experiment_of(folder)
-    with open_site(experiment, progress) as ground:
-        manifest.refuse_other_ground(folder.manifest, experiment, ground.site)
+    with open_session_for(experiment, progress) as session:
+        manifest.refuse_other_host(folder.manifest, experiment, session.site)
         folder.repair()
         folder.set_state("running", None)
-        ground.commands.record_into(folder)
-        _measure_plan(experiment, make_plan(experiment), folder, ground, progress)
+        session.commands.record_into(folder)
+        _measure_plan(experiment, make_plan(experiment), folder, session, progress)
 
 
 def experiment_of(folder: RunFolder) -> Experiment:
@@ -113,32 +85,41 @@ def experiment_of(folder: RunFolder) -> Experiment:
     return experiment
 
 
-def _measure_plan(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground, progress: Progress) -> None:
+def _measure_plan(
+    experiment: Experiment, plan: Plan, folder: RunFolder, session: RunSession, progress: Progress
+) -> None:
     from virtoll.host.fitness import FitnessSampler
 
-    if experiment.density is not None:
-        consolidation.measure(experiment, folder, ground, PLATFORMS, progress)
+    if experiment.consolidation is not None:
+        consolidation.measure(experiment, folder, session, PLATFORMS, progress)
         folder.set_state("complete", None)
         return
-    ground.attempts = Counter(record.trial for record in folder.trials())
-    ground.boots = Counter((boot.platform, boot.block) for boot in folder.boots())
-    _skip_impossible(experiment, plan, folder, ground)
+    session.attempts = Counter(record.trial for record in folder.trials())
+    session.boots = Counter((boot.platform, boot.block) for boot in folder.boots())
+    _skip_impossible(experiment, plan, folder, session)
     finished = folder.finished_trials()
     todo = [trial for trial in plan.trials if trial.number not in finished]
     progress.begin(len(plan.trials) - len(todo), len(plan.trials), estimate(replace(plan, trials=tuple(todo))))
     calibrator = None
-    if not ground.site.is_model:
-        calibrator = Calibrator(experiment, ground.site, folder, ground.pinning, ground.tags)
+    if not session.site.is_model:
+        calibrator = Calibrator(experiment, session.site, folder, session.pinning, session.tags)
     with FitnessSampler() as sampler:
         folder.append_fitness(sampler.sample(None))
         _calibrate(calibrator, "start" if todo else None, progress)
-        for sitting in replace(plan, trials=tuple(todo)).sittings():
+        for batch in replace(plan, trials=tuple(todo)).batches():
             with Fleet(
-                experiment, sitting, folder, ground.site_of, ground.pinning, PLATFORMS, progress, ground.boots
+                experiment=experiment,
+                block=batch,
+                folder=folder,
+                site_of=session.site_of,
+                pinning=session.pinning,
+                platforms=PLATFORMS,
+                progress=progress,
+                boots=session.boots,
             ) as fleet:
-                for trial in sitting:
+                for trial in batch:
                     progress.trial_begins(trial)
-                    record = _measure_trial(trial, fleet, ground)
+                    record = _measure_trial(trial, fleet, session)
                     interrupts.check()  # before it is stored: the trial may have failed of it
                     folder.append_trial(record)
                     folder.append_fitness(sampler.sample(trial.number))
@@ -156,12 +137,12 @@ def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | No
         calibrator.run(when)
 
 
-def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> TrialRecord:
+def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession) -> TrialRecord:
     """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
     from virtoll.run.drafts import skipped_trial, with_outcome
 
     started = time.time_ns()
-    ground.attempts[trial.number] += 1
+    session.attempts[trial.number] += 1
     outcome, evidence = Measurement(), tuple[str, ...]()
     status: Status = "ok"
     reason: str | None = None
@@ -174,7 +155,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> TrialRecord:
         live = guests[0] if guests else None
         if live is None:
             status, reason = "skipped", fleet.why_absent(trial.platform.label)
-            ground.refuse_dead_peer(GuestError(reason))
+            session.refuse_dead_peer(GuestError(reason))
         else:
             # What one of several used is no part of what was measured of all of them.
             used = live.host_cpu() if len(guests) == 1 else contextlib.nullcontext()
@@ -182,8 +163,8 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> TrialRecord:
                 try:
                     if lacking is not None:
                         raise GuestCannot(lacking)
-                    beside = tuple(other.bench(ground.pinning, ground.tags) for other in guests[1:])
-                    outcome = workload.measure(live.bench(ground.pinning, ground.tags, beside))
+                    co_located = tuple(other.bench(session.pinning, session.tags) for other in guests[1:])
+                    outcome = workload.measure(live.bench(session.pinning, session.tags, co_located))
                 except AgentError as error:
                     if error.kind != "unsupported":
                         raise
@@ -194,11 +175,11 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> TrialRecord:
             elif outcome.problem is not None:
                 status, reason = "invalid", outcome.problem
     except GuestError as error:
-        ground.refuse_dead_peer(error)
+        session.refuse_dead_peer(error)
         status = "failed"
         reason, evidence = fleet.lose(trial.platform.label, error, f"trial-{trial.number}")
     record = replace(
-        skipped_trial(trial, ground.attempts[trial.number], reason),
+        skipped_trial(trial, session.attempts[trial.number], reason),
         boot=live.boot if live else None,
         status=status,
         started_realtime_ns=started,
@@ -209,8 +190,8 @@ def _measure_trial(trial: Trial, fleet: Fleet, ground: Ground) -> TrialRecord:
     return with_outcome(record, outcome)
 
 
-def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, ground: Ground) -> None:
-    """A record for each trial that cannot be had, so that none is missing and no guest is started for it.
+def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, session: RunSession) -> None:
+    """A record for each trial that cannot run, so that none is missing and no guest is started for it.
 
     Its platform cannot be used here, or has not what the workload needs.
     """
@@ -219,30 +200,30 @@ def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, grou
     reasons = {entry.label: entry.reason for entry in folder.manifest.platforms if not entry.available}
     for trial in plan.trials:
         reason = reasons.get(trial.platform.label) or why_impossible(trial, experiment)
-        if reason is not None and not ground.attempts[trial.number]:
+        if reason is not None and not session.attempts[trial.number]:
             folder.append_trial(skipped_trial(trial, 1, reason))
 
 
 @contextlib.contextmanager
-def open_site(experiment: Experiment, progress: Progress) -> Iterator[Ground]:
+def open_session_for(experiment: Experiment, progress: Progress) -> Iterator[RunSession]:
     """The ground that an experiment's guests stand on; nothing but numbers for models alone."""
     pinning = choose_pinning(experiment.vcpus)
     if not needs_lab(experiment):
-        yield bare_ground(pinning)
+        yield model_session(pinning)
         return
     if experiment.testbed is not None and not experiment.testbed.this_machine:
         pinning = replace(pinning, generator_cpu=None, sink_cpu=None)
-    with open_ground(pinning, progress, experiment.image, experiment.testbed) as ground:
-        yield ground
+    with open_run_session(pinning, progress, experiment.image, experiment.testbed) as session:
+        yield session
 
 
-def probe_all(choices: tuple[PlatformChoice, ...], ground: Ground, progress: Progress) -> dict[str, Probe]:
+def probe_all(choices: tuple[PlatformChoice, ...], session: RunSession, progress: Progress) -> dict[str, Probe]:
     """Find out which platforms work on their hosts, by label: by trying, or remembered from this host's same boot."""
     found = {}
     for choice in choices:
         progress.message(f"trying {choice.label}")
         try:
-            site = ground.site_of(choice)
+            site = session.site_of(choice)
         except GuestError as error:
             found[choice.label] = Probe(False, None, str(error))
             continue

@@ -1,8 +1,8 @@
 """Probes that take long are remembered: a guest is booted once for each boot of the host, not before every run.
 
-The memory is a file in the cache, named after all that the outcome depends on: the host's boot, its kernel, the
-image, the platform with its parameters, and what the platform itself names. ``virtoll doctor`` always tries anew.
-What took too long is not remembered: it says something of that moment, and nothing of the host.
+The memory is a file in the cache, named after all that the outcome depends on. That is the host's boot, its kernel, the
+image, the platform with its parameters, and what the platform itself names. ``virtoll doctor`` always tries anew. What
+took too long is not remembered: it says something of that moment, and nothing of the host.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from virtoll.image import default_cache
 from virtoll.lab import interrupts
 from virtoll.platforms.base import Platform, Probe
 from virtoll.platforms.host import Site
+from virtoll.run.requirements import why_not_there
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # As every deadline of Virtoll is told, and most of others' programs.
@@ -32,13 +33,12 @@ def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, a
 
     Another host is always asked.
     """
-    if site.host.remote and not driver.remote_hosts:
-        where = site.host.name
-        return Probe(False, None, f"{choice.platform} runs on this machine only; run Virtoll on {where} itself")
+    if (reason := why_not_there(choice, type(driver), None)) is not None:
+        return Probe(False, None, reason)
     if site.image.needs_disk and (refusal := _refuse_tools(driver, choice, site)) is not None:
         return Probe(False, None, refusal)
     depends_on = driver.depends_on()
-    if depends_on is None or site.host.remote:
+    if depends_on is None or choice.host is not None:
         return _tried(driver, site)
     memory = default_cache().home / "probes" / f"{_key(choice, site, depends_on)}.json"
     if not anew:

@@ -1,4 +1,4 @@
-"""What the pipeline tells while a run goes on, and its trials in words; ``virtoll.cli.progress`` shows it.
+"""What the pipeline reports while a run goes on, and its trials in words; ``virtoll.cli.progress`` shows it.
 
 Main types: ``Progress`` (the seam), ``SilentProgress``.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """What the pipeline tells while it works."""
+    """What the pipeline reports while it works."""
 
     def message(self, text: str) -> None:
         """Something that takes a moment is being done."""

@@ -1,7 +1,7 @@
-"""What workloads need and platforms lack: which trials cannot be had, said before a guest is started for them.
+"""What workloads need and platforms lack: which trials cannot run, said before a guest is started for them.
 
-A trial whose workload needs more than its guest is given is skipped with the reason: on every platform alike, the bare
-host too, because a guest that was given more would not be compared with the others.
+A trial whose workload needs more than its guest is given is skipped with the reason, on every platform alike, the bare
+host too. A guest that was given more would not be compared with the others.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from virtoll import units
-from virtoll.experiment.model import Experiment
+from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
 from virtoll.platforms import PLATFORMS
+from virtoll.platforms.base import Platform
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs
 
@@ -23,7 +24,7 @@ def needs_of(trial: Trial) -> Needs:
 
 
 def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
-    """Why a trial cannot be had, in one sentence, as far as it is known before its guest is there; None: it can.
+    """Why a trial cannot run, in one sentence, as far as it is known before its guest is there; None: it can.
 
     How large a guest is that is only found is not known before.
     """
@@ -32,15 +33,34 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
     if most is not None and experiment.vcpus > most:
         cpus = "one CPU" if most == 1 else f"{most} CPUs"
         return f"{kind.name} gives a guest at most {cpus}, and it is to have {experiment.vcpus} ('guest.vcpus')"
+    if (reason := why_not_there(trial.platform, kind, experiment.cpu_quota)) is not None:
+        return reason
     needs = needs_of(trial)
     if needs.data_bytes and kind.data_by is None:
         return f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload"
-    given = None if trial.platform.parameters.found else (experiment.vcpus, experiment.memory_bytes)
+    if needs.data_bytes and trial.platform.host is not None:
+        where = trial.platform.host.words
+        return f"guests on {where} carry no data directory; run this workload on guests of this machine"
+    given = None if trial.platform.parameters.pre_provisioned else (experiment.vcpus, experiment.memory_bytes)
     return unmet(trial.workload.workload, needs, given, kind.name, kind.lacks)
 
 
+def why_not_there(choice: PlatformChoice, kind: type[Platform[Parameters]], cpu_quota: float | None) -> str | None:
+    """Why a platform's guests cannot be on the host that is named for them, by what the platform declares."""
+    if choice.host is None or choice.parameters.pre_provisioned or not kind.needs_lab:
+        return None
+    where = choice.host.words
+    if choice.host.api is not None and not kind.cleaned_by_api:
+        return f"{where} holds the guests of its own product alone; take {choice.platform} out"
+    if not kind.remote_hosts:
+        return f"{choice.platform} runs on this machine only; run Virtoll on {where} itself"
+    if cpu_quota is not None and kind.quota_by_cgroup:
+        return f"{choice.platform} has its CPU quota by cgroups of this machine; leave 'guest.cpu_quota' out on {where}"
+    return None
+
+
 def possible(plan: Plan, experiment: Experiment) -> Plan:
-    """The plan without the trials that cannot be had."""
+    """The plan without the trials that cannot run."""
     return replace(plan, trials=tuple(trial for trial in plan.trials if why_impossible(trial, experiment) is None))
 
 
@@ -76,9 +96,9 @@ def guests_at_once(plan: Plan) -> int:
 def _most_at_once(plan: Plan, amount: Callable[[Needs], int]) -> int:
     """What the platforms that are up together take, of each the largest amount among its trials."""
     most = 0
-    for sitting in plan.sittings():
+    for batch in plan.batches():
         largest: dict[str, int] = {}
-        for trial in sitting:
+        for trial in batch:
             largest[trial.platform.label] = max(largest.get(trial.platform.label, 0), amount(needs_of(trial)))
         most = max(most, sum(largest.values()))
     return most

@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from virtoll.agent.client import AgentClient, Caller
+from virtoll.agent.links import peer_request
+from virtoll.agent.operations.session import FactsRequest
 from virtoll.errors import GuestError, ImageError, LabError
 from virtoll.experiment.topology import HostAddress, Testbed
+from virtoll.hosts.base import LocalHost
 from virtoll.hosts.cabled_network import CabledNetwork
-from virtoll.hosts.remote_host import Connection, RemoteHost, open_remote, ssh_connection
-from virtoll.hosts.remote_network import FarNic, RemoteNetwork
+from virtoll.hosts.remote_host import RemoteHost, open_remote
+from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic
 from virtoll.hosts.session import inherited
-from virtoll.lab.inside import Lab, end_process
+from virtoll.hosts.ssh import connection_from_lab
+from virtoll.lab.commands import PIPED, Connection
+from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network, plan_links
 from virtoll.nested import TESTBEDS, nested_machine, prepare_testbed
-from virtoll.platforms.base import peer_request
 from virtoll.platforms.host import SharedResources, Site
 from virtoll.platforms.process_guest import connect_stdio, root_disk
 
@@ -30,10 +34,10 @@ _READY_SECONDS = 60.0
 
 @dataclass
 class Sites:
-    """The run's sites by host; ``here`` is this machine's. A host that cannot be had is tried once."""
+    """The run's sites by host; ``here`` is this machine's. A host that is unavailable is tried once."""
 
     here: Site
-    lab: Lab
+    lab: LocalHost
     network: Network
     testbed: Testbed | None
     stack: contextlib.ExitStack
@@ -41,7 +45,7 @@ class Sites:
     _refused: dict[HostAddress, str] = field(default_factory=dict)
 
     def at(self, host: HostAddress | None) -> Site:
-        """The site of a host, opened if it is not; a ``GuestError`` says why it cannot be had."""
+        """The site of a host, opened if it is not; a ``GuestError`` says why it is unavailable."""
         if host is None or host.local:
             return self.here
         if host in self._refused:
@@ -59,21 +63,21 @@ class Sites:
             return replace(self.here, network=CabledNetwork(host.words, self._facing(host)), counters=None, far=None)
         return self._over_ssh(host) if host.nested is None else self._nested(host, len(self._open))
 
-    def _facing(self, host: HostAddress) -> dict[str, FarNic]:
+    def _facing(self, host: HostAddress) -> dict[str, RemoteNic]:
         """The hypervisor's NICs by link's name, with this machine's that face them and are the peer's already."""
         if self.testbed is None or inherited() is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
-        macs = {one["name"]: one["mac"] for one in self.here.peer.call("facts")["interfaces"]}
+        macs = {one.name: one.mac or "" for one in self.here.peer.ask(FactsRequest()).interfaces}
         names = [link.name for link in plan_links(0, len(self.testbed.generator.interfaces)).links]
         facing = zip(names, self.testbed.hypervisor.interfaces, self.testbed.near, strict=False)
-        return {name: FarNic(there, here, macs[here]) for name, there, here in facing}
+        return {name: RemoteNic(there, here, macs[here]) for name, there, here in facing}
 
     def _over_ssh(self, host: HostAddress) -> Site:
         """The testbed's hypervisor; this machine's NICs that face it are the peer's already."""
         given, facing = inherited(), self._facing(host)
         if host.ssh is None or given is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
-        return self._site(self._remote(ssh_connection(host.ssh, given.outside, self.lab)), facing)
+        return self._site(self._remote(connection_from_lab(host.ssh, given.outside, self.lab.scratch)), facing)
 
     def _nested(self, host: HostAddress, number: int) -> Site:
         """A hypervisor host emulated in the lab; its NICs end at taps, each with a bridge and a way to the peer."""
@@ -89,24 +93,26 @@ class Sites:
         kernels = [path for path in (image.kernel.vmlinuz, image.kernel.vmlinux) if path is not None]
         files = (image.agent, *kernels, image.initramfs, image.disk_initramfs)
         machine = self.stack.enter_context(nested_machine(made, number, self.lab, files, self.network, disk))
-        self.here.peer.call("network", **peer_request(machine.links))
-        remote = self._remote(Connection(host.words, machine.ssh, baked=machine.baked))
+        self.here.peer.ask(peer_request(machine.links))
+        remote = self._remote(machine.connection, machine.baked)
         names = {one["address"]: one["ifname"] for one in json.loads(remote.run(["ip", "-json", "link"], "NICs"))}
         nics = {
-            link.name: FarNic(names[link.guest_mac], link.peer_interface, link.peer_mac) for link in machine.links.links
+            link.name: RemoteNic(names[link.guest_mac], link.peer_interface, link.peer_mac)
+            for link in machine.links.links
         }
         site = replace(self._site(remote, nics), sleeper=machine)
         machine.park()
         self.stack.callback(_quietly, machine.resume)  # what ends before it is ended over the connection
         return site
 
-    def _remote(self, connection: Connection) -> RemoteHost:
-        return self.stack.enter_context(open_remote(connection, self.lab, self.here.image.agent))
+    def _remote(self, connection: Connection, baked: Mapping[str, Path] | None = None) -> RemoteHost:
+        return self.stack.enter_context(open_remote(connection, self.lab, self.here.image.agent, baked))
 
-    def _site(self, remote: RemoteHost, nics: dict[str, FarNic]) -> Site:
+    def _site(self, remote: RemoteHost, nics: dict[str, RemoteNic]) -> Site:
         """A site like this machine's own, with the counters and CPUs of the host."""
         counters = self.stack.enter_context(host_agent(remote))
-        cpus = tuple(range(int(counters.call("facts", deadline_seconds=_READY_SECONDS)["cpus_online"])))
+        facts = counters.ask(FactsRequest(), _READY_SECONDS)
+        cpus = tuple(range(facts.cpus_online or 0))
         network = RemoteNetwork(remote, nics)
         shared = SharedResources()
         self.stack.callback(shared.close)
@@ -121,8 +127,8 @@ def _quietly(action: Callable[[], None]) -> None:
 @contextlib.contextmanager
 def host_agent(host: RemoteHost) -> Iterator[Caller]:
     """An agent on the host itself, which reads the counters of its interfaces."""
-    argv = [str(host.agent), "--seat", "host", "--channel", "stdio"]
-    process = host.spawn(argv, "counters", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    argv = [str(host.agent), "--role", "host", "--channel", "stdio"]
+    process = host.spawn(argv, "counters", PIPED)
     agent: AgentClient = connect_stdio(process, f"the agent on {host.name}")
     try:
         agent.wait_ready(_READY_SECONDS)

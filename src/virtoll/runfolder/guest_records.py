@@ -1,4 +1,4 @@
-"""Records of what a guest itself costs its host, as frozen dataclasses: memory, CPU time, readiness, density.
+"""Records of what a guest itself costs its host, as frozen dataclasses: memory, CPU time, readiness, consolidation.
 
 Field by field as docs/run-folder.md gives them: raw readings, nothing subtracted. What could not be read is None,
 never zero. No behaviour lives here.
@@ -93,15 +93,15 @@ class HostCpu:
 
 @dataclass(frozen=True)
 class Budget:
-    """When a density series was to end: so many bytes of the host's memory gone, or so many guests."""
+    """When a consolidation series was to end: so many bytes of the host's memory gone, or so many guests."""
 
     memory_bytes: int
     guests: int
 
 
 @dataclass(frozen=True)
-class DensityRecord:
-    """One step of a density series: a guest was to be started beside those that idle already.
+class ConsolidationRecord:
+    """One step of a consolidation series: a guest was to be started beside those that idle already.
 
     `guests`: how many ran after the step. `available_bytes`: the host's, before and after. `processes_bytes`: PSS and
     page tables of all guests' processes. `status` `stopped`: not started, for `reason`, which ends the series.

@@ -5,7 +5,9 @@ writing and checking are in `store`.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, Field
 
 from virtoll.runfolder.guest_records import AgentClock, HostCpu, LimitsSeen
 from virtoll.runfolder.traffic_records import Answered, Point
@@ -13,12 +15,17 @@ from virtoll.runfolder.traffic_records import Answered, Point
 Status = Literal["ok", "invalid", "failed", "skipped"]
 RunState = Literal["running", "interrupted", "complete"]
 
+# Records of Virtoll 0.1.0 have the second name of each.
+Caveat = Annotated[str | None, Field(validation_alias=AliasChoices("caveat", "caveat"))]
+Fatal = Annotated[tuple[str, ...], Field(validation_alias=AliasChoices("fatal", "fatal"))]
+Instance = Annotated[int, Field(validation_alias=AliasChoices("instance", "place"))]
+
 
 @dataclass(frozen=True)
 class PlatformEntry:
     """One platform of the experiment, available or not.
 
-    `host`: where its guests live, in words; `brand`: what all that is measured there is marked with, None for a host
+    `host`: where its guests live, in words; `caveat`: what all that is measured there is marked with, None for a host
     whose numbers may be results. Both are None in the records of an older Virtoll, which knew this machine alone.
     `stands_for`: what of a paper's it is in the place of, in words.
     """
@@ -31,12 +38,12 @@ class PlatformEntry:
     reason: str | None
     version: str | None
     host: str | None = None
-    brand: str | None = None
+    caveat: Caveat = None
     stands_for: str | None = None
 
 
 @dataclass(frozen=True)
-class Metric:
+class MetricRecord:
     """How the value of a workload's trial is read.
 
     `marks`: the duration in ns; `points`: the maximum rate in frames/s; `figures`: the number of the metric's name in
@@ -64,7 +71,7 @@ class PlannedTrial:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlanRecord:
     """The plan: seed and trials in the order in which they were to be run."""
 
     seed: int
@@ -85,8 +92,8 @@ class Manifest:
     baseline: str | None
     control: str | None
     platforms: tuple[PlatformEntry, ...]
-    metrics: tuple[Metric, ...]
-    plan: Plan
+    metrics: tuple[MetricRecord, ...]
+    plan: PlanRecord
     host: dict[str, Any]
     image: dict[str, Any] | None
     agent: dict[str, Any] | None
@@ -139,7 +146,7 @@ class Check(Answered):
 
 @dataclass(frozen=True)
 class TrialRecord(Answered):
-    """One trial that came to an end, whatever that end was; `host` and `brand` as in `PlatformEntry`."""
+    """One trial that came to an end, whatever that end was; `host` and `caveat` as in `PlatformEntry`."""
 
     trial: int
     block: int
@@ -159,14 +166,14 @@ class TrialRecord(Answered):
     evidence: tuple[str, ...]
     host_cpu: HostCpu | None = None
     host: str | None = None
-    brand: str | None = None
+    caveat: Caveat = None
 
 
 @dataclass(frozen=True)
 class Requested:
     """What a guest was to be: host CPUs that it is pinned to, quota in CPUs, MAC addresses of its own links.
 
-    The last two are as their defaults in the records of an older Virtoll, which did not tell them.
+    The last two are as their defaults in the records of an older Virtoll, which did not store them.
     """
 
     vcpus: int
@@ -178,9 +185,10 @@ class Requested:
 
 @dataclass(frozen=True)
 class BootRecord:
-    """One start of a guest, with the facts measured inside it; `host` and `brand` as in `PlatformEntry`.
+    """One start of a guest, with the facts measured inside it; `host` and `caveat` as in `PlatformEntry`.
 
-    `place`: 0 for the platform's guest, from 1 for those that were started beside it.
+    `instance`: 0 for the platform's guest, from 1 for those co-located with it.
+    `executed_monotonic_ns`: when Virtoll's own part of the start was over; None: not measured, or an older Virtoll.
     """
 
     boot: str
@@ -199,15 +207,16 @@ class BootRecord:
     agent_clock: AgentClock | None = None
     host_boot_id: str | None = None
     limits_seen: LimitsSeen | None = None
-    grave: tuple[str, ...] = ()
+    fatal: Fatal = ()
     host: str | None = None
-    brand: str | None = None
-    place: int = 0
+    caveat: Caveat = None
+    instance: Instance = 0
+    executed_monotonic_ns: int | None = None
 
 
 @dataclass(frozen=True)
 class CommandRecord:
-    """One command line that was executed; `exit` None: it had not ended."""
+    """One command line that was executed; `exit` None: it did not end."""
 
     realtime_ns: int
     role: str

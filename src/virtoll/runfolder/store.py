@@ -1,11 +1,12 @@
 """The run folder: the border between measuring and analysing (format in docs/run-folder.md).
 
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
-`BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `DensityRecord`, `State`.
+`BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `ConsolidationRecord`, `State`.
 
-**Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written: a value that
+**Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written. A value that
 its field does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
-What an agent told without a field for it is kept beside the fields (`traffic_records.Answered`), stored, and ignored.
+What an agent reported without a field for it is kept beside the fields (`traffic_records.Answered`), stored, and
+ignored.
 
 The records are imported where one is read or written: a plan is made without them, and there are many.
 
@@ -25,7 +26,7 @@ from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
 
 if TYPE_CHECKING:
-    from virtoll.runfolder.guest_records import DensityRecord, FootprintRecord
+    from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
     from virtoll.runfolder.records import (
         BootRecord,
         Check,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
         CommandRecord,
         FitnessRecord,
         Manifest,
-        Metric,
+        MetricRecord,
         RunState,
         State,
         TrialRecord,
@@ -55,14 +56,14 @@ Record = TypeVar(
     "FitnessRecord",
     "CalibrationRecord",
     "FootprintRecord",
-    "DensityRecord",
+    "ConsolidationRecord",
     "State",
-    "Metric",
+    "MetricRecord",
     "Clock",
     "Check",
     "Point",
 )
-_APPENDED = ("trials", "boots", "commands", "fitness", "calibration", "footprints", "density")
+_APPENDED = ("trials", "boots", "commands", "fitness", "calibration", "footprints", "consolidation", "density")
 
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}  # made at first use: building one takes milliseconds
@@ -173,9 +174,9 @@ class RunFolder:
         """Store one reading of what a guest holds of the host's memory; errors as `append_trial`."""
         self._append("footprints.jsonl", record)
 
-    def append_density(self, record: DensityRecord) -> None:
-        """Store one step of a density series; errors as `append_trial`."""
-        self._append("density.jsonl", record)
+    def append_consolidation(self, record: ConsolidationRecord) -> None:
+        """Store one step of a consolidation series; errors as `append_trial`."""
+        self._append(self._consolidation_file, record)
 
     def keep_evidence(self, name: str, found: Mapping[str, bytes]) -> tuple[str, ...]:
         """Store files by their names in evidence/<name>; gives their paths as records name them. No files: no folder.
@@ -249,11 +250,17 @@ class RunFolder:
 
         return self._read("footprints.jsonl", FootprintRecord)
 
-    def density(self) -> tuple[DensityRecord, ...]:
-        """Every step of the density series, in the order written; none in a run of another scenario."""
-        from virtoll.runfolder.guest_records import DensityRecord
+    def consolidation(self) -> tuple[ConsolidationRecord, ...]:
+        """Every step of the consolidation series, in the order written; none in a run of another scenario."""
+        from virtoll.runfolder.guest_records import ConsolidationRecord
 
-        return self._read("density.jsonl", DensityRecord)
+        return self._read(self._consolidation_file, ConsolidationRecord)
+
+    @property
+    def _consolidation_file(self) -> str:
+        """Virtoll 0.1.0 called it density; a run that it began goes on in its file."""
+        old = "density.jsonl"
+        return old if (self.path / old).exists() else "consolidation.jsonl"
 
     def finished_trials(self) -> frozenset[int]:
         """Numbers of the trials that `resume` need not run: those whose latest record has any of the four statuses."""

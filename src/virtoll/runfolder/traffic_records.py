@@ -1,6 +1,6 @@
 """Records of traffic: one point of a sweep with the counters of every hop, and calibrations, as frozen dataclasses.
 
-Field by field as docs/run-folder.md gives them. What an older agent did not tell is None, never zero. No behaviour
+Field by field as docs/run-folder.md gives them. What an older agent did not report is None, never zero. No behaviour
 lives here.
 """
 
@@ -133,7 +133,7 @@ class SinkCounts:
 class Sink:
     """What the sink saw in one traffic trial; `seen_frames`: all frames that it read, its own or not.
 
-    `delay_reason`: why no delay could be told, where that is not for want of frames.
+    `delay_reason`: why no delay could be reported, where that is not for want of frames.
     """
 
     per_source: tuple[SinkCounts, ...]

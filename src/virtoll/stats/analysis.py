@@ -9,11 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll.reference.published import Study
-from virtoll.runfolder.guest_records import DensityRecord, FootprintRecord
-from virtoll.runfolder.records import BootRecord, CommandRecord, FitnessRecord, Manifest, Metric, State, TrialRecord
+from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
+from virtoll.runfolder.records import (
+    BootRecord,
+    CommandRecord,
+    FitnessRecord,
+    Manifest,
+    MetricRecord,
+    State,
+    TrialRecord,
+)
 from virtoll.runfolder.traffic_records import CalibrationRecord
-from virtoll.stats.brands import brands_of, hosts_of, why_other_host
 from virtoll.stats.cautions import Warned, cautions
+from virtoll.stats.caveats import caveats_of, hosts_of, why_other_host
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
@@ -28,7 +36,7 @@ from virtoll.stats.compare import (
     prior_of,
     smallest_detectable,
 )
-from virtoll.stats.density import Density, densities
+from virtoll.stats.consolidation import Consolidation, consolidations
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
@@ -57,7 +65,7 @@ class RunData:
     fitness: tuple[FitnessRecord, ...]
     calibrations: tuple[CalibrationRecord, ...] = ()
     footprints: tuple[FootprintRecord, ...] = ()
-    density: tuple[DensityRecord, ...] = ()
+    consolidation: tuple[ConsolidationRecord, ...] = ()
     study: Study | None = None
 
 
@@ -67,7 +75,7 @@ class Analysis:
 
     `cells` is by (platform, task) and holds only cells with values; `comparisons` has one entry for each platform other
     than baseline and control and each task; `control` one for each task (A/A), none where there is no control.
-    `brands`: the platforms whose numbers are no results, with the reason (`stats/brands.py`).
+    `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`).
     """
 
     data: RunData
@@ -78,7 +86,7 @@ class Analysis:
     cells: Mapping[tuple[str, Task], CellSummary]
     comparisons: tuple[Comparison, ...]
     control: tuple[Comparison, ...]
-    detectable: Mapping[Metric, Detectable]
+    detectable: Mapping[MetricRecord, Detectable]
     points: tuple[PointValue, ...]
     curves: tuple[Curve, ...]
     clocks: tuple[ClockError, ...]
@@ -95,9 +103,9 @@ class Analysis:
     cautions: tuple[Warned, ...]
     guests: tuple[GuestCost, ...]
     host_cpu: tuple[CpuUse, ...]
-    densities: tuple[Density, ...]
+    consolidations: tuple[Consolidation, ...]
     scalings: tuple[Scaling, ...]
-    brands: Mapping[str, str]
+    caveats: Mapping[str, str]
     study: StudyComparison | None
     paper: tuple[PaperRow, ...]
 
@@ -154,8 +162,8 @@ def analyse(data: RunData) -> Analysis:
     tasks = tasks_of(data.manifest, data.trials)
     observations, gaps = observations_of(tasks, data.trials)
     cells = _cells(observations, platforms, tasks)
-    brands = brands_of(data.manifest, data.boots, data.trials)
-    comparisons, control = _compare_all(data, platforms, tasks, cells, brands)
+    caveats = caveats_of(data.manifest, data.boots, data.trials)
+    comparisons, control = _compare_all(data, platforms, tasks, cells, caveats)
     prior = prior_of([*control, *comparisons])
     control, comparisons = correct(moderate(control, prior)), correct(moderate(comparisons, prior))
     family = sum(one.p_value is not None for one in comparisons)
@@ -181,7 +189,7 @@ def analyse(data: RunData) -> Analysis:
         curves=sweeps,
         clocks=clock_errors(clock_readings(data.trials), platforms),
         order=order,
-        drift=drift([one for one in order if one.observation.platform not in brands]),
+        drift=drift([one for one in order if one.observation.platform not in caveats]),
         fitness=host_fitness(data.fitness, data.manifest.host),
         equivalence=equivalence(data.boots, platforms, data.manifest.baseline),
         statuses=_statuses(data, platforms),
@@ -190,12 +198,14 @@ def analyse(data: RunData) -> Analysis:
         losses=losses,
         paces=paces,
         backends=backends,
-        cautions=_cautions(data, tasks, brands, headroom, sweeps, losses, paces, backends),
+        cautions=_cautions(
+            data, tasks, caveats, headroom=headroom, sweeps=sweeps, losses=losses, paces=paces, backends=backends
+        ),
         guests=guest_costs(data.boots, data.footprints, platforms),
-        host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, brands),
-        densities=densities(data.density),
+        host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, caveats),
+        consolidations=consolidations(data.consolidation),
         scalings=scalings(tasks, observations, data.trials, platforms),
-        brands=brands,
+        caveats=caveats,
         study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
         paper=paper_rows(_paper_method(data), cells, data.manifest.baseline),
     )
@@ -208,22 +218,26 @@ def _paper_method(data: RunData) -> PaperMethod | None:
 def _cautions(
     data: RunData,
     tasks: Sequence[Task],
-    brands: Mapping[str, str],
+    caveats: Mapping[str, str],
+    *,
     headroom: Mapping[tuple[str, Task], Headroom],
     sweeps: Sequence[Curve],
     losses: Sequence[LossRow],
     paces: Sequence[PaceRow],
     backends: Sequence[BackendUse],
 ) -> tuple[Warned, ...]:
-    """What a reader of results must be warned of; a branded platform has no results, and its brand is its warning."""
+    """What a reader of results must be warned of.
+
+    A platform with a caveat has no results, and its caveat is its warning.
+    """
     return cautions(
-        {cell: one for cell, one in headroom.items() if cell[0] not in brands},
-        [one for one in sweeps if one.platform not in brands],
-        [one for one in losses if one.platform not in brands],
-        paces,
-        backends,
-        tasks,
-        data.manifest.pinning,
+        {cell: one for cell, one in headroom.items() if cell[0] not in caveats},
+        [one for one in sweeps if one.platform not in caveats],
+        [one for one in losses if one.platform not in caveats],
+        paces=paces,
+        uses=backends,
+        tasks=tasks,
+        pinning=data.manifest.pinning,
         calibrated=bool(data.calibrations),
     )
 
@@ -256,7 +270,7 @@ def _compare_all(
     platforms: Sequence[str],
     tasks: Sequence[Task],
     cells: Mapping[tuple[str, Task], CellSummary],
-    brands: Mapping[str, str],
+    caveats: Mapping[str, str],
 ) -> tuple[list[Comparison], list[Comparison]]:
     """Every platform against the baseline, and the control against it; both uncorrected; empty without a baseline."""
     baseline, control = data.manifest.baseline, data.manifest.control
@@ -267,13 +281,13 @@ def _compare_all(
     for platform in platforms:
         if platform == baseline:
             continue
-        brand = brands.get(platform) or brands.get(baseline)
-        elsewhere = None if brand else why_other_host(hosts, platform, baseline)
+        caveat = caveats.get(platform) or caveats.get(baseline)
+        elsewhere = None if caveat else why_other_host(hosts, platform, baseline)
         refused = why_platform_incomparable(agents, platform, baseline) or elsewhere
         for task in tasks:
             own = None if refused else cells.get((platform, task))
             why = refused or _why_missing(data, platform, task) or _why_missing(data, baseline, task)
-            compared.append(compare(task, platform, own, cells.get((baseline, task)), why, brand))
+            compared.append(compare(task, platform, own, cells.get((baseline, task)), why, caveat))
     return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
 
 

@@ -92,11 +92,11 @@ def cautions(
     headrooms: Mapping[Cell, Headroom],
     curves: Sequence[Curve],
     losses: Sequence[LossRow],
+    *,
     paces: Sequence[PaceRow],
     uses: Sequence[BackendUse],
     tasks: Sequence[Task],
     pinning: Mapping[str, Any] | None,
-    *,
     calibrated: bool,
 ) -> tuple[Warned, ...]:
     """Every caution that a run's forwarding results need, in the list's order; none without traffic.
@@ -150,12 +150,12 @@ def _cells(cells: Sequence[tuple[str, str]]) -> str:
 
 
 def _mixed(uses: Sequence[BackendUse]) -> str:
-    told = []
+    reported = []
     for kind in ("generator", "sink"):
         own = dict.fromkeys(use.name for use in uses if use.kind == kind)
         if len(own) > 1:
-            told.append(f"{kind}: " + ", ".join(own))
-    return "; ".join(told)
+            reported.append(f"{kind}: " + ", ".join(own))
+    return "; ".join(reported)
 
 
 def shared_cores(pinning: Mapping[str, Any] | None) -> str:

@@ -9,21 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 from virtoll.stats.summaries import CellSummary
-from virtoll.stats.values import Task, canonical, forwarded_rate
+from virtoll.stats.values import Task, forwarded_rate
 
 BOUND_SHARE = 0.9
-_UNSAID: Mapping[str, Any] = {
-    "sources": 1,
-    "mix": "none",
-    "ip_version": 4,
-    "vlan": 0,
-    "batch_frames": 0,
-    "destinations": 1,
-}
-_SHAPE = ("frame_size_bytes", *_UNSAID)
 
 
 @dataclass(frozen=True)
@@ -41,12 +33,7 @@ class Floor:
 class Ceiling:
     """One shape of frames with one back end and sink: the largest rate, frames/s, by calibration, and the floor."""
 
-    shape: str
-    frame_size_bytes: int
-    sources: int
-    mix: str
-    ip_version: int
-    vlan: int
+    shape: FrameShape
     backend: str
     sink: str | None
     rates: tuple[float, ...]
@@ -71,54 +58,43 @@ class Headroom:
         return self.share is not None and self.share >= BOUND_SHARE
 
 
-def shape_of(parameters: Mapping[str, Any]) -> str:
-    """What of a workload's parameters shapes its frames, as canonical JSON; older records leave some unsaid.
+def shape_of(parameters: Mapping[str, Any]) -> FrameShape | None:
+    """What the generator was to send at once, by a workload's parameters; None for a workload without frames.
 
-    Where several guests are sent to, each is so many sources more for the generator.
+    Where several guests are sent to, each is so many sources more.
     """
-    said = {key: parameters.get(key, _UNSAID.get(key)) for key in _SHAPE}
-    return canonical({**said, "sources": said["sources"] * parameters.get("routers", 1)})
+    shape = FrameShape.of(parameters)
+    return shape and shape.model_copy(update={"sources": shape.sources * parameters.get("routers", 1)})
 
 
 def ceilings(calibrations: Sequence[CalibrationRecord]) -> tuple[Ceiling, ...]:
     """One for each shape, back end and sink that was calibrated, in order of first appearance."""
-    groups: dict[tuple[str, str, str | None], list[tuple[CalibrationRecord, Point]]] = {}
+    groups: dict[tuple[FrameShape, str, str | None], list[Point]] = {}
     for record in calibrations:
-        if record.status == "ok":
+        shape = shape_of(record.parameters)
+        if record.status == "ok" and shape is not None:
             for point in record.points:
-                key = (shape_of(record.parameters), point.backend, point.sink.backend)
-                groups.setdefault(key, []).append((record, point))
+                groups.setdefault((shape, point.backend, point.sink.backend), []).append(point)
     found = []
     for (shape, backend, sink), own in groups.items():
-        flat_out = [forwarded_rate(point) for _, point in own if point.intended_rate_frames_per_second is None]
+        flat_out = [forwarded_rate(point) for point in own if point.intended_rate_frames_per_second is None]
         rates = tuple(rate for rate in flat_out if rate)
         if rates:
-            said = {**_UNSAID, **own[0][0].parameters}
-            paced = [point for _, point in own if point.intended_rate_frames_per_second is not None]
-            found.append(
-                Ceiling(
-                    shape,
-                    said["frame_size_bytes"],
-                    said["sources"],
-                    said["mix"],
-                    said["ip_version"],
-                    said["vlan"],
-                    backend,
-                    sink,
-                    rates,
-                    _floor(paced),
-                )
-            )
+            paced = [point for point in own if point.intended_rate_frames_per_second is not None]
+            found.append(Ceiling(shape, backend, sink, rates, _floor(paced)))
     return tuple(found)
 
 
 def _floor(points: Sequence[Point]) -> Floor | None:
     delays = [(point, one.delay_ns) for point in points for one in point.sink.per_source]
-    known = [(point, told) for point, told in delays if told is not None]
+    known = [(point, reported) for point, reported in delays if reported is not None]
     full = [
-        (told.minimum, told.p50, told.p99, told.maximum)
-        for _, told in known
-        if told.minimum is not None and told.p50 is not None and told.p99 is not None and told.maximum is not None
+        (reported.minimum, reported.p50, reported.p99, reported.maximum)
+        for _, reported in known
+        if reported.minimum is not None
+        and reported.p50 is not None
+        and reported.p99 is not None
+        and reported.maximum is not None
     ]
     if not full:
         return None
@@ -138,15 +114,15 @@ def headrooms(
 ) -> dict[tuple[str, Task], Headroom]:
     """Each cell of a rate against the ceiling of the points where its trials forwarded most."""
     by_number = {trial.trial: trial for trial in trials}
-    told = {}
+    reported = {}
     for (platform, task), cell in cells.items():
         if task.metric.source != "points":
             continue
         pairs = [_best(found, by_number[one.trial]) for one in cell.observations]
         known = [(rate, ceiling) for rate, ceiling in pairs if ceiling is not None]
         share = statistics.median(rate / ceiling.rate for rate, ceiling in known) if known else None
-        told[platform, task] = Headroom(share, known[0][1] if known else None)
-    return told
+        reported[platform, task] = Headroom(share, known[0][1] if known else None)
+    return reported
 
 
 def _best(found: Sequence[Ceiling], trial: TrialRecord) -> tuple[float, Ceiling | None]:

@@ -73,14 +73,14 @@ def clock_readings(trials: Sequence[TrialRecord]) -> tuple[ClockReading, ...]:
         guest = clock.guest.end_monotonic_ns - clock.guest.start_monotonic_ns
         found.append(
             ClockReading(
-                trial.trial,
-                trial.block,
-                trial.platform,
-                trial.workload,
-                clock.method,
-                outside,
-                guest,
-                clock.error_bound_ns,
+                trial=trial.trial,
+                block=trial.block,
+                platform=trial.platform,
+                workload=trial.workload,
+                method=clock.method,
+                outside_ns=outside,
+                guest_ns=guest,
+                error_bound_ns=clock.error_bound_ns,
             )
         )
     return tuple(found)
@@ -95,5 +95,15 @@ def clock_errors(readings: Sequence[ClockReading], platforms: Sequence[str]) -> 
             errors = [reading.error for reading in own]
             bound = statistics.median(reading.bound for reading in own)
             within = sum(reading.within for reading in own)
-            rows.append(ClockError(platform, own, statistics.median(errors), min(errors), max(errors), bound, within))
+            rows.append(
+                ClockError(
+                    platform=platform,
+                    readings=own,
+                    median=statistics.median(errors),
+                    low=min(errors),
+                    high=max(errors),
+                    bound=bound,
+                    within=within,
+                )
+            )
     return tuple(rows)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from virtoll.runfolder.records import Metric
+from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.intervals import CONFIDENCE, EXACT_TEST_FROM, Interval, holm, log_ratio_estimate
 from virtoll.stats.moderation import Prior, estimate_prior, moderated_p
 from virtoll.stats.summaries import CellSummary, block_values
@@ -41,8 +41,9 @@ class Obstacle(StrEnum):
 class Comparison:
     """One platform against the baseline on one task: `share` with its interval, and the verdict with its reason.
 
-    `pairs` is (block, share) for each block that has both; `p_adjusted` is Holm's over the family. `brand`: the
-    platform's or the baseline's (`stats/brands.py`); a branded comparison is never tested and has no verdict but that.
+    `pairs` is (block, share) for each block that has both; `p_adjusted` is Holm's over the family. `caveat`: the
+    platform's or the baseline's (`stats/caveats.py`); a comparison with a caveat is never tested and has no verdict but
+    that.
     """
 
     platform: str
@@ -54,7 +55,7 @@ class Comparison:
     p_adjusted: float | None
     verdict: Verdict
     reason: str
-    brand: str | None = None
+    caveat: str | None = None
     obstacle: Obstacle | None = None
 
     @property
@@ -67,7 +68,7 @@ class Comparison:
 class Detectable:
     """The smallest difference that the campaign can see in a metric, as a factor >= 1, and where it comes from."""
 
-    metric: Metric
+    metric: MetricRecord
     factor: float
     noise_factor: float
     worst_factor: float
@@ -95,16 +96,27 @@ def compare(
     own: CellSummary | None,
     baseline: CellSummary | None,
     why_not: str,
-    brand: str | None = None,
+    caveat: str | None = None,
 ) -> Comparison:
     """One comparison before correction; `why_not` is the reason to give when there is nothing to compare.
 
-    With a `brand` there is no test: the ratio is told, and that it is no result.
+    With a `caveat` there is no test: the ratio is reported, and that it is no result.
     """
     pairs = paired_shares(task, own, baseline) if own and baseline else ()
     if not pairs:
         reason = why_not or "no block has both a valid value of the platform and one of the baseline"
-        return Comparison(platform, task, (), None, None, None, None, Verdict.NOT_MEASURED, reason, brand)
+        return Comparison(
+            platform=platform,
+            task=task,
+            pairs=(),
+            share=None,
+            interval=None,
+            p_value=None,
+            p_adjusted=None,
+            verdict=Verdict.NOT_MEASURED,
+            reason=reason,
+            caveat=caveat,
+        )
     found = log_ratio_estimate([math.log(share) for _, share in pairs])
     interval = found.interval and Interval(
         math.exp(min(found.interval.low, 700.0)),
@@ -113,30 +125,51 @@ def compare(
         found.interval.method,
     )
     share = math.exp(found.value)
-    if brand is not None:
-        reason = f"{brand}: it shows that this works; the ratio is no result"
-        return Comparison(platform, task, pairs, share, interval, None, None, Verdict.FUNCTIONAL, reason, brand)
+    if caveat is not None:
+        reason = f"{caveat}: it shows that this works; the ratio is no result"
+        return Comparison(
+            platform=platform,
+            task=task,
+            pairs=pairs,
+            share=share,
+            interval=interval,
+            p_value=None,
+            p_adjusted=None,
+            verdict=Verdict.FUNCTIONAL,
+            reason=reason,
+            caveat=caveat,
+        )
     verdict, reason = (
         (Verdict.NONE, "")
         if interval
         else (Verdict.UNDECIDED, "only one block has both values: no interval, no verdict")
     )
-    return Comparison(platform, task, pairs, share, interval, found.p_value, None, verdict, reason)
+    return Comparison(
+        platform=platform,
+        task=task,
+        pairs=pairs,
+        share=share,
+        interval=interval,
+        p_value=found.p_value,
+        p_adjusted=None,
+        verdict=verdict,
+        reason=reason,
+    )
 
 
 def moderate(comparisons: Sequence[Comparison], prior: Prior) -> list[Comparison]:
     """The same comparisons with moderated p-values where there are two to eleven blocks; exact ones stay."""
     return [
         replace(one, p_value=moderated_p(_logs(one), prior))
-        if one.brand is None and 2 <= len(one.pairs) < EXACT_TEST_FROM
+        if one.caveat is None and 2 <= len(one.pairs) < EXACT_TEST_FROM
         else one
         for one in comparisons
     ]
 
 
 def prior_of(comparisons: Sequence[Comparison]) -> Prior:
-    """What all comparisons of a run together say about the noise of one log ratio; branded ones say nothing."""
-    return estimate_prior([_logs(one) for one in comparisons if one.brand is None])
+    """What all comparisons of a run together say about the noise of one log ratio; those with a caveat say nothing."""
+    return estimate_prior([_logs(one) for one in comparisons if one.caveat is None])
 
 
 def _logs(comparison: Comparison) -> list[float]:
@@ -145,7 +178,7 @@ def _logs(comparison: Comparison) -> list[float]:
 
 def smallest_detectable(
     control: Sequence[Comparison], comparisons: Sequence[Comparison], prior: Prior
-) -> dict[Metric, Detectable]:
+) -> dict[MetricRecord, Detectable]:
     """The smallest visible difference by metric, from the A/A shares (baseline against itself) of all its tasks.
 
     Not by resource: a database's tail latency says nothing of how well a compiler's duration is seen. With d the N
@@ -154,26 +187,26 @@ def smallest_detectable(
     factor by exp(). q is the largest of t(0.975, n - 1), which a comparison's own interval needs to leave out "no
     difference"; t(1 - 0.05 / 2m) with the moderated degrees of freedom, which the hardest step of the correction needs;
     and t(0.975, N), for what the A/A itself does not know. The true difference of an A/A is zero, so d^2 is taken about
-    zero: all N pairs estimate one variance, and a lasting bias of one entry counts as noise instead of hiding in a
+    zero. All N pairs estimate one variance, and a lasting bias of one entry counts as noise instead of hiding in a
     mean. The second term says that a difference no larger than one seen between two identical platforms proves nothing.
     A true difference of just this size is seen in about half of all campaigns.
     Only tasks with two pairs or more count: with one there is no verdict to set a limit to.
     """
-    metrics: dict[Metric, list[Comparison]] = {}
+    metrics: dict[MetricRecord, list[Comparison]] = {}
     for comparison in control:
-        if len(comparison.pairs) > 1 and comparison.brand is None:
+        if len(comparison.pairs) > 1 and comparison.caveat is None:
             metrics.setdefault(comparison.task.metric, []).append(comparison)
     family = sum(one.p_value is not None for one in comparisons)
     result = {}
     for metric, own in metrics.items():
-        plain = [one for one in comparisons if one.brand is None and len(one.pairs) > 1]
+        plain = [one for one in comparisons if one.caveat is None and len(one.pairs) > 1]
         others = [one for one in plain if one.task.metric == metric]
         pairs = sorted(len(one.pairs) for one in others or own)
         result[metric] = _detectable(metric, own, pairs[len(pairs) // 2], prior, family)
     return result
 
 
-def _detectable(metric: Metric, own: Sequence[Comparison], blocks: int, prior: Prior, family: int) -> Detectable:
+def _detectable(metric: MetricRecord, own: Sequence[Comparison], blocks: int, prior: Prior, family: int) -> Detectable:
     from scipy.special import stdtrit
 
     logs = [value for comparison in own for value in _logs(comparison)]
@@ -197,7 +230,7 @@ def correct(family: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def judge(comparison: Comparison, detectable: Mapping[Metric, Detectable] | None, family: int) -> Comparison:
+def judge(comparison: Comparison, detectable: Mapping[MetricRecord, Detectable] | None, family: int) -> Comparison:
     """The verdict of a corrected comparison; `family` is the number of comparisons it was corrected for.
 
     `detectable` is None for the A/A control itself, which is judged by its own interval only.

@@ -127,7 +127,7 @@ def _own_macs(boot: BootRecord) -> frozenset[str] | None:
 
 
 def _flat(facts: Mapping[str, Any], attachment: str | None, macs: frozenset[str] | None) -> dict[str, str | None]:
-    """One boot's facts as name -> text; interfaces are told apart by what they are, not by name or address.
+    """One boot's facts as name -> text; interfaces are distinguished by what they are, not by name or address.
 
     Only the interfaces with one of `macs` count, where it is known; the loopback never does.
     """

@@ -1,4 +1,4 @@
-"""The host's brand: `fit`, `degraded` or `unfit`, from its state between trials, with the reason of each mark.
+"""The host's level: `fit`, `degraded` or `unfit`, from its state between trials, with the reason of each mark.
 
 `THRESHOLDS` is the one table of limits; the report prints it.
 """
@@ -14,7 +14,7 @@ from virtoll import units
 from virtoll.runfolder.records import FitnessRecord
 
 
-class Brand(StrEnum):
+class FitnessLevel(StrEnum):
     """How far the host can be believed."""
 
     FIT = "fit"
@@ -34,12 +34,12 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class Finding:
+class FitnessReading:
     """One threshold with the value found; None: it was not recorded on this host."""
 
     threshold: Threshold
     value: float | None
-    brand: Brand | None
+    level: FitnessLevel | None
 
 
 # What the lab's own bridges, veth pairs and taps make the kernel say while guests come and go.
@@ -51,11 +51,11 @@ _LAB_MESSAGE = re.compile(
 
 @dataclass(frozen=True)
 class HostFitness:
-    """The brand of the whole run, why, each quantity, and the kernel's new messages (but the lab's own)."""
+    """The level of the whole run, why, each quantity, and the kernel's new messages (but the lab's own)."""
 
-    brand: Brand
+    level: FitnessLevel
     reasons: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[FitnessReading, ...]
     kernel_messages: tuple[str, ...]
     samples: int
 
@@ -87,24 +87,32 @@ def host_fitness(samples: Sequence[FitnessRecord], host: Mapping[str, Any]) -> H
     """Brand a run from the samples between its trials (cumulative counters) and the manifest's host block."""
     values = _quantities(samples, host)
     findings = tuple(_find(threshold, values.get(threshold.name)) for threshold in THRESHOLDS)
-    reasons = [_reason(finding, host) for finding in findings if finding.brand in (Brand.DEGRADED, Brand.UNFIT)]
-    brands = {finding.brand for finding in findings}
+    reasons = [
+        _reason(finding, host) for finding in findings if finding.level in (FitnessLevel.DEGRADED, FitnessLevel.UNFIT)
+    ]
+    levels = {finding.level for finding in findings}
     if len(samples) < 2:
         reasons.append("the host's state was not recorded between trials")
-        brands.add(Brand.DEGRADED)
-    brand = Brand.UNFIT if Brand.UNFIT in brands else Brand.DEGRADED if Brand.DEGRADED in brands else Brand.FIT
-    return HostFitness(brand, tuple(reasons), findings, _messages(samples), len(samples))
+        levels.add(FitnessLevel.DEGRADED)
+    level = (
+        FitnessLevel.UNFIT
+        if FitnessLevel.UNFIT in levels
+        else FitnessLevel.DEGRADED
+        if FitnessLevel.DEGRADED in levels
+        else FitnessLevel.FIT
+    )
+    return HostFitness(level, tuple(reasons), findings, _messages(samples), len(samples))
 
 
-def _find(threshold: Threshold, value: float | None) -> Finding:
+def _find(threshold: Threshold, value: float | None) -> FitnessReading:
     if value is None:
-        return Finding(threshold, None, None)
+        return FitnessReading(threshold, None, None)
     if threshold.unfit is not None and value >= threshold.unfit:
-        return Finding(threshold, value, Brand.UNFIT)
-    return Finding(threshold, value, Brand.DEGRADED if value >= threshold.degraded else Brand.FIT)
+        return FitnessReading(threshold, value, FitnessLevel.UNFIT)
+    return FitnessReading(threshold, value, FitnessLevel.DEGRADED if value >= threshold.degraded else FitnessLevel.FIT)
 
 
-def _reason(finding: Finding, host: Mapping[str, Any]) -> str:
+def _reason(finding: FitnessReading, host: Mapping[str, Any]) -> str:
     if finding.threshold.name == "nested":
         return f"the host is itself a virtual machine ({host.get('hypervisor')}): relative numbers only"
     value = finding.threshold.show(finding.value or 0.0)

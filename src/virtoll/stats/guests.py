@@ -27,27 +27,31 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Readiness:
-    """One start, ns: from the first process to the answer `ready` by the outside clock, and what can be told of it.
+    """One start, ns: from the first process to the answer `ready` by the outside clock, and its known parts.
 
     `kernel`: from when the guest's own kernel has a clock until its first program begins; None on the host's kernel.
     `spawn`: all before that (monitor, firmware, engine); `init`: the agent's own way. None: cannot be seen.
+    `harness`: the first of it, until Virtoll had executed the platform's program; None: not measured.
     """
 
     total: int
     spawn: int | None
     kernel: int | None
     init: int | None
+    harness: int | None = None
 
 
 @dataclass(frozen=True)
 class GuestCost:
     """One platform's guests. Times in ns, sizes in bytes; `idle` and `worked`: PSS and page tables of own processes.
 
-    `charged`: by the guest's cgroup, idle, where it has one; `shared`: processes that serve several guests, idle.
+    `harness`: Virtoll's own part of `ready`. `charged`: by the guest's cgroup, idle, where it has one; `shared`:
+    processes that serve several guests, idle.
     """
 
     platform: str
     ready: Quantity | None
+    harness: Quantity | None
     spawn: Quantity | None
     kernel: Quantity | None
     init: Quantity | None
@@ -64,7 +68,7 @@ class GuestCost:
 class CpuUse:
     """CPU time of a guest's processes on the host, ns per unit of work; `ratio` to the baseline in the same block.
 
-    The unit is the job, or for traffic a forwarded frame; for traffic there is no ratio, because where the host's own
+    The unit is the job, or for traffic a forwarded frame. For traffic there is no ratio, because where the host's own
     kernel forwards it does so outside all processes.
     """
 
@@ -82,7 +86,7 @@ def guest_costs(
     """One row for each platform of which a guest was started or read, in the given order."""
     rows = []
     for platform in platforms:
-        own = [boot for boot in boots if boot.platform == platform and boot.place == 0]
+        own = [boot for boot in boots if boot.platform == platform and boot.instance == 0]
         ways = {boot.block: way for boot in own if (way := readiness(boot))}
         read = [one for one in footprints if one.platform == platform]
         if not ways and not read:
@@ -92,45 +96,49 @@ def guest_costs(
         names = dict.fromkeys(name for one in idle.values() for name in one.shared)
         rows.append(
             GuestCost(
-                platform,
-                quantity(way.total for way in ways.values()),
-                quantity(way.spawn for way in ways.values()),
-                quantity(way.kernel for way in ways.values()),
-                quantity(way.init for way in ways.values()),
-                quantity(held_bytes(one.processes) for one in idle.values()),
-                quantity(held_bytes(one.processes) for one in worked.values()),
-                quantity(_sum(one.processes, lambda process: process.page_tables_bytes) for one in idle.values()),
-                quantity(one.charged_bytes for one in idle.values()),
-                quantity(one.files_bytes for one in idle.values()),
-                {
+                platform=platform,
+                ready=quantity(way.total for way in ways.values()),
+                harness=quantity(way.harness for way in ways.values()),
+                spawn=quantity(way.spawn for way in ways.values()),
+                kernel=quantity(way.kernel for way in ways.values()),
+                init=quantity(way.init for way in ways.values()),
+                idle=quantity(held_bytes(one.processes) for one in idle.values()),
+                worked=quantity(held_bytes(one.processes) for one in worked.values()),
+                page_tables=quantity(
+                    _sum(one.processes, lambda process: process.page_tables_bytes) for one in idle.values()
+                ),
+                charged=quantity(one.charged_bytes for one in idle.values()),
+                files=quantity(one.files_bytes for one in idle.values()),
+                shared={
                     name: shared
                     for name in names
                     if (shared := quantity(held_bytes(one.shared.get(name, ())) for one in idle.values()))
                 },
-                round(statistics.median(len(one.processes) for one in idle.values())) if idle else None,
+                processes=round(statistics.median(len(one.processes) for one in idle.values())) if idle else None,
             )
         )
     return tuple(rows)
 
 
 def readiness(boot: BootRecord) -> Readiness | None:
-    """How long one start took, and its parts as far as the clocks inside tell; None for a start that failed.
+    """How long one start took, and its parts as far as the clocks inside show them; None for a start that failed.
 
-    On the host's kernel (same boot) the agent's clock is the host's; on another kernel that clock began with the kernel
+    On the host's kernel (same boot) the agent's clock is the host's. On another kernel that clock began with the kernel
     itself, and what remains of the outside time went before it.
     """
     spawned, ready, clock = boot.spawn_monotonic_ns, boot.ready_monotonic_ns, boot.agent_clock
     if boot.status != "ok" or spawned is None or ready is None or ready <= spawned:
         return None
     total, own = ready - spawned, (boot.facts or {}).get("boot_id")
+    harness = boot.executed_monotonic_ns - spawned if boot.executed_monotonic_ns is not None else None
     if clock is None or own is None or boot.host_boot_id is None:
-        return Readiness(total, None, None, None)
+        return Readiness(total, None, None, None, harness)
     init = clock.ready_monotonic_ns - clock.started_monotonic_ns
     kernel = None if own == boot.host_boot_id else clock.started_boottime_ns
     spawn = clock.started_monotonic_ns - spawned if kernel is None else total - kernel - init
     if min(spawn, init) < 0 or spawn + init > total:  # another clock after all: a time namespace, a clock that is wrong
-        return Readiness(total, None, None, None)
-    return Readiness(total, spawn, kernel, init)
+        return Readiness(total, None, None, None, harness)
+    return Readiness(total, spawn, kernel, init, harness)
 
 
 def held_bytes(processes: Sequence[ProcessMemory]) -> int | None:
@@ -144,11 +152,12 @@ def cpu_uses(
     trials: Sequence[TrialRecord],
     platforms: Sequence[str],
     baseline: str | None,
-    brands: Mapping[str, str] = MappingProxyType({}),
+    caveats: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[CpuUse, ...]:
-    """Every cell whose `ok` trials were read before and after, by task and platform; no ratio where one is branded.
+    """Every cell whose `ok` trials were read before and after, by task and platform; no ratio where one is marked with
+    a caveat.
 
-    A workload's figures are of the same trials as its duration, whose CPU time is told once.
+    A workload's figures are of the same trials as its duration, whose CPU time is reported once.
     """
     tasks = [task for task in tasks if task.metric.source != "figures"]
     cells: dict[tuple[str, Task], dict[int, list[float]]] = {}
@@ -173,7 +182,7 @@ def cpu_uses(
                 for block, value in blocks.items()
                 if value > 0 and reference.get(block, 0) > 0 and not traffic
             ]
-            unlike = platform == baseline or platform in brands or baseline in brands
+            unlike = platform == baseline or platform in caveats or baseline in caveats
             found = log_ratio_estimate(logs) if logs and not unlike else None
             interval = found.interval if found else None
             rows.append(

@@ -3,17 +3,17 @@
 The way is a chain of *stations*, each a count of frames that passed it: the generator's own count, each interface's
 (docs/run-folder.md, `hops`), the sink's own. What is missing between two neighbours was lost between them. Rules:
 
-- Frames do not come out of nothing: a station that counts fewer frames than a later one (beyond the chatter of a link)
-  does not count all of them, and is left out, as one that could not be read is.
+- Frames do not come out of nothing. A station that counts fewer frames than a later one (beyond the chatter of a link)
+  does not count all of them. It is left out, as one that could not be read is.
 - Counts are held between what was offered and what was forwarded, so the losses add up to the books' own loss exactly.
 - What an interface, or the queueing discipline in front of it, says it dropped on sending is believed before the
   difference of two counts.
-- What vanished inside the guest, between its two interfaces, is set against the counters of its stack: those that grew
-  are told, and how many frames are in none of them (netfilter, for one, has none).
-- Where a station is left out, the loss lies somewhere between its neighbours; if those places have not all the same
+- What vanished inside the guest, between its two interfaces, is set against the counters of its stack. Those that grew
+  are reported, and how many frames are in none of them (netfilter, for one, has none).
+- Where a station is left out, the loss lies somewhere between its neighbours. If those places have not all the same
   owner, it is *unlocated*.
-- A device that is stacked on another hands its frames on within one call and reports what the lower one dropped as its
-  own drop: there only the lower one is asked (a macvlan's way out).
+- A device that is stacked on another hands its frames on within one call and reports the lower one's drops as its own.
+  There only the lower one is asked (a macvlan's way out).
 - From where sources share the way, a loss is divided among them by what they had left, to whole frames.
 """
 
@@ -36,8 +36,8 @@ class Owner(StrEnum):
     UNLOCATED = "unlocated"
 
 
-class Place(StrEnum):
-    """The places between two stations, in the order of the path."""
+class Segment(StrEnum):
+    """The segments between two stations, in the order of the path."""
 
     GENERATOR = "generator's interface"
     ENTRY_RING = "ring into the lab"
@@ -51,38 +51,38 @@ class Place(StrEnum):
     SINK = "sink"
 
 
-HOSTS_OWN = frozenset({Place.GENERATOR, Place.SINK_RING, Place.SINK})
+HOSTS_OWN = frozenset({Segment.GENERATOR, Segment.SINK_RING, Segment.SINK})
 
 
 @dataclass(frozen=True)
 class Loss:
     """Frames of one source that vanished at one place, or between the first and the last of several.
 
-    `evidence`: the drop counters that grew there, as `interface counter +n`.
+    `counters`: the drop counters that grew there, as `interface counter +n`.
     """
 
     source: int
-    places: tuple[Place, ...]
+    segments: tuple[Segment, ...]
     frames: int
-    evidence: tuple[str, ...]
+    counters: tuple[str, ...]
 
     @property
     def owner(self) -> Owner:
-        """The host's own, the platform's, or unlocated where the places are not all the same one's."""
-        owners = {Owner.HOST if place in HOSTS_OWN else Owner.PLATFORM for place in self.places}
+        """The host's own, the platform's, or unlocated where the segments are not all the same one's."""
+        owners = {Owner.HOST if segment in HOSTS_OWN else Owner.PLATFORM for segment in self.segments}
         return owners.pop() if len(owners) == 1 else Owner.UNLOCATED
 
     @property
     def words(self) -> str:
         """The place in words."""
-        return self.places[0] if len(self.places) == 1 else f"{self.places[0]} to {self.places[-1]}"
+        return self.segments[0] if len(self.segments) == 1 else f"{self.segments[0]} to {self.segments[-1]}"
 
 
 @dataclass(frozen=True)
 class _Station:
     """A count of frames at the end of a place; `dropped`: what the interface itself says was lost in that place."""
 
-    place: Place
+    segment: Segment
     frames: int | None
     dropped: int | None = None
     hop: Hop | None = None
@@ -97,36 +97,40 @@ def locate(point: Point) -> tuple[Loss, ...]:
     hops, noise = point.hops or (), _noise(point)
     losses: list[Loss] = []
     left: dict[int, int] = {}
-    pending: list[Place] = []
+    pending: list[Segment] = []
     for source in point.sources:
         own = [station for hop in hops if hop.source == source.source for station in _stations(hop, 0)]
         low = arrived[source.source].forwarded_frames
         found, rest, pending = _walk(own, source.offered_frames, low, [low])
-        losses += [Loss(source.source, places, frames, told) for places, frames, told in found]
+        losses += [Loss(source.source, segments, frames, reported) for segments, frames, reported in found]
         left[source.source] = rest
     shared = _shared_stations([hop for hop in hops if hop.source is None], noise)
-    shared.append(_Station(Place.SINK, sum(one.forwarded_frames for one in point.sink.per_source)))
+    shared.append(_Station(Segment.SINK, sum(one.forwarded_frames for one in point.sink.per_source)))
     total = sum(one.forwarded_frames for one in point.sink.per_source)
     if not hops:
-        pending = list(Place)
+        pending = list(Segment)
         shared = [shared[-1]]
     found, _, _ = _walk(shared, sum(left.values()), total, [], pending)
     dropped = point.sink.kernel_dropped_frames
     if dropped:
         found = [
-            (places, frames, (*told, f"sink's socket dropped +{dropped}") if Place.SINK in places else told)
-            for places, frames, told in found
+            (
+                segments,
+                frames,
+                (*reported, f"sink's socket dropped +{dropped}") if Segment.SINK in segments else reported,
+            )
+            for segments, frames, reported in found
         ]
     found = [
-        (places, frames, (*told, *_stack(point, frames)) if Place.GUEST in places else told)
-        for places, frames, told in found
+        (segments, frames, (*reported, *_stack(point, frames)) if Segment.GUEST in segments else reported)
+        for segments, frames, reported in found
     ]
     forwarded = {number: arrived[number].forwarded_frames for number in left}
-    for places, frames, told in found:
+    for segments, frames, reported in found:
         for number, share in _divide(frames, left, forwarded).items():
             left[number] -= share
             if share:
-                losses.append(Loss(number, places, share, told))
+                losses.append(Loss(number, segments, share, reported))
     return tuple(losses)
 
 
@@ -137,17 +141,17 @@ def _noise(point: Point) -> int:
 
 
 _INWARD = {
-    "entry": Place.ENTRY_RING,
-    "guest-in": Place.GUEST_NIC,
-    "port-out": Place.GUEST_QUEUE,
-    "sink": Place.SINK_RING,
+    "entry": Segment.ENTRY_RING,
+    "guest-in": Segment.GUEST_NIC,
+    "port-out": Segment.GUEST_QUEUE,
+    "sink": Segment.SINK_RING,
 }
 _OUTWARD = {
-    "generator": (Place.GENERATOR, Place.ENTRY_RING),
-    "port-in": (Place.ATTACHMENT_IN, Place.PORT),
-    "guest-out": (Place.GUEST, Place.GUEST_QUEUE),
-    "port-out": (Place.GUEST_QUEUE, Place.ATTACHMENT_OUT),
-    "exit": (Place.ATTACHMENT_OUT, Place.SINK_RING),
+    "generator": (Segment.GENERATOR, Segment.ENTRY_RING),
+    "port-in": (Segment.ATTACHMENT_IN, Segment.PORT),
+    "guest-out": (Segment.GUEST, Segment.GUEST_QUEUE),
+    "port-out": (Segment.GUEST_QUEUE, Segment.ATTACHMENT_OUT),
+    "exit": (Segment.ATTACHMENT_OUT, Segment.SINK_RING),
 }
 
 
@@ -172,7 +176,7 @@ def _stations(hop: Hop, noise: int) -> list[_Station]:
     before, after = _OUTWARD[hop.role]
     queue = after if hop.role in ("port-in", "guest-out") else before
     if hop.role == "exit" and hop.where == "guest":
-        before, queue = Place.GUEST, Place.GUEST_QUEUE
+        before, queue = Segment.GUEST, Segment.GUEST_QUEUE
     if hop.direction == "in":
         received, lost = growth(hop, "rx_packets"), growth(hop, "rx_dropped")
         if received is None or lost is None:
@@ -196,13 +200,13 @@ def growth(hop: Hop, counter: str) -> int | None:
     return hop.after.get(counter, 0) - hop.before.get(counter, 0)
 
 
-_Found = tuple[tuple[Place, ...], int, tuple[str, ...]]
+_Found = tuple[tuple[Segment, ...], int, tuple[str, ...]]
 
 
 def _walk(
-    stations: Sequence[_Station], offered: int, forwarded: int, later: Sequence[int], pending: Sequence[Place] = ()
-) -> tuple[list[_Found], int, list[Place]]:
-    """Losses between neighbours, what is left at the last station, and the places after the last that was counted."""
+    stations: Sequence[_Station], offered: int, forwarded: int, later: Sequence[int], pending: Sequence[Segment] = ()
+) -> tuple[list[_Found], int, list[Segment]]:
+    """Losses between neighbours, what is left at the last station, and the segments after the last that was counted."""
     counts = [one.frames for one in stations]
     after = [
         max([*(count for count in counts[place + 1 :] if count is not None), *later], default=0)
@@ -210,8 +214,8 @@ def _walk(
     ]
     running, waiting, hops, found = offered, list(pending), list[Hop](), list[_Found]()
     for station, largest_later in zip(stations, after, strict=True):
-        if station.place not in waiting:
-            waiting.append(station.place)
+        if station.segment not in waiting:
+            waiting.append(station.segment)
         # What an interface drops on sending, it drops behind the count of what was handed to it.
         if station.hop is not None and (station.hop.direction == "in" or station.dropped is not None):
             hops.append(station.hop)
@@ -220,7 +224,7 @@ def _walk(
         reached = station.frames if station.dropped is None else running - station.dropped
         reached = max(min(reached, running), forwarded)
         if reached < running:
-            found.append((tuple(waiting), running - reached, _evidence(hops)))
+            found.append((tuple(waiting), running - reached, _drop_counters(hops)))
         running, waiting, hops = reached, [], hops[-1:]
     return found, running, waiting
 
@@ -257,11 +261,11 @@ def _stack(point: Point, frames: int) -> tuple[str, ...]:
     # The family that the trial's frames were of; the other one's counters hold neighbour discovery and its like.
     family = max(_FAMILIES, key=lambda protocols: grown(protocols[0], "InReceives"))
     counts = {f"{protocol} {name}": grown(protocol, name) for protocol in family for name in _STACK[protocol]}
-    told = [f"guest's stack {name} +{count}" for name, count in counts.items() if count > 0]
+    reported = [f"guest's stack {name} +{count}" for name, count in counts.items() if count > 0]
     counted = sum(count for count in counts.values() if count > 0)
     if counted < frames:
-        told.append(f"{frames - counted} in no counter of the guest's stack")
-    return tuple(told)
+        reported.append(f"{frames - counted} in no counter of the guest's stack")
+    return tuple(reported)
 
 
 def _protocol(read: Mapping[str, Any], protocol: str) -> Mapping[str, int]:
@@ -271,14 +275,14 @@ def _protocol(read: Mapping[str, Any], protocol: str) -> Mapping[str, int]:
     return counts
 
 
-def _evidence(hops: Sequence[Hop]) -> tuple[str, ...]:
-    told: dict[str, None] = {}
+def _drop_counters(hops: Sequence[Hop]) -> tuple[str, ...]:
+    reported: dict[str, None] = {}
     for hop in hops:
         for counter in hop.after or {}:
             grown = growth(hop, counter) or 0
             if grown > 0 and any(word in counter for word in _DROP_WORDS) and "xdp_drops" not in counter:
-                told[f"{hop.interface} {counter} +{grown}"] = None
-    return tuple(told)
+                reported[f"{hop.interface} {counter} +{grown}"] = None
+    return tuple(reported)
 
 
 def _divide(frames: int, left: dict[int, int], forwarded: dict[int, int]) -> dict[int, int]:

@@ -1,7 +1,7 @@
 """Intervals that say what they cover, and the papers' own summaries.
 
 All functions take values of one cell, one a block, in any order, and are exact where they say so. An interval that
-cannot be had (n < 2) is None, never a guess. The bootstrap is not here on purpose: at n = 9 the BCa bootstrap of a
+cannot be computed (n < 2) is None, never a guess. The bootstrap is not here on purpose: at n = 9 the BCa bootstrap of a
 mean covers 81 % where 95 % is claimed (simulated).
 """
 
@@ -39,7 +39,7 @@ class Estimate:
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
     """Exact order-statistic interval of the median: [x(k), x(n+1-k)] covers 1 - 2 P(Bin(n, 1/2) <= k - 1).
 
-    Takes the largest k that still covers `confidence`; where not even k = 1 does (n < 6 at 95 %) it is the range, with
+    Takes the largest k that still covers `confidence`. Where not even k = 1 does (n < 6 at 95 %) it is the range, with
     the coverage that the range has: 75 % at n = 3. (David and Nagaraja, Order Statistics, 7.1.)
     """
     ordered, n = sorted(values), len(values)
@@ -114,10 +114,10 @@ def _signed_rank_cumulative(n: int) -> tuple[float, ...]:
 def log_ratio_estimate(log_ratios: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Location of paired log ratios, one a block, with an interval and a p-value. n >= 1.
 
-    Interval: below six blocks Student's t, because no distribution-free interval reaches 95 % there, so an assumption
-    is needed (normal log ratios) and named; from six on the exact signed-rank interval.
-    p-value: the exact one cannot be smaller than 2 / 2^n, so that below twelve blocks nothing could survive the
-    correction for a hundred comparisons, not even a factor of twenty; Student's t stands in, refined by `moderation`.
+    Interval: below six blocks Student's t. No distribution-free interval reaches 95 % there, so an assumption is needed
+    (normal log ratios) and named. From six on it is the exact signed-rank interval. p-value: the exact one cannot be
+    smaller than 2 / 2^n. So below twelve blocks nothing could survive the correction for a hundred comparisons, not
+    even a factor of twenty; Student's t stands in, refined by `moderation`.
     """
     n, by_student = len(log_ratios), student(log_ratios, confidence)
     if n >= EXACT_FROM:

@@ -2,9 +2,9 @@
 
 With three blocks a comparison's own variance has two degrees of freedom: Student's t then finds nothing after
 correction for a family of thirty, not even a cost of a fifth at 2 % noise. But a run holds dozens of comparisons with
-noise of much the same size. Their variances are taken as draws from a scaled inverse chi-square distribution; its two
-numbers are estimated from all of them, and each variance is drawn towards the common one as far as the data say that
-there is one. Where platforms differ much in noise the estimate sees it, and each falls back to its own Student's t.
+noise of much the same size. Their variances are taken as draws from a scaled inverse chi-square distribution. Its two
+numbers are estimated from all of them. Each variance is drawn towards the common one as far as the data say that there
+is one. Where platforms differ much in noise the estimate sees it, and each falls back to its own Student's t.
 
 Smyth, G. K. (2004): Linear models and empirical Bayes methods for assessing differential expression in microarray
 experiments. Statistical Applications in Genetics and Molecular Biology 3(1), article 3, section 6.

@@ -51,26 +51,28 @@ def order_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Or
 
 
 def _row(cell: Cell, counts: Sequence[SinkCounts]) -> OrderRow:
-    told = [one.reordering for one in counts if one.reordering is not None]
-    extents = [one.extent_frames for one in told if one.extent_frames.count]
+    reported = [one.reordering for one in counts if one.reordering is not None]
+    extents = [one.extent_frames for one in reported if one.extent_frames.count]
     known, arrived = sum(one.count for one in extents), sum(one.forwarded_frames for one in counts)
-    densities = [one.displacement for one in told if one.displacement is not None]
+    densities = [one.displacement for one in reported if one.displacement is not None]
+    platform, task = cell
     return OrderRow(
-        *cell,
-        arrived,
-        sum(one.reordered_frames for one in counts),
-        known,
-        sum(one.sum for one in extents) / known if known else None,
-        max((one.maximum for one in extents), default=None),
-        max((one.late_time_ns.maximum for one in told if one.extent_frames.count), default=None),
-        sum(map(_three_reordered, told)) / arrived,
-        _displaced(densities),
-        max((abs(place) for one in densities for place, _ in one.histogram), default=None),
+        platform=platform,
+        task=task,
+        arrived_frames=arrived,
+        reordered_frames=sum(one.reordered_frames for one in counts),
+        known_frames=known,
+        mean_extent=sum(one.sum for one in extents) / known if known else None,
+        largest_extent=max((one.maximum for one in extents), default=None),
+        largest_late_ns=max((one.late_time_ns.maximum for one in reported if one.extent_frames.count), default=None),
+        three_reordered_share=sum(map(_three_reordered, reported)) / arrived,
+        displaced_share=_displaced(densities),
+        largest_displacement=max((abs(place) for one in densities for place, _ in one.histogram), default=None),
     )
 
 
-def _three_reordered(told: Reordering) -> int:
-    return sum(frames for degree, frames in told.n_reordering.histogram if degree >= TCP_DUPLICATES)
+def _three_reordered(reported: Reordering) -> int:
+    return sum(frames for degree, frames in reported.n_reordering.histogram if degree >= TCP_DUPLICATES)
 
 
 def _displaced(densities: Sequence[Density]) -> float | None:

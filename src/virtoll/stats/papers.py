@@ -1,7 +1,7 @@
 """What the studies' own ways to sum up make of a run's values: beside the project's statistics, never in their place.
 
-A paper's summary takes all values of a cell as they come and says nothing of what varies from boot to boot, nor of how
-many comparisons are looked at; so it stands in a table of its own, and no verdict rests on it. Pure.
+A paper's summary takes all values of a cell as they come. It says nothing of what varies from boot to boot, nor of how
+many comparisons are looked at. So it is in a table of its own, and no verdict rests on it. Pure.
 
 Main types: `PaperSummary` (one cell), `PaperRow` (it and its ratio to the baseline's).
 """

@@ -1,6 +1,6 @@
 """How a rate goes with the size of what is asked: routes in the table, routers or senders side by side. Pure.
 
-Ratios are made within a block, to the smallest size measured there, so that what a host does over hours cancels; a
+Ratios are made within a block, to the smallest size measured there, so that what a host does over hours cancels. A
 block without the smallest size gives no ratio.
 """
 
@@ -72,10 +72,10 @@ def scalings(
         if factor is not None and one.task.metric.source == "points":
             key = (one.platform, factor, _others(factor, parameters))
             groups.setdefault(key, {}).setdefault(parameters[factor], []).append(one)
-    told = {key[1:]: None for key in groups}
-    several = len({others for _, others in told}) > 1
+    reported = {key[1:]: None for key in groups}
+    several = len({others for _, others in reported}) > 1
     rows = []
-    for factor, others in told:
+    for factor, others in reported:
         for platform in platforms:
             sizes = groups.get((platform, factor, others), {})
             if len(sizes) < 2:
@@ -87,15 +87,15 @@ def scalings(
                 row = fair.get((platform, own[0].task))
                 steps.append(
                     Step(
-                        platform,
-                        own[0].task,
-                        factor,
-                        size,
-                        tuple(one.value for one in own),
-                        tuple(one.value / first[one.block] for one in own if first.get(one.block)),
-                        row.rates if row else (),
-                        row.jain if row else None,
-                        tuple(load for one in own if (load := _load_ns(by_number[one.trial])) is not None),
+                        platform=platform,
+                        task=own[0].task,
+                        factor=factor,
+                        size=size,
+                        rates=tuple(one.value for one in own),
+                        ratios=tuple(one.value / first[one.block] for one in own if first.get(one.block)),
+                        shares=row.rates if row else (),
+                        jain=row.jain if row else None,
+                        load_ns=tuple(load for one in own if (load := _load_ns(by_number[one.trial])) is not None),
                     )
                 )
             rows.append(Scaling(platform, factor, others if several else "", tuple(steps)))

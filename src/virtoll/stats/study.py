@@ -1,6 +1,6 @@
 """A run beside the study that it repeats: each platform's share of its own bare host, the paper's and ours. Pure.
 
-Only shares stand beside each other: the paper's hosts are gone, and an absolute number of theirs against one of ours
+Only shares are compared: the paper's hosts are gone, and an absolute number of theirs against one of ours
 says nothing about a platform. Main types: `StudyComparison`, `StudyRow`, `StudyCell`.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll.reference.published import PublishedShare, Study, StudyPlatform
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.records import Manifest, PlatformEntry
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
@@ -82,9 +83,5 @@ def _is_called(entry: PlatformEntry, name: str) -> bool:
 
 def plain_frame_size(task: Task) -> int | None:
     """The frame size of a task with one source of untagged IPv4 frames of one size, in bytes; None for any other."""
-    given = json.loads(task.parameters)
-    usual = {"sources": 1, "mix": "none", "ip_version": 4, "vlan": 0}
-    if task.metric.source != "points" or any(given.get(key, value) != value for key, value in usual.items()):
-        return None
-    size = given.get("frame_size_bytes")
-    return size if isinstance(size, int) else None
+    shape = FrameShape.of(json.loads(task.parameters))
+    return shape.frame_size_bytes if task.metric.source == "points" and shape is not None and shape.plain else None

@@ -128,8 +128,8 @@ def _point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
 def curves(points: Sequence[PointValue]) -> tuple[Curve, ...]:
     """One curve for each platform and set of parameters, in order of first appearance.
 
-    *Lossless*: at flat out the guest lost at most 0.5 % of what was offered (median over blocks), so the largest
-    rate seen is what generator and path could offer; the platform's own maximum is at least that.
+    *Lossless*: at flat out the guest lost at most 0.5 % of what was offered (median over blocks). So the largest rate
+    seen is what generator and path could offer; the platform's own maximum is at least that.
     """
     groups: dict[tuple[str, str], list[PointValue]] = {}
     for point in points:

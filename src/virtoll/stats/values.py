@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll import units
-from virtoll.runfolder.records import Clock, Manifest, Metric, TrialRecord
+from virtoll.runfolder.frame_shape import field_words
+from virtoll.runfolder.records import Clock, Manifest, MetricRecord, TrialRecord
 from virtoll.runfolder.traffic_records import Point
 
 Parameters = Mapping[str, Any]
@@ -22,11 +23,11 @@ Parameters = Mapping[str, Any]
 class Task:
     """One metric of one workload at one set of parameters; equal tasks may be compared between platforms.
 
-    `parameters` is canonical JSON; `size` tells it from the workload's other tasks in a few words ('64 B').
+    `parameters` is canonical JSON; `size` distinguishes it from the workload's other tasks in a few words ('64 B').
     """
 
     workload: str
-    metric: Metric
+    metric: MetricRecord
     parameters: str
     size: str
 
@@ -92,7 +93,7 @@ def forwarded_rate(point: Point) -> float | None:
 def offered_rate(point: Point) -> float | None:
     """Frames/s that left the generator, summed over sources: `(offered - 1) / (last sent - first sent)`.
 
-    Where an older agent did not tell when those were sent, start and end of the sending thread stand for them. None
+    Where an older agent did not report when those were sent, start and end of the sending thread take their place. None
     where a source offered fewer than two frames or took no time.
     """
     total = 0.0
@@ -150,7 +151,7 @@ def observations_of(
     return tuple(found), tuple(gaps)
 
 
-def _value(metric: Metric, trial: TrialRecord) -> tuple[float | None, str]:
+def _value(metric: MetricRecord, trial: TrialRecord) -> tuple[float | None, str]:
     if metric.source == "points":
         rate = maximum_forwarded_rate(trial.points or ())
         if rate is None or rate <= 0:
@@ -186,7 +187,7 @@ _NOTHING = ("none", "auto")
 
 
 def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
-    """What tells these parameters from their family's; where there is only one set, its first number."""
+    """What distinguishes these parameters from their family's; where there is only one set, its first number."""
     seen: Counter[str] = Counter()
     for key in parameters:
         seen[key] = len({canonical({key: other.get(key)}) for other in family})
@@ -200,12 +201,9 @@ def _parameter(key: str, value: Any) -> str:
 
     A word says by itself what it is ('fork-exec', 'randread'), unless it says that there is nothing ('none').
     """
-    if key == "frame_size_bytes":
-        return f"{value} B"
-    if key == "ip_version":
-        return f"IPv{value}"
-    if key == "vlan":
-        return f"VLAN {value}" if value else "untagged"
+    own = field_words(key, value)
+    if own is not None:
+        return own
     words = key.replace("_", " ")
     if isinstance(value, int | float) and key.endswith("_bits_per_second"):
         return f"{words.removesuffix(' bits per second')} {value / 1e6:g} Mbit/s"

@@ -20,15 +20,15 @@ Cell = tuple[str, Task]
 
 @dataclass(frozen=True)
 class LossRow:
-    """One cell's points, paced or flat out, all together: frames by owner and by place (with evidence of one point)."""
+    """One cell's points, paced or flat out, together: frames by owner and segment; the drop counters of one point."""
 
     platform: str
     task: Task
     flat_out: bool
     offered_frames: int
     by_owner: dict[Owner, int]
-    by_place: dict[str, int]
-    evidence: dict[str, str]
+    by_segment: dict[str, int]
+    counters: dict[str, str]
 
     @property
     def lost_frames(self) -> int:
@@ -40,7 +40,8 @@ class LossRow:
 class PaceRow:
     """One target rate of one task with one back end: relative errors of the sources that sent all they should.
 
-    `held` and `missed` count sources; `longest_gap_ns` and `worst_error` are the worst of those held; None: not told.
+    `held` and `missed` count sources; `longest_gap_ns` and `worst_error` are the worst of those held; None: not
+    reported.
     """
 
     task: Task
@@ -128,11 +129,11 @@ def loss_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Los
         row = rows.get(key) or LossRow(*key, 0, {}, {}, {})
         for loss in locate(point):
             row.by_owner[loss.owner] = row.by_owner.get(loss.owner, 0) + loss.frames
-            row.by_place[loss.words] = row.by_place.get(loss.words, 0) + loss.frames
-            if loss.evidence:
-                row.evidence.setdefault(loss.words, ", ".join(loss.evidence))
+            row.by_segment[loss.words] = row.by_segment.get(loss.words, 0) + loss.frames
+            if loss.counters:
+                row.counters.setdefault(loss.words, ", ".join(loss.counters))
         offered = row.offered_frames + sum(source.offered_frames for source in point.sources)
-        rows[key] = LossRow(*key, offered, row.by_owner, row.by_place, row.evidence)
+        rows[key] = LossRow(*key, offered, row.by_owner, row.by_segment, row.counters)
     return tuple(rows[key] for key in sorted(rows, key=lambda key: (tasks.index(key[1]), key[2])))
 
 
@@ -171,7 +172,7 @@ def _pace_row(task: Task, backend: str, target: float, own: Sequence[SourceCount
 
 
 def achieved_rate(source: SourceCounts) -> float | None:
-    """Frames/s between the first and the last frame sent; None where the agent did not tell when that was."""
+    """Frames/s between the first and the last frame sent; None where the agent did not report when that was."""
     first, last = source.first_sent_monotonic_ns, source.last_sent_monotonic_ns
     if first is None or last is None or last <= first or source.offered_frames < 2:
         return None
@@ -190,8 +191,10 @@ def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[De
         clean = [rate for rate, points in rates.items() if statistics.median(map(_missing, points)) <= LOSSLESS_SHARE]
         chosen = {min(rates): "lowest rate"} | ({max(clean): "highest without loss"} if clean else {})
         for rate, what in chosen.items():
-            told = [one.delay_ns for point in rates[rate] for one in point.sink.per_source if one.delay_ns is not None]
-            row = _delay_row(platform, task, rate, what, told)
+            reported = [
+                one.delay_ns for point in rates[rate] for one in point.sink.per_source if one.delay_ns is not None
+            ]
+            row = _delay_row(platform, task, rate, what, reported)
             rows += [row] if row else []
     return tuple(rows)
 
@@ -203,10 +206,10 @@ def _missing(point: Point) -> float:
     return missing / intended if intended else 1.0
 
 
-def _delay_row(platform: str, task: Task, rate: float, what: str, told: Sequence[Distribution]) -> DelayRow | None:
+def _delay_row(platform: str, task: Task, rate: float, what: str, reported: Sequence[Distribution]) -> DelayRow | None:
     full = [
         (one.minimum, one.p50, one.p90, one.p99, one.maximum)
-        for one in told
+        for one in reported
         if None not in (one.minimum, one.p50, one.p90, one.p99, one.maximum)
     ]
     if not full:
@@ -216,16 +219,16 @@ def _delay_row(platform: str, task: Task, rate: float, what: str, told: Sequence
     )
     middle = statistics.median
     return DelayRow(
-        platform,
-        task,
-        rate,
-        what,
-        sum(one.count for one in told),
-        min(least),
-        middle(p50),
-        middle(p90),
-        middle(p99),
-        max(most),
+        platform=platform,
+        task=task,
+        target_rate=rate,
+        what=what,
+        samples=sum(one.count for one in reported),
+        minimum_ns=min(least),
+        p50_ns=middle(p50),
+        p90_ns=middle(p90),
+        p99_ns=middle(p99),
+        maximum_ns=max(most),
     )
 
 
@@ -301,7 +304,7 @@ def backend_uses(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[
     for _, trial, point in points_of(tasks, trials):
         for key in (
             ("generator", point.backend, point.backend_reason),
-            ("sink", point.sink.backend or "not told", point.sink.backend_reason),
+            ("sink", point.sink.backend or "not reported", point.sink.backend_reason),
         ):
             counts[key] += 1
             where.setdefault(key, {})[trial.platform] = None

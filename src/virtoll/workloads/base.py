@@ -10,17 +10,23 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
-from virtoll.agent.client import Caller, Ends
-from virtoll.agent.path_counters import HopReader
-from virtoll.agent.timekeeper import Timekeeper
+from virtoll.agent.client import Caller, TrafficAgents
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Image, Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import Shape
+from virtoll.workloads.points import MeasuredPoint
+
+Figures = dict[str, Any]
+"""What a workload reads from a result, by the names of its metrics and more: stored beside the result as it is."""
+
+if TYPE_CHECKING:
+    from virtoll.agent.path_counters import HopReader
+    from virtoll.agent.timekeeper import Timekeeper
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Metric:
     """One value of a workload: ``source`` says where the run folder holds it.
 
     ``marks``: the duration by the outside clock; ``points``: a rate; ``figures``: the number of this name in the
-    result's figures, read from what the guest said of itself, by its own clock where it is a time; a workload whose
+    result's figures, read from what the guest said of itself, by its own clock where it is a time. A workload whose
     figures are by another clock says so.
     """
 
@@ -100,15 +106,15 @@ class Shaper(Protocol):
 class Bench:
     """One guest as a workload sees it. CPUs are host CPU numbers, or None where nothing is pinned.
 
-    ``data_state``: what is in the data directory and in the page caches now, for the record; called with True it first
-    has everything written back and forgotten, so that what a workload made ready is read from the disk.
-    ``beside``: the other guests of its platform that the workload needs, as many as it said, each on links of its own.
+    ``data_state``: what is in the data directory and in the page caches now, for the record. Called with True it first
+    has everything written back and forgotten, so that what a workload made ready is read from the disk. ``co_located``:
+    the other guests of its platform that the workload needs, as many as it said, each on links of its own.
     ``programs``: an agent in the peer's network namespace on the root of the guests' image, for what runs there; None
     where the peer is on another host, or the image holds no programs. ``shaper``: None where links are not the lab's.
     """
 
     guest: Caller
-    peer: Ends
+    peer: TrafficAgents
     timekeeper: Timekeeper
     network: GuestNetwork
     generator_cpu: int | None
@@ -117,7 +123,7 @@ class Bench:
     hops: HopReader
     data: DataDirectory = DataDirectory()
     data_state: Callable[[bool], dict[str, Any]] = _no_data_state
-    beside: tuple[Bench, ...] = ()
+    co_located: tuple[Bench, ...] = ()
     programs: Caller | None = None
     shaper: Shaper | None = None
 
@@ -127,7 +133,7 @@ class Bench:
             raise GuestCannot("it has no NIC for traffic; name its NICs, and this machine's that face them")
 
     def next_tag(self) -> int:
-        """A 16-bit number that tells this traffic trial's frames from any earlier one's."""
+        """A 16-bit number that distinguishes this traffic trial's frames from any earlier one's."""
         return next(self.tags) % 2**16
 
 
@@ -138,7 +144,7 @@ class Measurement:
     clock: dict[str, Any] | None = None
     result: dict[str, Any] | None = None
     check: dict[str, Any] | None = None
-    points: list[dict[str, Any]] | None = None
+    points: Sequence[MeasuredPoint] | None = None
     problem: str | None = None
 
 
@@ -203,7 +209,7 @@ class TimedJobWorkload(Workload[P_co]):
     def expected_check(self) -> str | None:
         """The check value that a right answer has, or None where it is not known beforehand."""
 
-    def figures(self, result: dict[str, Any]) -> dict[str, Any] | None:
+    def figures(self, result: Mapping[str, Any]) -> Figures | None:
         """What is read from the job's own result, by the guest's clock; None where the duration is all."""
         del result
         return None

@@ -1,21 +1,21 @@
 """bonnie++: a large file written, rewritten, read and sought in; small files created, read and deleted. Disk.
 
 Mattos et al. 2012, IV.C (Figure 6a), and Suresh and Kannan 2014, 4.4.2 (5 GB in chunks of 32 KB). Per-character tests
-are left out (``-f``): they measure putc() and getc() of the C library, byte by byte, and take minutes where system
+are left out (``-f``). They measure putc() and getc() of the C library, byte by byte, and take minutes where system
 calls are dear. Source of the figures: the line of comma-separated values, format 1.98 (bon_csv2html(1)).
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pydantic import ByteSize, Field
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import DURATION, Bench, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Metric
 from virtoll.workloads.on_disk import DiskWorkload
-from virtoll.workloads.programs import Said
+from virtoll.workloads.programs import ProgramOutput
 
 _MIB = 2**20
 _FILES_UNIT = 1024
@@ -115,28 +115,31 @@ class Bonnie(DiskWorkload[BonnieParameters]):
         del bench
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """Its rates and latencies by the guest's clock; none of a step that took less than half a second."""
         return parse(said.output)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What it says that it did, and what it left."""
         left = bench.data_state(False).get("files")
         return _done(figures["file_bytes"], figures["chunk_bytes"], figures["small_files"], left)
 
-    def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
-        """What was asked for, as far as it is told, and nothing left. Version 2.00a obeys a chunk and tells none."""
+    def expected(self, prepared: str | None, figures: Figures) -> str | None:
+        """What was asked for, as far as it is reported, and nothing left.
+
+        Version 2.00a obeys a chunk and reports none.
+        """
         del prepared
         wanted = self.parameters
         chunk_bytes = None if figures["chunk_bytes"] is None else int(wanted.chunk_bytes)
         return _done(int(wanted.file_bytes), chunk_bytes, wanted.small_files, 0)
 
 
-def parse(output: str) -> dict[str, Any]:
+def parse(output: str) -> Figures:
     """Sizes in bytes, rates in B/s and 1/s, latencies in ns from the line of values; ValueError where there is none.
 
-    None for what bonnie++ does not tell: of a step that was over within half a second (``+++++``), and the chunk, which
-    version 2.00a leaves out. ValueError too for a report with per-character tests.
+    None for what bonnie++ does not report: a step that was over within half a second (``+++++``), and the chunk
+    (version 2.00a). ValueError too for a report with per-character tests.
     """
     line = next((line for line in output.splitlines() if line.startswith(f"{_FORMAT},")), "")
     fields = line.split(",")

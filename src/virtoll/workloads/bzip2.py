@@ -1,20 +1,21 @@
 """bzip2 -9 of a file of packed data (Camargos et al. 2008, Figures 2 and 4: an installation disc's image). CPU, cache.
 
 Like the paper's disc the file holds packed data, which bzip2 can hardly make smaller. It lies in the guest's memory
-(/tmp), so that no disk is measured, or, as in the paper, on a disk, which it is read from and its packed form goes to.
+(/tmp), so that no disk is measured. As in the paper it may be on a disk, which it is read from and its packed form goes
+to.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import ByteSize, Field
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import Bench, Needs
+from virtoll.workloads.base import Bench, Figures, Needs
 from virtoll.workloads.on_disk import DiskWorkload
 from virtoll.workloads.packed import BLOCK_BYTES, KERNEL_SOURCE, make_packed, sha256
-from virtoll.workloads.programs import Said, run
+from virtoll.workloads.programs import ProgramOutput, run
 
 _NAME = "virtoll-bzip2"
 _NATIVE_BYTES_PER_SECOND = 8e6
@@ -23,8 +24,8 @@ _NATIVE_BYTES_PER_SECOND = 8e6
 class Bzip2Parameters(Parameters):
     """``size_bytes``: how much is compressed, a multiple of 64 KiB; quick 4 MiB, the paper's disc had 433 MB.
 
-    ``files``: in the guest's memory, which must then hold the file, its compressed form and 8 MB of bzip2's own, or on
-    a disk, in the data directory.
+    ``files``: in the guest's memory, or on a disk, in the data directory. In memory there must be room for
+    the file, its compressed form and 8 MB of bzip2's own.
     """
 
     size_bytes: ByteSize = Field(default=ByteSize(4 * 2**20), ge=BLOCK_BYTES, le=2**34, multiple_of=BLOCK_BYTES)
@@ -67,11 +68,11 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
         make_packed(guest, file, int(self.parameters.size_bytes), seconds)
         return sha256(guest, file, seconds)
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """Bytes in and out."""
         return parse(said.complaints)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """Unpack it and hash what comes out."""
         del figures
         guest, file, seconds = bench.guest, self._file(bench), self.deadline_seconds()
@@ -86,7 +87,7 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
         return f"{folder}/{_NAME}"
 
 
-def parse(complaints: str) -> dict[str, Any]:
+def parse(complaints: str) -> Figures:
     """``{bytes_in, bytes_out}`` from the line of ``bzip2 --verbose``; ValueError where there is none.
 
     `  /tmp/x:  0.998:1,  8.016 bits/byte, -0.20% saved, 4194304 in, 4212795 out.`

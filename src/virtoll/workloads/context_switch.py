@@ -7,12 +7,13 @@ and the sums cost without a switch is measured in one process and stored beside;
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import ByteSize, Field
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import DURATION, Bench, Metric, Needs, TimedJobWorkload
+from virtoll.workloads.base import DURATION, Bench, Figures, Metric, Needs, TimedJobWorkload
 from virtoll.workloads.kernel import clock_reading_ns
 
 _SLACK_BYTES, _PROCESS_BYTES = 64 * 2**20, 512 * 1024
@@ -66,7 +67,7 @@ class ContextSwitch(TimedJobWorkload[ContextSwitchParameters]):
         wanted = self.parameters
         return str(wanted.laps * wanted.processes)
 
-    def figures(self, result: dict[str, Any]) -> dict[str, Any]:
+    def figures(self, result: Mapping[str, Any]) -> Figures:
         """``switch_time``: ns a switch, of the median lap, without what the median lap of the pipes alone took."""
         if result["pipes"] is None:
             return {"switch_time": None, "clock_reading_ns": clock_reading_ns(result)}

@@ -1,22 +1,22 @@
 """dbench: the file operations of a file server's clients, replayed (Camargos et al. 2008, Figure 5). Disk, metadata.
 
-It ends by a clock and not by its work, and that is the guest's: its throughput stands beside the duration between the
-marks, whose disagreement is the guest's clock error. Figures: what dbench 4 prints at its end.
+It ends by a clock and not by its work, and that is the guest's. Its throughput is stored beside the duration between
+the marks, whose disagreement is the guest's clock error. Figures: what dbench 4 prints at its end.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import Bench, Measurement, Metric
+from virtoll.workloads.base import Bench, Figures, Measurement, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
-from virtoll.workloads.programs import Said
+from virtoll.workloads.programs import ProgramOutput
 
 _LOAD = "/usr/share/dbench/client.txt"
 # Its processes wait at a semaphore, which it removes as soon as it has released them: who is woken after that fails.
@@ -96,15 +96,15 @@ class Dbench(DiskWorkload[DbenchParameters]):
             if _LOST_AT_START not in result.get("output", ""):
                 return replace(measured, result={**result, "starts": start})
         raise GuestCannot(
-            f"dbench did not start in {_STARTS} attempts: it removes the semaphore that its processes wait at as soon "
-            "as it has released them, and this guest's kernel wakes them after that; take this workload out"
+            f"dbench did not start in {_STARTS} attempts: it removes the semaphore that its processes wait at before "
+            "this kernel wakes them; take this workload out"
         )
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """Throughput, the number of each operation, latencies; all by the guest's clock."""
         return parse(said.output)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What it says that it did."""
         del bench
         missing = [name for name in _FIRST_KINDS if name in figures["kinds_not_reached"]]
@@ -115,7 +115,7 @@ class Dbench(DiskWorkload[DbenchParameters]):
         return f"{self.parameters.clients} clients, without: nothing"
 
 
-def parse(output: str) -> dict[str, Any]:
+def parse(output: str) -> Figures:
     """Throughput in B/s (dbench's MB are 10^6 bytes), counts of operations, longest latency in ns; or ValueError.
 
     ``kinds_not_reached``: what of the load's kinds of operations was not done in the time that was given.

@@ -1,21 +1,21 @@
 """dd, two ways (Camargos et al. 2008, Figures 2 and 6): a disc's image copied on one file system, and zeros to nowhere.
 
-The commands are the paper's, with dd's own block of 512 bytes: for the copy two system calls for each of them, for the
-zeros nothing but system calls. Figures: what dd says of itself, by the guest's clock.
+The commands are the paper's, with dd's own block of 512 bytes. The copy takes two system calls for each of them; the
+zeros are nothing but system calls. Figures: what dd says of itself, by the guest's clock.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import DURATION, Bench, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Metric
 from virtoll.workloads.on_disk import RATE, DiskWorkload
 from virtoll.workloads.packed import BLOCK_BYTES, KERNEL_SOURCE, make_packed, sha256
-from virtoll.workloads.programs import Said
+from virtoll.workloads.programs import ProgramOutput
 
 _RECORDS = re.compile(r"^(\d+)\+(\d+) records (in|out)$", re.MULTILINE)
 _COPIED = re.compile(r"^(\d+) bytes(?: \(.*?\))? copied, ([0-9.e+-]+) s, ", re.MULTILINE)
@@ -84,18 +84,18 @@ class Dd(DiskWorkload[DdParameters]):
         make_packed(bench.guest, image, int(wanted.size_bytes), seconds)
         return sha256(bench.guest, image, seconds)
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """Blocks and bytes; seconds and rate by the guest's clock."""
         return parse(said.complaints)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """The copy's hash, or dd's own count."""
         if self.parameters.source == "zeros":
             return f"{figures['bytes']} bytes"
         return sha256(bench.guest, _files(bench)[1], self.deadline_seconds())
 
 
-def parse(complaints: str) -> dict[str, Any]:
+def parse(complaints: str) -> Figures:
     """Blocks, bytes, seconds and B/s from what GNU dd says on standard error; ValueError where it does not.
 
     `65536+0 records in`, `65536+0 records out`, `33554432 bytes (34 MB, 32 MiB) copied, 0.15 s, 224 MB/s`

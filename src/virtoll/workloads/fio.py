@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import ByteSize, Field, ValidationInfo, field_validator
 
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import DURATION, Bench, Metric, Needs
+from virtoll.workloads.base import DURATION, Bench, Figures, Metric, Needs
 from virtoll.workloads.on_disk import OPERATIONS, RATE, DiskWorkload, require_direct
-from virtoll.workloads.programs import Said, attempt, run
+from virtoll.workloads.programs import ProgramOutput, attempt, run
 
 _FILE = "virtoll-fio"
 _ABSENT = re.compile(r"not implemented|not permitted|not supported|not loadable|err(or)?=(38|1|95)\b", re.IGNORECASE)
@@ -97,11 +97,11 @@ class Fio(DiskWorkload[FioParameters]):
         run(bench.guest, [*_command(bench, wanted), "--create_only=1"], self.deadline_seconds())
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """Bytes, requests, rates and latencies by the guest's clock."""
         return parse(said.output)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What fio counted."""
         del bench
         return f"{figures['read_bytes'] + figures['written_bytes']} bytes, error {figures['error']}"
@@ -111,7 +111,7 @@ class Fio(DiskWorkload[FioParameters]):
         return f"{int(self.parameters.size_bytes)} bytes, error 0"
 
 
-def parse(output: str) -> dict[str, Any]:
+def parse(output: str) -> Figures:
     """Figures of fio 3's only job: bytes, requests, B/s, 1/s, ns; ValueError where it is no such report.
 
     What fio says before its report is left out; latencies are of reading and writing together where both were done.

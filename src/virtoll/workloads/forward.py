@@ -8,6 +8,7 @@ balance, or the trial is invalid. Beside each point stand the counters of every 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -15,11 +16,13 @@ from pydantic import Field, model_validator
 from virtoll.agent.path_counters import surroundings
 from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import MAXIMUM_SOURCES, Link
+from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
+from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
 from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds
-from virtoll.workloads.traffic import MOST_DESTINATIONS, MOST_ROUTES, Lane, Stream, Table, send, unbalanced
+from virtoll.workloads.traffic import MOST_ROUTES, Lane, Table, TrafficStream, send, unbalanced
 
 
 class ForwardParameters(SweepParameters):
@@ -83,7 +86,7 @@ class Forward(Workload[ForwardParameters]):
     def measure(self, bench: Bench) -> Measurement:
         """The sweep; every point is kept as the agent answered it."""
         wanted = self.parameters
-        with routing(bench, wanted), routing_table(bench, _table(wanted), tagged=wanted.vlan > 0) as table:
+        with routing(bench, wanted), routing_table(bench, _table(wanted), wanted) as table:
             points = sweep(wanted, lambda rate: self.point(bench, rate))
         problem = unbalanced(points)
         if table is None:
@@ -92,32 +95,30 @@ class Forward(Workload[ForwardParameters]):
             result={"routing_table": table.record}, check=table.check, points=points, problem=table.problem or problem
         )
 
-    def point(self, bench: Bench, rate: float | None) -> dict[str, Any]:
+    def point(self, bench: Bench, rate: float | None) -> MeasuredPoint:
         """One point at a rate of each source, or flat out, between two readings of its hops.
 
         An agent of before ``counters`` knows no histograms either.
         """
         wanted = self.parameters
         before = bench.hops.read()
-        known = before.answers["peer"] is not None
+        known = before.counted["peer"] is not None
         stream = _stream(bench, wanted)
         point = send(bench.peer, stream, wanted, bench.next_tag(), wanted.point_ns, rate, histograms=known)
         after = bench.hops.read()
         hops = bench.hops.hops(before, after, wanted.sources)
-        return {**point, "hops": hops, "surroundings": surroundings(before, after)}
+        return replace(point, beside={"hops": hops, "surroundings": surroundings(before, after)})
 
 
-def _stream(bench: Bench, wanted: ForwardParameters) -> Stream:
+def _stream(bench: Bench, wanted: ForwardParameters) -> TrafficStream:
     sink = bench.network.sink
-    version, tagged = wanted.ip_version, wanted.vlan > 0
-    target = sink.ends(version, tagged=tagged).peer
-    lanes = tuple(lane(link, target, version, tagged=tagged) for link in bench.network.sources[: wanted.sources])
-    return Stream(lanes, (sink.peer_interface,), bench.generator_cpu, bench.sink_cpu, _table(wanted))
+    lanes = tuple(lane(link, sink, wanted) for link in bench.network.sources[: wanted.sources])
+    return TrafficStream(lanes, (sink.peer_interface,), bench.generator_cpu, bench.sink_cpu, _table(wanted))
 
 
-def lane(link: Link, target: str, ip_version: int, *, tagged: bool) -> Lane:
-    """A source that sends on a link, to the address ``target``."""
-    source = link.ends(ip_version, tagged=tagged).peer
+def lane(link: Link, sink: Link, shape: FrameShape) -> Lane:
+    """A source that sends such frames on a link, to the peer's address on the sink's."""
+    source, target = (one.ends(shape.ip_version, tagged=shape.tagged).peer for one in (link, sink))
     return Lane(link.peer_interface, link.peer_mac, link.peer_next_hop_mac, source, target)
 
 

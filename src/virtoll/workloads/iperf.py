@@ -1,7 +1,7 @@
 """iperf 2 with UDP datagrams of 1472 bytes, to the guest and from it (Mattos et al. 2012, IV.D, Figure 7).
 
 1472 bytes fill an Ethernet frame. The same program of the same image runs at both ends; the guest's is always the
-client, between the marks: with ``--reverse`` the server sends to it. Losses are counted against what the sender says it
+client, between the marks. With ``--reverse`` the server sends to it. Losses are counted against what the sender says it
 sent: iperf's own count ends with the last datagram that arrived.
 """
 
@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from virtoll.experiment.model import Image
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
-from virtoll.workloads.programs import Port, Said, run, serving, time_program
-from virtoll.workloads.way import FarEnd, NetworkWorkload, WayParameters, far_end
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
+from virtoll.workloads.network_path import FarEnd, NetworkWorkload, PathParameters, far_end
+from virtoll.workloads.programs import ListeningPort, ProgramOutput, run, serving, time_program
 
 _PORT = 5001
 _LOG = "/tmp/virtoll-iperf.log"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
@@ -26,7 +26,7 @@ _SURPLUS_DATAGRAMS = 2  # iperf 2.1 sends one beyond the number of bytes that it
 _FIELDS = 14
 
 
-class IperfUdpParameters(WayParameters):
+class IperfUdpParameters(PathParameters):
     """``rate_bits_per_second``: payload that the sender is to send; ``datagrams`` of ``datagram_bytes``.
 
     Quick: 50 Mbit/s for a second. The paper's: gigabit Ethernet, which is 957 087 379 bit/s of such payload.
@@ -62,7 +62,7 @@ class IperfUdp(NetworkWorkload[IperfUdpParameters]):
         seconds = 60.0 + 20 * _seconds(wanted)
         with far_end(bench, wanted) as end:
             programs, server = end.require_programs(), server_command(wanted)
-            with serving(programs, server, _LOG, Port("udp", _PORT).listening(), _READY_SECONDS) as finish:
+            with serving(programs, server, _LOG, ListeningPort("udp", _PORT).listening(), _READY_SECONDS) as finish:
                 argv = client_command(wanted, end)
                 run(bench.guest, [argv[0], "--version"], ok=(0, 1))  # into the page cache; it ends so with 1
                 timed, client, problem = time_program(bench, argv, seconds)
@@ -112,7 +112,7 @@ class Books:
     sent: Line
     received: Line
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Rates are by the clock of the end that they were measured at."""
         lost = self.sent_datagrams - self.received_datagrams
         return {
@@ -194,7 +194,7 @@ def parse(output: str) -> Line:
     return Line(int(row[7]), int(row[8]), float(row[9]), None if sends else int(row[10]), None if sends else total)
 
 
-def _books(wanted: IperfUdpParameters, sending: Said, receiving: Said) -> Books:
+def _books(wanted: IperfUdpParameters, sending: ProgramOutput, receiving: ProgramOutput) -> Books:
     sent, received = parse(sending.output), parse(receiving.output)
     if sent.datagrams is not None:
         raise ValueError("the sending end printed no line of its own")

@@ -1,19 +1,20 @@
 """Operations of the kernel, one kind at a time (Suresh and Kannan 2014, Table 1; lmbench 3, McVoy and Staelin 1996).
 
-Null call, read, write, stat, fstat, open and close, signal install and handle, pipe, fork+exit, fork+exec, fork+sh: a
-job built into the agent, since lmbench is not free. Batches of operations are timed by the guest's clock, each batch
-is kept, and what reading that clock costs stands beside them.
+Null call, read, write, stat, fstat, open and close, signal install and handle, pipe, fork+exit, fork+exec, fork+sh. It
+is a job built into the agent, since lmbench is not free. Batches of operations are timed by the guest's clock, each
+batch is kept, and what reading that clock costs stands beside them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import DURATION, Bench, Metric, TimedJobWorkload
+from virtoll.workloads.base import DURATION, Bench, Figures, Metric, TimedJobWorkload
 
 Operation = Literal[
     "null-call",
@@ -111,7 +112,7 @@ class KernelOperations(TimedJobWorkload[KernelOperationsParameters]):
         """Every operation, once."""
         return str(self.parameters.numbers[0])
 
-    def figures(self, result: dict[str, Any]) -> dict[str, Any]:
+    def figures(self, result: Mapping[str, Any]) -> Figures:
         """``operation_time``: ns an operation, of the median batch; a signal's without that of sending (as lmbench)."""
         batch = result["batch_operations"]
         median = result["batches"]["p50_ns"] / batch
@@ -119,7 +120,7 @@ class KernelOperations(TimedJobWorkload[KernelOperationsParameters]):
         return {"operation_time": median - sending, "clock_reading_ns": clock_reading_ns(result)}
 
 
-def clock_reading_ns(result: dict[str, Any]) -> float:
+def clock_reading_ns(result: Mapping[str, Any]) -> float:
     """What one reading of the guest's clock costs, ns, of the median batch."""
     clock = result["clock"]
     return float(clock["batches"]["p50_ns"] / clock["batch_readings"])

@@ -1,8 +1,8 @@
 """Compiling Linux x jobs (Camargos et al. 2008, Figure 3; Suresh and Kannan 2014, Figure 3). Processes, files, CPU.
 
 The source is the image's own (Debian's linux-source). The tree is unpacked and configured before the start mark, in the
-data directory; what is timed is make: fork, exec, many small files, and the compiler. The quick size's tree, a small
-part of the source, is made once a run beside the peer and copied, packed, to each guest: reading the whole archive
+data directory. What is timed is make: fork, exec, many small files, and the compiler. The quick size's tree, a small
+part of the source, is made once a run beside the peer and copied, packed, to each guest. Reading the whole archive
 takes longer than what is timed, and minutes in an emulator. It is built there too, so that the right objects are known.
 """
 
@@ -11,18 +11,18 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import Bench, Measurement, Needs
+from virtoll.workloads.base import Bench, Figures, Measurement, Needs
+from virtoll.workloads.network_path import PathParameters, far_end
 from virtoll.workloads.packed import ARCHIVE, KERNEL_SOURCE
-from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, write
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, folder_of_its_own, run, write
 from virtoll.workloads.rsync import daemon, fetch, there
-from virtoll.workloads.way import WayParameters, far_end
 
 _MIB = 2**20
 # What make says of an object that it compiles, and not of those that it makes on the way and removes.
@@ -85,8 +85,26 @@ class _Size:
 
 
 _SIZES: Final[dict[str, _Size]] = {
-    "quick": _Size(_QUICK_MEMBERS, ("tinyconfig", "prepare"), ("lib/math/",), True, 2.0, 2.0, 160 * _MIB, 128 * _MIB),
-    "paper": _Size((), ("defconfig",), ("vmlinux",), False, 1000.0, 30.0, 700 * _MIB, 2600 * _MIB),
+    "quick": _Size(
+        members=_QUICK_MEMBERS,
+        configured=("tinyconfig", "prepare"),
+        targets=("lib/math/",),
+        beside=True,
+        native_seconds=2.0,
+        prepare_seconds=2.0,
+        memory_bytes=160 * _MIB,
+        data_bytes=128 * _MIB,
+    ),
+    "paper": _Size(
+        members=(),
+        configured=("defconfig",),
+        targets=("vmlinux",),
+        beside=False,
+        native_seconds=1000.0,
+        prepare_seconds=30.0,
+        memory_bytes=700 * _MIB,
+        data_bytes=2600 * _MIB,
+    ),
 }
 _MAKING_SECONDS = 1800.0
 
@@ -102,8 +120,8 @@ class KernelCompileParameters(Parameters):
 
 
 class KernelCompile(ProgramWorkload[KernelCompileParameters]):
-    """The check value is how many of the objects that make said it compiles are there; quick: with their hash, which is
-    that of the same objects built beside the peer; paper: and how many are left to do.
+    """The check value is how many of the objects that make said it compiles are there. Quick: with their hash, which is
+    that of the same objects built beside the peer. Paper: and how many are left to do.
     """
 
     name: ClassVar[str] = "kernel-compile"
@@ -157,12 +175,12 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         maker = bench.programs
         if maker is None:
             raise GuestCannot(
-                "its source is unpacked beside the peer, which is on another host, where the image is not; take this "
-                "workload out, or the 'testbed', or ask for 'size: paper'",
+                "its source is unpacked beside the peer, on a host without the image; "
+                "take this workload out, or the 'testbed', or ask for 'size: paper'",
             )
         if not there(maker, _HASHES):
             self._make_beside(maker, size)
-        with far_end(bench, WayParameters()) as end, daemon(maker, _BESIDE):
+        with far_end(bench, PathParameters()) as end, daemon(maker, _BESIDE):
             fetch(guest, end.near, folder, seconds)
         packed = f"{folder}/{_PACKED}"
         run(guest, ["tar", "--extract", "--gzip", "--file", packed, "--directory", folder, "--no-same-owner"], seconds)
@@ -193,14 +211,14 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         """The build."""
         return make_command(_folder(bench), self._size().targets, self.parameters.jobs)
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """The objects that it compiled, by its own words: of the tree's own tools it says the whole path."""
         objects = sorted({name.rpartition(f"/{KERNEL_SOURCE}/")[2] for name in _COMPILED.findall(said.output)})
         if not objects:
             raise ValueError("no object was compiled")
         return {"objects": objects}
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """Look for the objects; then hash them, or have make say what is left to do."""
         folder, size = _folder(bench), self._size()
         guest, tree = bench.guest, f"{folder}/{KERNEL_SOURCE}"
@@ -215,7 +233,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
     def _size(self) -> _Size:
         return _SIZES[self.parameters.size]
 
-    def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
+    def expected(self, prepared: str | None, figures: Figures) -> str | None:
         """All that it said: the same objects as beside the peer, or nothing left."""
         return f"{len(figures['objects'])} objects, {prepared or '0 left to do'}"
 

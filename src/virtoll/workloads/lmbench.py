@@ -2,7 +2,7 @@
 
 It is no free software in Debian, so this runs only where the experiment asks for the image that has it;
 ``kernel-operations`` and ``context-switch`` are the same tests built into the agent. The tool repeats an operation
-for a given time by the guest's clock and prints the median of its repetitions: its figure is the result, and the
+for a given time by the guest's clock and prints the median of its repetitions. Its figure is the result, and the
 duration only says how long the tool took.
 """
 
@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pydantic import Field
 
 from virtoll.experiment.model import Image, Parameters
-from virtoll.workloads.base import DURATION, Bench, Metric
+from virtoll.workloads.base import DURATION, Bench, Figures, Metric
 from virtoll.workloads.kernel import Operation
-from virtoll.workloads.programs import ProgramWorkload, Said, run
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, run
 
 _FOLDER = f"/usr/lib/lmbench/bin/{os.uname().machine}-linux-gnu"  # a guest's machine is the host's
 _FILE = "/etc/hostname"
@@ -52,7 +52,7 @@ TESTS: Final[dict[str, Test]] = {
 
 
 class LmbenchParameters(Parameters):
-    """``repetitions`` of ``repetition_microseconds`` each, of whose figures the tool tells the median."""
+    """``repetitions`` of ``repetition_microseconds`` each, of whose figures the tool prints the median."""
 
     operation: Operation = "null-call"
     repetitions: int = Field(default=11, ge=1, le=1000)
@@ -90,12 +90,12 @@ class Lmbench(ProgramWorkload[LmbenchParameters]):
         run(bench.guest, ["cat", f"{_FOLDER}/{test.program}", f"{_FOLDER}/hello"], 600.0, limit_bytes=0)
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """``operation_time``: ns an operation, by the guest's clock."""
         name, microseconds = parse(said.complaints)
         return {"operation_time": microseconds * 1e3, "measured": name}
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What the tool says it measured."""
         del bench
         return str(figures["measured"])

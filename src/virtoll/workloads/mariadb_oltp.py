@@ -1,20 +1,20 @@
 """MariaDB under sysbench's OLTP transactions x threads (Camargos et al. 2008, Figure 9; Suresh 2014, Table 3).
 
-The server is started for the trial inside the guest, with an empty database and a socket instead of a port, so that
-neither a network nor what an earlier trial left is measured; the client runs beside it, as in Camargos' experiment.
-The number of transactions is given and their time is measured.
+The server is started for the trial inside the guest, with an empty database and a socket instead of a port. So neither
+a network nor what an earlier trial left is measured. The client runs beside it, as in Camargos' experiment. The number
+of transactions is given and their time is measured.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
-from virtoll.workloads.programs import ProgramWorkload, Said, folder_of_its_own, run, serving
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, Needs
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, folder_of_its_own, run, serving
 
 _MIB = 2**20
 _POOL_BYTES = 32 * _MIB
@@ -99,11 +99,11 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
         run(bench.guest, [*_sysbench(folder, wanted), "prepare"], self.deadline_seconds() + _START_SECONDS)
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """Rates and latencies by the guest's clock."""
         return parse(said.output)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What the tool counted, and the rows that the server counts."""
         counting = ["--batch", "--skip-column-names", "--execute=SELECT COUNT(*) FROM sbtest.sbtest1"]
         rows = run(bench.guest, client(_folder(bench), "mariadb", *counting), 600.0).strip()
@@ -165,9 +165,9 @@ def _memory() -> list[str]:
     ]
 
 
-def parse(output: str) -> dict[str, Any]:
+def parse(output: str) -> Figures:
     """Counts, rates (1/s), total time (s) and latencies (ns) as sysbench 1.0 prints them; ValueError otherwise."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, (pattern, kind) in _REPORT.items():
         found[name] = kind(_only(pattern, output, name))
     for name, word in _LATENCIES.items():

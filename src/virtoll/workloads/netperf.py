@@ -2,7 +2,7 @@
 
 It is no free software in Debian, so these run only where the experiment asks for the image that has it; ``tcp-stream``
 and ``tcp-request-response`` are the same tests built into the agent. netserver serves at the far end, netperf runs in
-the guest between its marks, connecting included; to the guest, it is netperf's TCP_MAERTS. A given amount is sent, not
+the guest between its marks, connecting included. To the guest, it is netperf's TCP_MAERTS. A given amount is sent, not
 as much as a time allows: netperf takes a negative length for that. Its own rates are by the clock of the guest.
 """
 
@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import ByteSize, Field
 
 from virtoll.experiment.model import Image
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
-from virtoll.workloads.programs import Port, Said, run, serving, time_program
-from virtoll.workloads.way import FarEnd, NetworkWorkload, Way_co, WayParameters, far_end
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
+from virtoll.workloads.network_path import FarEnd, NetworkWorkload, Path_co, PathParameters, far_end
+from virtoll.workloads.programs import ListeningPort, ProgramOutput, run, serving, time_program
 
 _PORT = 12865  # netperf's own
 _LOG = "/tmp/virtoll-netserver.log"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
@@ -25,20 +25,20 @@ _BESIDES_SECONDS = 0.4
 _NATIVE_BYTES_PER_SECOND, _NATIVE_TRANSACTIONS_PER_SECOND = 3e8, 2e4
 
 
-class NetperfStreamParameters(WayParameters):
+class NetperfStreamParameters(PathParameters):
     """``size``: bytes sent; quick 64 MiB. Messages and socket buffers are netperf's defaults."""
 
     direction: Literal["to-guest", "from-guest"] = "from-guest"
     size: ByteSize = Field(default=ByteSize(64 * 2**20), ge=1, le=2**42)
 
 
-class NetperfRequestResponseParameters(WayParameters):
+class NetperfRequestResponseParameters(PathParameters):
     """``transactions`` that the guest asks for, of one byte each way: netperf's default."""
 
     transactions: int = Field(default=5000, ge=1, le=10**9)
 
 
-class _Netperf(NetworkWorkload[Way_co]):
+class _Netperf(NetworkWorkload[Path_co]):
     """What both share: netperf in the guest, netserver at the other end."""
 
     image: ClassVar[Image] = "full-non-free"
@@ -53,7 +53,7 @@ class _Netperf(NetworkWorkload[Way_co]):
         """netperf's name of the test, how much of it, and the keys that the far end's count and the guest's are at."""
 
     @abstractmethod
-    def figures(self, found: dict[str, str]) -> dict[str, Any]:
+    def figures(self, found: dict[str, str]) -> Figures:
         """Rates, by the guest's clock; ValueError where they are not there."""
 
     def estimate_seconds(self, slowdown: float) -> float:
@@ -66,7 +66,7 @@ class _Netperf(NetworkWorkload[Way_co]):
         seconds = 60.0 + 1000.0 * self.native_seconds()
         with far_end(bench, wanted) as end:
             programs, server = end.require_programs(), server_command(end)
-            with serving(programs, server, _LOG, Port("tcp", _PORT).listening(), _READY_SECONDS):
+            with serving(programs, server, _LOG, ListeningPort("tcp", _PORT).listening(), _READY_SECONDS):
                 argv = self.command(end)
                 run(bench.guest, [argv[0], "-V"])  # into the page cache
                 timed, said, problem = time_program(bench, argv, seconds)
@@ -134,7 +134,7 @@ class NetperfStream(_Netperf[NetperfStreamParameters]):
             return "TCP_STREAM", int(wanted.size), ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD")
         return "TCP_MAERTS", int(wanted.size), ("LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT")
 
-    def figures(self, found: dict[str, str]) -> dict[str, Any]:
+    def figures(self, found: dict[str, str]) -> Figures:
         """Mbit/s of payload."""
         return {"throughput": rate(found, "10^6bits/s"), "elapsed_seconds": number(found, "ELAPSED_TIME")}
 
@@ -160,7 +160,7 @@ class NetperfRequestResponse(_Netperf[NetperfRequestResponseParameters]):
             ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD"),
         )
 
-    def figures(self, found: dict[str, str]) -> dict[str, Any]:
+    def figures(self, found: dict[str, str]) -> Figures:
         """Transactions a second; mean and 99th percentile of how long one takes, microseconds."""
         return {
             "transaction_rate": rate(found, "Trans/s"),
@@ -171,11 +171,11 @@ class NetperfRequestResponse(_Netperf[NetperfRequestResponseParameters]):
 
 
 def server_command(end: FarEnd) -> list[str]:
-    """In the foreground, at the address that the guest is told."""
+    """In the foreground, at the address that the guest is given."""
     return ["netserver", "-4", "-D", "-L", end.address, "-p", str(_PORT)]
 
 
-def parse(said: Said) -> dict[str, str]:
+def parse(said: ProgramOutput) -> dict[str, str]:
     """The `KEY=value` lines of netperf's omni output; ValueError where there is none."""
     found = dict(line.split("=", 1) for line in said.output.splitlines() if "=" in line and line[:1].isupper())
     if "THROUGHPUT" not in found:

@@ -1,8 +1,8 @@
 """nginx under a fixed rate of requests from outside the guest (Suresh and Kannan 2014, Figure 5, by httperf).
 
-The generator is the peer's agent: requests become due at a fixed rate whatever the server does, and each latency counts
+The generator is the peer's agent. Requests become due at a fixed rate whatever the server does, and each latency counts
 from the moment when its request was due. A generator that waits for a slow reply before it sends the next request
-leaves out what the server owed meanwhile (coordinated omission); this one does not. All times are of the peer's clock.
+leaves out what the server owed meanwhile (coordinated omission). This one does not. All times are of the peer's clock.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from virtoll.agent.client import Answer, Caller
+from virtoll.agent.client import Caller
+from virtoll.agent.operations.http import HttpLoadReply, HttpLoadRequest
 from virtoll.experiment.model import Image
 from virtoll.lab.network import Link
-from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
+from virtoll.workloads.base import Bench, Figures, Measurement, Metric, Needs, Workload
+from virtoll.workloads.network_path import peer_with_addresses, peer_without_addresses
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
-from virtoll.workloads.way import peer_with_addresses, peer_without_addresses
 
 _WARM_REQUESTS = 20
 _STARTING_SECONDS = 0.5
@@ -64,26 +65,24 @@ class Nginx(Workload[NginxParameters]):
             answer = http_load(generator, link, wanted, wanted.requests, bench.generator_cpu)
         found = figures(answer, wanted)
         check, problem = check_books(answer, wanted)
-        return Measurement(result={**answer, "figures": found}, check=check, problem=problem)
+        return Measurement(result={**answer.to_json(), "figures": found}, check=check, problem=problem)
 
 
 @contextlib.contextmanager
 def addressed(peer: Caller, link: Link) -> Iterator[Caller]:
     """The peer's end of a link with its IP address, for as long as its kernel's sockets are used; then without."""
-    peer.call("network", **peer_with_addresses((link,), forward=False))
+    peer.ask(peer_with_addresses((link,), forward=False))
     try:
         yield peer
     finally:
         if not peer.ended:
-            peer.call("network", **peer_without_addresses((link,), forward=False))
+            peer.ask(peer_without_addresses((link,), forward=False))
 
 
-def http_load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, cpu: int | None) -> Answer:
+def http_load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, cpu: int | None) -> HttpLoadReply:
     """Have the agent at the link's other end send so many requests, as parameters say; its answer."""
     timeout_seconds = wanted.timeout_milliseconds / 1000
-    return peer.call(
-        "http-load",
-        deadline_seconds=30 + 2 * (requests / wanted.rate_requests_per_second + timeout_seconds),
+    request = HttpLoadRequest(
         target=f"{link.guest_address}:{PORT}",
         path=PATH,
         requests=requests,
@@ -93,39 +92,39 @@ def http_load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, 
         timeout_ns=wanted.timeout_milliseconds * 1_000_000,
         cpu=cpu,
     )
+    return peer.ask(request, 30 + 2 * (requests / wanted.rate_requests_per_second + timeout_seconds))
 
 
-def figures(answer: Answer, wanted: NginxParameters) -> dict[str, Any]:
+def figures(answer: HttpLoadReply, wanted: NginxParameters) -> Figures:
     """Replies/s over the schedule, or to the last reply where that is later; latencies in ns from the due time.
 
     A request that timed out is in the latencies with the time after which it was given up, one that failed is not.
     """
     schedule_ns = wanted.schedule_seconds * 1e9
-    last = answer["last_reply_monotonic_ns"]
-    span_ns = max(schedule_ns, (last - answer["start_monotonic_ns"]) if last is not None else 0.0)
-    latency = answer["latency_ns"] or {}
-    failed = sum(answer["failures"].values())
+    last = answer.last_reply_monotonic_ns
+    span_ns = max(schedule_ns, (last - answer.start_monotonic_ns) if last is not None else 0.0)
+    latency = answer.latency_ns.to_json() if answer.latency_ns is not None else {}
+    failed = sum(answer.failures.values())
     return {
-        "replies_per_second": answer["replies"] / span_ns * 1e9,
+        "replies_per_second": answer.replies / span_ns * 1e9,
         **{f"latency_{name}": latency.get(name) for name in ("p50", "p90", "p99", "p999", "maximum", "mean")},
-        "unanswered_share": (answer["timeouts"] + failed) / answer["intended_requests"],
+        "unanswered_share": (answer.timeouts + failed) / answer.intended_requests,
     }
 
 
-def check_books(answer: Answer, wanted: NginxParameters) -> tuple[dict[str, Any], str | None]:
+def check_books(answer: HttpLoadReply, wanted: NginxParameters) -> tuple[dict[str, Any], str | None]:
     """The check block, and why it is not right: books that do not balance, or a reply that is not the file."""
-    failed = sum(answer["failures"].values())
-    counted = answer["replies"] + answer["timeouts"] + failed
-    good = answer["statuses"].get("200", 0)
-    value = f"{counted} requests, {good} of {answer['replies']} replies good, {answer['body_bytes']} bytes"
+    failed = sum(answer.failures.values())
+    counted = answer.replies + answer.timeouts + failed
+    good = answer.statuses.get("200", 0)
+    value = f"{counted} requests, {good} of {answer.replies} replies good, {answer.body_bytes} bytes"
     size = int(wanted.size_bytes)
     expected = (
-        f"{wanted.requests} requests, {answer['replies']} of {answer['replies']} replies good, "
-        f"{answer['replies'] * size} bytes"
+        f"{wanted.requests} requests, {answer.replies} of {answer.replies} replies good, {answer.replies * size} bytes"
     )
     check = {"value": value, "expected": expected, "ok": value == expected}
     if value != expected:
         return check, f"the check value is wrong: {value!r} instead of {expected!r}"
-    if not answer["replies"]:
-        return check, f"no request was answered: {answer['timeouts']} timed out, failures {answer['failures']}"
+    if not answer.replies:
+        return check, f"no request was answered: {answer.timeouts} timed out, failures {answer.failures}"
     return check, None

@@ -1,20 +1,20 @@
 """nginx under the real httperf, inside the guest over its loopback (Suresh and Kannan 2014, Figure 5).
 
-The tool of the study, for comparison with ``nginx``: here client and server share the guest's CPU, no link is crossed,
-and the times are the tool's, by the guest's clock, from the moment when it came to send.
+The tool of the study, for comparison with ``nginx``. Here client and server share the guest's CPU, and no link is
+crossed. The times are the tool's, by the guest's clock, from the moment when it came to send.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, Needs
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
-from virtoll.workloads.programs import ProgramWorkload, Said, run
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, run
 
 _ADDRESS = "127.0.0.1"
 _TOTAL = re.compile(r"^Total: connections (\d+) requests (\d+) replies (\d+) test-duration ([0-9.]+) s$", re.MULTILINE)
@@ -74,12 +74,12 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
         folder = f"{bench.data.path}/virtoll-nginx"
         with web_server(bench.guest, folder, _ADDRESS, self.parameters):
             measured = super().measure(bench)
-        told = (measured.result or {}).get("figures")
-        if told and not told["replies"]:
+        reported = (measured.result or {}).get("figures")
+        if reported and not reported["replies"]:
             return replace(
                 measured,
-                problem=f"no connection got a reply: {told['timeouts']} of {told['connections']} timed out, "
-                f"{told['refused']} were refused, {told['reset']} reset",
+                problem=f"no connection got a reply: {reported['timeouts']} of {reported['connections']} timed out, "
+                f"{reported['refused']} were refused, {reported['reset']} reset",
             )
         return measured
 
@@ -103,24 +103,24 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
         run(bench.guest, ["httperf", f"--server={_ADDRESS}", f"--port={PORT}", f"--uri={PATH}", "--num-conns=5"])
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """Counts, and times in ns, by the guest's clock."""
         return parse(said.output)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What the tool counted."""
         del bench
         counted = figures["replies"] + figures["errors"]
         return f"{counted} connections, {figures['good_replies']} good, {figures['content_bytes']} B each"
 
-    def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
+    def expected(self, prepared: str | None, figures: Figures) -> str | None:
         """Every connection, every reply good, each of the file's size."""
         del prepared
         wanted = self.parameters
         return f"{wanted.requests} connections, {figures['replies']} good, {int(wanted.size_bytes)} B each"
 
 
-def parse(output: str) -> dict[str, Any]:
+def parse(output: str) -> Figures:
     """Counts, rate (1/s) and times (ns) from what httperf 0.9.0 prints; ValueError where a line is missing."""
     total = _line(_TOTAL, output, "total")
     connection = _line(_CONNECTION, output, "connection times")

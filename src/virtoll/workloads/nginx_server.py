@@ -1,6 +1,6 @@
 """The web server under test: nginx, started for the trial in the guest, with a configuration of the trial's own.
 
-Debian's own configuration listens on [::]:80, which a kernel without IPv6 (User-mode Linux, gVisor) refuses; this one
+Debian's own configuration listens on [::]:80, which a kernel without IPv6 (User-mode Linux, gVisor) refuses. This one
 listens on one IPv4 address and writes nothing outside its folder.
 """
 

@@ -1,7 +1,7 @@
 """Workloads whose files lie in the data directory: what they share.
 
 The directory is empty when a trial begins (the harness sees to it). What a workload makes ready there is written back
-and taken out of the page caches before the start mark, so that it is read from the disk; the state that was reached is
+and taken out of the page caches before the start mark: it is then read from the disk. The state that was reached is
 stored as ``result.state``. Main type: ``DiskWorkload``.
 """
 

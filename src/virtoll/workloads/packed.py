@@ -1,7 +1,7 @@
 """A file of packed data, as large as is wanted: the papers' image of an installation disc (Camargos et al. 2008).
 
-Its bytes are the kernel's source as Debian packs it, in the image, over and over: packed data, which no program that
-looks back less than the 130 MB of that archive can make smaller.
+Its bytes are the kernel's source as Debian packs it, in the image, over and over. It is packed data, which no program
+that looks back less than the 130 MB of that archive can make smaller.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ def make_packed(maker: Caller, file: str, size_bytes: int, seconds: float) -> No
 
 
 def sha256(agent: Caller, file: str, seconds: float) -> str:
-    """The file's hash, as ``sha256sum`` tells it."""
+    """The file's hash, as ``sha256sum`` prints it."""
     return run(agent, ["sha256sum", file], seconds).split()[0]

@@ -1,20 +1,20 @@
 """POV-Ray's standard benchmark scene (Suresh and Kannan 2014, 4.5.3: ``povray -benchmark``). Floating point, caches.
 
-The scene and its options are those of Debian's package povray-examples, which are those that the program itself has
-for ``-benchmark``; from a file the picture can be made smaller, and is written, so that it can be checked.
+The scene and its options are those of Debian's package povray-examples, which are those that the program itself has for
+``-benchmark``. From a file the picture can be made smaller, and is written, so that it can be checked.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import Bench, Needs
-from virtoll.workloads.programs import ProgramWorkload, Said, attempt, run
+from virtoll.workloads.base import Bench, Figures, Needs
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, attempt, run
 
 _SCENE = "/usr/share/doc/povray/examples/advanced/benchmark/benchmark"
 _PICTURE = "/tmp/virtoll-povray.ppm"  # noqa: S108 - in the guest, where nobody else is
@@ -125,15 +125,15 @@ class PovRay(ProgramWorkload[PovRayParameters]):
         run(bench.guest, ["sha256sum", f"{_SCENE}.ini", f"{_SCENE}.pov"])
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """The tool's own times by the guest's clock, and what it counted."""
         return parse(said.complaints)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """Whether each field of the picture has the scene's colour, or which one is farthest from it.
 
-        Exact sums are no check value: two threads do not make the picture of one to the last bit, and the C library's
-        functions may round differently on another CPU. They are told all the same, ``colour_sums``; the file's hash
+        Exact sums are no check value. Two threads do not make the picture of one to the last bit, and the C library's
+        functions may round differently on another CPU. They are reported all the same, ``colour_sums``; the file's hash
         would be another each second, which it holds as a comment.
         """
         pixels, guest = self.parameters.pixels, bench.guest
@@ -169,12 +169,12 @@ def compare(width: int, height: int, sums: Sequence[int]) -> str:
     return f"field {line + 1},{column + 1} is {found}, not {scenes}"
 
 
-def parse(complaints: str) -> dict[str, Any]:
+def parse(complaints: str) -> Figures:
     """Times (s, by the guest's clock) and counts of POV-Ray 3.7's closing statistics; ValueError where one is missing.
 
     What a scene has no photons for has no time for them: it is left out.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, (pattern, kind) in _FIGURES.items():
         match = re.search(pattern, complaints, re.MULTILINE)
         if match is not None:

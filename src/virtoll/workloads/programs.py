@@ -1,16 +1,15 @@
 """Workloads that run a program of the image: what they share.
 
-The program is started with an argument list, without a shell; its marks leave just before it is started and just after
+The program is started with an argument list, without a shell. Its marks leave just before it is started and just after
 it has ended, so that loading it is part of the duration. What it printed is stored as it is, beside what was read from
-it: the tool's own figure by the guest's clock stands beside the duration by the outside clock.
+it. The tool's own figure by the guest's clock is stored beside the duration by the outside clock.
 
-Main types: ``Said`` (what a program wrote), ``ProgramWorkload`` (the shape of such a workload), ``serving`` (a server
-beside it), ``Port`` (where one listens).
+Main types: ``ProgramOutput`` (what a program wrote), ``ProgramWorkload`` (the shape of such a workload), ``serving`` (a
+server beside it), ``ListeningPort`` (where one listens).
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import time
 from abc import abstractmethod
@@ -18,11 +17,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from virtoll.agent.client import Answer, Caller
+from virtoll.agent.client import Caller
+from virtoll.agent.operations.programs import EndReply, EndRequest, ExecReply, ExecRequest, Program, SpawnRequest
 from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Image
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, P_co, Workload
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, P_co, Workload
 
 _HOME = "/tmp"  # noqa: S108 - in the guest, where nobody else is
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": _HOME, "LC_ALL": "C"}
@@ -34,7 +34,7 @@ _ANSWER_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
-class Said:
+class ProgramOutput:
     """What a program wrote, and its exit code (None: a signal ended it)."""
 
     status: int | None
@@ -68,18 +68,18 @@ class ProgramWorkload(Workload[P_co]):
         """Make the same state before each trial; returns the check value that is right, where it is known only here."""
 
     @abstractmethod
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """The tool's own figures, read from what it printed; ValueError where they are not there."""
 
     @abstractmethod
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What was done, found out after the end mark."""
 
     def expected_check(self) -> str | None:
         """The check value of a right answer; None where ``prepare`` knows it."""
         return None
 
-    def expected(self, prepared: str | None, figures: dict[str, Any]) -> str | None:
+    def expected(self, prepared: str | None, figures: Figures) -> str | None:
         """The check value of a right answer, for programs that say themselves what they did; else as above."""
         del figures
         return self.expected_check() or prepared
@@ -124,12 +124,13 @@ class ProgramWorkload(Workload[P_co]):
 
 def time_program(
     bench: Bench, argv: list[str], seconds: float, limit_bytes: int = _LIMIT_BYTES
-) -> tuple[TimedJob, Said, str | None]:
+) -> tuple[TimedJob, ProgramOutput, str | None]:
     """Run a program of the guest between two marks; what it wrote, and why it did not end well, or None."""
-    request = _request(argv, seconds, limit_bytes)
-    timed = bench.timekeeper.time_job("program", request, seconds + _ANSWER_SECONDS)
-    said = _said(timed.result)
-    if timed.result["timed_out"]:
+    program = _program(argv, seconds, limit_bytes)
+    timed = bench.timekeeper.time_job("program", program.to_json(), seconds + _ANSWER_SECONDS)
+    ended = ExecReply.read(timed.result, "the guest answered its job 'program' wrongly")
+    said = _said(ended)
+    if ended.timed_out:
         return timed, said, f"{argv[0]} did not end within {seconds:g} s"
     return timed, said, None if said.status == 0 else f"{argv[0]} {_ending(said)}"
 
@@ -155,19 +156,17 @@ def run(
 
 def attempt(
     guest: Caller, argv: list[str], seconds: float = 60.0, limit_bytes: int = _LIMIT_BYTES, *, stdin: str = ""
-) -> Said:
+) -> ProgramOutput:
     """Run a program of the guest that may fail, untimed; ``GuestError`` where it does not end."""
-    request = _request(argv, seconds, limit_bytes, stdin)
-    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **request)
-    if answer["timed_out"]:
+    ended = guest.ask(ExecRequest.of(_program(argv, seconds, limit_bytes, stdin)), seconds + _ANSWER_SECONDS)
+    if ended.timed_out:
         raise GuestError(f"{argv[0]} did not end within {seconds:g} s in the guest")
-    return _said(answer)
+    return _said(ended)
 
 
 def succeeds(guest: Caller, argv: list[str], seconds: float = 60.0) -> bool:
     """Whether a program of the guest ends well."""
-    answer = guest.call("exec", deadline_seconds=seconds + _ANSWER_SECONDS, **_request(argv, seconds, _LOG_BYTES))
-    return bool(answer["status"] == 0)
+    return guest.ask(ExecRequest.of(_program(argv, seconds, _LOG_BYTES)), seconds + _ANSWER_SECONDS).status == 0
 
 
 def write(guest: Caller, path: str, text: str) -> None:
@@ -198,26 +197,26 @@ def folder_of_its_own(guest: Caller, folder: str, seconds: float = 600.0) -> Ite
 @contextlib.contextmanager
 def serving(
     guest: Caller, argv: list[str], log: str, ready: list[str], seconds: float
-) -> Iterator[Callable[[float], Said]]:
+) -> Iterator[Callable[[float], ProgramOutput]]:
     """A server of the guest, or beside the peer, while something is done in the context; ended with that in any case.
 
     ``log``: the file that takes what it writes; ``ready``: a program that ends well once it serves, within ``seconds``.
     ``GuestError`` with its last line where it ends by itself. For a server that is to end by itself, the context gives
-    a function that waits for that, so many seconds at most, and says what it wrote.
+    a function that waits for that. It waits so many seconds at most, and says what it wrote.
     """
     name = argv[0]
-    started = guest.call("spawn", name=name, argv=argv, env=_ENVIRONMENT, directory=_HOME, output=log)
+    started = guest.ask(SpawnRequest(name=name, argv=tuple(argv), env=_ENVIRONMENT, directory=_HOME, output=log))
     runs = True
 
-    def end() -> Answer:
+    def end() -> EndReply:
         nonlocal runs
         runs = False
         return _end(guest, name)
 
     def there() -> bool:
-        return succeeds(guest, ["test", "-d", f"/proc/{started['pid']}"])
+        return succeeds(guest, ["test", "-d", f"/proc/{started.pid}"])
 
-    def finish(most_seconds: float) -> Said:
+    def finish(most_seconds: float) -> ProgramOutput:
         deadline = time.monotonic() + most_seconds
         while there() and time.monotonic() < deadline:
             time.sleep(_READY_STEP_SECONDS)
@@ -237,12 +236,12 @@ def serving(
             with contextlib.suppress(GuestError):
                 end()
         raise
-    if runs and (answer := end())["by_itself"]:
-        raise GuestError(_early(name, answer))
+    if runs and (ended := end()).by_itself:
+        raise GuestError(_early(name, ended))
 
 
 @dataclass(frozen=True)
-class Port:
+class ListeningPort:
     """A port of ``tcp`` or ``udp``."""
 
     protocol: str
@@ -255,42 +254,35 @@ class Port:
         return ["grep", "--quiet", "--extended-regexp", row, f"/proc/net/{self.protocol}"]
 
 
-def _early(name: str, answer: Answer) -> str:
-    return f"{name} {_ending(_written(answer))} (in the guest, before it was told to end)"
+def _early(name: str, ended: EndReply) -> str:
+    return f"{name} {_ending(_written(ended))} (in the guest, before it was asked to end)"
 
 
-def _written(answer: Answer) -> Said:
-    return Said(answer["status"], base64.b64decode(answer["output"]).decode(errors="replace"), "")
+def _written(ended: EndReply) -> ProgramOutput:
+    return ProgramOutput(ended.status, ended.output.decode(errors="replace"), "")
 
 
-def _end(guest: Caller, name: str) -> Answer:
-    return guest.call(
-        "end",
-        deadline_seconds=_LEAVE_SECONDS + _ANSWER_SECONDS,
-        name=name,
-        timeout_ns=int(_LEAVE_SECONDS * 1e9),
-        limit_bytes=_LOG_BYTES,
+def _end(guest: Caller, name: str) -> EndReply:
+    request = EndRequest(name=name, timeout_ns=int(_LEAVE_SECONDS * 1e9), limit_bytes=_LOG_BYTES)
+    return guest.ask(request, _LEAVE_SECONDS + _ANSWER_SECONDS)
+
+
+def _program(argv: list[str], seconds: float, limit_bytes: int, stdin: str = "") -> Program:
+    return Program(
+        argv=tuple(argv),
+        env=_ENVIRONMENT,
+        directory=_HOME,
+        stdin=stdin.encode() if stdin else None,
+        timeout_ns=int(seconds * 1e9),
+        limit_bytes=limit_bytes,
     )
 
 
-def _request(argv: list[str], seconds: float, limit_bytes: int, stdin: str = "") -> dict[str, Any]:
-    given = base64.b64encode(stdin.encode()).decode() if stdin else None
-    return {
-        "argv": argv,
-        "env": _ENVIRONMENT,
-        "directory": _HOME,
-        "stdin": given,
-        "timeout_ns": int(seconds * 1e9),
-        "limit_bytes": limit_bytes,
-    }
+def _said(ended: ExecReply) -> ProgramOutput:
+    return ProgramOutput(ended.status, ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace"))
 
 
-def _said(answer: Answer) -> Said:
-    output, complaints = (base64.b64decode(answer[name]).decode(errors="replace") for name in ("stdout", "stderr"))
-    return Said(answer["status"], output, complaints)
-
-
-def _ending(said: Said) -> str:
+def _ending(said: ProgramOutput) -> str:
     lines = [line.strip() for line in (said.complaints or said.output).splitlines() if line.strip()]
     how = "was ended by a signal" if said.status is None else f"failed with exit code {said.status}"
     return f"{how}: {lines[-1][:200]}" if lines else how

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
+from virtoll.agent.operations.network import Interface, Neighbour, NetworkRequest, Vlan
 from virtoll.agent.timekeeper import await_path
 from virtoll.errors import GuestCannot
-from virtoll.lab.network import GuestNetwork
+from virtoll.lab.network import GuestNetwork, Link
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.workloads.base import Bench
-from virtoll.workloads.traffic import FrameParameters
 
 
 @contextlib.contextmanager
-def routing(bench: Bench, wanted: FrameParameters) -> Iterator[None]:
+def routing(bench: Bench, shape: FrameShape) -> Iterator[None]:
     """The guest forwards such frames within the context; raises an ``AgentError``, its own or this, where it cannot.
 
     A guest that fails within is lost and started anew, so nothing is undone then.
     """
     bench.require_sources()
-    request = router_request(bench.network, wanted.ip_version, wanted.vlan)
+    request = router_request(bench.network, shape)
     if request is not None:
         if bench.network.attachment == "routed":
             raise GuestCannot(
@@ -33,32 +33,39 @@ def routing(bench: Bench, wanted: FrameParameters) -> Iterator[None]:
             )
         _set(bench, request)
     yield
-    if wanted.vlan:
+    if shape.tagged:
         _set(bench, without_vlans(bench.network))
 
 
-def _set(bench: Bench, request: dict[str, Any]) -> None:
+def _set(bench: Bench, request: NetworkRequest) -> None:
     """Carry it out, and wait until frames pass again: a NIC may be deaf for a while when its filters were changed."""
-    bench.guest.call("network", **request)
+    bench.guest.ask(request)
     for link in (*bench.network.sources, bench.network.sink):
         await_path(bench.peer.at(link.role), link)
 
 
-def router_request(network: GuestNetwork, ip_version: int, vlan: int) -> dict[str, Any] | None:
-    """The agent's ``network`` operation that adds addresses and permanent neighbours; None where all is there."""
-    if ip_version == 4 and not vlan:
+def router_request(network: GuestNetwork, shape: FrameShape) -> NetworkRequest | None:
+    """What adds addresses and permanent neighbours; None where all is there."""
+    if shape.ip_version == 4 and not shape.tagged:
         return None
-    interfaces = []
-    for link in (*network.sources, network.sink):
-        ends = link.ends(ip_version, tagged=vlan > 0)
-        own = {
-            "address" if ip_version == 4 else "ipv6_address": f"{ends.guest}/{ends.prefix_bits}",
-            "neighbours": [{"address": ends.peer, "mac": link.guest_next_hop_mac}],
-        }
-        interfaces.append({"mac": link.guest_mac, **({"vlans": [{"vlan": vlan, **own}]} if vlan else own)})
-    return {"interfaces": interfaces, **({"ipv6_forward": True} if ip_version == 6 else {})}
+    links = (*network.sources, network.sink)
+    request = NetworkRequest(interfaces=tuple(_router_interface(link, shape) for link in links))
+    return request.but(ipv6_forward=True) if shape.ip_version == 6 else request
 
 
-def without_vlans(network: GuestNetwork) -> dict[str, Any]:
+def _router_interface(link: Link, shape: FrameShape) -> Interface:
+    ends = link.ends(shape.ip_version, tagged=shape.tagged)
+    address = f"{ends.guest}/{ends.prefix_bits}"
+    neighbours = (Neighbour(address=ends.peer, mac=link.guest_next_hop_mac),)
+    plain = Interface(mac=link.guest_mac)
+    if shape.tagged:
+        tagged = Vlan(vlan=shape.vlan, neighbours=neighbours)
+        own = tagged.but(address=address) if shape.ip_version == 4 else tagged.but(ipv6_address=address)
+        return plain.but(vlans=(own,))
+    return plain.but(ipv6_address=address, neighbours=neighbours)
+
+
+def without_vlans(network: GuestNetwork) -> NetworkRequest:
     """The request that takes every VLAN away from the links that carry traffic."""
-    return {"interfaces": [{"mac": link.guest_mac, "vlans": []} for link in (*network.sources, network.sink)]}
+    links = (*network.sources, network.sink)
+    return NetworkRequest(interfaces=tuple(Interface(mac=link.guest_mac, vlans=()) for link in links))

@@ -1,7 +1,7 @@
 """Gives the guest a routing table for as long as it is measured with one: loaded by its agent, timed from outside.
 
 The table is a model (``crates/wire/src/routes.rs``): guest and generator make the same one from its size and a seed.
-Main type: ``LoadedTable``, what is stored of it. It knows no platform: a guest whose kernel takes no routes, or that
+Main type: ``LoadedTable``, what is stored of it. It knows no platform. A guest whose kernel takes no routes, or that
 has a way out of its own which a table would cover, answers ``unsupported``.
 """
 
@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from virtoll.agent.operations.jobs import RunRequest
 from virtoll.errors import AgentError, GuestCannot
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.workloads.base import Bench
 from virtoll.workloads.traffic import Table
 
@@ -27,7 +29,10 @@ _DEADLINE_BASE_SECONDS, _DEADLINE_SECONDS_A_ROUTE = 60.0, 1e-3
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """``record``: size, seed, outside clock of loading, what the guest told; ``problem``: why it is not believed."""
+    """``record``: size, seed, outside clock of loading, what the guest reported.
+
+    ``problem``: why it is not believed.
+    """
 
     record: dict[str, Any]
     check: dict[str, Any]
@@ -45,10 +50,10 @@ def table_seconds(routes: int, slowdown: float) -> float:
 
 
 @contextlib.contextmanager
-def routing_table(bench: Bench, table: Table | None, *, tagged: bool) -> Iterator[LoadedTable | None]:
+def routing_table(bench: Bench, table: Table | None, shape: FrameShape) -> Iterator[LoadedTable | None]:
     """The guest has the table within the context and none after it; None where none is wanted.
 
-    ``tagged``: its routes lead to the sink's address in the VLAN.
+    ``shape``: its routes lead to the sink's address for such frames, in their VLAN.
 
     A guest that fails within is lost; where its namespace outlives it, the next table begins with taking this one away.
     """
@@ -59,7 +64,7 @@ def routing_table(bench: Bench, table: Table | None, *, tagged: bool) -> Iterato
         raise GuestCannot(
             "its links are routed, and their routers know no table: use routes 0, or attachment bridge",
         )
-    loaded = _load(bench, table, bench.network.sink.ends(4, tagged=tagged).peer)
+    loaded = _load(bench, table, bench.network.sink.ends(4, tagged=shape.tagged).peer)
     try:
         yield loaded
     except AgentError:
@@ -84,12 +89,10 @@ def _load(bench: Bench, table: Table, gateway: str) -> LoadedTable:
 
 
 def _take_away(bench: Bench, table: Table) -> None:
-    answer = bench.guest.call(
-        "run", deadline_seconds=_deadline_seconds(table), job=JOB, parameters={"routes": 0}, marks=None
-    )
+    reply = bench.guest.ask(RunRequest(job=JOB, parameters={"routes": 0}, marks=None), _deadline_seconds(table))
     bench.guest.channel_marks.clear()
-    if answer["check"] != "0":
-        raise AgentError("system", f"the guest's kernel kept {answer['check']} routes of a table that was taken away")
+    if reply.check != "0":
+        raise AgentError("system", f"the guest's kernel kept {reply.check} routes of a table that was taken away")
 
 
 def _deadline_seconds(table: Table) -> float:

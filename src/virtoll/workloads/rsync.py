@@ -19,10 +19,10 @@ from pydantic import ByteSize, Field
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Image
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, Needs
+from virtoll.workloads.network_path import FarEnd, NetworkWorkload, PathParameters, far_end
 from virtoll.workloads.packed import ARCHIVE, BLOCK_BYTES, KERNEL_SOURCE, make_packed
-from virtoll.workloads.programs import Port, run, serving, time_program, write
-from virtoll.workloads.way import FarEnd, NetworkWorkload, WayParameters, far_end
+from virtoll.workloads.programs import ListeningPort, run, serving, time_program, write
 
 _HOME = "/tmp"  # noqa: S108 - in the guest's or the peer's own, where nobody else is
 _MADE = f"{_HOME}/virtoll-rsync-source"
@@ -42,7 +42,7 @@ _TREES: dict[str, tuple[tuple[str, ...], int, int]] = {
 }
 
 
-class RsyncParameters(WayParameters):
+class RsyncParameters(PathParameters):
     """``direction``: to the guest, its rsync pulls; from the guest, it pushes."""
 
     direction: Literal["to-guest", "from-guest"] = "to-guest"
@@ -268,7 +268,7 @@ def daemon(agent: Caller, folder: str) -> Iterator[None]:
     """An rsync daemon beside ``agent`` for the length of the context."""
     write(agent, _CONFIGURATION, configuration(folder))
     argv = ["rsync", "--daemon", "--no-detach", f"--config={_CONFIGURATION}", f"--port={_PORT}", "--ipv4"]
-    with serving(agent, argv, _LOG, Port("tcp", _PORT).listening(), _READY_SECONDS):
+    with serving(agent, argv, _LOG, ListeningPort("tcp", _PORT).listening(), _READY_SECONDS):
         yield
 
 
@@ -282,7 +282,7 @@ def _listed(output: str) -> Listing:
     return Listing(figures["files"], figures["file_bytes"])
 
 
-def parse(output: str) -> dict[str, Any]:
+def parse(output: str) -> Figures:
     """What ``rsync --stats`` says; ValueError where a line is missing.
 
     ``Number of files: 574 (reg: 537, dir: 37)``, ``Total file size: 9,123,456 bytes``, ``Total bytes received: 9,401``.

@@ -7,12 +7,13 @@ last bit. The rates are by the guest's clock, as STREAM's own are; the duration 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import DURATION, Metric, Needs, TimedJobWorkload
+from virtoll.workloads.base import DURATION, Figures, Metric, Needs, TimedJobWorkload
 
 KERNELS = ("copy", "scale", "add", "triad")
 _SCALAR = 3.0
@@ -64,9 +65,9 @@ class Stream(TimedJobWorkload[StreamParameters]):
             a = b + _SCALAR * c
         return " ".join(struct.pack(">d", value).hex() for value in (a, b, c))
 
-    def figures(self, result: dict[str, Any]) -> dict[str, Any]:
+    def figures(self, result: Mapping[str, Any]) -> Figures:
         """``copy_rate`` and so on: bytes/s of the best round but the first, as STREAM reports; and of all as a mean."""
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         for kernel in KERNELS:
             counted, rounds = result["kernels"][kernel]["bytes"], result["kernels"][kernel]["round_ns"][1:]
             found[f"{kernel}_rate"] = counted * 1e9 / min(rounds) if min(rounds) else None

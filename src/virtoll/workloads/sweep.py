@@ -1,7 +1,7 @@
 """A sweep over rates: how ``forward`` and ``virtual-routers`` find what is forwarded at most.
 
 The intended rate of each source grows from point to point until less than a stated share of what is offered is
-forwarded, or the generator cannot offer more; then comes one point flat out. It must not know what the frames are sent
+forwarded, or the generator cannot offer more. Then comes one point flat out. It must not know what the frames are sent
 through.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from pydantic import Field
 
+from virtoll.agent.operations.traffic import TrafficReply
+from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import FrameParameters
 
 _MAXIMUM_POINTS = 24
@@ -34,13 +35,13 @@ class SweepParameters(FrameParameters):
         return self.point_milliseconds * 1_000_000
 
 
-def sweep(wanted: SweepParameters, point: Callable[[float | None], dict[str, Any]]) -> list[dict[str, Any]]:
+def sweep(wanted: SweepParameters, point: Callable[[float | None], MeasuredPoint]) -> list[MeasuredPoint]:
     """The points in the order measured; ``point`` measures one, at a rate of each source or flat out."""
-    points: list[dict[str, Any]] = []
+    points: list[MeasuredPoint] = []
     rate = wanted.first_rate_frames_per_second
     while len(points) < _MAXIMUM_POINTS:
         points.append(point(rate))
-        if _saturated(points[-1], wanted.stop_below_share):
+        if _saturated(points[-1].traffic, wanted.stop_below_share):
             break
         rate *= wanted.rate_factor
     return [*points, point(None)]
@@ -53,14 +54,14 @@ def sweep_seconds(wanted: SweepParameters, slowdown: float) -> float:
     return (math.ceil(steps) + 2) * (wanted.point_milliseconds / 1000 + _BESIDES_SECONDS)
 
 
-def _totals(point: dict[str, Any]) -> tuple[int, int, int]:
+def _totals(point: TrafficReply) -> tuple[int, int, int]:
     """Intended, offered and forwarded frames of all sources."""
-    intended = sum(source["intended_frames"] for source in point["sources"])
-    offered = sum(source["offered_frames"] for source in point["sources"])
-    return intended, offered, sum(source["forwarded_frames"] for source in point["sink"]["per_source"])
+    intended = sum(source.intended_frames for source in point.sources)
+    offered = sum(source.offered_frames for source in point.sources)
+    return intended, offered, sum(source.forwarded_frames for source in point.sink.per_source)
 
 
-def _saturated(point: dict[str, Any], share: float) -> bool:
+def _saturated(point: TrafficReply, share: float) -> bool:
     """The guest forwards less than ``share`` of what is offered, or the generator offers less than that of intended."""
     intended, offered, forwarded = _totals(point)
     return forwarded < share * offered or offered < share * intended

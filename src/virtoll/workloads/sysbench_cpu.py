@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import Bench
-from virtoll.workloads.programs import ProgramWorkload, Said, run
+from virtoll.workloads.base import Bench, Figures
+from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, run
 
 _FIGURES = {
     "events_per_second": (r"^\s*events per second:\s+([0-9.]+)$", float),
@@ -66,11 +66,11 @@ class SysbenchCpu(ProgramWorkload[SysbenchCpuParameters]):
         run(bench.guest, ["sysbench", "--version"], 600.0)
         return None
 
-    def figures(self, said: Said) -> dict[str, Any]:
+    def figures(self, said: ProgramOutput) -> Figures:
         """The tool's own rate, time and latencies, by the guest's clock."""
         return parse(said.output)
 
-    def check(self, bench: Bench, figures: dict[str, Any]) -> str:
+    def check(self, bench: Bench, figures: Figures) -> str:
         """What the tool counted."""
         del bench
         return str(figures["events"])
@@ -80,9 +80,9 @@ class SysbenchCpu(ProgramWorkload[SysbenchCpuParameters]):
         return str(self.parameters.events)
 
 
-def parse(output: str) -> dict[str, Any]:
+def parse(output: str) -> Figures:
     """Rate (1/s), time (s), number of events and latencies (ms) as sysbench 1.0 prints them; ValueError otherwise."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, (pattern, kind) in _FIGURES.items():
         match = re.search(pattern, output, re.MULTILINE)
         if match is None:

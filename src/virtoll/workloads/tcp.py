@@ -1,7 +1,7 @@
 """TCP as netperf measures it (Camargos et al. 2008, Figure 7; Suresh and Kannan 2014, 4.4.4), built into the agent.
 
 netperf itself is not free software in Debian. ``tcp-stream`` is its TCP_STREAM and ``tcp-request-response`` its TCP_RR,
-with its default sizes, but with the amount of work given instead of the time: the clock outside the guest measures how
+with its default sizes. The amount of work is given instead of the time: the clock outside the guest measures how
 long it takes. The connection is there before the start mark; the end mark leaves when the receiving end has said that
 it has every byte. A transaction's latency is by the clock of whoever asks, which by default is the peer.
 """
@@ -10,14 +10,25 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import ByteSize, Field
 
+from virtoll.agent.operations.jobs import (
+    Exchange,
+    RequestResponseExchange,
+    ServeCloseRequest,
+    ServeFinishReply,
+    ServeFinishRequest,
+    ServeRequest,
+    Side,
+    StreamExchange,
+)
 from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
-from virtoll.workloads.base import DURATION, Bench, Measurement, Metric
-from virtoll.workloads.way import FarEnd, NetworkWorkload, Way_co, WayParameters, far_end
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
+from virtoll.workloads.network_path import FarEnd, NetworkWorkload, Path_co, PathParameters, far_end
 
 Direction = Literal["to-guest", "from-guest"]
 _STALL_NS = 60_000_000_000
@@ -26,7 +37,7 @@ _BESIDES_SECONDS = 0.15
 _NATIVE_BYTES_PER_SECOND, _NATIVE_TRANSACTIONS_PER_SECOND = 1e9, 2e4
 
 
-class TcpStreamParameters(WayParameters):
+class TcpStreamParameters(PathParameters):
     """``size``: bytes sent; quick 64 MiB, ten seconds of a gigabit link (netperf's default time) are 1200 MiB.
 
     ``message_bytes``: handed to the kernel at once; 16 384 is netperf's default on Linux (a new socket's send buffer).
@@ -37,7 +48,7 @@ class TcpStreamParameters(WayParameters):
     message_bytes: int = Field(default=16_384, ge=8, le=2**24)
 
 
-class TcpRequestResponseParameters(WayParameters):
+class TcpRequestResponseParameters(PathParameters):
     """``direction``: where the requests go. 1 byte each way is netperf's default; quick 5000 transactions."""
 
     direction: Direction = "to-guest"
@@ -46,7 +57,7 @@ class TcpRequestResponseParameters(WayParameters):
     response_bytes: int = Field(default=1, ge=1, le=2**24)
 
 
-class _Tcp(NetworkWorkload[Way_co]):
+class _Tcp(NetworkWorkload[Path_co]):
     """What both share: one exchange of the guest's agent with another agent, between two marks."""
 
     @abstractmethod
@@ -54,7 +65,7 @@ class _Tcp(NetworkWorkload[Way_co]):
         """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
 
     @abstractmethod
-    def exchange(self) -> dict[str, Any]:
+    def exchange(self) -> Exchange:
         """What both ends are asked for."""
 
     @abstractmethod
@@ -62,7 +73,7 @@ class _Tcp(NetworkWorkload[Way_co]):
         """Bytes or transactions: what the check value must be."""
 
     @abstractmethod
-    def figures(self, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> Figures:
         """Rates by the outside clock's ``seconds``, and what ``ends`` (guest, other) say."""
 
     def estimate_seconds(self, slowdown: float) -> float:
@@ -75,28 +86,33 @@ class _Tcp(NetworkWorkload[Way_co]):
             timed, served = self._exchange(bench, end)
             shaped_by = end.shaped_by
         expected = str(self.amount())
-        value = timed.check if timed.check != expected else str(served["check"])
-        result: dict[str, Any] = {"guest": timed.result, "other": served, "shaped_by": shaped_by, "figures": None}
+        value = timed.check if timed.check != expected else served.check
+        result: dict[str, Any] = {
+            "guest": timed.result,
+            "other": served.to_json(),
+            "shaped_by": shaped_by,
+            "figures": None,
+        }
         marks = timed.clock["marks"]
         if marks is not None and marks["end_ns"] > marks["start_ns"]:
             seconds = (marks["end_ns"] - marks["start_ns"]) / 1e9
-            result["figures"] = self.figures(seconds, (timed.result, served["result"]))
+            result["figures"] = self.figures(seconds, (timed.result, served.result))
         right = value == expected
         problem = timed.problem if right else f"the check value is wrong: {value[:40]!r} instead of {expected!r}"
         check = {"value": value, "expected": expected, "ok": right}
         return Measurement(timed.clock, result, check, None, problem)
 
-    def _exchange(self, bench: Bench, end: FarEnd) -> tuple[TimedJob, dict[str, Any]]:
+    def _exchange(self, bench: Bench, end: FarEnd) -> tuple[TimedJob, ServeFinishReply]:
         exchange = self.exchange()
         deadline = 120.0 + 1000.0 * self.native_seconds()
-        serving = end.agent.call("serve", address=end.address, cpu=end.cpu, exchange=exchange, timeout_ns=_STALL_NS)
+        serving = end.agent.ask(ServeRequest(address=end.address, cpu=end.cpu, exchange=exchange, timeout_ns=_STALL_NS))
         try:
-            where = {"address": end.address, "port": serving["port"], "timeout_ns": _STALL_NS}
-            timed = bench.timekeeper.time_job("tcp", {**where, "exchange": exchange}, deadline)
-            served = end.agent.call("serve-finish", deadline_seconds=_FINISH_NS / 1e9 + 5, timeout_ns=_FINISH_NS)
+            where = {"address": end.address, "port": serving.port, "timeout_ns": _STALL_NS}
+            timed = bench.timekeeper.time_job("tcp", {**where, "exchange": exchange.to_json()}, deadline)
+            served = end.agent.ask(ServeFinishRequest(timeout_ns=_FINISH_NS), _FINISH_NS / 1e9 + 5)
         except GuestError:
             with contextlib.suppress(GuestError):
-                end.agent.call("serve-close", deadline_seconds=5)
+                end.agent.ask(ServeCloseRequest(), deadline_seconds=5)
             raise
         return timed, served
 
@@ -114,21 +130,21 @@ class TcpStream(_Tcp[TcpStreamParameters]):
         wanted = self.parameters
         return wanted.transfer_seconds(int(wanted.size), _NATIVE_BYTES_PER_SECOND)
 
-    def exchange(self) -> dict[str, Any]:
+    def exchange(self) -> Exchange:
         """Who sends how much."""
         wanted = self.parameters
-        return {
-            "kind": "stream",
-            "active": _active(wanted.direction == "from-guest"),
-            "bytes": int(wanted.size),
-            "message_bytes": wanted.message_bytes,
-        }
+        return StreamExchange(
+            kind="stream",
+            active=_active(wanted.direction == "from-guest"),
+            bytes=int(wanted.size),
+            message_bytes=wanted.message_bytes,
+        )
 
     def amount(self) -> int:
         """Bytes."""
         return int(self.parameters.size)
 
-    def figures(self, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> Figures:
         """Payload from mark to mark, in 10^6 bit/s."""
         del ends
         return {"throughput": 8e-6 * self.amount() / seconds}
@@ -156,22 +172,22 @@ class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
             wanted.transactions * size, _NATIVE_BYTES_PER_SECOND
         )
 
-    def exchange(self) -> dict[str, Any]:
+    def exchange(self) -> Exchange:
         """Who asks how often."""
         wanted = self.parameters
-        return {
-            "kind": "request-response",
-            "active": _active(wanted.direction == "from-guest"),
-            "transactions": wanted.transactions,
-            "request_bytes": wanted.request_bytes,
-            "response_bytes": wanted.response_bytes,
-        }
+        return RequestResponseExchange(
+            kind="request-response",
+            active=_active(wanted.direction == "from-guest"),
+            transactions=wanted.transactions,
+            request_bytes=wanted.request_bytes,
+            response_bytes=wanted.response_bytes,
+        )
 
     def amount(self) -> int:
         """Transactions."""
         return self.parameters.transactions
 
-    def figures(self, seconds: float, ends: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    def figures(self, seconds: float, ends: tuple[Mapping[str, Any], ...]) -> Figures:
         """The rate from mark to mark; latencies by the asker's clock, from one answer to the next."""
         asker = ends[0 if self.parameters.direction == "from-guest" else 1]
         latency = asker["transaction_ns"]
@@ -182,6 +198,6 @@ class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
         }
 
 
-def _active(guest: bool) -> str:
+def _active(guest: bool) -> Side:
     """Which end sends or asks, in the agent's words: the guest always opens the connection."""
     return "opener" if guest else "listener"

@@ -1,6 +1,6 @@
 """virtual-routers: n guests of one platform side by side, each an IP router of its own flow (Mattos et al. 2012, V).
 
-All are loaded at the same time and alike, by one generator, and counted by one sink: source k of a point is router k,
+All are loaded at the same time and alike, by one generator, and counted by one sink. Source k of a point is router k,
 so that each router's rate is in the point and their sum is the metric. They share the host's CPUs that one guest is
 pinned to. A trial is a sweep (``sweep.py``), whose rates are of each router.
 """
@@ -8,17 +8,19 @@ pinned to. A trial is a sweep (``sweep.py``), whose rates are of each router.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestCannot
+from virtoll.runfolder.frame_shape import MOST_SOURCES
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
+from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds
-from virtoll.workloads.traffic import MOST_SOURCES, Stream, send, unbalanced
+from virtoll.workloads.traffic import TrafficStream, send, unbalanced
 
 
 class VirtualRoutersParameters(SweepParameters):
@@ -54,7 +56,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
     def measure(self, bench: Bench) -> Measurement:
         """The sweep; every point is kept as the agent answered it."""
         wanted = self.parameters
-        benches = (bench, *bench.beside)
+        benches = (bench, *bench.co_located)
         refuse_shared_links(benches)
         histograms = knows_counters(bench.peer.generator)
         with contextlib.ExitStack() as configured:
@@ -62,7 +64,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
                 configured.enter_context(routing(one, wanted))
             stream = _stream(benches, wanted)
 
-            def point(rate: float | None) -> dict[str, Any]:
+            def point(rate: float | None) -> MeasuredPoint:
                 tag = bench.next_tag()
                 return send(bench.peer, stream, wanted, tag, wanted.point_ns, rate, histograms=histograms)
 
@@ -78,11 +80,7 @@ def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
         )
 
 
-def _stream(benches: tuple[Bench, ...], wanted: VirtualRoutersParameters) -> Stream:
-    version, tagged = wanted.ip_version, wanted.vlan > 0
-    lanes = tuple(
-        lane(one.network.sources[0], one.network.sink.ends(version, tagged=tagged).peer, version, tagged=tagged)
-        for one in benches
-    )
+def _stream(benches: tuple[Bench, ...], wanted: VirtualRoutersParameters) -> TrafficStream:
+    lanes = tuple(lane(one.network.sources[0], one.network.sink, wanted) for one in benches)
     sinks = tuple(one.network.sink.peer_interface for one in benches)
-    return Stream(lanes, sinks, benches[0].generator_cpu, benches[0].sink_cpu)
+    return TrafficStream(lanes, sinks, benches[0].generator_cpu, benches[0].sink_cpu)

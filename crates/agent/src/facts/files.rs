@@ -5,25 +5,27 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use virtoll_proto::reply::facts::Files;
 
 /// Larger roots are a user's own image: hashing it would take longer than the guest's work.
 const LARGEST_ROOT_BYTES: u64 = 64 << 20;
 /// Kernel modules exist only in machines that boot their own kernel, so their facts are separate from the shared ones.
 const MODULES: &str = "/lib/modules/";
 
-/// Adds the facts.
-pub fn collect(facts: &mut Map<String, Value>) {
+/// Reads the agent's program and all files of the root.
+pub fn collect() -> Files {
     let program = fs::read("/proc/self/exe").ok();
     let agent = program.as_ref().map(|bytes| hex(bytes));
     let own = fs::metadata("/proc/self/exe").ok().map(|data| (data.dev(), data.ino()));
     let files = Root::read().and_then(|root| root.digests(own.zip(agent.as_deref())));
-    facts.insert("agent_bytes".to_owned(), json!(program.as_ref().map(Vec::len)));
-    facts.insert("agent_sha256".to_owned(), json!(agent));
-    facts.insert("files_count".to_owned(), json!(files.as_ref().map(|files| files.count)));
-    facts.insert("files_sha256".to_owned(), json!(files.as_ref().map(|files| &files.image)));
-    facts.insert("modules_sha256".to_owned(), json!(files.and_then(|files| files.modules)));
+    Files {
+        agent_bytes: program.as_ref().map(Vec::len),
+        agent_sha256: agent,
+        files_count: files.as_ref().map(|files| files.count),
+        files_sha256: files.as_ref().map(|files| files.image.clone()),
+        modules_sha256: files.and_then(|files| files.modules),
+    }
 }
 
 /// The regular files and symbolic links of the root file system by path, without other file systems mounted on it.

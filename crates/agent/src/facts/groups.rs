@@ -2,14 +2,13 @@
 
 use std::fs;
 
-use serde_json::{Map, Value, json};
+use virtoll_proto::reply::facts::{CpuQuota, Groups};
 
 use super::read_trimmed;
 
-/// Adds the facts: the smallest limits of this process's groups and of those above them.
-pub fn collect(facts: &mut Map<String, Value>) {
-    facts.insert("memory_limit_bytes".to_owned(), json!(memory_limit_bytes()));
-    facts.insert("cpu_quota".to_owned(), cpu_quota());
+/// The smallest limits of this process's groups and of those above them.
+pub fn collect() -> Groups {
+    Groups { memory_limit_bytes: memory_limit_bytes(), cpu_quota: cpu_quota() }
 }
 
 /// What `file` holds in this process's group of a controller and in all groups above it. `controller` is empty for the
@@ -51,7 +50,7 @@ fn memory_limit_bytes() -> Option<u64> {
 }
 
 /// The tightest CPU quota: microseconds of CPU time in each period.
-fn cpu_quota() -> Value {
+fn cpu_quota() -> Option<CpuQuota> {
     let unified = upwards("/sys/fs/cgroup", "", "cpu.max");
     let mut all: Vec<(u64, u64)> = unified.iter().filter_map(|(_, text)| pair(text)).collect();
     for root in ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"] {
@@ -63,7 +62,7 @@ fn cpu_quota() -> Value {
     let tightest = all.into_iter().min_by(|one, other| {
         (u128::from(one.0) * u128::from(other.1)).cmp(&(u128::from(other.0) * u128::from(one.1)))
     });
-    json!(tightest.map(|(quota, period)| json!({"quota_us": quota, "period_us": period})))
+    tightest.map(|(quota_us, period_us)| CpuQuota { quota_us, period_us })
 }
 
 /// `quota period`; none for "max" and "-1", which are no quota.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use virtoll_proto::reply::Word;
 use virtoll_proto::reply::traffic::{
     ArrivedSource, Buckets, DelayVariation, Distribution, Gaps, GeneratorCpu, InterfaceChange,
     ProcessorTimes, SentSource, Sink, SinkCpu, Sources, Traffic as TrafficReply, TrafficCpu,
@@ -46,10 +47,10 @@ pub fn answer(
 pub fn sources(request: &Traffic, plan: &TrialPlan, all: &Chosen<Vec<Sent>>) -> Sources {
     let numbered = all.value.iter().enumerate();
     Sources {
-        backend: all.name,
+        backend: all.name.into(),
         backend_reason: all.reason.clone(),
         frame_size_bytes: request.frame_size_bytes,
-        sizes_bytes: plan.sources.first().map(|source| source.sizes.clone()),
+        sizes_bytes: plan.sources.first().map(|source| source.shape.sizes.clone()),
         sources: numbered
             .map(|(number, one)| sent(number, one, plan, request.histograms))
             .collect(),
@@ -72,7 +73,7 @@ pub fn sink(request: &Traffic, sink: &SinkResult, clock: Clock) -> Sink {
         }
     });
     Sink {
-        backend: received.name,
+        backend: received.name.into(),
         backend_reason: received.reason.clone(),
         per_source: per_source.collect(),
         seen_frames: received.counts.seen_frames,
@@ -81,7 +82,7 @@ pub fn sink(request: &Traffic, sink: &SinkResult, clock: Clock) -> Sink {
         kernel_dropped_frames: received.counts.kernel_dropped_frames,
         captured_frames: received.counts.captured.len(),
         drained: received.counts.drained,
-        delay_reason: (clock == Clock::Two).then_some(TWO_CLOCKS),
+        delay_reason: (clock == Clock::Two).then_some(TWO_CLOCKS.into()),
     }
 }
 
@@ -206,7 +207,7 @@ fn above_minimum(delays: &virtoll_wire::Distribution) -> DelayVariation {
 }
 
 /// How much each counter grew.
-pub fn changes(before: &LinkStatistics, after: &LinkStatistics) -> BTreeMap<&'static str, u64> {
+pub fn changes(before: &LinkStatistics, after: &LinkStatistics) -> BTreeMap<Word, u64> {
     let pairs = before.named().into_iter().zip(after.named());
-    pairs.map(|((name, old), (_, new))| (name, new.wrapping_sub(old))).collect()
+    pairs.map(|((name, old), (_, new))| (name.into(), new.wrapping_sub(old))).collect()
 }

@@ -35,7 +35,7 @@ impl OpenSink {
         let plan = plan(&request)?;
         let watched = watch(plan.sink_interfaces.iter().cloned())?;
         let sink = trial::open_sink(&plan).map_err(failed)?;
-        let answer = SinkOpen { backend: sink.name, backend_reason: sink.reason.clone() };
+        let answer = SinkOpen { backend: sink.name.into(), backend_reason: sink.reason.clone() };
         let (processors, priority) = (Processors::read(), SessionPriority::raise());
         let half = trial::receive(&plan, sink).map_err(failed)?;
         Ok((Self { half, request, plan, watched, processors, _priority: priority }, answer))

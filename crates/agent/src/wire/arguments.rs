@@ -1,10 +1,11 @@
 //! The command line of `wire`.
 
+use std::net::IpAddr;
+
 use lexopt::Parser;
 use lexopt::prelude::{Long, Short, ValueExt};
-use serde_json::{Value, json};
-use virtoll_proto::request::{Traffic, read};
-use virtoll_wire::backend_selection::Sink;
+use serde::de::DeserializeOwned;
+use virtoll_proto::request::{Backend, MixPart, Sink, SinkBackend, Source, Traffic};
 use virtoll_wire::frame::Layout;
 
 use crate::command_line::{Failure, number, spelling, value};
@@ -15,8 +16,8 @@ pub struct Arguments {
     pub interface: String,
     pub source_mac: Option<String>,
     pub destination_mac: String,
-    pub source: String,
-    pub destination: String,
+    pub source: Option<IpAddr>,
+    pub destination: Option<IpAddr>,
     pub ports: (u16, u16),
     pub flows: u16,
     pub vlan: Option<u16>,
@@ -25,8 +26,8 @@ pub struct Arguments {
     pub sizes: Vec<(u32, u32)>,
     pub rates_mbit: Vec<f64>,
     pub duration_ns: u64,
-    pub backend: String,
-    pub sink: Sink,
+    pub backend: Backend,
+    pub sink: SinkBackend,
     pub batch: Option<u32>,
     pub catch_up_ns: Option<u64>,
     pub cpu: Option<u32>,
@@ -44,8 +45,8 @@ impl Default for Arguments {
             interface: String::new(),
             source_mac: None,
             destination_mac: String::new(),
-            source: String::new(),
-            destination: String::new(),
+            source: None,
+            destination: None,
             ports: (5_000, 6_000),
             flows: 1,
             vlan: None,
@@ -54,8 +55,8 @@ impl Default for Arguments {
             sizes: Vec::new(),
             rates_mbit: vec![10.0, 100.0, 300.0, 1_000.0],
             duration_ns: 1_000_000_000,
-            backend: "auto".to_owned(),
-            sink: Sink::Auto,
+            backend: Backend::Auto,
+            sink: SinkBackend::Auto,
             batch: None,
             catch_up_ns: None,
             cpu: None,
@@ -89,9 +90,11 @@ impl Arguments {
                 Long("interface") => own.interface = parser.value()?.string()?,
                 Long("source-mac") => own.source_mac = Some(parser.value()?.string()?),
                 Long("destination-mac") => own.destination_mac = parser.value()?.string()?,
-                Long("source") => own.source = parser.value()?.string()?,
-                Long("destination") => own.destination = parser.value()?.string()?,
-                Long("backend") => own.backend = parser.value()?.string()?,
+                Long("source") => own.source = Some(value(&mut parser, &name, number)?),
+                Long("destination") => {
+                    own.destination = Some(value(&mut parser, &name, number)?);
+                }
+                Long("backend") => own.backend = value(&mut parser, &name, named)?,
                 Long("pcap") => own.pcap = Some(parser.value()?.string()?),
                 Long("ports") => own.ports = value(&mut parser, &name, pair)?,
                 Long("flows") => own.flows = value(&mut parser, &name, number)?,
@@ -112,12 +115,15 @@ impl Arguments {
                 Long("cpu") => own.cpu = Some(value(&mut parser, &name, number)?),
                 Long("trial") => own.trial = value(&mut parser, &name, number)?,
                 Long("pcap-frames") => own.pcap_frames = value(&mut parser, &name, number)?,
-                Long("sink") => own.sink = value(&mut parser, &name, sink)?,
+                Long("sink") => own.sink = value(&mut parser, &name, named)?,
                 _ => return Err(format!("unknown argument {name}; see --help").into()),
             }
         }
         if imix {
-            let layout = Layout { tagged: own.vlan.is_some(), ipv6: own.source.contains(':') };
+            let layout = Layout {
+                tagged: own.vlan.is_some(),
+                ipv6: own.source.is_some_and(|address| address.is_ipv6()),
+            };
             own.sizes = layout.imix().map(|(size, weight)| (size as u32, weight)).to_vec();
         }
         Ok(Some(own))
@@ -147,48 +153,50 @@ impl Arguments {
     pub fn request(&self) -> Result<Traffic, Failure> {
         require("--interface", &self.interface)?;
         require("--destination-mac", &self.destination_mac)?;
-        require("--source", &self.source)?;
-        require("--destination", &self.destination)?;
-        let Value::Object(fields) = self.fields(&self.source_mac()?) else {
-            return Err(Failure::Usage("no request".to_owned()));
+        let address = |name, address: Option<IpAddr>| address.ok_or_else(|| missing(name));
+        let source = Source {
+            number: None,
+            interface: self.interface.clone(),
+            source_mac: self.source_mac()?,
+            destination_mac: self.destination_mac.clone(),
+            vlan: self.vlan,
+            source_address: address("--source", self.source)?,
+            destination_address: address("--destination", self.destination)?,
+            source_port: self.ports.0,
+            destination_port: self.ports.1,
+            flows: self.flows,
+            destinations: None,
+            rate_frames_per_second: self.frames_per_second(),
+            cpu: self.cpu,
         };
-        read(fields).map_err(Failure::Usage)
+        let part = |&(frame_size_bytes, weight): &(u32, u32)| MixPart { frame_size_bytes, weight };
+        Ok(Traffic {
+            trial: self.trial,
+            frame_size_bytes: self.sizes()[0].0,
+            mix: self.sizes().iter().map(part).collect(),
+            duration_ns: self.duration_ns,
+            backend: self.backend,
+            sources: vec![source],
+            sink: Sink {
+                interfaces: vec![self.interface.clone()],
+                backend: SinkBackend::Auto,
+                cpu: None,
+            },
+            quiet_ns: 50_000_000,
+            residual_ns: Some(500_000_000),
+            drain_limit_ns: 5_000_000_000,
+            batch_frames: self.batch,
+            catch_up_ns: self.catch_up_ns,
+            delay_ns: None,
+            histograms: false,
+            capture: None,
+        })
     }
 
     fn source_mac(&self) -> Result<String, String> {
         let own_mac = || virtoll_wire::interface_mac(&self.interface).map(|mac| mac.to_string());
         let source_mac = self.source_mac.clone().map_or_else(own_mac, Ok);
         source_mac.map_err(|cause| format!("{}: {cause}", self.interface))
-    }
-
-    fn fields(&self, source_mac: &str) -> Value {
-        let mix = |size: &(u32, u32)| json!({"frame_size_bytes": size.0, "weight": size.1});
-        json!({
-            "trial": self.trial,
-            "frame_size_bytes": self.sizes()[0].0,
-            "mix": self.sizes().iter().map(mix).collect::<Vec<_>>(),
-            "duration_ns": self.duration_ns,
-            "backend": self.backend,
-            "batch_frames": self.batch,
-            "catch_up_ns": self.catch_up_ns,
-            "sources": [{
-                "interface": self.interface,
-                "source_mac": source_mac,
-                "destination_mac": self.destination_mac,
-                "source_address": self.source,
-                "destination_address": self.destination,
-                "source_port": self.ports.0,
-                "destination_port": self.ports.1,
-                "flows": self.flows,
-                "vlan": self.vlan,
-                "rate_frames_per_second": self.frames_per_second(),
-                "cpu": self.cpu,
-            }],
-            "sink": {"interfaces": [self.interface]},
-            "quiet_ns": 50_000_000,
-            "residual_ns": 500_000_000,
-            "drain_limit_ns": 5_000_000_000_u64,
-        })
     }
 }
 
@@ -198,9 +206,13 @@ impl Arguments {
 /// The value is empty.
 pub fn require(name: &str, value: &str) -> Result<(), Failure> {
     if value.is_empty() {
-        return Err(Failure::Usage(format!("{name} is missing; see --help")));
+        return Err(missing(name));
     }
     Ok(())
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::Usage(format!("{name} is missing; see --help"))
 }
 
 fn size(text: &str) -> Option<(u32, u32)> {
@@ -215,13 +227,9 @@ fn milliseconds(text: &str) -> Option<u64> {
     number(text).map(|milliseconds: f64| (milliseconds * 1e6) as u64)
 }
 
-fn sink(name: &str) -> Option<Sink> {
-    match name {
-        "auto" => Some(Sink::Auto),
-        "xdp" => Some(Sink::Xdp),
-        "tpacket" => Some(Sink::Tpacket),
-        _ => None,
-    }
+/// A value of an enumeration by its name in the protocol.
+fn named<T: DeserializeOwned>(name: &str) -> Option<T> {
+    serde_json::from_value(name.into()).ok()
 }
 
 fn pair<A: std::str::FromStr, B: std::str::FromStr>(value: &str) -> Option<(A, B)> {

@@ -1,18 +1,24 @@
 //! `wire calibrate`: generator and sink with nothing between them, on a veth pair in a namespace of its own.
 
-use serde_json::{Value, json};
-use virtoll_proto::request::Traffic;
+use std::net::Ipv4Addr;
+
+use virtoll_proto::request::{Backend, SinkBackend, Traffic};
 use virtoll_wire::interface_mac;
 
 use super::arguments::Arguments;
 use super::report;
+use super::result::Calibration;
 use crate::command_line::Failure;
 use crate::{isolated_namespace, traffic};
 
 const SIZES: [u32; 4] = [64, 500, 1_000, 1_500];
 /// Each back end with the sinks that it is measured with.
-const PAIRS: [(&str, &str); 4] =
-    [("live-frames", "xdp"), ("af-xdp", "xdp"), ("af-packet", "xdp"), ("af-xdp", "tpacket")];
+const PAIRS: [(Backend, SinkBackend); 4] = [
+    (Backend::LiveFrames, SinkBackend::Xdp),
+    (Backend::AfXdp, SinkBackend::Xdp),
+    (Backend::AfPacket, SinkBackend::Xdp),
+    (Backend::AfXdp, SinkBackend::Tpacket),
+];
 
 /// Measures, and prints a line for each trial.
 ///
@@ -26,8 +32,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut base = arguments.clone();
     base.interface = sending;
     base.destination_mac = mac.to_string();
-    "10.1.0.1".clone_into(&mut base.source);
-    "10.2.0.1".clone_into(&mut base.destination);
+    base.source = Some(Ipv4Addr::new(10, 1, 0, 1).into());
+    base.destination = Some(Ipv4Addr::new(10, 2, 0, 1).into());
     let sizes: Vec<u32> = if arguments.sizes.is_empty() {
         SIZES.to_vec()
     } else {
@@ -41,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         print!("{}", report::calibration_head());
     }
     for (backend, sink) in PAIRS {
-        if arguments.backend != "auto" && arguments.backend != backend {
+        if ![Backend::Auto, backend].contains(&arguments.backend) {
             continue;
         }
         for size in &sizes {
@@ -50,8 +56,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 // Each has its own number: what is late of one is not taken for a frame of the next.
                 base.trial = base.trial.wrapping_add(1);
                 match answer {
-                    Ok(answer) if arguments.json => println!("{answer}"),
-                    Ok(answer) => print!("{}", report::calibration(&answer)),
+                    Ok(answer) => {
+                        super::print(arguments, &answer, report::calibration)?;
+                    }
                     Err(usage @ Failure::Usage(_)) => return Err(usage),
                     Err(Failure::Work(sentence)) => {
                         eprintln!("{backend} into {sink}, {size} B: {sentence}");
@@ -67,21 +74,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn trial(
     base: &Arguments,
     receiving: &str,
-    (backend, sink): (&str, &str),
+    (backend, sink): (Backend, SinkBackend),
     size: u32,
     rate: Option<f64>,
-) -> Result<Value, Failure> {
+) -> Result<Calibration, Failure> {
     let mut arguments = base.clone();
     arguments.sizes = vec![(size, 1)];
     arguments.rate_mbit = rate;
-    backend.clone_into(&mut arguments.backend);
+    arguments.backend = backend;
     let mut request: Traffic = arguments.request()?;
     request.sink.interfaces = vec![receiving.to_owned()];
-    request.sink.backend =
-        serde_json::from_value(json!(sink)).map_err(|cause| cause.to_string())?;
-    let mut answer = json!(traffic::run(&request).map_err(|error| error.message)?);
-    answer["rate_mbit"] = json!(rate);
-    answer["rate_frames_per_second"] = json!(request.sources[0].rate_frames_per_second);
-    answer["duration_ns"] = json!(request.duration_ns);
-    Ok(answer)
+    request.sink.backend = sink;
+    Ok(Calibration {
+        reply: traffic::run(&request).map_err(|error| error.message)?,
+        rate_mbit: rate,
+        rate_frames_per_second: request.sources[0].rate_frames_per_second,
+        duration_ns: request.duration_ns,
+    })
 }

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_help_tells_the_imix_that_is_sent() {
-        let told = IMIX.map(|(size, weight)| format!("{size}:{weight}")).join(",");
-        assert!(HELP_SEND.contains(&format!("--imix is {told}")), "{told}");
+        let reported = IMIX.map(|(size, weight)| format!("{size}:{weight}")).join(",");
+        assert!(HELP_SEND.contains(&format!("--imix is {reported}")), "{reported}");
     }
 }

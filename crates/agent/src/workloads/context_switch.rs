@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use serde::Deserialize;
-use serde_json::json;
 use virtoll_clock::monotonic_ns;
+use virtoll_proto::reply::figures::{self, Figures};
+use virtoll_proto::request::jobs::ContextSwitch;
 use virtoll_proto::{Error, ErrorKind};
 
 use super::series::{Durations, clock_cost};
@@ -27,50 +27,32 @@ const WORD_BYTES: u64 = 8;
 /// The token counts its hops in four bytes.
 const MOST_HOPS: u64 = 1 << 31;
 
-/// The parameters.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ContextSwitch {
-    /// How many are in the ring, this one among them.
-    processes: usize,
-    /// What each sums at its turn, a multiple of 8.
-    working_set_bytes: u64,
-    /// How often the token goes round.
-    laps: u64,
-}
-
-impl ContextSwitch {
-    /// Starts the ring and sends the token round once.
-    ///
-    /// # Errors
-    /// `bad-request` for numbers out of range, `limit` for more memory than there is, `system` for what cannot be made.
-    pub fn ready(self) -> Result<Ready, Error> {
-        if !(2..=MOST_PROCESSES).contains(&self.processes) {
-            let sentence = format!("context-switch: processes must be 2 to {MOST_PROCESSES}");
-            return Err(Error::bad_request(sentence));
-        }
-        if !self.working_set_bytes.is_multiple_of(WORD_BYTES) {
-            let sentence = "context-switch: working_set_bytes must be a multiple of 8";
-            return Err(Error::bad_request(sentence));
-        }
-        let laps = Durations::of(self.laps, "context-switch: laps")?;
-        if self.hops() >= MOST_HOPS {
-            let sentence = format!("context-switch: laps x processes must be below {MOST_HOPS}");
-            return Err(Error::new(ErrorKind::Limit, sentence));
-        }
-        let wanted = self.working_set_bytes.saturating_mul(self.processes as u64);
-        if let Some(available) = available_bytes().filter(|available| wanted > *available) {
-            let sentence = format!("context-switch: {wanted} bytes wanted, {available} available");
-            return Err(Error::new(ErrorKind::Limit, sentence));
-        }
-        let ring = Ring::start(self.processes, self.working_set_bytes as usize)
-            .map_err(|cause| Error::system("context-switch: start the ring", &cause))?;
-        Ok(Ready { wanted: self, state: RefCell::new(Some((ring, laps))) })
+/// Starts the ring and sends the token round once.
+///
+/// # Errors
+/// `bad-request` for numbers out of range, `limit` for more memory than there is, `system` for what cannot be made.
+pub fn ready(wanted: ContextSwitch) -> Result<Ready, Error> {
+    if !(2..=MOST_PROCESSES).contains(&wanted.processes) {
+        let sentence = format!("context-switch: processes must be 2 to {MOST_PROCESSES}");
+        return Err(Error::bad_request(sentence));
     }
-
-    fn hops(&self) -> u64 {
-        self.laps * self.processes as u64
+    if !wanted.working_set_bytes.is_multiple_of(WORD_BYTES) {
+        let sentence = "context-switch: working_set_bytes must be a multiple of 8";
+        return Err(Error::bad_request(sentence));
     }
+    let laps = Durations::of(wanted.laps, "context-switch: laps")?;
+    if wanted.laps * wanted.processes as u64 >= MOST_HOPS {
+        let sentence = format!("context-switch: laps x processes must be below {MOST_HOPS}");
+        return Err(Error::new(ErrorKind::Limit, sentence));
+    }
+    let needed = wanted.working_set_bytes.saturating_mul(wanted.processes as u64);
+    if let Some(available) = available_bytes().filter(|available| needed > *available) {
+        let sentence = format!("context-switch: {needed} bytes wanted, {available} available");
+        return Err(Error::new(ErrorKind::Limit, sentence));
+    }
+    let ring = Ring::start(wanted.processes, wanted.working_set_bytes as usize)
+        .map_err(|cause| Error::system("context-switch: start the ring", &cause))?;
+    Ok(Ready { wanted, state: RefCell::new(Some((ring, laps))) })
 }
 
 /// A ring that waits for its token.
@@ -90,7 +72,7 @@ impl Workload for Ready {
             token = ring.lap(token).ok_or_else(broken)?;
             laps.push(monotonic_ns() - begin);
         }
-        Ok(Box::new(Figures { processes: self.wanted.processes, ring, laps, token }))
+        Ok(Box::new(Passed { processes: self.wanted.processes, ring, laps, token }))
     }
 }
 
@@ -98,26 +80,24 @@ fn broken() -> Error {
     Error::system("context-switch", &io::Error::other("a process of the ring has ended"))
 }
 
-struct Figures {
+struct Passed {
     processes: usize,
     ring: Ring,
     laps: Durations,
     token: u32,
 }
 
-impl Done for Figures {
+impl Done for Passed {
     fn check(mut self: Box<Self>) -> Outcome {
         let pipes = self.ring.without_switches(self.laps.room() as u64);
-        Outcome {
-            result: json!({
-                "processes": self.processes,
-                "pinned_cpu": self.ring.place.cpu,
-                "laps": self.laps.into_json(),
-                "pipes": pipes.map(Durations::into_json),
-                "clock": clock_cost(),
-            }),
-            check: self.token.to_string(),
-        }
+        let result = figures::ContextSwitch {
+            processes: self.processes,
+            pinned_cpu: self.ring.place.cpu,
+            laps: self.laps.summary(),
+            pipes: pipes.map(Durations::summary),
+            clock: clock_cost(),
+        };
+        Outcome { result: Figures::ContextSwitch(result), check: self.token.to_string() }
     }
 }
 

@@ -1,23 +1,10 @@
 //! Processes: fork, exit in the child, wait in the parent, one after the other (Suresh and Kannan 2014).
 
-use serde::Deserialize;
-use serde_json::json;
 use virtoll_proto::Error;
+use virtoll_proto::reply::figures::{self, Figures};
+use virtoll_proto::request::jobs::ForkWait;
 
 use super::{Done, Outcome, Workload, sys};
-
-/// The parameters.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ForkWait {
-    /// How many.
-    processes: u64,
-}
-
-struct Counts {
-    processes: u64,
-    reaped: u64,
-}
 
 impl Workload for ForkWait {
     fn run(&self) -> Result<Box<dyn Done>, Error> {
@@ -26,15 +13,12 @@ impl Workload for ForkWait {
             let exited = sys::fork_and_wait().map_err(|cause| Error::system("forkwait", &cause))?;
             reaped += u64::from(exited);
         }
-        Ok(Box::new(Counts { processes: self.processes, reaped }))
+        Ok(Box::new(figures::ForkWait { processes: self.processes, reaped }))
     }
 }
 
-impl Done for Counts {
+impl Done for figures::ForkWait {
     fn check(self: Box<Self>) -> Outcome {
-        Outcome {
-            result: json!({"processes": self.processes, "reaped": self.reaped}),
-            check: self.reaped.to_string(),
-        }
+        Outcome { result: Figures::ForkWait(*self), check: self.reaped.to_string() }
     }
 }

@@ -1,19 +1,12 @@
 //! Nothing, for a while by the guest's own clock: what the clock outside sees of it is the guest's clock error.
 
-use serde::Deserialize;
-use serde_json::json;
 use virtoll_clock::{monotonic_ns, sleep_until_monotonic};
 use virtoll_proto::Error;
+use virtoll_proto::reply::Empty;
+use virtoll_proto::reply::figures::Figures;
+use virtoll_proto::request::jobs::Idle;
 
 use super::{Done, Outcome, Workload};
-
-/// The parameters.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Idle {
-    /// How long, by `CLOCK_MONOTONIC`.
-    duration_ns: u64,
-}
 
 struct Slept;
 
@@ -26,6 +19,6 @@ impl Workload for Idle {
 
 impl Done for Slept {
     fn check(self: Box<Self>) -> Outcome {
-        Outcome { result: json!({}), check: "idle".to_owned() }
+        Outcome { result: Figures::Idle(Empty {}), check: "idle".to_owned() }
     }
 }

@@ -14,10 +14,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::Error;
+use virtoll_proto::reply::figures::{self, Sending};
+use virtoll_proto::request::jobs::{Kernel, KernelOperation as Operation};
 
 use super::series::{Durations, clock_cost};
 use super::sys::{close_inherited, end, fork, fork_and_wait, pipe, read_all, wait_for, write_all};
@@ -27,57 +27,26 @@ const SHELL: &str = "/bin/sh";
 /// By name: the environment may name a folder of the host's, which is not in the guest.
 const FOLDER: &str = "/tmp";
 
-/// What is done; the names are those of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Operation {
-    NullCall,
-    Read,
-    Write,
-    Stat,
-    Fstat,
-    OpenClose,
-    SignalInstall,
-    SignalHandle,
-    Pipe,
-    ForkExit,
-    ForkExec,
-    ForkSh,
-}
-
-/// The parameters.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Kernel {
-    operation: Operation,
-    /// How many, a multiple of `batch_operations`.
-    operations: u64,
-    /// How many are timed together.
-    batch_operations: u64,
-}
-
-impl Kernel {
-    /// Makes ready what the operation needs.
-    ///
-    /// # Errors
-    /// `bad-request` for numbers that do not fit, `limit` for too many batches, `unsupported` where there is no shell,
-    /// `system` for what cannot be made.
-    pub fn ready(self) -> Result<Ready, Error> {
-        if self.batch_operations == 0 || !self.operations.is_multiple_of(self.batch_operations) {
-            return Err(Error::bad_request(
-                "kernel: operations must be a multiple of batch_operations, which must be at least 1",
-            ));
-        }
-        let batches = Durations::of(self.operations / self.batch_operations, "kernel: batches")?;
-        let ground = Ground::make(self.operation)
-            .map_err(|cause| Error::system("kernel: make its files and processes", &cause))?;
-        if self.operation == Operation::ForkSh && !Path::new(SHELL).exists() {
-            return Err(Error::unsupported(format!(
-                "fork-sh starts {SHELL}, which is not in this guest: it is in the image full"
-            )));
-        }
-        Ok(Ready { wanted: self, ground, batches: RefCell::new(Some(batches)) })
+/// Makes ready what the operation needs.
+///
+/// # Errors
+/// `bad-request` for numbers that do not fit, `limit` for too many batches, `unsupported` where there is no shell,
+/// `system` for what cannot be made.
+pub fn ready(wanted: Kernel) -> Result<Ready, Error> {
+    if wanted.batch_operations == 0 || !wanted.operations.is_multiple_of(wanted.batch_operations) {
+        return Err(Error::bad_request(
+            "kernel: operations must be a multiple of batch_operations, which must be at least 1",
+        ));
     }
+    let batches = Durations::of(wanted.operations / wanted.batch_operations, "kernel: batches")?;
+    let ground = Ground::make(wanted.operation)
+        .map_err(|cause| Error::system("kernel: make its files and processes", &cause))?;
+    if wanted.operation == Operation::ForkSh && !Path::new(SHELL).exists() {
+        return Err(Error::unsupported(format!(
+            "fork-sh starts {SHELL}, which is not in this guest: it is in the image full"
+        )));
+    }
+    Ok(Ready { wanted, ground, batches: RefCell::new(Some(batches)) })
 }
 
 /// What the operation needs, made.
@@ -109,25 +78,23 @@ impl Done for Figures {
     fn check(self: Box<Self>) -> Outcome {
         let overhead = (self.operation == Operation::SignalHandle)
             .then(|| sending(self.each, self.batches.room() as u64));
-        Outcome {
-            result: json!({
-                "operations": self.each * self.batches.room() as u64,
-                "batch_operations": self.each,
-                "batches": self.batches.into_json(),
-                "sending": overhead,
-                "clock": clock_cost(),
-            }),
-            check: self.done.to_string(),
-        }
+        let result = figures::Kernel {
+            operations: self.each * self.batches.room() as u64,
+            batch_operations: self.each,
+            batches: self.batches.summary(),
+            sending: overhead.flatten(),
+            clock: clock_cost(),
+        };
+        Outcome { result: figures::Figures::Kernel(result), check: self.done.to_string() }
     }
 }
 
 /// Signals sent that are none, in as many batches of as many: what lmbench subtracts from handling one.
-fn sending(each: u64, count: u64) -> Value {
+fn sending(each: u64, count: u64) -> Option<Sending> {
     let own = std::process::id() as libc::pid_t;
-    let Ok(mut batches) = Durations::of(count, "batches") else { return Value::Null };
+    let mut batches = Durations::of(count, "batches").ok()?;
     let sent = batched(each, &mut batches, |_| u64::from(sys::signal_nothing(own)));
-    json!({"sent": sent, "batches": batches.into_json()})
+    Some(Sending { sent, batches: batches.summary() })
 }
 
 /// Times batches; the sum of what each operation says that it did. An operation is given its number.

@@ -1,8 +1,8 @@
 //! Memory: allocate, set, read (Mattos et al. 2012).
 
-use serde::Deserialize;
-use serde_json::json;
 use virtoll_clock::monotonic_ns;
+use virtoll_proto::reply::figures::{self, Figures};
+use virtoll_proto::request::jobs::Masr;
 use virtoll_proto::{Error, ErrorKind};
 
 use super::sys::{Memory, available_bytes};
@@ -12,40 +12,22 @@ use super::{Done, Outcome, Workload};
 const PATTERN: u64 = 0x5654_6d61_7372_5654;
 const WORD_BYTES: u64 = 8;
 
-/// The parameters.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Masr {
-    /// How much memory, a multiple of 8.
-    size_bytes: u64,
-}
-
-struct Figures {
-    size_bytes: u64,
-    allocate_ns: u64,
-    set_ns: u64,
-    read_ns: u64,
-    sum: u64,
-}
-
-impl Masr {
-    /// Checks the range.
-    ///
-    /// # Errors
-    /// `bad-request` for a size that is no multiple of 8, `limit` for more than the kernel says is available.
-    pub fn checked(self) -> Result<Self, Error> {
-        if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(WORD_BYTES) {
-            return Err(Error::bad_request("masr: size_bytes must be a multiple of 8, and not 0"));
-        }
-        if let Some(available) = available_bytes()
-            && self.size_bytes > available
-        {
-            let sentence =
-                format!("masr: {} bytes wanted and {available} available", self.size_bytes);
-            return Err(Error::new(ErrorKind::Limit, sentence));
-        }
-        Ok(self)
+/// Checks the range.
+///
+/// # Errors
+/// `bad-request` for a size that is no multiple of 8, `limit` for more than the kernel says is available.
+pub fn checked(wanted: Masr) -> Result<Masr, Error> {
+    if wanted.size_bytes == 0 || !wanted.size_bytes.is_multiple_of(WORD_BYTES) {
+        return Err(Error::bad_request("masr: size_bytes must be a multiple of 8, and not 0"));
     }
+    if let Some(available) = available_bytes()
+        && wanted.size_bytes > available
+    {
+        let sentence =
+            format!("masr: {} bytes wanted and {available} available", wanted.size_bytes);
+        return Err(Error::new(ErrorKind::Limit, sentence));
+    }
+    Ok(wanted)
 }
 
 impl Workload for Masr {
@@ -60,26 +42,23 @@ impl Workload for Masr {
         let sum = words.iter().fold(0_u64, |sum, word| sum.wrapping_add(*word));
         let sum = std::hint::black_box(sum);
         let read = monotonic_ns();
-        Ok(Box::new(Figures {
-            size_bytes: self.size_bytes,
+        let figures = figures::Masr {
             allocate_ns: allocated - begin,
             set_ns: set - allocated,
             read_ns: read - set,
-            sum,
-        }))
+            size_bytes: self.size_bytes,
+        };
+        Ok(Box::new(Summed { figures, sum }))
     }
 }
 
-impl Done for Figures {
+struct Summed {
+    figures: figures::Masr,
+    sum: u64,
+}
+
+impl Done for Summed {
     fn check(self: Box<Self>) -> Outcome {
-        Outcome {
-            result: json!({
-                "allocate_ns": self.allocate_ns,
-                "set_ns": self.set_ns,
-                "read_ns": self.read_ns,
-                "size_bytes": self.size_bytes,
-            }),
-            check: self.sum.to_string(),
-        }
+        Outcome { result: Figures::Masr(self.figures), check: self.sum.to_string() }
     }
 }

@@ -14,26 +14,18 @@ mod sys;
 mod tcp;
 mod zfg;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
-use virtoll_proto::{Error, request};
+use virtoll_proto::Error;
+use virtoll_proto::reply::figures::Figures;
+use virtoll_proto::request::Job;
 
 use crate::sys::ChildSignals;
 
 /// What a job returns when its end mark has left.
 pub struct Outcome {
     /// The job's own figures.
-    pub result: Value,
+    pub result: Figures,
     /// Its check value.
     pub check: String,
-}
-
-impl Outcome {
-    /// An outcome with the job's figures.
-    pub fn new(figures: impl Serialize, check: String) -> Self {
-        Self { result: serde_json::to_value(figures).unwrap_or_default(), check }
-    }
 }
 
 /// A job that is done; making the check value is not part of it.
@@ -51,39 +43,22 @@ pub trait Workload {
     fn run(&self) -> Result<Box<dyn Done>, Error>;
 }
 
-/// The job of that name with its parameters; `signals` report the end of a program.
+/// Makes a job ready; `signals` report the end of a program.
 ///
 /// # Errors
-/// `bad-request` for an unknown name or parameter, or a value outside its range.
-pub fn parse<'a>(
-    name: &str,
-    parameters: Map<String, Value>,
-    signals: &'a ChildSignals,
-) -> Result<Box<dyn Workload + 'a>, Error> {
-    Ok(match name {
-        "superpi" => Box::new(read::<superpi::SuperPi>(name, parameters)?.checked()?),
-        "masr" => Box::new(read::<masr::Masr>(name, parameters)?.checked()?),
-        "forkwait" => Box::new(read::<forkwait::ForkWait>(name, parameters)?),
-        "idle" => Box::new(read::<idle::Idle>(name, parameters)?),
-        "kernel" => Box::new(read::<kernel::Kernel>(name, parameters)?.ready()?),
-        "context-switch" => {
-            Box::new(read::<context_switch::ContextSwitch>(name, parameters)?.ready()?)
-        }
-        "stream" => Box::new(read::<stream::Stream>(name, parameters)?.ready()?),
-        "zfg" => Box::new(read::<zfg::Zfg>(name, parameters)?.checked()?),
-        "tcp" => Box::new(read::<tcp::Tcp>(name, parameters)?.open()?),
-        "program" => Box::new(program::Program::checked(read(name, parameters)?, signals)?),
-        "routing-table" => {
-            Box::new(read::<routing_table::RoutingTable>(name, parameters)?.checked()?)
-        }
-        _ => {
-            return Err(Error::bad_request(format!(
-                "no job {name:?}; there are superpi, masr, stream, zfg, forkwait, kernel, context-switch, idle, tcp, program and routing-table"
-            )));
-        }
+/// `bad-request` for a parameter outside its range, or the job's own.
+pub fn ready(job: Job, signals: &ChildSignals) -> Result<Box<dyn Workload + '_>, Error> {
+    Ok(match job {
+        Job::SuperPi(wanted) => Box::new(superpi::checked(wanted)?),
+        Job::Masr(wanted) => Box::new(masr::checked(wanted)?),
+        Job::ForkWait(wanted) => Box::new(wanted),
+        Job::Idle(wanted) => Box::new(wanted),
+        Job::Kernel(wanted) => Box::new(kernel::ready(wanted)?),
+        Job::ContextSwitch(wanted) => Box::new(context_switch::ready(wanted)?),
+        Job::Stream(wanted) => Box::new(stream::ready(wanted)?),
+        Job::Zfg(wanted) => Box::new(zfg::checked(wanted)?),
+        Job::Tcp(wanted) => Box::new(tcp::open(&wanted)?),
+        Job::Program(wanted) => Box::new(program::Program::checked(wanted, signals)?),
+        Job::RoutingTable(wanted) => Box::new(routing_table::checked(&wanted)?),
     })
-}
-
-fn read<T: DeserializeOwned>(name: &str, parameters: Map<String, Value>) -> Result<T, Error> {
-    request::read(parameters).map_err(|cause| Error::bad_request(format!("{name}: {cause}")))
 }

@@ -1,6 +1,7 @@
 //! A program of the image, from its start to its end: for tools whose work is the workload.
 
 use virtoll_proto::Error;
+use virtoll_proto::reply::figures::Figures;
 use virtoll_proto::request::Exec;
 
 use super::{Done, Outcome, Workload};
@@ -33,6 +34,6 @@ impl Workload for Program<'_> {
 impl Done for Finished {
     fn check(self: Box<Self>) -> Outcome {
         let check = self.output_sha256();
-        Outcome::new(self.answer(), check)
+        Outcome { result: Figures::Program(self.answer()), check }
     }
 }

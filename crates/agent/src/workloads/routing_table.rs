@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use virtoll_proto::reply::figures::{self, Figures, RouterMemory, RoutingTrie};
+use virtoll_proto::request::jobs::RoutingTable;
 use virtoll_proto::{Error, ErrorKind};
 use virtoll_wire::netlink::{Netlink, Route};
 use virtoll_wire::routes::{MOST_ROUTES, Prefix, Table};
@@ -16,64 +16,48 @@ const MEMORY: &str = "/proc/meminfo";
 const TRIE: &str = "/proc/net/fib_triestat";
 const MEMORY_FIELDS: [&str; 5] = ["MemTotal", "MemAvailable", "Slab", "SReclaimable", "SUnreclaim"];
 
-/// The parameters.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RoutingTable {
-    /// The size of the table; 0 takes a table away.
-    routes: u32,
-    /// What it is made from.
-    #[serde(default)]
-    seed: u64,
-    /// The gateway of all routes; needed for a table.
-    #[serde(default)]
-    via: Option<Ipv4Addr>,
-}
-
 /// A checked job: what it finds at its start is not part of what is timed.
 pub struct Checked {
     wanted: Option<(Table, Ipv4Addr, u32)>,
     found: Vec<Prefix>,
-    memory: Value,
+    memory: RouterMemory,
 }
 
 struct Loaded {
     wanted_routes: u32,
     changed_routes: u32,
-    memory: Value,
+    memory: RouterMemory,
 }
 
-impl RoutingTable {
-    /// Checks the parameters, and that the table can be set beside the routes that are there.
-    ///
-    /// # Errors
-    /// `bad-request` for a size out of range or no gateway, `unsupported` for a router that has routes of its own which
-    /// the table would take the traffic from, `system` for routes that cannot be read.
-    pub fn checked(self) -> Result<Checked, Error> {
-        let wanted = match (self.routes, Table::new(self.routes, self.seed), self.via) {
-            (0, ..) => None,
-            (routes, Some(table), Some(via)) => Some((table, via, routes)),
-            (_, _, None) => return Err(Error::bad_request("routing-table: via is missing")),
-            (..) => {
-                return Err(Error::bad_request(format!(
-                    "routing-table: routes must be 0 to {MOST_ROUTES}"
-                )));
-            }
-        };
-        let known = routes()?;
-        if wanted.is_some()
-            && let Some(own) = known.iter().find(|one| !one.ours && one.prefix.may_be_covered())
-        {
-            return Err(Error::unsupported(format!(
-                "it has a route of its own to {}/{}, and a table would take over what it leads to; use a guest whose \
-                 routes lead to its links alone",
-                Ipv4Addr::from_bits(own.prefix.network),
-                own.prefix.length
+/// Checks the parameters, and that the table can be set beside the routes that are there.
+///
+/// # Errors
+/// `bad-request` for a size out of range or no gateway, `unsupported` for a router that has routes of its own which
+/// the table would take the traffic from, `system` for routes that cannot be read.
+pub fn checked(request: &RoutingTable) -> Result<Checked, Error> {
+    let wanted = match (request.routes, Table::new(request.routes, request.seed), request.via) {
+        (0, ..) => None,
+        (routes, Some(table), Some(via)) => Some((table, via, routes)),
+        (_, _, None) => return Err(Error::bad_request("routing-table: via is missing")),
+        (..) => {
+            return Err(Error::bad_request(format!(
+                "routing-table: routes must be 0 to {MOST_ROUTES}"
             )));
         }
-        let found = known.iter().filter(|one| one.ours).map(|one| one.prefix).collect();
-        Ok(Checked { wanted, found, memory: memory() })
+    };
+    let known = routes()?;
+    if wanted.is_some()
+        && let Some(own) = known.iter().find(|one| !one.ours && one.prefix.may_be_covered())
+    {
+        return Err(Error::unsupported(format!(
+            "it has a route of its own to {}/{}, and a table would take over what it leads to; use a guest whose \
+             routes lead to its links alone",
+            Ipv4Addr::from_bits(own.prefix.network),
+            own.prefix.length
+        )));
     }
+    let found = known.iter().filter(|one| one.ours).map(|one| one.prefix).collect();
+    Ok(Checked { wanted, found, memory: memory() })
 }
 
 impl Workload for Checked {
@@ -103,15 +87,13 @@ impl Done for Loaded {
     fn check(self: Box<Self>) -> Outcome {
         let present = routes().map(|all| all.iter().filter(|one| one.ours).count());
         let present = present.map_or_else(|cause| cause.message, |count| count.to_string());
-        Outcome {
-            result: json!({
-                "routes": self.wanted_routes,
-                "changed_routes": self.changed_routes,
-                "memory_before": self.memory,
-                "memory_after": memory(),
-            }),
-            check: present,
-        }
+        let result = figures::RoutingTable {
+            routes: self.wanted_routes,
+            changed_routes: self.changed_routes,
+            memory_before: self.memory,
+            memory_after: memory(),
+        };
+        Outcome { result: Figures::RoutingTable(result), check: present }
     }
 }
 
@@ -127,9 +109,9 @@ fn routes() -> Result<Vec<Route>, Error> {
 fn tells_who_set_a_route(netlink: &mut Netlink, table: Table, via: Ipv4Addr) -> Result<(), Error> {
     let first = || table.prefixes().take(1);
     netlink.add_routes(first(), via).map_err(|cause| refused(via, &cause))?;
-    let told = netlink.routes().map(|all| all.iter().any(|one| one.ours));
+    let reported = netlink.routes().map(|all| all.iter().any(|one| one.ours));
     let gone = netlink.delete_routes(first());
-    match (told, gone) {
+    match (reported, gone) {
         (Ok(true), Ok(_)) => Ok(()),
         (Ok(false), Ok(_)) => Err(Error::unsupported(
             "its network stack takes routes by netlink and does not say later who set them, so that a table could not be \
@@ -163,35 +145,35 @@ fn refused(via: Ipv4Addr, cause: &io::Error) -> Error {
 }
 
 /// What the kernel says of its memory and of the size of its table of routes, in bytes; null where it says nothing.
-fn memory() -> Value {
-    let fields = fs::read_to_string(MEMORY).map_or(Value::Null, |text| {
+fn memory() -> RouterMemory {
+    let kernel = fs::read_to_string(MEMORY).ok().map(|text| {
         let known = text.lines().filter_map(|line| {
             let (name, rest) = line.split_once(':')?;
             let name = MEMORY_FIELDS.iter().find(|wanted| **wanted == name)?;
             let kibibytes: u64 = rest.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-            Some(((*name).to_owned(), json!(kibibytes * 1024)))
+            Some(((*name).to_owned(), kibibytes * 1024))
         });
-        Value::Object(known.collect::<Map<_, _>>())
+        known.collect()
     });
     let trie = fs::read_to_string(TRIE).ok().and_then(|text| read_trie(&text));
-    json!({"kernel": fields, "trie": trie})
+    RouterMemory { kernel, trie }
 }
 
 /// The figures of the main table, which the kernel lists first; sizes in bytes.
-fn read_trie(text: &str) -> Option<Value> {
+fn read_trie(text: &str) -> Option<RoutingTrie> {
     let main = text.split_once("Main:")?.1;
     let field = |name: &str| main.split_once(name).map(|(_, rest)| rest.trim_start());
     let first = |rest: &str| rest.split_whitespace().next().map(str::to_owned);
     let number = |name| field(name).and_then(first).and_then(|word| word.parse::<u64>().ok());
     let depth = field("Aver depth:").and_then(first).and_then(|word| word.parse::<f64>().ok());
-    Some(json!({
-        "prefixes": number("Prefixes:")?,
-        "leaves": number("Leaves:")?,
-        "internal_nodes": number("Internal nodes:")?,
-        "mean_depth": depth?,
-        "maximum_depth": number("Max depth:")?,
-        "bytes": number("Total size:")? * 1024,
-    }))
+    Some(RoutingTrie {
+        prefixes: number("Prefixes:")?,
+        leaves: number("Leaves:")?,
+        internal_nodes: number("Internal nodes:")?,
+        mean_depth: depth?,
+        maximum_depth: number("Max depth:")?,
+        bytes: number("Total size:")? * 1024,
+    })
 }
 
 #[cfg(test)]
@@ -202,10 +184,17 @@ mod tests {
 
     #[test]
     fn the_tries_figures_are_read() {
-        let told = read_trie(TOLD).unwrap();
+        let reported = read_trie(TOLD).unwrap();
         assert_eq!(
-            told,
-            json!({"prefixes": 8, "leaves": 7, "internal_nodes": 5, "mean_depth": 2.42, "maximum_depth": 3, "bytes": 2048})
+            reported,
+            RoutingTrie {
+                prefixes: 8,
+                leaves: 7,
+                internal_nodes: 5,
+                mean_depth: 2.42,
+                maximum_depth: 3,
+                bytes: 2048,
+            }
         );
         assert_eq!(read_trie("nothing"), None);
     }
@@ -213,7 +202,7 @@ mod tests {
     #[test]
     fn a_table_needs_a_size_in_range_and_a_gateway() {
         let job = |routes, via| {
-            RoutingTable { routes, seed: 1, via }.checked().err().map(|one| one.message)
+            checked(&RoutingTable { routes, seed: 1, via }).err().map(|one| one.message)
         };
         assert!(job(5, None).unwrap().contains("via"));
         let via = Some(Ipv4Addr::LOCALHOST);

@@ -1,7 +1,7 @@
 //! Durations by this guest's own clock: each one kept until the end mark has left, and what reading that clock costs.
 
-use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
+use virtoll_proto::reply::figures::{ClockCost, Series};
 use virtoll_proto::{Error, ErrorKind};
 use virtoll_wire::Histogram;
 
@@ -48,7 +48,7 @@ impl Durations {
 
     /// Count, sum, extremes and quantiles, all exact (the value of rank ceil(q n)), and a histogram of buckets
     /// [largest value, count], each within 1/64.
-    pub fn into_json(mut self) -> Value {
+    pub fn summary(mut self) -> Series {
         self.values.truncate(self.used);
         self.values.sort_unstable();
         let values = &self.values;
@@ -59,25 +59,23 @@ impl Durations {
         let quantile = |permille: usize| {
             values.get((values.len() * permille).div_ceil(1000).max(1) - 1).copied()
         };
-        json!({
-            "count": values.len(),
-            "sum_ns": values.iter().sum::<u64>(),
-            "minimum_ns": values.first(),
-            "p50_ns": quantile(500),
-            "p90_ns": quantile(900),
-            "p99_ns": quantile(990),
-            "p999_ns": quantile(999),
-            "maximum_ns": values.last(),
-            "histogram_ns": histogram.buckets(),
-        })
+        Series {
+            count: values.len(),
+            sum_ns: values.iter().sum(),
+            minimum_ns: values.first().copied(),
+            p50_ns: quantile(500),
+            p90_ns: quantile(900),
+            p99_ns: quantile(990),
+            p999_ns: quantile(999),
+            maximum_ns: values.last().copied(),
+            histogram_ns: histogram.buckets(),
+        }
     }
 }
 
 /// What a reading of the clock costs: batches of readings, each batch timed by the same clock.
-pub fn clock_cost() -> Value {
-    let Ok(mut durations) = Durations::of(CLOCK_BATCHES as u64, "batches") else {
-        return Value::Null;
-    };
+pub fn clock_cost() -> Option<ClockCost> {
+    let mut durations = Durations::of(CLOCK_BATCHES as u64, "batches").ok()?;
     for _ in 0..CLOCK_BATCHES {
         let begin = monotonic_ns();
         for _ in 1..CLOCK_READS {
@@ -85,7 +83,7 @@ pub fn clock_cost() -> Value {
         }
         durations.push(monotonic_ns() - begin);
     }
-    json!({"batch_readings": CLOCK_READS, "batches": durations.into_json()})
+    Some(ClockCost { batch_readings: CLOCK_READS, batches: durations.summary() })
 }
 
 #[cfg(test)]
@@ -99,19 +97,18 @@ mod tests {
             durations.push(value * 1_000_003);
         }
         durations.push(7); // no room
-        let told = durations.into_json();
-        for (name, rank) in [
-            ("minimum_ns", 1),
-            ("p50_ns", 500),
-            ("p99_ns", 990),
-            ("p999_ns", 999),
-            ("maximum_ns", 1000),
+        let reported = durations.summary();
+        for (name, value, rank) in [
+            ("minimum_ns", reported.minimum_ns, 1),
+            ("p50_ns", reported.p50_ns, 500),
+            ("p99_ns", reported.p99_ns, 990),
+            ("p999_ns", reported.p999_ns, 999),
+            ("maximum_ns", reported.maximum_ns, 1000),
         ] {
-            assert_eq!(told[name], json!(rank * 1_000_003_u64), "{name}");
+            assert_eq!(value, Some(rank * 1_000_003_u64), "{name}");
         }
-        assert_eq!(told["sum_ns"], json!(500_500 * 1_000_003_u64));
-        let buckets = told["histogram_ns"].as_array().unwrap();
-        let counted: u64 = buckets.iter().map(|bucket| bucket[1].as_u64().unwrap()).sum();
+        assert_eq!(reported.sum_ns, 500_500 * 1_000_003_u64);
+        let counted: u64 = reported.histogram_ns.iter().map(|bucket| bucket.1).sum();
         assert_eq!(counted, 1000);
     }
 
@@ -123,8 +120,8 @@ mod tests {
 
     #[test]
     fn reading_the_clock_takes_time() {
-        let cost = clock_cost();
-        assert_eq!(cost["batches"]["count"], json!(CLOCK_BATCHES));
-        assert!(cost["batches"]["sum_ns"].as_u64().unwrap() > 0);
+        let cost = clock_cost().unwrap();
+        assert_eq!(cost.batches.count, CLOCK_BATCHES);
+        assert!(cost.batches.sum_ns > 0);
     }
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use serde::Deserialize;
-use serde_json::{Value, json};
 use virtoll_clock::monotonic_ns;
+use virtoll_proto::reply::figures::{self, StreamKernel, StreamKernels};
+use virtoll_proto::request::jobs::Stream;
 use virtoll_proto::{Error, ErrorKind};
 
 use super::sys::{Memory, available_bytes};
@@ -18,8 +18,7 @@ use super::{Done, Outcome, Workload};
 
 const SCALAR: f64 = 3.0;
 const ELEMENT_BYTES: u64 = 8;
-const KERNELS: [&str; 4] = ["copy", "scale", "add", "triad"];
-/// What STREAM counts per element: two arrays, or three.
+/// What STREAM counts per element, by kernel: two arrays, or three.
 const COUNTED_BYTES: [u64; 4] = [16, 16, 24, 24];
 /// What the arrays hold before the first round; the values grow fifteenfold a round.
 const FIRST: [f64; 3] = [2.0, 2.0, 0.0];
@@ -28,43 +27,31 @@ const MOST_THREADS: usize = 1024;
 /// So much is copied between two fences.
 const PORTION: usize = 8;
 
-/// The parameters.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Stream {
-    /// Of each of the three arrays.
-    elements: u64,
-    rounds: usize,
-    threads: usize,
-}
-
-impl Stream {
-    /// Makes the arrays and fills them, each thread its own part.
-    ///
-    /// # Errors
-    /// `bad-request` for numbers out of range, `limit` for more memory than there is, `system` for what cannot be made.
-    pub fn ready(self) -> Result<Ready, Error> {
-        if !(2..=MOST_ROUNDS).contains(&self.rounds) {
-            return Err(Error::bad_request(format!("stream: rounds must be 2 to {MOST_ROUNDS}")));
-        }
-        if !(1..=MOST_THREADS).contains(&self.threads) || self.elements < self.threads as u64 {
-            return Err(Error::bad_request(format!(
-                "stream: threads must be 1 to {MOST_THREADS}, and at most the elements"
-            )));
-        }
-        let wanted = self.elements.saturating_mul(3 * ELEMENT_BYTES);
-        if let Some(available) = available_bytes().filter(|available| wanted > *available) {
-            let sentence = format!("stream: {wanted} bytes wanted and {available} available");
-            return Err(Error::new(ErrorKind::Limit, sentence));
-        }
-        let bytes = wanted as usize / 3;
-        let arrays = Memory::allocate(bytes)
-            .and_then(|a| Ok([a, Memory::allocate(bytes)?, Memory::allocate(bytes)?]))
-            .map_err(|cause| Error::system("stream: mmap", &cause))?;
-        let ready = Ready { wanted: self, arrays: RefCell::new(Some(arrays)) };
-        ready.fill()?;
-        Ok(ready)
+/// Makes the arrays and fills them, each thread its own part.
+///
+/// # Errors
+/// `bad-request` for numbers out of range, `limit` for more memory than there is, `system` for what cannot be made.
+pub fn ready(wanted: Stream) -> Result<Ready, Error> {
+    if !(2..=MOST_ROUNDS).contains(&wanted.rounds) {
+        return Err(Error::bad_request(format!("stream: rounds must be 2 to {MOST_ROUNDS}")));
     }
+    if !(1..=MOST_THREADS).contains(&wanted.threads) || wanted.elements < wanted.threads as u64 {
+        return Err(Error::bad_request(format!(
+            "stream: threads must be 1 to {MOST_THREADS}, and at most the elements"
+        )));
+    }
+    let needed = wanted.elements.saturating_mul(3 * ELEMENT_BYTES);
+    if let Some(available) = available_bytes().filter(|available| needed > *available) {
+        let sentence = format!("stream: {needed} bytes wanted and {available} available");
+        return Err(Error::new(ErrorKind::Limit, sentence));
+    }
+    let bytes = needed as usize / 3;
+    let arrays = Memory::allocate(bytes)
+        .and_then(|a| Ok([a, Memory::allocate(bytes)?, Memory::allocate(bytes)?]))
+        .map_err(|cause| Error::system("stream: mmap", &cause))?;
+    let ready = Ready { wanted, arrays: RefCell::new(Some(arrays)) };
+    ready.fill()?;
+    Ok(ready)
 }
 
 /// Arrays that are filled.
@@ -93,21 +80,21 @@ impl Workload for Ready {
         };
         let (threads, count) = (self.wanted.threads, self.wanted.rounds);
         let barrier = Barrier::new(threads);
-        let told = Mutex::new(Vec::new());
+        let reported = Mutex::new(Vec::new());
         on_threads(threads, &mut arrays, &|first, parts| {
             let rounds = work(parts, count, &barrier);
-            if first && let Ok(mut told) = told.lock() {
-                *told = rounds;
+            if first && let Ok(mut reported) = reported.lock() {
+                *reported = rounds;
             }
         })?;
-        let rounds = told.into_inner().unwrap_or_default();
+        let rounds = reported.into_inner().unwrap_or_default();
         Ok(Box::new(Figures { wanted: self.wanted.clone(), arrays, rounds }))
     }
 }
 
 /// All rounds of one thread: what each kernel took, ns.
 fn work([a, b, c]: [&mut [f64]; 3], rounds: usize, barrier: &Barrier) -> Vec<[u64; 4]> {
-    let mut told = Vec::with_capacity(rounds);
+    let mut reported = Vec::with_capacity(rounds);
     let timed = |kernel: &mut dyn FnMut()| {
         barrier.wait();
         let begin = monotonic_ns();
@@ -116,14 +103,14 @@ fn work([a, b, c]: [&mut [f64]; 3], rounds: usize, barrier: &Barrier) -> Vec<[u6
         monotonic_ns() - begin
     };
     for _ in 0..rounds {
-        told.push([
+        reported.push([
             timed(&mut || copy(c, a)),
             timed(&mut || scale(b, c)),
             timed(&mut || add(c, a, b)),
             timed(&mut || triad(a, b, c)),
         ]);
     }
-    told
+    reported
 }
 
 /// A fence that costs nothing keeps the compiler from calling memcpy, which is another program on each kind of CPU.
@@ -205,33 +192,30 @@ struct Figures {
 
 impl Done for Figures {
     fn check(mut self: Box<Self>) -> Outcome {
-        let kernel = |index: usize| {
-            let round_ns: Vec<u64> = self.rounds.iter().map(|round| round[index]).collect();
-            json!({"bytes": COUNTED_BYTES[index] * self.wanted.elements, "round_ns": round_ns})
+        let kernel = |index: usize| StreamKernel {
+            bytes: COUNTED_BYTES[index] * self.wanted.elements,
+            round_ns: self.rounds.iter().map(|round| round[index]).collect(),
         };
-        let mut kernels = serde_json::Map::new();
-        for (index, name) in KERNELS.into_iter().enumerate() {
-            kernels.insert(name.to_owned(), kernel(index));
-        }
+        let kernels =
+            StreamKernels { copy: kernel(0), scale: kernel(1), add: kernel(2), triad: kernel(3) };
         let wanted = expected(self.wanted.rounds);
         let mut held = Vec::new();
-        let mut errors = Vec::new();
-        for (array, value) in self.arrays.iter_mut().zip(wanted) {
+        let mut relative_errors = [0.0; 3];
+        let arrays = self.arrays.iter_mut().zip(wanted).zip(&mut relative_errors);
+        for ((array, value), error) in arrays {
             let elements = array.doubles();
             let sum: f64 = elements.iter().map(|element| (element - value).abs()).sum();
-            errors.push(sum / elements.len() as f64 / value.abs());
+            *error = sum / elements.len() as f64 / value.abs();
             held.push(same(elements).map_or("unequal".to_owned(), |one| format!("{one:016x}")));
         }
-        Outcome {
-            result: json!({
-                "elements": self.wanted.elements,
-                "rounds": self.wanted.rounds,
-                "threads": self.wanted.threads,
-                "kernels": Value::Object(kernels),
-                "relative_errors": errors,
-            }),
-            check: held.join(" "),
-        }
+        let result = figures::Stream {
+            elements: self.wanted.elements,
+            rounds: self.wanted.rounds,
+            threads: self.wanted.threads,
+            kernels,
+            relative_errors,
+        };
+        Outcome { result: figures::Figures::Stream(result), check: held.join(" ") }
     }
 }
 
@@ -257,22 +241,25 @@ fn expected(rounds: usize) -> [f64; 3] {
 mod tests {
     use super::*;
 
-    fn outcome(elements: u64, threads: usize) -> Outcome {
-        Stream { elements, rounds: 3, threads }.ready().unwrap().run().unwrap().check()
-    }
-
     #[test]
     fn every_element_is_what_the_rounds_make_of_it_with_any_number_of_threads() {
         // a = 2 * 15^3, b = 3 * 2 * 15^2, c = 4 * 2 * 15^2.
         let held = [6750.0_f64, 1350.0, 1800.0].map(|value| format!("{:016x}", value.to_bits()));
         for (elements, threads) in [(1, 1), (1000, 1), (1001, 2), (29, 7), (8, 8)] {
-            let outcome = outcome(elements, threads);
+            let stream = ready(Stream { elements, rounds: 3, threads }).unwrap();
+            let outcome = stream.run().unwrap().check();
             assert_eq!(outcome.check, held.join(" "), "{elements} on {threads}");
-            assert_eq!(outcome.result["relative_errors"], json!([0.0, 0.0, 0.0]));
-            for (name, bytes) in KERNELS.into_iter().zip(COUNTED_BYTES) {
-                let kernel = &outcome.result["kernels"][name];
-                assert_eq!(kernel["bytes"], json!(bytes * elements));
-                assert_eq!(kernel["round_ns"].as_array().unwrap().len(), 3);
+            let figures::Figures::Stream(reported) = outcome.result else {
+                panic!("not of stream")
+            };
+            assert!(
+                reported.relative_errors.iter().all(|error| error.to_bits() == 0),
+                "{reported:?}"
+            );
+            let StreamKernels { copy, scale, add, triad } = reported.kernels;
+            for (kernel, bytes) in [copy, scale, add, triad].into_iter().zip(COUNTED_BYTES) {
+                assert_eq!(kernel.bytes, bytes * elements);
+                assert_eq!(kernel.round_ns.len(), 3);
             }
         }
     }
@@ -290,7 +277,7 @@ mod tests {
             [(10, 1, 1), (10, MOST_ROUNDS + 1, 1), (10, 2, 0), (1, 2, 2), (u64::MAX, 2, 1)]
         {
             let stream = Stream { elements, rounds, threads };
-            assert!(stream.ready().is_err(), "{elements} {rounds} {threads}");
+            assert!(ready(stream).is_err(), "{elements} {rounds} {threads}");
         }
     }
 }

@@ -7,9 +7,9 @@
 use malachite_base::num::arithmetic::traits::{FloorSqrt, Pow, Square};
 use malachite_base::num::logic::traits::SignificantBits;
 use malachite_nz::natural::Natural;
-use serde::Deserialize;
-use serde_json::json;
 use sha2::{Digest, Sha256};
+use virtoll_proto::reply::figures::{self, Figures};
+use virtoll_proto::request::jobs::SuperPi;
 use virtoll_proto::{Error, ErrorKind};
 
 use super::{Done, Outcome, Workload};
@@ -19,34 +19,24 @@ const GUARD_BITS: u64 = 128;
 /// Half a gigabyte of memory at this size.
 const MOST_DIGITS: u64 = 1 << 28;
 
-/// The parameters.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SuperPi {
-    /// Decimals after the point.
-    digits: u64,
-}
-
 struct Pi {
     digits: u64,
     iterations: u32,
     text: String,
 }
 
-impl SuperPi {
-    /// Checks the range.
-    ///
-    /// # Errors
-    /// `bad-request` for no digits, `limit` for too many.
-    pub fn checked(self) -> Result<Self, Error> {
-        match self.digits {
-            0 => Err(Error::bad_request("superpi: digits must be at least 1")),
-            1..=MOST_DIGITS => Ok(self),
-            _ => Err(Error::new(
-                ErrorKind::Limit,
-                format!("superpi: digits must be at most {MOST_DIGITS}"),
-            )),
-        }
+/// Checks the range.
+///
+/// # Errors
+/// `bad-request` for no digits, `limit` for too many.
+pub fn checked(wanted: SuperPi) -> Result<SuperPi, Error> {
+    match wanted.digits {
+        0 => Err(Error::bad_request("superpi: digits must be at least 1")),
+        1..=MOST_DIGITS => Ok(wanted),
+        _ => Err(Error::new(
+            ErrorKind::Limit,
+            format!("superpi: digits must be at most {MOST_DIGITS}"),
+        )),
     }
 }
 
@@ -62,7 +52,10 @@ impl Workload for SuperPi {
 impl Done for Pi {
     fn check(self: Box<Self>) -> Outcome {
         Outcome {
-            result: json!({"iterations": self.iterations, "digits": self.digits}),
+            result: Figures::SuperPi(figures::SuperPi {
+                iterations: self.iterations,
+                digits: self.digits,
+            }),
             check: format!("{:x}", Sha256::digest(self.text.as_bytes())),
         }
     }
@@ -120,7 +113,7 @@ mod tests {
 
     #[test]
     fn sizes_out_of_range_are_refused() {
-        assert!(SuperPi { digits: 0 }.checked().is_err());
-        assert!(SuperPi { digits: MOST_DIGITS + 1 }.checked().is_err());
+        assert!(checked(SuperPi { digits: 0 }).is_err());
+        assert!(checked(SuperPi { digits: MOST_DIGITS + 1 }).is_err());
     }
 }

@@ -7,10 +7,10 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde_json::json;
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::Error;
+use virtoll_proto::reply::figures::{self, Figures};
+use virtoll_proto::request::jobs::Zfg;
 
 use super::{Done, Outcome, Workload};
 
@@ -18,103 +18,82 @@ const BLOCK_BYTES: usize = 1 << 20;
 const FILE: &str = "zfg-zeros";
 const DUMP: &str = "zfg-dump";
 
-/// The parameters.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Zfg {
-    /// The folder that the files are made in.
-    path: PathBuf,
-    /// Size of the file of zeros.
-    size_bytes: u64,
-    /// How often it is written.
-    rounds: u32,
-    /// How much else is written between two rounds.
-    dump_bytes: u64,
-    /// Whether a round ends with `fsync`.
-    synced: bool,
-}
-
 struct Round {
     write_ns: u64,
     sync_ns: u64,
 }
 
-struct Figures {
+struct Written {
     file: PathBuf,
     size_bytes: u64,
     rounds: Vec<Round>,
 }
 
-impl Zfg {
-    /// Checks the range.
-    ///
-    /// # Errors
-    /// `bad-request` for no size or no rounds.
-    pub fn checked(self) -> Result<Self, Error> {
-        if self.size_bytes == 0 || self.rounds == 0 {
-            return Err(Error::bad_request("zfg: size_bytes and rounds must not be 0"));
-        }
-        Ok(self)
+/// Checks the range.
+///
+/// # Errors
+/// `bad-request` for no size or no rounds.
+pub fn checked(wanted: Zfg) -> Result<Zfg, Error> {
+    if wanted.size_bytes == 0 || wanted.rounds == 0 {
+        return Err(Error::bad_request("zfg: size_bytes and rounds must not be 0"));
     }
-
-    fn round(&self, file: &Path, zeros: &[u8]) -> io::Result<Round> {
-        let begin = monotonic_ns();
-        let mut writing = File::create(file)?;
-        write_blocks(&mut writing, zeros, self.size_bytes)?;
-        let written = monotonic_ns();
-        if self.synced {
-            writing.sync_all()?;
-        }
-        Ok(Round { write_ns: written - begin, sync_ns: monotonic_ns() - written })
-    }
-
-    /// What the next round must not find in a buffer: the last round's zeros. Other data are written after them.
-    fn dump(&self, file: &Path, round: u32) -> io::Result<()> {
-        let dump = self.path.join(DUMP);
-        let mut writing = File::create(&dump)?;
-        write_blocks(&mut writing, &noise(u64::from(round) + 1), self.dump_bytes)?;
-        writing.sync_all()?;
-        fs::remove_file(file)?;
-        fs::remove_file(&dump)
-    }
-
-    fn all(&self, file: &Path) -> io::Result<Vec<Round>> {
-        let zeros = vec![0; BLOCK_BYTES];
-        let mut rounds = Vec::new();
-        for number in 0..self.rounds {
-            if number > 0 {
-                self.dump(file, number)?;
-            }
-            rounds.push(self.round(file, &zeros)?);
-        }
-        Ok(rounds)
-    }
+    Ok(wanted)
 }
 
+fn round(wanted: &Zfg, file: &Path, zeros: &[u8]) -> io::Result<Round> {
+    let begin = monotonic_ns();
+    let mut writing = File::create(file)?;
+    write_blocks(&mut writing, zeros, wanted.size_bytes)?;
+    let written = monotonic_ns();
+    if wanted.synced {
+        writing.sync_all()?;
+    }
+    Ok(Round { write_ns: written - begin, sync_ns: monotonic_ns() - written })
+}
+
+/// What the next round must not find in a buffer: the last round's zeros. Other data are written after them.
+fn dump(wanted: &Zfg, file: &Path, round: u32) -> io::Result<()> {
+    let dump = wanted.path.join(DUMP);
+    let mut writing = File::create(&dump)?;
+    write_blocks(&mut writing, &noise(u64::from(round) + 1), wanted.dump_bytes)?;
+    writing.sync_all()?;
+    fs::remove_file(file)?;
+    fs::remove_file(&dump)
+}
+
+fn all(wanted: &Zfg, file: &Path) -> io::Result<Vec<Round>> {
+    let zeros = vec![0; BLOCK_BYTES];
+    let mut rounds = Vec::new();
+    for number in 0..wanted.rounds {
+        if number > 0 {
+            dump(wanted, file, number)?;
+        }
+        rounds.push(round(wanted, file, &zeros)?);
+    }
+    Ok(rounds)
+}
 impl Workload for Zfg {
     fn run(&self) -> Result<Box<dyn Done>, Error> {
         let file = self.path.join(FILE);
-        let rounds = self
-            .all(&file)
+        let rounds = all(self, &file)
             .map_err(|cause| Error::system(format!("zfg: write {}", file.display()), &cause))?;
-        Ok(Box::new(Figures { file, size_bytes: self.size_bytes, rounds }))
+        Ok(Box::new(Written { file, size_bytes: self.size_bytes, rounds }))
     }
 }
 
-impl Done for Figures {
+impl Done for Written {
     /// What was written last is read back; `0 zeros` where that fails.
     fn check(self: Box<Self>) -> Outcome {
         let zeros = count_zeros(&self.file).unwrap_or_default();
         let _ = fs::remove_file(&self.file);
         let each = |pick: fn(&Round) -> u64| self.rounds.iter().map(pick).collect::<Vec<_>>();
-        Outcome {
-            result: json!({
-                "size_bytes": self.size_bytes,
-                "write_ns": each(|round| round.write_ns),
-                "sync_ns": each(|round| round.sync_ns),
-            }),
-            check: format!("{} rounds, {zeros} zeros", self.rounds.len()),
-        }
+        let result = figures::Zfg {
+            size_bytes: self.size_bytes,
+            write_ns: each(|round| round.write_ns),
+            sync_ns: each(|round| round.sync_ns),
+        };
+        let check = format!("{} rounds, {zeros} zeros", self.rounds.len());
+        Outcome { result: Figures::Zfg(result), check }
     }
 }
 
@@ -176,10 +155,10 @@ mod tests {
     #[test]
     fn every_round_is_timed_and_the_last_one_read_back() {
         let path = folder("rounds");
-        let outcome = zfg(&path).checked().unwrap().run().unwrap().check();
+        let outcome = checked(zfg(&path)).unwrap().run().unwrap().check();
         assert_eq!(outcome.check, format!("3 rounds, {} zeros", BLOCK_BYTES + 5));
-        assert_eq!(outcome.result["write_ns"].as_array().unwrap().len(), 3);
-        assert_eq!(outcome.result["sync_ns"].as_array().unwrap().len(), 3);
+        let Figures::Zfg(reported) = outcome.result else { panic!("not of zfg") };
+        assert_eq!((reported.write_ns.len(), reported.sync_ns.len()), (3, 3));
         fs::remove_dir(&path).expect("nothing is left in it");
     }
 
@@ -198,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_done_is_refused() {
-        assert!(Zfg { rounds: 0, ..zfg(Path::new("/")) }.checked().is_err());
+        assert!(checked(Zfg { rounds: 0, ..zfg(Path::new("/")) }).is_err());
         let error = zfg(Path::new("/no/such/folder")).run().err().unwrap();
         assert!(error.message.contains("/no/such/folder"));
     }

@@ -39,34 +39,34 @@ pub struct Agent {
 
 impl Agent {
     /// An ordinary process.
-    pub fn start(seat: &str) -> Self {
+    pub fn start(role: &str) -> Self {
         let mut command = Command::new(BINARY);
-        command.args(["--seat", seat]);
+        command.args(["--role", role]);
         Self::spawn(command)
     }
 
     /// In a user and network namespace of its own.
-    pub fn in_namespace(seat: &str) -> Self {
+    pub fn in_namespace(role: &str) -> Self {
         let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--net", BINARY, "--seat", seat]);
+        command.args(["--user", "--map-root-user", "--net", BINARY, "--role", role]);
         Self::spawn(command)
     }
 
     /// As root in a network namespace of its own, where XDP programs may be loaded; none, and said so, without root.
-    pub fn as_root(seat: &str) -> Option<Self> {
+    pub fn as_root(role: &str) -> Option<Self> {
         if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
             println!("NOT TESTED: XDP programs need root; run this test as root");
             return None;
         }
         let mut command = Command::new("unshare");
-        command.args(["--net", BINARY, "--seat", seat]);
+        command.args(["--net", BINARY, "--role", role]);
         Some(Self::spawn(command))
     }
 
     /// In a network namespace of its own within the user namespace of `other`.
-    pub fn beside(other: &Self, seat: &str) -> Self {
+    pub fn beside(other: &Self, role: &str) -> Self {
         let mut command = other.enter(&["--user"]);
-        command.args(["unshare", "--net", BINARY, "--seat", seat]);
+        command.args(["unshare", "--net", BINARY, "--role", role]);
         Self::spawn(command)
     }
 
@@ -122,8 +122,9 @@ impl Agent {
     /// Waits until an interface lets frames out: some time after it has a carrier.
     pub fn await_up(&self, interface: &str) {
         wait(|| {
-            let told = self.inside("ip").args(["-o", "link", "show", interface]).output().unwrap();
-            String::from_utf8_lossy(&told.stdout).contains("state UP")
+            let reported =
+                self.inside("ip").args(["-o", "link", "show", interface]).output().unwrap();
+            String::from_utf8_lossy(&reported.stdout).contains("state UP")
         });
     }
 

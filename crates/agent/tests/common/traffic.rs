@@ -95,8 +95,8 @@ pub fn books(answer: &Value) -> Vec<(u64, u64, u64)> {
 
 /// What a counter of an interface of the agent's says.
 pub fn counter(agent: &mut Agent, interface: &str, name: &str) -> u64 {
-    let told = agent.call("counters", json!({"interfaces": [interface]}));
-    number(&told["interfaces"][0]["statistics"][name])
+    let reported = agent.call("counters", json!({"interfaces": [interface]}));
+    number(&reported["interfaces"][0]["statistics"][name])
 }
 
 /// A trial flat out from `g0` into `s0`, as `with` changes it, and what `s0` had received before. Its time is over
@@ -117,7 +117,7 @@ pub fn flat_out(
     answers.find_map(|answer| answer).expect("something is sent in ten seconds")
 }
 
-/// What `send` answered, as `sink-finish` is told it.
+/// What `send` answered, as `sink-finish` receives it.
 pub fn offered_totals(sent: &Value) -> Value {
     let kept = ["intended_frames", "offered_frames", "unsent_frames"];
     let one = |source: &Value| -> Value {
@@ -153,12 +153,12 @@ impl Forwarder {
     pub fn account(mut self, offered_frames: u64) -> Value {
         let mut input = self.process.stdin.take().unwrap();
         writeln!(input, "{offered_frames}").unwrap();
-        let mut told = String::new();
-        self.output.read_to_string(&mut told).unwrap();
-        serde_json::from_str(&told).unwrap_or_else(|_| panic!("{told:?}"))
+        let mut reported = String::new();
+        self.output.read_to_string(&mut reported).unwrap();
+        serde_json::from_str(&reported).unwrap_or_else(|_| panic!("{reported:?}"))
     }
 
-    /// Runs a trial of one source over it. The sink is told that all frames have left when the forwarder has let go of
+    /// Runs a trial of one source over it. The sink is reported that all frames have left when the forwarder has let go of
     /// the last one, however long that took; its answer, and what the forwarder did.
     pub fn carry(self, agent: &mut Agent, request: &Value) -> (Value, Value) {
         agent.call("sink-open", request.clone());

@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::Word;
 use super::traffic::ProcessorTimes;
 
 /// Counters by the kernel's names.
 pub type Named<T> = BTreeMap<String, T>;
 
 /// `counters`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Counters {
     pub monotonic_ns: u64,
     pub interfaces: Vec<InterfaceCounters>,
@@ -25,19 +26,19 @@ pub struct Counters {
 }
 
 /// Counters of one interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct InterfaceCounters {
     pub name: String,
     pub index: u32,
     pub mac: Option<String>,
-    pub statistics: BTreeMap<&'static str, u64>,
+    pub statistics: BTreeMap<Word, u64>,
     pub queue_disciplines: Vec<QueueDiscipline>,
     /// None where the driver has none.
     pub driver_statistics: Option<Named<u64>>,
 }
 
 /// A queueing discipline of an interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct QueueDiscipline {
     pub kind: String,
     pub root: bool,
@@ -47,7 +48,7 @@ pub struct QueueDiscipline {
 }
 
 /// A line of `/proc/net/softnet_stat`; older kernels have fewer columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Softnet {
     pub cpu: u64,
     pub processed: Option<u64>,
@@ -75,7 +76,7 @@ mod tests {
             name: "in0".to_owned(),
             index: 4,
             mac: None,
-            statistics: BTreeMap::from([("rx_packets", 5)]),
+            statistics: BTreeMap::from([("rx_packets".into(), 5)]),
             queue_disciplines: vec![queue],
             driver_statistics: None,
         };

@@ -2,26 +2,26 @@
 //! specifies its fields.
 #![allow(missing_docs)] // the fields are those of docs/protocol.md
 
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
-use super::Ready;
+use super::{Ready, Word};
 
 /// The reply of an operation without a result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Empty {}
 
 /// `hello`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Hello {
     #[serde(flatten)]
     pub ready: Ready,
     /// The target triple that the agent was built for.
-    pub target: &'static str,
+    pub target: Word,
 }
 
 /// `clocks`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Clocks {
     pub realtime_ns: u64,
     pub monotonic_ns: u64,
@@ -30,80 +30,60 @@ pub struct Clocks {
 }
 
 /// `network`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Network {
     pub interfaces: Vec<InterfaceState>,
 }
 
 /// An interface once it is configured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct InterfaceState {
     pub name: String,
     pub mac: Option<String>,
     pub mtu: u32,
     /// Operational state (RFC 2863) in the kernel's word.
-    pub operstate: &'static str,
+    pub operstate: Word,
 }
 
 /// `exec`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Exec {
     pub status: Option<i32>,
     pub signal: Option<i32>,
-    #[serde(serialize_with = "crate::base64_bytes::serialize")]
+    #[serde(with = "crate::base64_bytes")]
     pub stdout: Vec<u8>,
-    #[serde(serialize_with = "crate::base64_bytes::serialize")]
+    #[serde(with = "crate::base64_bytes")]
     pub stderr: Vec<u8>,
     pub timed_out: bool,
     pub truncated: bool,
 }
 
 /// `spawn`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Spawn {
     pub pid: u32,
 }
 
 /// `end`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct End {
     pub status: Option<i32>,
     pub signal: Option<i32>,
     pub by_itself: bool,
     pub killed: bool,
-    #[serde(serialize_with = "crate::base64_bytes::serialize")]
+    #[serde(with = "crate::base64_bytes")]
     pub output: Vec<u8>,
 }
 
-/// `run`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Run {
-    pub guest: GuestTimes,
-    /// The job's own figures.
-    pub result: Value,
-    pub check: String,
-}
-
-/// The guest's clocks at the marks of a job, and the CPU time between them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct GuestTimes {
-    pub start_monotonic_ns: u64,
-    pub end_monotonic_ns: u64,
-    pub start_realtime_ns: u64,
-    pub end_realtime_ns: u64,
-    pub user_cpu_ns: u64,
-    pub system_cpu_ns: u64,
-}
-
 /// `marks`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Marks {
     pub marks: Vec<Mark>,
     pub missing: usize,
 }
 
 /// A captured mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Mark {
     pub identifier: u16,
     pub sequence: u16,
@@ -112,14 +92,14 @@ pub struct Mark {
 }
 
 /// `path-delay`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PathDelay {
     pub round_trip_ns: Vec<u64>,
     pub lost: u32,
 }
 
 /// `data`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Data {
     pub file_system: String,
     pub source: String,
@@ -133,23 +113,13 @@ pub struct Data {
 }
 
 /// `serve`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Serve {
     pub port: u16,
 }
 
-/// `serve-finish`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ServeFinish {
-    /// The exchange's own figures.
-    pub result: Value,
-    pub check: String,
-    /// None where the kernel has no `TCP_INFO`.
-    pub tcp: Option<TcpInformation>,
-}
-
 /// A connection's counters, `TCP_INFO` of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct TcpInformation {
     pub retransmitted_segments: u32,
     pub round_trip_us: u32,
@@ -158,15 +128,18 @@ pub struct TcpInformation {
 }
 
 /// `sink-open`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SinkOpen {
-    pub backend: &'static str,
+    pub backend: Word,
     pub backend_reason: Option<String>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reply::figures::{
+        Answered, ExchangeFigures, Figures, ForkWait, GuestTimes, Run, ServeFinish,
+    };
 
     /// The text as the agent writes it: `Value` sorts the fields.
     fn text(reply: &impl Serialize) -> String {
@@ -180,15 +153,15 @@ mod tests {
             protocol: 1,
             version: "0.1.0".to_owned(),
             build: "0123456789ab".to_owned(),
-            seat: "peer".to_owned(),
+            role: "peer".to_owned(),
             pid: 7,
             started_monotonic_ns: 1,
             started_boottime_ns: 2,
             ready_monotonic_ns: 3,
         };
         assert_eq!(
-            text(&Hello { ready, target: "x86_64-unknown-linux-gnu" }),
-            r#"{"build":"0123456789ab","pid":7,"protocol":1,"ready_monotonic_ns":3,"seat":"peer","started_boottime_ns":2,"started_monotonic_ns":1,"target":"x86_64-unknown-linux-gnu","version":"0.1.0"}"#
+            text(&Hello { ready, target: "x86_64-unknown-linux-gnu".into() }),
+            r#"{"build":"0123456789ab","pid":7,"protocol":1,"ready_monotonic_ns":3,"role":"peer","started_boottime_ns":2,"started_monotonic_ns":1,"target":"x86_64-unknown-linux-gnu","version":"0.1.0"}"#
         );
         let clocks =
             Clocks { realtime_ns: 1, monotonic_ns: 2, monotonic_raw_ns: 3, boottime_ns: 4 };
@@ -216,10 +189,14 @@ mod tests {
             user_cpu_ns: 5,
             system_cpu_ns: 6,
         };
-        let run = Run { guest, result: serde_json::json!({"rounds": 2}), check: "ok".to_owned() };
+        let run = Run {
+            guest,
+            result: Figures::ForkWait(ForkWait { processes: 2, reaped: 1 }),
+            check: "ok".to_owned(),
+        };
         assert_eq!(
             text(&run),
-            r#"{"check":"ok","guest":{"end_monotonic_ns":2,"end_realtime_ns":4,"start_monotonic_ns":1,"start_realtime_ns":3,"system_cpu_ns":6,"user_cpu_ns":5},"result":{"rounds":2}}"#
+            r#"{"check":"ok","guest":{"end_monotonic_ns":2,"end_realtime_ns":4,"start_monotonic_ns":1,"start_realtime_ns":3,"system_cpu_ns":6,"user_cpu_ns":5},"result":{"processes":2,"reaped":1}}"#
         );
     }
 
@@ -272,7 +249,7 @@ mod tests {
             name: "in0".to_owned(),
             mac: Some("02:00:00:00:00:01".to_owned()),
             mtu: 1_500,
-            operstate: "up",
+            operstate: "up".into(),
         };
         assert_eq!(
             text(&Network { interfaces: vec![interface] }),
@@ -285,13 +262,18 @@ mod tests {
             sent_segment_bytes: 3,
             received_segment_bytes: 4,
         };
-        let finish = |tcp| ServeFinish { result: Value::Null, check: "ok".to_owned(), tcp };
-        assert_eq!(text(&finish(None)), r#"{"check":"ok","result":null,"tcp":null}"#);
+        let answered = Answered { transactions: 3, start_monotonic_ns: 1, end_monotonic_ns: 2 };
+        let result = ExchangeFigures::Answered(answered);
+        let finish = |tcp| ServeFinish { result: result.clone(), check: "ok".to_owned(), tcp };
+        assert_eq!(
+            text(&finish(None)),
+            r#"{"check":"ok","result":{"end_monotonic_ns":2,"start_monotonic_ns":1,"transactions":3},"tcp":null}"#
+        );
         assert_eq!(
             text(&finish(Some(tcp))),
-            r#"{"check":"ok","result":null,"tcp":{"received_segment_bytes":4,"retransmitted_segments":1,"round_trip_us":2,"sent_segment_bytes":3}}"#
+            r#"{"check":"ok","result":{"end_monotonic_ns":2,"start_monotonic_ns":1,"transactions":3},"tcp":{"received_segment_bytes":4,"retransmitted_segments":1,"round_trip_us":2,"sent_segment_bytes":3}}"#
         );
-        let open = SinkOpen { backend: "xdp", backend_reason: None };
+        let open = SinkOpen { backend: "xdp".into(), backend_reason: None };
         assert_eq!(text(&open), r#"{"backend":"xdp","backend_reason":null}"#);
     }
 }

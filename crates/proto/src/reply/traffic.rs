@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::Word;
 
 /// Buckets of a histogram that are not empty: the largest value in each, and the count.
 pub type Buckets = Vec<(u64, u64)>;
 
 /// `traffic`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Traffic {
     #[serde(flatten)]
     pub sent: Sources,
@@ -19,7 +21,7 @@ pub struct Traffic {
 }
 
 /// `send`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Send {
     #[serde(flatten)]
     pub sent: Sources,
@@ -28,7 +30,7 @@ pub struct Send {
 }
 
 /// `sink-finish`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct SinkFinish {
     pub sink: Sink,
     pub interfaces: Vec<InterfaceChange>,
@@ -36,9 +38,9 @@ pub struct SinkFinish {
 }
 
 /// The sources' part.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Sources {
-    pub backend: &'static str,
+    pub backend: Word,
     pub backend_reason: Option<String>,
     pub frame_size_bytes: u32,
     pub sizes_bytes: Option<Vec<usize>>,
@@ -46,7 +48,7 @@ pub struct Sources {
 }
 
 /// What one source sent.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct SentSource {
     pub source: usize,
     pub interface: String,
@@ -68,7 +70,7 @@ pub struct SentSource {
 }
 
 /// Gaps between the send times of a source.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Gaps {
     #[serde(flatten)]
     pub distribution: Distribution,
@@ -77,7 +79,7 @@ pub struct Gaps {
 }
 
 /// A distribution; the histogram is there only if the request asked for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Distribution {
     pub count: u64,
     pub minimum: u64,
@@ -92,9 +94,9 @@ pub struct Distribution {
 }
 
 /// The sink's part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Sink {
-    pub backend: &'static str,
+    pub backend: Word,
     pub backend_reason: Option<String>,
     pub per_source: Vec<ArrivedSource>,
     pub seen_frames: u64,
@@ -104,11 +106,11 @@ pub struct Sink {
     pub captured_frames: usize,
     pub drained: bool,
     /// Why there are no delays; none if they were measured.
-    pub delay_reason: Option<&'static str>,
+    pub delay_reason: Option<Word>,
 }
 
 /// What arrived of one source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ArrivedSource {
     /// None for a sink that does not know its sources.
     pub source: Option<usize>,
@@ -125,7 +127,7 @@ pub struct ArrivedSource {
 }
 
 /// RFC 5481, PDV: the delay above the smallest one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct DelayVariation {
     pub p50: u64,
     pub p90: u64,
@@ -135,7 +137,7 @@ pub struct DelayVariation {
 }
 
 /// RFC 4737, and RFC 5236 where the sink measures it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Reordering {
     pub extent_frames: ReorderingCounts,
     pub n_reordering: ReorderingCounts,
@@ -145,7 +147,7 @@ pub struct Reordering {
 }
 
 /// Counts of reordered frames by a small number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ReorderingCounts {
     pub count: u64,
     pub sum: u64,
@@ -155,14 +157,14 @@ pub struct ReorderingCounts {
 }
 
 /// Late times of reordered frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct LateTime {
     pub sum: u64,
     pub maximum: u64,
 }
 
 /// RFC 5236: frames by displacement or by buffer occupancy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ReorderDensity<T> {
     pub threshold_frames: usize,
     pub histogram: Vec<(T, u64)>,
@@ -170,15 +172,15 @@ pub struct ReorderDensity<T> {
 }
 
 /// How much an interface's counters grew, by their name in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct InterfaceChange {
     pub interface: String,
     #[serde(flatten)]
-    pub counters: BTreeMap<&'static str, u64>,
+    pub counters: BTreeMap<Word, u64>,
 }
 
 /// CPU time of the sending threads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct GeneratorCpu {
     pub generator_user_ns: u64,
     pub generator_system_ns: u64,
@@ -187,7 +189,7 @@ pub struct GeneratorCpu {
 }
 
 /// CPU time of the receiving thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SinkCpu {
     pub sink_user_ns: u64,
     pub sink_system_ns: u64,
@@ -197,7 +199,7 @@ pub struct SinkCpu {
 }
 
 /// CPU times of `traffic`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct TrafficCpu {
     #[serde(flatten)]
     pub generator: GeneratorCpu,
@@ -207,7 +209,7 @@ pub struct TrafficCpu {
 }
 
 /// CPU times of `send`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SendCpu {
     #[serde(flatten)]
     pub generator: GeneratorCpu,
@@ -215,7 +217,7 @@ pub struct SendCpu {
 }
 
 /// CPU times of `sink-finish`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SinkFinishCpu {
     #[serde(flatten)]
     pub sink: SinkCpu,
@@ -223,7 +225,7 @@ pub struct SinkFinishCpu {
 }
 
 /// Times of one processor, `/proc/stat`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ProcessorTimes {
     pub cpu: u32,
     pub user_ns: u64,
@@ -237,14 +239,14 @@ pub struct ProcessorTimes {
 }
 
 /// `http-load`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct HttpLoad {
     pub intended_requests: u64,
     pub replies: u64,
     pub statuses: BTreeMap<u16, u64>,
     pub timeouts: u64,
     pub unsent_requests: u64,
-    pub failures: BTreeMap<&'static str, u64>,
+    pub failures: BTreeMap<Word, u64>,
     pub body_bytes: u64,
     pub connections_opened: u64,
     pub connections_open_maximum: usize,
@@ -259,7 +261,7 @@ pub struct HttpLoad {
 }
 
 /// CPU times of `http-load`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct HttpLoadCpu {
     pub generator_cpu_ns: u64,
     pub core: Option<u32>,
@@ -327,7 +329,7 @@ mod tests {
         );
         let change = InterfaceChange {
             interface: "in0".to_owned(),
-            counters: BTreeMap::from([("rx_packets", 2), ("tx_packets", 1)]),
+            counters: BTreeMap::from([("rx_packets".into(), 2), ("tx_packets".into(), 1)]),
         };
         assert_eq!(text(&change), r#"{"interface":"in0","rx_packets":2,"tx_packets":1}"#);
     }

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// `http-load`: an open loop, whose requests leave when they are due and not when an answer has come.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpLoad {
     /// The server's address and port.

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// `network`: how the interfaces shall be.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     /// The interfaces, found by MAC address.
@@ -23,7 +23,7 @@ pub struct Network {
 }
 
 /// One interface of `network`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interface {
     /// The address it is found by.
@@ -52,7 +52,7 @@ pub struct Interface {
 }
 
 /// One VLAN (802.1Q) of an interface: a sub-interface with addresses of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vlan {
     /// The VLAN's number, 1 to 4094.
@@ -69,7 +69,7 @@ pub struct Vlan {
 }
 
 /// A permanent neighbour entry.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Neighbour {
     /// The IP address.
@@ -79,7 +79,7 @@ pub struct Neighbour {
 }
 
 /// A route by gateway.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
     /// The prefix, for example `10.9.0.0/16`.

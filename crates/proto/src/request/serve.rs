@@ -2,10 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Which end of a connection: the one that opened it, or the one that it was opened to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// The guest that is measured.
@@ -15,7 +15,7 @@ pub enum Side {
 }
 
 /// What two ends of a TCP connection do with each other; both are given the same.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Exchange {
     /// One end sends bytes, the other one says at the end how many arrived.
@@ -41,7 +41,7 @@ pub enum Exchange {
 }
 
 /// `serve`: listen for one connection, and do one exchange with the client that opens it, while the session goes on.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Serve {
     /// The address to listen at.
@@ -59,7 +59,7 @@ pub struct Serve {
 }
 
 /// `serve-finish`: what became of it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServeFinish {
     /// How long its end is waited for.

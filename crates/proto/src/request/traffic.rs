@@ -1,11 +1,12 @@
 //! `traffic`, its two halves, and `counters`: the packet path.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
 /// `traffic`: one traffic trial.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
     /// The trial's number, in every frame.
@@ -49,7 +50,7 @@ pub struct Traffic {
 }
 
 /// One size of a mix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MixPart {
     /// Frame size in bytes.
@@ -59,7 +60,7 @@ pub struct MixPart {
 }
 
 /// A pcap file of the first frames that arrive.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
     /// Where to write it.
@@ -96,8 +97,22 @@ pub enum SinkBackend {
     Tpacket,
 }
 
+impl fmt::Display for Backend {
+    /// Its name in the protocol.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(formatter)
+    }
+}
+
+impl fmt::Display for SinkBackend {
+    /// Its name in the protocol.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(formatter)
+    }
+}
+
 /// One source of `traffic`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// Its number in every frame; null for its place in the request. For `send` alone, where the other sources are
@@ -136,7 +151,7 @@ pub struct Source {
 }
 
 /// Addresses that lie in the prefixes of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Destinations {
     /// How many.
@@ -152,7 +167,7 @@ const fn one() -> u16 {
 }
 
 /// The sink of `traffic`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sink {
     /// The interfaces that frames arrive on.
@@ -166,7 +181,7 @@ pub struct Sink {
 }
 
 /// `sink-finish`: the sources' totals.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SinkFinish {
     /// By source, in the order of the request.
@@ -174,7 +189,7 @@ pub struct SinkFinish {
 }
 
 /// The counts of one source that the sink's books are closed with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceTold {
     /// Frames that it was to send.
@@ -186,7 +201,7 @@ pub struct SourceTold {
 }
 
 /// `counters`: where frames pass and get lost in this namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counters {
     /// The interfaces; none for all.

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use super::{
-    FLAG_EARLIER_TIME, FLAGS, FrameError, IPV4_BYTES, IPV4_CHECKSUM, IPV4_DESTINATION, Layout,
-    MAXIMUM_FRAME_BYTES, SENT, SEQUENCE, TestFrameRepr, never_zero, put_u16, put_u64,
+    FLAG_EARLIER_TIME, FLAGS, FrameError, FrameShape, IPV4_BYTES, IPV4_CHECKSUM, IPV4_DESTINATION,
+    Layout, MAXIMUM_FRAME_BYTES, SENT, SEQUENCE, TestFrameRepr, never_zero, put_u16, put_u64,
 };
 use crate::checksum;
 
@@ -39,20 +39,21 @@ pub struct Composer {
 }
 
 impl Composer {
-    /// Prepares frames like `repr`; `sizes` is the pattern of frame sizes, `flows` the number of source ports from
-    /// that of `repr` on.
+    /// Prepares frames of that shape.
     ///
     /// # Errors
-    /// As [`TestFrameRepr::emit`]; too many sizes or slots count as [`FrameError::Truncated`], ports beyond 65535 as
-    /// [`FrameError::WrongAddresses`].
-    pub fn new(repr: &TestFrameRepr, sizes: &[usize], flows: u16) -> Result<Self, FrameError> {
-        let mut known: Vec<usize> = sizes.to_vec();
+    /// As [`TestFrameRepr::emit`]; too many sizes or slots count as [`FrameError::Truncated`], ports beyond 65535 and
+    /// several destinations of IPv6 as [`FrameError::WrongAddresses`].
+    pub fn new(wanted: &FrameShape) -> Result<Self, FrameError> {
+        let FrameShape { sizes, flows, destinations, .. } = wanted;
+        let repr = blank_destination(wanted);
+        let mut known = sizes.clone();
         known.sort_unstable();
         known.dedup();
         if known.is_empty() || known.len() > MOST_SHAPES || sizes.len() > MOST_SLOTS {
             return Err(FrameError::Truncated);
         }
-        if flows == 0 || repr.source_port.checked_add(flows - 1).is_none() {
+        if *flows == 0 || repr.source_port.checked_add(flows - 1).is_none() {
             return Err(FrameError::WrongAddresses);
         }
         let shape_of_slot = sizes
@@ -61,29 +62,16 @@ impl Composer {
             .map(|place| place as u8)
             .collect();
         let shapes: Vec<Shape> =
-            known.iter().map(|size| Shape::new(repr, *size)).collect::<Result<_, _>>()?;
-        let largest_bytes = known.last().copied().unwrap_or(MAXIMUM_FRAME_BYTES);
-        let (layout, first_port) = (repr.layout(), repr.source_port);
-        let destinations = Arc::new([]);
-        Ok(Self { layout, shapes, shape_of_slot, first_port, flows, destinations, largest_bytes })
-    }
-
-    /// Frames like `repr` to these destinations in turn; to its own where there are none.
-    ///
-    /// # Errors
-    /// As [`Self::new`]; destinations for frames of IPv6 are [`FrameError::WrongAddresses`].
-    pub fn to_destinations(
-        repr: &TestFrameRepr,
-        sizes: &[usize],
-        flows: u16,
-        destinations: &Arc<[Ipv4Addr]>,
-    ) -> Result<Self, FrameError> {
-        if destinations.is_empty() {
-            return Self::new(repr, sizes, flows);
-        }
-        let destination_address = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let composer = Self::new(&TestFrameRepr { destination_address, ..*repr }, sizes, flows)?;
-        Ok(Self { destinations: Arc::clone(destinations), ..composer })
+            known.iter().map(|size| Shape::new(&repr, *size)).collect::<Result<_, _>>()?;
+        Ok(Self {
+            layout: repr.layout(),
+            shapes,
+            shape_of_slot,
+            first_port: repr.source_port,
+            flows: *flows,
+            destinations: Arc::clone(destinations),
+            largest_bytes: known.last().copied().unwrap_or(MAXIMUM_FRAME_BYTES),
+        })
     }
 
     /// Where the frames go in turn; none where all go to one address.
@@ -169,6 +157,14 @@ impl Composer {
         let sum = checksum::add_u64(checksum::add_u64(sum, sequence), sent_monotonic_ns);
         put_u16(frame, self.layout.udp() + 6, never_zero(checksum::finish(sum)));
     }
+}
+
+/// The frame that is prepared; where there are several destinations each frame's own is written into it.
+fn blank_destination(wanted: &FrameShape) -> TestFrameRepr {
+    if wanted.destinations.is_empty() {
+        return wanted.repr;
+    }
+    TestFrameRepr { destination_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), ..wanted.repr }
 }
 
 impl Shape {

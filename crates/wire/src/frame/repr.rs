@@ -45,6 +45,26 @@ pub struct TestFrameRepr {
 }
 
 impl TestFrameRepr {
+    /// The smallest frame of trial 3, for tests of what is around it.
+    #[cfg(test)]
+    pub(crate) fn smallest(sequence: u64) -> Self {
+        Self {
+            source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+            destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
+            vlan: None,
+            source_address: Ipv4Addr::LOCALHOST.into(),
+            destination_address: Ipv4Addr::LOCALHOST.into(),
+            source_port: 1,
+            destination_port: 2,
+            trial: 3,
+            source: 0,
+            sequence,
+            sent_monotonic_ns: 0,
+            timed: true,
+            frame_bytes: super::MINIMUM_FRAME_BYTES,
+        }
+    }
+
     /// Which headers it has.
     pub const fn layout(&self) -> Layout {
         Layout { tagged: self.vlan.is_some(), ipv6: self.source_address.is_ipv6() }

@@ -67,35 +67,35 @@ impl Received {
     ///
     /// # Errors
     /// They do not balance: what of which source.
-    pub fn balance(self, told: &[SourceTotals]) -> Result<SinkResult, TrialError> {
+    pub fn balance(self, reported: &[SourceTotals]) -> Result<SinkResult, TrialError> {
         let books = &self.counts.sources;
-        if books.len() != told.len() {
-            let (kept, given) = (books.len(), told.len());
+        if books.len() != reported.len() {
+            let (kept, given) = (books.len(), reported.len());
             let sentence =
                 format!("the sink keeps books of {kept} sources and was told of {given}");
             return Err(TrialError::Books(sentence));
         }
-        let pairs = books.iter().zip(told).enumerate();
+        let pairs = books.iter().zip(reported).enumerate();
         let sources = pairs
-            .map(|(number, (book, told))| close(number, book, *told))
+            .map(|(number, (book, reported))| close(number, book, *reported))
             .collect::<Result<_, _>>()?;
         Ok(SinkResult { sources, received: self })
     }
 }
 
-fn close(number: usize, book: &SourceBook, told: SourceTotals) -> Result<Arrived, TrialError> {
+fn close(number: usize, book: &SourceBook, reported: SourceTotals) -> Result<Arrived, TrialError> {
     let arrivals = book.arrivals();
-    let forged = book.arrived_from(told.intended_frames);
-    let sum = told.offered_frames.checked_add(told.unsent_frames);
-    let balanced = book.agrees() && sum == Some(told.intended_frames);
-    let lost = told.offered_frames.checked_sub(arrivals.forwarded_frames);
+    let forged = book.arrived_from(reported.intended_frames);
+    let sum = reported.offered_frames.checked_add(reported.unsent_frames);
+    let balanced = book.agrees() && sum == Some(reported.intended_frames);
+    let lost = reported.offered_frames.checked_sub(arrivals.forwarded_frames);
     let Some(lost_frames) = lost.filter(|_| balanced && forged == 0) else {
         return Err(TrialError::Books(format!(
             "the books of source {number} do not balance: intended {}, offered {}, unsent {}, forwarded {}, \
              of which {forged} were never sent",
-            told.intended_frames,
-            told.offered_frames,
-            told.unsent_frames,
+            reported.intended_frames,
+            reported.offered_frames,
+            reported.unsent_frames,
             arrivals.forwarded_frames
         )));
     };

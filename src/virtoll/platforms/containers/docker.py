@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
+from virtoll.hosts.base import LocalHost
+from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.containers.engines import EngineParameters, container_name, container_options, start_container
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest
 from virtoll.platforms.containers.oci import beside_cgroup_v2
-from virtoll.platforms.host import GuestHost, Site
+from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 
 _READY_SECONDS = 120.0
@@ -39,7 +41,7 @@ class DockerParameters(EngineParameters):
 class Daemon:
     """The lab's daemon and a client that it answers; ``running``: the guests that need it now."""
 
-    lab: GuestHost
+    lab: LocalHost
     process: subprocess.Popen[bytes]
     folder: Path
     client: list[str]
@@ -95,13 +97,16 @@ def lab_daemon(site: Site) -> Daemon:
     if known is not None and known.process.poll() is None:
         known.wake("a start")
         return known
-    folder = site.host.scratch / "docker"
+    lab = site.this_machine
+    folder = lab.scratch / "docker"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "daemon.json").write_text("{}", encoding="ascii")
     with (folder / "dockerd.txt").open("wb") as log:
-        process = site.host.spawn(_daemon_command(folder), "docker", stdout=log.fileno(), stderr=subprocess.STDOUT)
-    daemon = Daemon(site.host, process, folder, [], "", {"a start"})
+        enter = beside_cgroup_v2("crun") if shutil.which("crun") else None
+        options = ProcessOptions(enter=enter, stdout=log.fileno(), stderr=subprocess.STDOUT)
+        process = lab.spawn(_daemon_command(folder), "docker", options)
+    daemon = Daemon(lab, process, folder, [], "", {"a start"})
     try:
         _await_daemon(daemon)
         daemon.client, daemon.version = _choose_client(site, folder)
@@ -115,11 +120,10 @@ def lab_daemon(site: Site) -> Daemon:
 
 
 def _daemon_command(folder: Path) -> list[str]:
-    """``dockerd`` with all that it has below ``folder``; crun needs a host with one kind of cgroups, see there."""
+    """``dockerd`` with all that it has below ``folder``."""
     crun = shutil.which("crun")
     runtimes = ["--add-runtime", f"crun={crun}"] if crun else []
     return [
-        *(beside_cgroup_v2("crun") if crun else []),
         "dockerd",
         "--config-file",
         f"{folder}/daemon.json",
@@ -232,6 +236,8 @@ class Docker(Platform[DockerParameters]):
 
     name: ClassVar[str] = "docker"
     packages: ClassVar[tuple[str, ...]] = ("docker.io",)
+    remedy: ClassVar[str] = _DEBIAN
+    without_root: ClassVar[str] = "no"
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "container by Docker"

@@ -2,7 +2,7 @@
 
 The command lines of both take the same options. What an engine would add by itself (networks, a smaller set of
 capabilities, masked paths, a limit on processes, ulimits) is switched off, because it belongs to a deployment and not
-to the platform; its seccomp profile is a parameter, because it costs time. Must not: know one engine's own options.
+to the platform. Its seccomp profile is a parameter, because it costs time. Must not: know one engine's own options.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from virtoll.errors import GuestDied
+from virtoll.lab.enter import Enter
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DATA_PATH, GuestRequest
@@ -55,8 +56,8 @@ def container_options(site: Site, request: GuestRequest | None, parameters: Engi
         options += ["--cap-add", name]
     if parameters.seccomp == "unconfined":
         options += ["--security-opt", "seccomp=unconfined"]
-    if site.host.cgroup is not None:
-        options += ["--cgroup-parent", f"/{site.host.cgroup}", *(_limits(request) if request else [])]
+    if site.this_machine.cgroup is not None:
+        options += ["--cgroup-parent", f"/{site.this_machine.cgroup}", *(_limits(request) if request else [])]
     if request is not None and request.data_folder is not None:
         options += ["--volume", f"{request.data_folder}:{DATA_PATH}"]
     return options
@@ -84,14 +85,16 @@ def start_container(
     command: Sequence[str],
     find_pid: Callable[[], int | None],
     remove: Callable[[], object],
+    enter: Enter | None = None,
 ) -> NamespacedGuest:
     """Start a container whose agent is on the command's standard input and output, and move its links in.
 
     ``find_pid`` gives the number of the container's first process once it is known, ``remove`` removes the container.
+    ``enter``: what is done before the command is executed.
     """
     network = site.network
     cleanup = [lambda: network.remove(request.network), remove]
-    guest = start_namespaced(request, site, command, request.network.attachment, cleanup)
+    guest = start_namespaced(request, site, command, request.network.attachment, cleanup, enter=enter)
     first: int | None = None
 
     def known() -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
 from virtoll.errors import GuestError
 from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.commands import PIPED
+from virtoll.lab.enter import Enter, ExecutionReport
 from virtoll.lab.inside import end_process, signal_tree, with_descendants
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
@@ -19,7 +20,7 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.process_guest import AgentGuest, connect_stdio
 
-AGENT = ("/init", "--seat", "guest", "--channel", "stdio")
+AGENT = ("/init", "--role", "guest", "--channel", "stdio")
 
 
 @dataclass(kw_only=True)
@@ -30,6 +31,7 @@ class NamespacedGuest(AgentGuest):
     """
 
     paused: Callable[[bool], object] | None = None
+    executed_monotonic_ns: int | None = None
     _is_paused: bool = field(default=False, init=False)
 
     def park(self) -> None:
@@ -55,10 +57,9 @@ class NamespacedGuest(AgentGuest):
 
 def move_links_in(guest: AgentGuest, request: GuestRequest, site: Site, pid: int) -> None:
     """Attach the guest's links to the network namespace of process ``pid``; a guest that cannot have them is ended."""
-    network = site.network
     with guest.ending_on_error():
         for link in request.network.links:
-            network.namespace_port(link, pid)
+            site.local_ports.namespace_port(link, pid)
 
 
 def start_namespaced(
@@ -68,38 +69,44 @@ def start_namespaced(
     attachment: str,
     cleanup: Sequence[Callable[[], object]] = (),
     group: Group | None = None,
+    *,
+    enter: Enter | None = None,
 ) -> NamespacedGuest:
     """Start ``command``, whose standard input and output become the agent's channel, and wait until it is ready.
 
-    ``group`` is removed after everything else.
+    ``group`` is removed after everything else. ``enter``: what is done before the command is executed.
     """
-    folder = site.host.guest_folder(request.name)
+    host = site.this_machine
+    folder = host.guest_folder(request.name)
     console = folder / "console.txt"
-    spawned = time.monotonic_ns()
-    with console.open("wb") as stderr:
-        process = site.host.spawn(
-            command,
-            f"guest {request.name}",
-            cpus=request.cpus,
-            group=group,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr.fileno(),
+    with ExecutionReport() as report:
+        spawned = time.monotonic_ns()
+        with console.open("wb") as stderr:
+            options = replace(
+                PIPED,
+                enter=replace(enter or Enter(), report=report.descriptor),
+                cpus=request.cpus,
+                group=group,
+                stderr=stderr.fileno(),
+                pass_fds=(report.descriptor,),
+            )
+            process = host.spawn(command, f"guest {request.name}", options)
+        guest = NamespacedGuest(
+            agent=connect_stdio(process, request.name),
+            peer=site.peer,
+            process=process,
+            attachment=attachment,
+            console_file=console,
+            spawned_monotonic_ns=spawned,
+            cleanup=[*([group.remove] if group is not None else []), *cleanup],
         )
-    guest = NamespacedGuest(
-        agent=connect_stdio(process, request.name),
-        peer=site.peer,
-        process=process,
-        attachment=attachment,
-        console_file=console,
-        spawned_monotonic_ns=spawned,
-        cleanup=[*([group.remove] if group is not None else []), *cleanup],
-    )
-    try:
-        guest.wait_ready(request.deadline_seconds)
-    except GuestStartError as error:
-        said = last_line(error.evidence["console.txt"])  # what the engine complained of last
-        raise GuestStartError(f"{error} (it said: {said[-300:]})" if said else str(error), error.evidence) from error
+        try:
+            guest.wait_ready(request.deadline_seconds)
+        except GuestStartError as error:
+            said = last_line(error.evidence["console.txt"])  # what the engine complained of last
+            sentence = f"{error} (it said: {said[-300:]})" if said else str(error)
+            raise GuestStartError(sentence, error.evidence) from error
+        guest.executed_monotonic_ns = report.executed_monotonic_ns()
     return guest
 
 
@@ -115,6 +122,7 @@ class ManagedContainer(Platform[Attached]):
     boot_seconds: ClassVar[float] = 0.5
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"
+    without_root: ClassVar[str] = "no"
     parameter_model = Attached
 
     def probe(self, site: Site) -> Probe:
@@ -122,14 +130,14 @@ class ManagedContainer(Platform[Attached]):
         try:
             version = self.version(site.host.run([self.program, "--version"], "probe"))
         except GuestError as error:
-            return Probe(False, None, f"{error}: apt-get install {' '.join(self.packages)}")
+            return Probe(False, None, f"{error}: {self.remedy}")
         try:
             with contextlib.ExitStack() as undo:
                 group = self._group(site, "probe", Limits())
                 undo.callback(group.remove)
                 folder = site.host.guest_folder("probe")
                 command = self.command(site, folder, "probe", ["/init", "--version"], None, undo)
-                site.host.run([*group.join_command(), *command], "probe")
+                site.host.run([*Enter(cgroups=group.process_files).prefix(site.image.agent), *command], "probe")
         except GuestError as error:
             return Probe(False, version, f"{version} does not start a container here: {error}")
         return Probe(True, version, None)
@@ -177,7 +185,7 @@ class ManagedContainer(Platform[Attached]):
         return root
 
     def _group(self, site: Site, name: str, limits: Limits) -> Group:
-        group = site.host.group(name, limits)
+        group = site.this_machine.group(name, limits)
         if group is None:
             raise GuestError(f"{self.program} needs root and cgroups; run as root")
         return group
@@ -191,7 +199,7 @@ def _plain(name: str) -> str:
 @contextlib.contextmanager
 def held_namespace(site: Site, role: str) -> Iterator[int]:
     """A network namespace before there is a guest for it: the process that holds it, ended after the context."""
-    process = site.host.spawn(["unshare", "--net", "--", "cat"], role, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = site.this_machine.spawn(["unshare", "--net", "--", "cat"], role, PIPED)
     try:
         if process.stdin is None or process.stdout is None:
             raise GuestError(f"{role}: the namespace's holder was started without pipes")

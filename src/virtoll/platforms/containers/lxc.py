@@ -1,6 +1,6 @@
 """LXC: a container by ``lxc-start`` from a configuration file of our own, and nothing of the host's LXC settings.
 
-LXC makes its groups relative to the one it is started in, which is a cgroup of the lab's; the limits stand there, and
+LXC makes its groups relative to the one it is started in, which is a cgroup of the lab's. The limits are set there, and
 again on the container's own group, which is what the guest can see. Source: lxc.container.conf(5) of version 5.
 """
 
@@ -42,6 +42,7 @@ class Lxc(ManagedContainer):
     title: ClassVar[str] = "container by LXC"
     program: ClassVar[str] = "lxc-start"
     packages: ClassVar[tuple[str, ...]] = ("lxc",)
+    remedy: ClassVar[str] = "apt-get install lxc"
 
     def version(self, said: str) -> str:
         """The program says its number alone."""

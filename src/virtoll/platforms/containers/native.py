@@ -7,16 +7,20 @@ namespace.
 
 from __future__ import annotations
 
-import sys
+import platform
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from virtoll.experiment.model import Parameters
 from virtoll.image import GuestImage
 from virtoll.lab.cgroups import Limits
+from virtoll.lab.enter import Bind, Enter, Namespace
 from virtoll.platforms.base import DATA_PATH, DataBy, GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.guest import NamespacedGuest, start_namespaced
-from virtoll.platforms.host import GuestHost, Site
+from virtoll.platforms.host import Site
+
+HOST_AGENT = ("/init", "--role", "host", "--channel", "stdio")
 
 
 class NativeParameters(Parameters):
@@ -28,6 +32,7 @@ class Native(Platform[NativeParameters]):
 
     name: ClassVar[str] = "native"
     family: ClassVar[str] = "native"
+    without_root: ClassVar[str] = "yes"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "the host itself"
     parameter_model = NativeParameters
@@ -40,21 +45,21 @@ class Native(Platform[NativeParameters]):
 
     def probe(self, site: Site) -> Probe:
         """Always there; the version is the kernel's."""
-        return Probe(True, kernel_version(site.host), None)
+        del site
+        return Probe(True, kernel_version(), None)
 
     def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Start the agent in a mount namespace of its own, changed to the image's root."""
         network = site.network
         for link in request.network.links:
-            network.host_port(link)
+            site.local_ports.host_port(link)
         attachment = "bridge" if any(link.trunk for link in request.network.links) else "veth"
-        command = ["unshare", "--mount", "--propagation", "private", "--"]
         cleanup = [lambda: network.remove(request.network)]
         # Only a quota makes a group: without one the host is left as it is.
         limits = Limits(cpu_quota=request.cpu_quota)
-        group = site.host.group(request.name, limits) if request.cpu_quota is not None else None
+        group = site.this_machine.group(request.name, limits) if request.cpu_quota is not None else None
         return start_namespaced(
-            request, site, [*command, *confined(site.image, "host", request)], attachment, cleanup, group
+            request, site, HOST_AGENT, attachment, cleanup, group, enter=on_image(site.image, ("mount",), request)
         )
 
 
@@ -66,14 +71,13 @@ class NativeAgain(Native):
     control_of: ClassVar[str | None] = "native"
 
 
-def confined(image: GuestImage, seat: str, request: GuestRequest | None = None) -> list[str]:
-    """The agent of the image behind ``confine``: same files as in every other guest; without a request no guest's."""
-    agent = ["/init", "--seat", seat, "--channel", "stdio"]
+def on_image(image: GuestImage, namespaces: tuple[Namespace, ...], request: GuestRequest | None = None) -> Enter:
+    """The image's root for a program in namespaces of its own; with a request, the guest's data folder in it."""
     folder = request.data_folder if request is not None else None
-    data = [f"--mount={folder}={DATA_PATH}"] if folder is not None else []
-    return [sys.executable, "-m", "virtoll.lab.confine", *data, str(image.root), *agent]
+    shares = (Bind(folder, Path(DATA_PATH)),) if folder is not None else ()
+    return Enter(namespaces=namespaces, root=image.root, shares=shares)
 
 
-def kernel_version(lab: GuestHost) -> str:
-    """The host's kernel release, as ``uname`` says."""
-    return f"Linux {lab.run(['uname', '--kernel-release'], 'probe').strip()}"
+def kernel_version() -> str:
+    """The host's kernel and its release."""
+    return f"Linux {platform.release()}"

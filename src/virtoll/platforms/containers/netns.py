@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from virtoll.errors import GuestError
+from virtoll.lab.enter import Enter, Namespace
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DataBy, GuestRequest, Platform, Probe, Validation
-from virtoll.platforms.containers.guest import NamespacedGuest, move_links_in, start_namespaced
-from virtoll.platforms.containers.native import confined, kernel_version
+from virtoll.platforms.containers.guest import AGENT, NamespacedGuest, move_links_in, start_namespaced
+from virtoll.platforms.containers.native import kernel_version, on_image
 from virtoll.platforms.host import Site
 
-_NAMESPACES = ["--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child=KILL", "--propagation", "private"]
+_NAMESPACES: tuple[Namespace, ...] = ("mount", "net", "ipc", "uts", "pid")
 
 
 class NetworkNamespaceParameters(Attached):
@@ -28,6 +29,7 @@ class NetworkNamespace(Platform[NetworkNamespaceParameters]):
 
     name: ClassVar[str] = "netns"
     family: ClassVar[str] = "os-level"
+    without_root: ClassVar[str] = "yes"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "bare Linux namespaces"
     parameter_model = NetworkNamespaceParameters
@@ -37,28 +39,28 @@ class NetworkNamespace(Platform[NetworkNamespaceParameters]):
 
     def probe(self, site: Site) -> Probe:
         """Make the namespaces once."""
-        lab = site.host
         try:
-            lab.run(["unshare", *_NAMESPACES, "--", "true"], "probe")
+            agent = site.image.agent
+            site.host.run([*Enter(namespaces=_NAMESPACES).prefix(agent), str(agent), "--version"], "probe")
         except GuestError as error:
             return Probe(False, None, f"{error}; allow namespaces for this user or run as root")
-        return Probe(True, kernel_version(lab), None)
+        return Probe(True, kernel_version(), None)
 
     def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Start the agent as PID 1 of namespaces of its own and move its links in."""
         network = site.network
-        command = ["unshare", *_NAMESPACES, "--", *confined(site.image, "guest", request)]
+        enter = on_image(site.image, _NAMESPACES, request)
         limited = self.parameters.limits == "cgroup"
         group = None
         if limited or request.cpu_quota is not None:
-            group = site.host.group(request.name, request.limits(memory=limited))
+            group = site.this_machine.group(request.name, request.limits(memory=limited))
             if group is None and limited:
                 raise GuestError("limits: cgroup needs root; run as root or leave it out")
         cleanup = [lambda: network.remove(request.network)]
-        guest = start_namespaced(request, site, command, request.network.attachment, cleanup, group)
+        guest = start_namespaced(request, site, AGENT, request.network.attachment, cleanup, group, enter=enter)
         move_links_in(guest, request, site, guest.process.pid)
         # No engine does it here, and servers in the guest are reached over it.
-        enter = ["nsenter", f"--net=/proc/{guest.process.pid}/ns/net", "--"]
+        inside = ["nsenter", f"--net=/proc/{guest.process.pid}/ns/net", "--"]
         with guest.ending_on_error():
-            site.host.run([*enter, "ip", "link", "set", "dev", "lo", "up"], "loopback interface")
+            site.host.run([*inside, "ip", "link", "set", "dev", "lo", "up"], "loopback interface")
         return guest

@@ -1,6 +1,6 @@
 """systemd-nspawn: systemd's container program, on a host with or without systemd.
 
-Registration with systemd-machined and a unit of its own are switched off: the container is in a cgroup of the lab's,
+Registration with systemd-machined and a unit of its own are switched off. The container is in a cgroup of the lab's,
 and nspawn makes its two groups (``supervisor``, ``payload``) below that. Source: systemd-nspawn(1) of version 252.
 """
 
@@ -39,6 +39,7 @@ class SystemdNspawn(ManagedContainer):
     title: ClassVar[str] = "container by systemd-nspawn"
     program: ClassVar[str] = "systemd-nspawn"
     packages: ClassVar[tuple[str, ...]] = ("systemd-container",)
+    remedy: ClassVar[str] = "apt-get install systemd-container"
 
     def version(self, said: str) -> str:
         """From ``systemd 252 (252.39-1~deb12u1)``."""

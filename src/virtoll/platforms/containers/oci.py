@@ -1,15 +1,14 @@
 """Containers by an OCI runtime: one driver for every runtime that takes a bundle, given by its binary's name.
 
-The bundle is written here, so that nothing of an engine's defaults (networks, limits, profiles) comes between: the
-image's root read-only, namespaces for PID, network, mount, IPC and UTS, all capabilities, and memory and CPU limits
-by cgroup where the lab may set them. Source: OCI runtime specification 1.0.2.
+The bundle is written here, so that nothing of an engine's defaults (networks, limits, profiles) comes between. It has
+the image's root read-only, namespaces for PID, network, mount, IPC and UTS, and all capabilities. It has memory and CPU
+limits by cgroup where the lab may set them. Source: OCI runtime specification 1.0.2.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -18,6 +17,7 @@ from pydantic import StringConstraints
 
 from virtoll.errors import GuestDied, GuestError
 from virtoll.lab import cgroups
+from virtoll.lab.enter import Enter, Hide
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import DATA_PATH, DataBy, GuestRequest, Platform, Probe, Validation
@@ -46,7 +46,6 @@ _CAPABILITIES = [
 
 _PERIOD_MICROSECONDS = 100_000
 _PID_SECONDS = 60.0
-_COVERED = Path(cgroups.__file__).with_name("covered.py")
 
 
 AttachedP = TypeVar("AttachedP", bound=Attached)
@@ -61,17 +60,18 @@ class OciPlatform(Platform[AttachedP]):
     boot_seconds: ClassVar[float] = 0.5
     slowdown: ClassVar[float] = 1.0
     data_by: ClassVar[DataBy] = "folder"
+    without_root: ClassVar[str] = "yes, without limits"
 
     def probe(self, site: Site) -> Probe:
         """Ask for the version and run the image's agent once in a container."""
         try:
             version = site.host.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
         except GuestError as error:
-            return Probe(False, None, f"{error}: {self._remedy()}")
+            return Probe(False, None, f"{error}: {self.remedy}")
         folder = site.host.guest_folder("probe")
         write_bundle(folder, oci_configuration(site, ["/init", "--version"], None))
         try:
-            site.host.run([*self._command(site), "run", "--bundle", str(folder), folder.name], "probe")
+            site.host.run([*self._entered(site), "run", "--bundle", str(folder), folder.name], "probe")
         except GuestError as error:
             return Probe(False, version, f"{version} does not start a container here: {error}")
         return Probe(True, version, None)
@@ -89,14 +89,14 @@ class OciPlatform(Platform[AttachedP]):
         network, lab = site.network, site.host
         bundle = lab.guest_folder(request.name)
         write_bundle(bundle, configuration)
-        runtime, pid_file, container = self._command(site), bundle / "pid", request.file_name
-        command = [*runtime, "run", "--bundle", str(bundle), "--pid-file", str(pid_file), container]
+        runtime, pid_file, container = self._entered(site), bundle / "pid", request.file_name
+        command = [*self._command(site), "run", "--bundle", str(bundle), "--pid-file", str(pid_file), container]
         undo = [
             *cleanup,
             lambda: network.remove(request.network),
             lambda: lab.run([*runtime, "delete", "--force", container], f"guest {request.name}"),
         ]
-        guest = start_namespaced(request, site, command, request.network.attachment, undo)
+        guest = start_namespaced(request, site, command, request.network.attachment, undo, enter=self._around())
         with guest.ending_on_error():
             first = self._first_process(guest, pid_file)
         guest.inner_group = first  # a runtime gives its container a session of its own
@@ -104,24 +104,28 @@ class OciPlatform(Platform[AttachedP]):
 
     def _first_process(self, guest: NamespacedGuest, pid_file: Path) -> int:
         """The number of the container's first process; some runtimes make the file first and write to it then."""
-        told, awaited = "", f"{self.runtime}'s pid file"
+        reported, awaited = "", f"{self.runtime}'s pid file"
 
         def decided() -> bool:
-            nonlocal told
+            nonlocal reported
             with contextlib.suppress(FileNotFoundError):
-                told = pid_file.read_text(encoding="ascii")
-            return bool(told) or guest.process.poll() is not None
+                reported = pid_file.read_text(encoding="ascii")
+            return bool(reported) or guest.process.poll() is not None
 
         wait_until(decided, _PID_SECONDS, awaited)
-        if not told:
+        if not reported:
             raise GuestDied(f"{awaited} was never written: the container has ended")
-        return int(told)
+        return int(reported)
 
     def _binary(self) -> str:
         return self.runtime
 
-    def _remedy(self) -> str:
-        return f"apt-get install {self.runtime}"
+    def _around(self) -> Enter:
+        """What every process of the runtime is put into."""
+        return Enter()
+
+    def _entered(self, site: Site) -> list[str]:
+        return [*self._around().prefix(site.image.agent), *self._command(site)]
 
     def _command(self, site: Site) -> list[str]:
         rootless = [] if site.host.is_root else ["--rootless", "true"]
@@ -133,6 +137,7 @@ class Runc(OciPlatform[Attached]):
 
     name: ClassVar[str] = "runc"
     packages: ClassVar[tuple[str, ...]] = ("runc",)
+    remedy: ClassVar[str] = "apt-get install runc"
     title: ClassVar[str] = "container by runc"
     parameter_model = Attached
     runtime = "runc"
@@ -143,13 +148,17 @@ class Crun(OciPlatform[Attached]):
 
     name: ClassVar[str] = "crun"
     packages: ClassVar[tuple[str, ...]] = ("crun",)
+    remedy: ClassVar[str] = "apt-get install crun"
     title: ClassVar[str] = "container by crun"
     parameter_model = Attached
     runtime = "crun"
 
-    def _command(self, site: Site) -> list[str]:
+    def _around(self) -> Enter:
         """crun refuses a host with cgroup v1 where v2 is mounted too and holds a controller: it is not to see that."""
-        return [*beside_cgroup_v2(self.runtime), self._binary(), "--root", str(site.host.scratch / self.runtime)]
+        return beside_cgroup_v2(self.runtime)
+
+    def _command(self, site: Site) -> list[str]:
+        return [self._binary(), "--root", str(site.host.scratch / self.runtime)]
 
 
 class AnyRuntimeParameters(Attached):
@@ -163,6 +172,7 @@ class AnyRuntime(OciPlatform[AnyRuntimeParameters]):
 
     name: ClassVar[str] = "oci"
     title: ClassVar[str] = "container by the OCI runtime that 'runtime' names"
+    remedy: ClassVar[str] = "put an OCI runtime of that name where PATH finds it"
     parameter_model = AnyRuntimeParameters
 
     def __init__(self, parameters: AnyRuntimeParameters) -> None:
@@ -170,23 +180,19 @@ class AnyRuntime(OciPlatform[AnyRuntimeParameters]):
         super().__init__(parameters)
         self.runtime = parameters.runtime
 
-    def _remedy(self) -> str:
-        return "put an OCI runtime of that name where PATH finds it"
-
     def _command(self, site: Site) -> list[str]:
         return [self._binary(), "--root", str(site.host.scratch / self.runtime)]
 
 
-def beside_cgroup_v2(runtime: str) -> list[str]:
-    """What is put before a command on a host with v1 and v2 side by side: crun takes only one of them.
+def beside_cgroup_v2(runtime: str) -> Enter:
+    """What a command is put into on a host with v1 and v2 side by side: crun takes only one of them.
 
-    The command gets a mount namespace of its own in which the v2 hierarchy, which limits nothing there, is covered.
+    It gets a mount namespace of its own in which the v2 hierarchy, which limits nothing there, is covered.
     """
     layout = cgroups.detect()
     if runtime != "crun" or layout.version != "hybrid" or layout.unified is None:
-        return []
-    own = ["unshare", "--mount", "--propagation", "private", "--"]
-    return [*own, sys.executable, "-I", "-S", str(_COVERED), str(layout.unified), "--"]
+        return Enter()
+    return Enter(namespaces=("mount",), mounts=(Hide(layout.unified),))
 
 
 def write_bundle(folder: Path, configuration: dict[str, Any]) -> None:
@@ -207,8 +213,8 @@ def oci_configuration(
         "maskedPaths": [],
         "readonlyPaths": [],
     }
-    if site.host.cgroup is not None:
-        linux["cgroupsPath"] = f"/{site.host.cgroup}/{request.file_name if request else 'probe'}"
+    if site.this_machine.cgroup is not None:
+        linux["cgroupsPath"] = f"/{site.this_machine.cgroup}/{request.file_name if request else 'probe'}"
         linux["resources"] = _limits(request) if request else {}
     return {
         "ociVersion": "1.0.2",
@@ -223,7 +229,7 @@ def oci_configuration(
             "noNewPrivileges": False,
             "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), _CAPABILITIES),
         },
-        "mounts": _MOUNTS + ([_CGROUP_MOUNT] if site.host.cgroup is not None else []) + _data_mounts(request),
+        "mounts": _MOUNTS + ([_CGROUP_MOUNT] if site.this_machine.cgroup is not None else []) + _data_mounts(request),
         "linux": linux,
     }
 

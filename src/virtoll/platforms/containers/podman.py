@@ -1,6 +1,6 @@
 """Podman: containers without a daemon, each under a monitor (conmon); the runtime below it is a parameter.
 
-Storage, state and locks are in the lab, and so is the configuration: nothing of the host's own /etc/containers,
+Storage, state and locks are in the lab, and so is the configuration. Nothing of the host's own /etc/containers,
 /var/lib/containers or /dev/shm is read or written. The guest's root is the image's folder under an overlay, read-only.
 The agent's standard streams are the container's own
 (``--log-driver passthrough``, Podman 4.0 and newer): nothing copies the channel.
@@ -35,6 +35,8 @@ class Podman(Platform[PodmanParameters]):
 
     name: ClassVar[str] = "podman"
     packages: ClassVar[tuple[str, ...]] = ("podman",)
+    remedy: ClassVar[str] = "apt-get install podman"
+    without_root: ClassVar[str] = "yes, without limits"
     family: ClassVar[str] = "os-level"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "container by Podman"
@@ -53,7 +55,9 @@ class Podman(Platform[PodmanParameters]):
             version = site.host.run(["podman", "--version"], "probe").strip().replace(" version", "")
             runtime = site.host.run([self.parameters.runtime, "--version"], "probe").splitlines()[0]
             version = f"{version}, {runtime.replace(' version', '')}"
-            site.host.run([*self._run(site, None, "virtoll-probe"), "/init", "--version"], "probe")
+            site.host.run(
+                [*self._entered(site), *self._run(site, None, "virtoll-probe"), "/init", "--version"], "probe"
+            )
         except GuestError as error:
             return Probe(False, version, f"{version or 'podman'} does not start a container here: {error}")
         return Probe(True, version, None)
@@ -70,13 +74,16 @@ class Podman(Platform[PodmanParameters]):
             return None
 
         def remove() -> None:
-            podman = self._podman(site)
+            podman = [*self._entered(site), *self._podman(site)]
             site.host.run([*podman, "rm", "--force", "--ignore", "--time", "0", name], f"guest {request.name}")
             pid = find_pid()
             if pid is not None:
                 wait_until(lambda: not Path(f"/proc/{pid}").exists(), 5.0, f"the end of container {name}")
 
-        return start_container(request, site, command, find_pid, remove)
+        return start_container(request, site, command, find_pid, remove, beside_cgroup_v2(self.parameters.runtime))
+
+    def _entered(self, site: Site) -> list[str]:
+        return beside_cgroup_v2(self.parameters.runtime).prefix(site.image.agent)
 
     def _podman(self, site: Site) -> list[str]:
         """Podman with all its state below the lab's scratch folder."""
@@ -89,7 +96,6 @@ class Podman(Platform[PodmanParameters]):
             storage.write_text(f'[storage]\ndriver = "overlay"\n{roots}', encoding="ascii")
         runtime = self.parameters.runtime
         return [
-            *beside_cgroup_v2(runtime),
             "env",
             f"--chdir={folder}",
             f"CONTAINERS_CONF={engine}",
@@ -111,7 +117,7 @@ class Podman(Platform[PodmanParameters]):
         ]
 
     def _run(self, site: Site, request: GuestRequest | None, name: str, pid_file: Path | None = None) -> list[str]:
-        """``podman run`` up to the image's root; ulimits are this process's: Podman's default may not be had."""
+        """``podman run`` up to the image's root; ulimits are this process's: Podman's default may be unavailable."""
         files, processes = (
             min(resource.getrlimit(kind)[1] % 2**63, most)
             for kind, most in ((resource.RLIMIT_NOFILE, _MOST_FILES), (resource.RLIMIT_NPROC, 2**22))
@@ -128,7 +134,7 @@ class Podman(Platform[PodmanParameters]):
             "--security-opt",
             "unmask=ALL",
             "--cgroups",
-            "no-conmon" if site.host.cgroup is not None or self.parameters.runtime == "runc" else "disabled",
+            "no-conmon" if site.this_machine.cgroup is not None or self.parameters.runtime == "runc" else "disabled",
         ]
         if pid_file is not None:
             own += ["--pidfile", str(pid_file)]
@@ -137,7 +143,7 @@ class Podman(Platform[PodmanParameters]):
 
 
 def _as_user(site: Site) -> list[str]:
-    """What tells Podman that it is in a user's namespace already: it would take its root for the host's otherwise."""
+    """What shows Podman that it is in a user's namespace already: it would take its root for the host's otherwise."""
     if site.host.is_root:
         return []
     users, groups = (Path(f"/proc/self/{kind}_map").read_text(encoding="ascii").split()[1] for kind in ("uid", "gid"))

@@ -1,7 +1,7 @@
 """VMware ESXi: a machine that boots the image from a CD-ROM, driven by the host's own API.
 
 A guest is one virtual machine and one folder on the datastore, and with ``uplinks`` a virtual switch for each. The
-machine's second serial port, which the host joins to a TCP connection, is the agent's channel; its first is the
+machine's second serial port, which the host joins to a TCP connection, is the agent's channel. Its first is the
 console, a file on the datastore. Parked means suspended. docs/platforms/esxi.md has the rights, and what was tried.
 
 Main type: ``Esxi``. What talks to a host is imported where that is done: VMware's library takes long to import.
@@ -49,6 +49,7 @@ class Esxi(Platform[EsxiParameters]):
     """The driver."""
 
     name: ClassVar[str] = "esxi"
+    without_root: ClassVar[str] = "no"
     remote_hosts: ClassVar[bool] = True
     cleaned_by_api: ClassVar[bool] = True
     family: ClassVar[str] = "hardware-assisted"
@@ -231,7 +232,7 @@ class _Held:
             self.withdraw()
 
     def console(self) -> bytes:
-        """What its kernel said; empty where it cannot be had."""
+        """What its kernel said; empty where it is unavailable."""
         from virtoll.platforms.esxi.datastore import Datastore
         from virtoll.platforms.esxi.session import open_session
         from virtoll.platforms.esxi.specs import CONSOLE_FILE

@@ -1,7 +1,7 @@
 """The agent's channel: a serial port of the machine that the ESXi host joins to a TCP connection.
 
-Main type: ``SerialLine``. The host ends the connection when it suspends the machine and makes it anew when it goes on;
-the session with the agent keeps its descriptor meanwhile.
+Main type: ``SerialLine``. The host ends the connection when it suspends the machine and makes it anew when it goes on.
+The session with the agent keeps its descriptor meanwhile.
 """
 
 from __future__ import annotations

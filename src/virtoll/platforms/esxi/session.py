@@ -1,7 +1,7 @@
 """A session with an ESXi host's API, by VMware's own library: logged in, its faults as sentences, logged out.
 
-Main types: ``Session`` (what is in the host's inventory) and ``open_session``. One is opened for each thing that is
-done, so that none runs out of time while a guest is measured and none stays on the host.
+Main types: ``Session`` (what is in the host's inventory) and ``open_session``. One is opened for each action. So none
+runs out of time while a guest is measured, and none stays on the host.
 """
 
 from __future__ import annotations

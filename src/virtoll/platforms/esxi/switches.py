@@ -1,7 +1,7 @@
 """Virtual switches of an ESXi host: one with an uplink and a port group for each link, named ``virtoll-...``.
 
 They are a lab's, shared by its guests: made with the first and removed with the last that is attached. The policy of
-switch and port group lets a guest send with any address and hear all frames, since a router's frames are not its own.
+switch and port group lets a guest send with any address and hear all frames: a router's frames are not its own.
 """
 
 from __future__ import annotations

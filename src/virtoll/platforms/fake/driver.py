@@ -13,11 +13,42 @@ import random
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from virtoll.agent.client import Answer, ChannelMark
+from virtoll.agent.client import AgentModel, ChannelMark
+from virtoll.agent.messages import Message, Request
+from virtoll.agent.operations.counters import CountersRequest
+from virtoll.agent.operations.jobs import GuestTimes, RunReply, RunRequest
+from virtoll.agent.operations.network import InterfaceState, NetworkReply, NetworkRequest
+from virtoll.agent.operations.programs import ExecRequest
+from virtoll.agent.operations.session import (
+    ClocksReply,
+    ClocksRequest,
+    Done,
+    FactsReply,
+    FactsRequest,
+    HelloReply,
+    HelloRequest,
+    ShutdownRequest,
+)
+from virtoll.agent.operations.timekeeping import (
+    Mark,
+    MarksReply,
+    MarksRequest,
+    PathDelayReply,
+    PathDelayRequest,
+    TimekeeperStartRequest,
+)
+from virtoll.agent.operations.traffic import (
+    SendRequest,
+    SinkCloseRequest,
+    SinkFinishRequest,
+    SinkOpenReply,
+    SinkOpenRequest,
+    TrafficRequest,
+)
 from virtoll.errors import AgentError, GuestDied, GuestNotReady
 from virtoll.experiment.model import Parameters
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Probe, Validation
@@ -60,7 +91,7 @@ class FakeWorld:
     noise: random.Random
     now_ns: int = field(default_factory=time.time_ns)
     jobs: int = 0
-    marks: deque[dict[str, int]] = field(default_factory=deque)
+    marks: deque[Mark] = field(default_factory=deque)
     wire: FakeWire = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,115 +105,121 @@ class FakeWorld:
 
 
 @dataclass
-class FakeAgent:
+class FakeAgent(AgentModel):
     """Answers the agent's operations from the model."""
 
     world: FakeWorld
     channel_marks: deque[ChannelMark] = field(default_factory=deque)
     ended: bool = False
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's signature
+    def answer(self, request: Request[Message]) -> Message:
         """One operation; ``AgentError`` for what the model has not."""
-        if op == "run":
-            return self._run(fields)
-        if op == "exec":
-            return jobs.run_program(fields["argv"])
-        if op == "facts":
-            return _facts(self.world.parameters)
-        if op == "counters" and self.world.parameters.lost_at != "unlocated":
-            return self.world.wire.counters("guest", fields["interfaces"])
-        if op == "network":
-            if self.world.parameters.failure == "no-vlan" and any(one.get("vlans") for one in fields["interfaces"]):
-                raise AgentError("unsupported", "the model was told to have no VLANs; set 'failure: none', or vlan 0")
-            self.world.wire.learn(fields["interfaces"])
-            return {"interfaces": [{**entry, "name": f"eth{n}"} for n, entry in enumerate(fields["interfaces"])]}
-        if op == "send":
-            answer = self.world.wire.send(fields, self.world.now_ns, self.world.spread())
-            self.world.now_ns += fields["duration_ns"]
-            return answer
-        if op == "clocks":
-            return dict.fromkeys(("realtime_ns", "monotonic_ns", "monotonic_raw_ns", "boottime_ns"), self.world.now_ns)
-        if op in ("hello", "shutdown"):
-            return {}
-        raise AgentError("unsupported", f"the fake platform's model has no '{op}'")
+        world = self.world
+        match request:
+            case RunRequest():
+                return self._run(request)
+            case ExecRequest():
+                return jobs.run_program(request.argv)
+            case FactsRequest():
+                return _facts(world.parameters)
+            case CountersRequest() if world.parameters.lost_at != "unlocated":
+                return world.wire.counters("guest", request.interfaces, world.now_ns)
+            case NetworkRequest():
+                return self._network(request)
+            case SendRequest():
+                sent = world.wire.send(request, world.now_ns, world.spread())
+                world.now_ns += request.duration_ns
+                return sent
+            case ClocksRequest():
+                now = world.now_ns
+                return ClocksReply(realtime_ns=now, monotonic_ns=now, monotonic_raw_ns=now, boottime_ns=now)
+            case HelloRequest():
+                return HelloReply(protocol=request.protocol)
+            case ShutdownRequest():
+                return Done()
+        raise AgentError("unsupported", f"the fake platform's model has no '{request.op}'")
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def _network(self, request: NetworkRequest) -> NetworkReply:
+        if self.world.parameters.failure == "no-vlan" and any(one.vlans for one in request.interfaces):
+            raise AgentError(
+                "unsupported", "the model's parameters say that it has no VLANs; set 'failure: none', or vlan 0"
+            )
+        self.world.wire.learn(request.interfaces)
+        named = (InterfaceState(name=f"eth{n}", mac=one.mac) for n, one in enumerate(request.interfaces))
+        return NetworkReply(interfaces=tuple(named))
 
-    def _run(self, fields: dict[str, Any]) -> Answer:
+    def _run(self, request: RunRequest) -> RunReply:
         world, model = self.world, self.world.parameters
         world.jobs += 1
         if model.failure == "dies" and world.jobs >= model.dies_at_job:
-            raise GuestDied("the fake guest died, as its model was told to")
-        job, parameters = fields["job"], fields["parameters"]
-        cost = model.cost if job != "idle" else 1.0
-        duration = int(jobs.native_ns(job, parameters) * cost * world.spread())
+            raise GuestDied("the fake guest died, as its model's parameters ask")
+        cost = model.cost if request.job != "idle" else 1.0
+        duration = int(jobs.native_ns(request.job, request.parameters) * cost * world.spread())
         start, end = world.now_ns, world.now_ns + duration
         world.now_ns = end + 1_000_000
-        marks = fields["marks"]
+        marks = request.marks
         if model.failure != "loses-marks":
             self.channel_marks += (ChannelMark("start", start, start), ChannelMark("end", end, end))
         if marks is not None and model.failure != "loses-marks":
             for sequence, at in ((0, start), (1, end)):
                 arrival = at + int(LINK_DELAY_NS * (0.5 + world.noise.random()))
                 world.marks.append(
-                    {"identifier": marks["identifier"], "sequence": marks["first_sequence"] + sequence, "at": arrival}
+                    Mark(
+                        identifier=marks.identifier,
+                        sequence=marks.first_sequence + sequence,
+                        received_realtime_ns=arrival,
+                        realtime_minus_monotonic_ns=0,
+                    )
                 )
         guest_ns = int(duration * (1 + model.clock_error))
-        guest_end = start + guest_ns
-        clock = {
-            "start_monotonic_ns": start,
-            "end_monotonic_ns": guest_end,
-            "start_realtime_ns": start,
-            "end_realtime_ns": guest_end,
-        }
-        right = jobs.answer(job, parameters, guest_ns)
-        wrong = {"check": "wrong"} if model.failure == "wrong-check" else {}
-        return {"guest": {**clock, "user_cpu_ns": duration, "system_cpu_ns": 0}, **right, **wrong}
+        guest = GuestTimes(
+            start_monotonic_ns=start,
+            end_monotonic_ns=start + guest_ns,
+            start_realtime_ns=start,
+            end_realtime_ns=start + guest_ns,
+            user_cpu_ns=duration,
+            system_cpu_ns=0,
+        )
+        result, check = jobs.answer(request.job, request.parameters, guest_ns)
+        return RunReply(guest=guest, result=result, check="wrong" if model.failure == "wrong-check" else check)
 
 
 @dataclass
-class FakePeer:
+class FakePeer(AgentModel):
     """Answers the peer's operations from the model: the timekeeper and the traffic."""
 
     world: FakeWorld
     channel_marks: deque[ChannelMark] = field(default_factory=deque)
     ended: bool = False
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:  # noqa: ARG002 - the seam's signature
+    def answer(self, request: Request[Message]) -> Message:
         """One operation; ``AgentError`` for what the model has not."""
-        if op in ("timekeeper-start", "network"):
-            return {}
-        if op == "path-delay":
-            delays = [int(LINK_DELAY_NS * (1.5 + self.world.noise.random())) for _ in range(fields["count"])]
-            return {"round_trip_ns": delays, "lost": 0}
-        if op == "marks":
-            taken = [
-                {
-                    "identifier": m["identifier"],
-                    "sequence": m["sequence"],
-                    "received_realtime_ns": m["at"],
-                    "realtime_minus_monotonic_ns": 0,
-                }
-                for m in self.world.marks
-            ]
-            self.world.marks.clear()
-            return {"marks": taken, "missing": max(0, fields["wait_for"] - len(taken))}
-        if op == "counters":
-            return self.world.wire.counters("peer", fields["interfaces"])
-        if op == "traffic":
-            answer = self.world.wire.traffic(fields, self.world.now_ns, self.world.spread())
-            self.world.now_ns += fields["duration_ns"]
-            return answer
-        if op in ("sink-open", "sink-close"):
-            self.world.wire.open_sink(fields)
-            return {}
-        if op == "sink-finish":
-            return self.world.wire.close_sink(fields["sources"], self.world.now_ns)
-        raise AgentError("unsupported", f"the fake peer's model has no '{op}'")
-
-    def close(self) -> None:
-        """Nothing is open."""
+        world = self.world
+        match request:
+            case NetworkRequest():
+                named = (InterfaceState(name=f"peer{n}", mac=one.mac) for n, one in enumerate(request.interfaces))
+                return NetworkReply(interfaces=tuple(named))
+            case PathDelayRequest():
+                delays = (int(LINK_DELAY_NS * (1.5 + world.noise.random())) for _ in range(request.count))
+                return PathDelayReply(round_trip_ns=tuple(delays), lost=0)
+            case MarksRequest():
+                taken = tuple(world.marks)
+                world.marks.clear()
+                return MarksReply(marks=taken, missing=max(0, request.wait_for - len(taken)))
+            case CountersRequest():
+                return world.wire.counters("peer", request.interfaces, world.now_ns)
+            case TrafficRequest():
+                carried = world.wire.traffic(request, world.now_ns, world.spread())
+                world.now_ns += request.duration_ns
+                return carried
+            case SinkOpenRequest():
+                world.wire.open_sink(request)
+                return SinkOpenReply(backend="model")
+            case SinkFinishRequest():
+                return world.wire.close_sink(request.sources, world.now_ns)
+            case TimekeeperStartRequest() | SinkCloseRequest():
+                return Done()
+        raise AgentError("unsupported", f"the fake peer's model has no '{request.op}'")
 
 
 @dataclass
@@ -217,6 +254,7 @@ class Fake(Platform[FakeParameters]):
     """The seeded model as a platform."""
 
     name: ClassVar[str] = "fake"
+    without_root: ClassVar[str] = "yes"
     family: ClassVar[str] = "model"
     validation: ClassVar[Validation] = "model"
     title: ClassVar[str] = "a seeded model, for self-tests (measures nothing real)"
@@ -228,28 +266,28 @@ class Fake(Platform[FakeParameters]):
     def probe(self, site: Site) -> Probe:  # noqa: ARG002 - the seam's signature
         """There, unless the model is told not to be."""
         if self.parameters.failure == "unavailable":
-            return Probe(False, None, "the model was told to be unavailable; set 'failure: none'")
+            return Probe(False, None, "the model's parameters say that it is unavailable; set 'failure: none'")
         return Probe(True, "model 1", None)
 
     def start(self, request: GuestRequest, site: Site) -> FakeGuest:  # noqa: ARG002 - the seam's signature
         """A guest whose noise depends on the model's seed and the guest's name alone."""
         if self.parameters.failure == "never-ready":
-            error = GuestNotReady(f"{request.name} was not ready, as its model was told to")
+            error = GuestNotReady(f"{request.name} was not ready, as its model's parameters ask")
             raise GuestStartError(str(error), {"console.txt": b"fake: never ready\n"})
         world = FakeWorld(self.parameters, random.Random(f"{self.parameters.seed}/{request.name}"))
         now = time.monotonic_ns()
         return FakeGuest(world, FakeAgent(world), FakePeer(world), now, now)
 
 
-def _facts(model: FakeParameters) -> Answer:
-    return {
-        "kernel_release": "model",
-        "cpus_online": 1,
-        "memory_total_bytes": 2**20 if model.failure == "too-small" else None,
-        "clock_source": "model",
-        "agent_sha256": hashlib.sha256(b"virtoll fake agent").hexdigest(),
-        "hypervisor": "model",
-        "interfaces": [],
-        "sysctls": {},
-        "model_cost": model.cost,
-    }
+def _facts(model: FakeParameters) -> FactsReply:
+    known = FactsReply(
+        kernel_release="model",
+        cpus_online=1,
+        memory_total_bytes=2**20 if model.failure == "too-small" else None,
+        clock_source="model",
+        agent_sha256=hashlib.sha256(b"virtoll fake agent").hexdigest(),
+        hypervisor="model",
+        interfaces=(),
+        sysctls={},
+    )
+    return FactsReply.from_json({**known.to_json(), "model_cost": model.cost})

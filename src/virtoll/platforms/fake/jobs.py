@@ -5,11 +5,11 @@ Shapes are those of ``docs/protocol.md``; the numbers are a model's. Programs th
 
 from __future__ import annotations
 
-import base64
 import struct
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from virtoll.agent.client import Answer
+from virtoll.agent.operations.programs import ExecReply
 from virtoll.agent.pi import pi_sha256
 from virtoll.errors import AgentError
 
@@ -36,62 +36,58 @@ _PIPE_SHARE = 0.5
 _COUNTED_BYTES = {"copy": 16, "scale": 16, "add": 24, "triad": 24}
 
 
-def native_ns(job: str, parameters: dict[str, Any]) -> float:
+def native_ns(job: str, parameters: Mapping[str, Any]) -> float:
     """What the model's bare host takes, ns; ``AgentError`` for a program that it has not."""
     if job == "program":
         return _EVENT_NANOSECONDS * _events(parameters["argv"])
     return _size(job, parameters) * _NANOSECONDS[job]
 
 
-def answer(job: str, parameters: dict[str, Any], guest_ns: int) -> dict[str, Any]:
+def answer(job: str, parameters: Mapping[str, Any], guest_ns: int) -> tuple[dict[str, object], str]:
     """The job's result and check value, where it took ``guest_ns`` by the guest's own clock."""
     size = 0 if job == "program" else _size(job, parameters)
     if job == "program":
-        return {"result": _said(_sysbench(_events(parameters["argv"]), guest_ns)), "check": "not used"}
+        return _said(_sysbench(_events(parameters["argv"]), guest_ns)).to_json(), "not used"
     if job == "superpi":
-        return {"result": dict(parameters), "check": pi_sha256(size)}
+        return dict(parameters), pi_sha256(size)
     if job == "masr":
-        return {"result": dict(parameters), "check": str(size // 8 * 0x5654_6D61_7372_5654 % 2**64)}
+        return dict(parameters), str(size // 8 * 0x5654_6D61_7372_5654 % 2**64)
     if job == "kernel":
         batch = parameters["batch_operations"]
         batches = _series(size // batch, guest_ns)
         sending = {"sent": size, "batches": _series(size // batch, guest_ns // 2)}
         handled = parameters["operation"] == "signal-handle"
-        return {
-            "result": {
-                "operations": size,
-                "batch_operations": batch,
-                "batches": batches,
-                "clock": _clock(),
-                "sending": sending if handled else None,
-            },
-            "check": str(size),
+        result = {
+            "operations": size,
+            "batch_operations": batch,
+            "batches": batches,
+            "clock": _clock(),
+            "sending": sending if handled else None,
         }
+        return result, str(size)
     if job == "context-switch":
         laps = parameters["laps"]
-        return {
-            "result": {
-                "processes": parameters["processes"],
-                "pinned_cpu": None,
-                "laps": _series(laps, guest_ns),
-                "pipes": _series(laps, int(guest_ns * _PIPE_SHARE)),
-                "clock": _clock(),
-            },
-            "check": str(size),
+        result = {
+            "processes": parameters["processes"],
+            "pinned_cpu": None,
+            "laps": _series(laps, guest_ns),
+            "pipes": _series(laps, int(guest_ns * _PIPE_SHARE)),
+            "clock": _clock(),
         }
+        return result, str(size)
     if job == "stream":
         return _stream(parameters, guest_ns)
-    return {"result": dict(parameters), "check": "idle" if job == "idle" else str(size)}
+    return dict(parameters), "idle" if job == "idle" else str(size)
 
 
-def run_program(argv: list[str]) -> Answer:
+def run_program(argv: Sequence[str]) -> ExecReply:
     """A program that is not timed; ``AgentError`` for all but sysbench."""
-    if argv == ["sysbench", "--version"]:
+    if tuple(argv) == ("sysbench", "--version"):
         return _said("sysbench 1.0.20\n")
     raise AgentError("unsupported", f"the fake platform's model has no program {argv[0]}")
 
 
-def _size(job: str, parameters: dict[str, Any]) -> int:
+def _size(job: str, parameters: Mapping[str, Any]) -> int:
     if job == "context-switch":
         return int(parameters["processes"] * parameters["laps"])
     if job == "stream":
@@ -99,16 +95,15 @@ def _size(job: str, parameters: dict[str, Any]) -> int:
     return int(parameters[_SIZE_KEY[job]])
 
 
-def _events(argv: list[str]) -> int:
+def _events(argv: Sequence[str]) -> int:
     given = [word.removeprefix("--events=") for word in argv if word.startswith("--events=")]
     if argv[0] != "sysbench" or len(given) != 1:
         raise AgentError("unsupported", f"the fake platform's model has no program {argv[0]}")
     return int(given[0])
 
 
-def _said(output: str) -> Answer:
-    text = base64.b64encode(output.encode()).decode()
-    return {"status": 0, "signal": None, "stdout": text, "stderr": "", "timed_out": False, "truncated": False}
+def _said(output: str) -> ExecReply:
+    return ExecReply(status=0, signal=None, stdout=output.encode(), stderr=b"", timed_out=False, truncated=False)
 
 
 def _sysbench(events: int, guest_ns: int) -> str:
@@ -121,18 +116,18 @@ def _sysbench(events: int, guest_ns: int) -> str:
     )
 
 
-def _series(count: int, whole_ns: int) -> dict[str, Any]:
+def _series(count: int, whole_ns: int) -> dict[str, object]:
     """As many equal durations."""
     each = max(whole_ns // count, 1)
     names = ("minimum_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "maximum_ns")
     return {"count": count, "sum_ns": each * count, **dict.fromkeys(names, each), "histogram_ns": [[each, count]]}
 
 
-def _clock() -> dict[str, Any]:
+def _clock() -> dict[str, object]:
     return {"batch_readings": _READINGS, "batches": _series(200, 200 * _READINGS * _CLOCK_READING_NS)}
 
 
-def _stream(parameters: dict[str, Any], guest_ns: int) -> dict[str, Any]:
+def _stream(parameters: Mapping[str, Any], guest_ns: int) -> tuple[dict[str, object], str]:
     elements, rounds = parameters["elements"], parameters["rounds"]
     each = max(guest_ns // (4 * rounds), 1)
     kernels = {
@@ -144,4 +139,4 @@ def _stream(parameters: dict[str, Any], guest_ns: int) -> dict[str, Any]:
         c = a + b
         a = b + 3.0 * c
     held = " ".join(struct.pack(">d", value).hex() for value in (a, b, c))
-    return {"result": {**parameters, "kernels": kernels, "relative_errors": [0.0, 0.0, 0.0]}, "check": held}
+    return {**parameters, "kernels": kernels, "relative_errors": [0.0, 0.0, 0.0]}, held

@@ -10,19 +10,28 @@ import subprocess
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from virtoll.agent.client import Answer, ChannelMark
+from virtoll.agent.client import AgentModel, ChannelMark
+from virtoll.agent.messages import Message, Request
 from virtoll.errors import GuestError
 from virtoll.image import GuestImage, GuestKernel
-from virtoll.lab.attachments import Port, Way
-from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.attachments import EndpointInterfaces, Port
+from virtoll.lab.commands import PLAIN, RUN_SECONDS, Connection, ProcessOptions
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.host import Site
 
 _NOWHERE = Path("/nonexistent")
 _NO_IMAGE = GuestImage(
-    "none", "none", _NOWHERE, _NOWHERE, GuestKernel("none", "none", "none", "none", _NOWHERE, None, ()), _NOWHERE, ""
+    name="none",
+    digest="none",
+    root=_NOWHERE,
+    initramfs=_NOWHERE,
+    kernel=GuestKernel(
+        package="none", version="none", sha256="none", release="none", vmlinuz=_NOWHERE, vmlinux=None, modules=()
+    ),
+    agent=_NOWHERE,
+    agent_sha256="",
 )
 
 
@@ -36,29 +45,20 @@ class ModelHost:
     scratch = _NOWHERE
     name = "a model"
     lab_id = "virtoll-000000000000"
-    remote = False
     is_root = False
-    cgroup = None
+    local = None
+    connection = Connection(name)
 
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+    def run(
+        self, argv: Sequence[str], role: str, deadline_seconds: float = RUN_SECONDS, stdin: bytes | None = None
+    ) -> str:
         """Refused."""
         del argv, role, deadline_seconds, stdin
         _refuse()
 
-    def spawn(
-        self,
-        argv: Sequence[str],
-        role: str,
-        *,
-        cpus: Sequence[int] = (),
-        group: Group | None = None,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int = subprocess.DEVNULL,
-        stderr: int = subprocess.DEVNULL,
-        pass_fds: Sequence[int] = (),
-    ) -> subprocess.Popen[bytes]:
+    def spawn(self, argv: Sequence[str], role: str, options: ProcessOptions = PLAIN) -> subprocess.Popen[bytes]:
         """Refused."""
-        del argv, role, cpus, group, stdin, stdout, stderr, pass_fds
+        del argv, role, options
         _refuse()
 
     def connect(self, path: Path, who: str, deadline_seconds: float = 10.0) -> socket.socket:
@@ -81,17 +81,7 @@ class ModelHost:
         del argv
         _refuse()
 
-    def group(self, name: str, limits: Limits) -> Group | None:
-        """Refused."""
-        del name, limits
-        _refuse()
-
     def put(self, path: Path) -> Path:
-        """Refused."""
-        del path
-        _refuse()
-
-    def nameless_copy(self, path: Path) -> int:
         """Refused."""
         del path
         _refuse()
@@ -103,25 +93,13 @@ class ModelHost:
 
 
 class ModelNetwork:
-    """A ``HostNetwork`` without a link: a model's frames are numbers."""
+    """``Links`` that are none: a model's frames are numbers."""
 
-    def host_port(self, link: Link) -> None:
-        """Nothing to make."""
-        del link
+    local = None
 
     def tap_port(self, link: Link, device: str | None = None) -> Port:
         """Refused."""
         del link, device
-        _refuse()
-
-    def raw_port(self, link: Link) -> str:
-        """Refused."""
-        del link
-        _refuse()
-
-    def namespace_port(self, link: Link, pid: int) -> None:
-        """Refused."""
-        del link, pid
         _refuse()
 
     def bridge_port(self, link: Link, port: str | None = None) -> str:
@@ -129,7 +107,7 @@ class ModelNetwork:
         del link, port
         _refuse()
 
-    def ways(self, network: GuestNetwork) -> dict[str, Way]:
+    def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """No interface of any host is on a model's links."""
         del network
         return {}
@@ -142,28 +120,19 @@ class ModelNetwork:
         """Nothing was made."""
         del network
 
-    def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
-        """Refused."""
-        del names, macs, mtu_bytes
-        _refuse()
 
-
-class ModelPeer:
+class ModelPeer(AgentModel):
     """The network peer of a site without a network: it never ends, and each model brings a peer of its own."""
-
-    ended = False
 
     def __init__(self) -> None:
         """No mark was ever sent."""
         self.channel_marks: deque[ChannelMark] = deque()
+        self.ended = False
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
+    def answer(self, request: Request[Message]) -> Message:
         """Refused."""
-        del op, deadline_seconds, fields
+        del request
         _refuse()
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def model_site() -> Site:

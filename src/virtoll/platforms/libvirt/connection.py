@@ -1,7 +1,7 @@
 """Ways to libvirt's drivers, all by ``virsh``: one command after another, or one ``virsh`` that is held.
 
-Main types: ``Commands`` (a program for each command: where a daemon holds the domains) and ``HeldShell`` (one process
-whose own driver holds them: ``qemu:///embed``, ``test:///default``).
+Main types: ``Virsh`` (its commands, run by a host where a daemon holds the domains) and ``HeldShell`` (runs them in one
+process, whose own driver holds them: ``qemu:///embed``, ``test:///default``).
 """
 
 from __future__ import annotations
@@ -12,21 +12,19 @@ import os
 import select
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from virtoll.errors import GuestDied, GuestError
-from virtoll.lab import cgroups
+from virtoll.hosts.base import CommandRunner, LocalHost
 from virtoll.lab.cgroups import Group
+from virtoll.lab.commands import PIPED, RUN_SECONDS
+from virtoll.lab.enter import Bind, Enter, Mount
 from virtoll.lab.inside import end_process
-from virtoll.platforms.host import CommandRunner, GuestHost
 from virtoll.platforms.last_words import last_line
 
-_PLACED = Path(cgroups.__file__).with_name("placed.py")
 DEBIAN = "apt-get install libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu"
 _CHUNK_BYTES = 65536
 # A driver of the lab's own changes no owners, and gives no process rights of another user.
@@ -42,62 +40,35 @@ namespaces = []
 _DRIVERS_USER = "libvirt-qemu"  # that the driver looks for before it reads its configuration
 
 
-class Virsh(Protocol):
-    """What runs virsh's commands."""
-
-    def run(self, *arguments: str, deadline_seconds: float = 60.0) -> str:
-        """One command's output; a ``GuestError`` with the end of its complaint."""
-        ...
-
-    def close(self) -> None:
-        """End what runs them."""
-        ...
-
-
-@dataclass(frozen=True)
-class Commands:
-    """A ``virsh`` for each command, against a daemon of the host's."""
-
-    host: CommandRunner
-    uri: str
-
-    def run(self, *arguments: str, deadline_seconds: float = 60.0) -> str:
-        """One command's output."""
-        try:
-            return self.host.run(self.argv(*arguments), "libvirt", deadline_seconds)
-        except GuestError as error:
-            raise GuestError(explained(str(error), self.uri, self.host)) from error
-
-    def argv(self, *arguments: str) -> list[str]:
-        """The argument list of one command."""
-        return ["virsh", "--quiet", "--connect", self.uri, *arguments]
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
 @dataclass
 class HeldShell:
-    """One interactive ``virsh``, whose libvirt holds the domain; ``folder`` is where that keeps its files."""
+    """One interactive ``virsh``, whose libvirt holds the domain; ``folder`` is where that keeps its files.
 
-    host: GuestHost
+    A ``CommandRunner`` for virsh's own commands.
+    """
+
+    name: str
     process: subprocess.Popen[bytes]
     who: str
     folder: Path
     _tokens: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def run(self, *arguments: str, deadline_seconds: float = 60.0) -> str:
+    def run(
+        self, argv: Sequence[str], role: str, deadline_seconds: float = RUN_SECONDS, stdin: bytes | None = None
+    ) -> str:
         """One command's output: what comes before a line that it is asked to print next."""
+        if stdin is not None:
+            raise GuestError(f"{role} of {self.who}: virsh takes commands over its standard input, and nothing else")
         # Two words, which it prints with one space between: what it echoes of its input is never taken for them.
         number = next(self._tokens)
-        asked = f"{shlex.join(arguments)}\necho virtoll-done  {number}.\n".encode()
-        answer = self._exchange(asked, f"virtoll-done {number}.".encode(), " ".join(arguments[:2]), deadline_seconds)
+        asked = f"{shlex.join(argv)}\necho virtoll-done  {number}.\n".encode()
+        answer = self._exchange(asked, f"virtoll-done {number}.".encode(), " ".join(argv[:2]), deadline_seconds)
         said = answer.decode(errors="replace").replace("\r", "")
-        echoed = {shlex.join(arguments), ""}
+        echoed = {shlex.join(argv), ""}
         lines = [line for line in said.splitlines() if line not in echoed and not line.startswith("virsh # ")]
         complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
         if complaints:
-            raise GuestError(explained(f"virsh {arguments[0]}: {complaints[-1]}", "", self.host))
+            raise GuestError(f"virsh {argv[0]}: {complaints[-1]}")
         return "".join(f"{line}\n" for line in lines)
 
     def _exchange(self, asked: bytes, until: bytes, what: str, deadline_seconds: float) -> bytes:
@@ -129,34 +100,58 @@ class HeldShell:
                 pipe.close()
 
 
-def held_shell(host: GuestHost, uri: str, who: str, folder: Path, group: Group | None = None) -> HeldShell:
-    """An interactive ``virsh`` that keeps its history and settings in ``folder``."""
+@dataclass(frozen=True)
+class Virsh:
+    """libvirt's commands at ``uri``: a program for each on ``host``, or all by the ``shell`` that is held there."""
+
+    host: CommandRunner
+    uri: str
+    shell: HeldShell | None = None
+
+    def run(self, *arguments: str, deadline_seconds: float = 60.0) -> str:
+        """One command's output; a ``GuestError`` with the end of its complaint and what to do."""
+        runner, argv = (self.host, self.argv(*arguments)) if self.shell is None else (self.shell, arguments)
+        try:
+            return runner.run(argv, "libvirt", deadline_seconds)
+        except GuestDied:
+            raise
+        except GuestError as error:
+            raise GuestError(explained(str(error), self.uri, self.host)) from error
+
+    def argv(self, *arguments: str) -> list[str]:
+        """The argument list of one command."""
+        return ["virsh", "--quiet", "--connect", self.uri, *arguments]
+
+    def close(self) -> None:
+        """End the shell, where one is held."""
+        if self.shell is not None:
+            self.shell.close()
+
+
+def held_virsh(host: LocalHost, uri: str, who: str, folder: Path, group: Group | None = None) -> Virsh:
+    """libvirt by an interactive ``virsh`` that keeps its history and settings in ``folder``."""
     settings = [f"XDG_{kind}_HOME={folder}" for kind in ("CACHE", "CONFIG", "DATA")]
     command = ["env", *settings, "virsh", "--quiet", "--connect", uri]
-    if uri.startswith("qemu:"):
-        command = [*placed(drivers_user(folder)), *command]
-    process = host.spawn(
-        command,
-        f"libvirt of {who}",
-        group=group,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    shell = HeldShell(host, process, who, folder)
+    enter = own_mounts(drivers_user(folder)) if uri.startswith("qemu:") else None
+    options = replace(PIPED, enter=enter, group=group, stderr=subprocess.STDOUT)
+    process = host.spawn(command, f"libvirt of {who}", options)
+    virsh = Virsh(host, uri, HeldShell(host.name, process, who, folder))
     try:
-        shell.run("version")
-    except GuestError as error:
-        shell.close()
+        virsh.run("version")
+    except GuestDied as error:
+        virsh.close()
         raise GuestError(explained(str(error), uri, host)) from error
-    return shell
+    except GuestError:
+        virsh.close()
+        raise
+    return virsh
 
 
-def embedded_shell(host: GuestHost, who: str, folder: Path, group: Group | None = None) -> HeldShell:
+def embedded_virsh(host: LocalHost, who: str, folder: Path, group: Group | None = None) -> Virsh:
     """libvirt's driver for QEMU in a ``virsh`` of the guest's own, with all its files below ``folder``."""
     (folder / "etc").mkdir()
     host.write(folder / "etc/qemu.conf", private_driver(cgroups=False).encode())
-    return held_shell(host, f"qemu:///embed?root={folder}", who, folder, group)
+    return held_virsh(host, f"qemu:///embed?root={folder}", who, folder, group)
 
 
 def private_driver(*, cgroups: bool) -> str:
@@ -164,23 +159,26 @@ def private_driver(*, cgroups: bool) -> str:
     return _QEMU_CONF if cgroups else f"{_QEMU_CONF}cgroup_controllers = []\n"
 
 
-def drivers_user(folder: Path) -> list[str]:
-    """Sources and targets for ``placed``: the driver does not start where its user is unknown.
+def drivers_user(folder: Path) -> list[Bind]:
+    """Files of the lab's own in place of the host's: the driver does not start where its user is unknown.
 
     That user is added for it alone, and nothing runs as it.
     """
-    places: list[str] = []
+    places: list[Bind] = []
     for name, line in (("passwd", f"{_DRIVERS_USER}:x:0:0::/:/bin/false"), ("group", f"{_DRIVERS_USER}:x:0:")):
         known = Path("/etc") / name
         lines = [one for one in known.read_text(encoding="utf-8").splitlines() if not one.startswith(_DRIVERS_USER)]
         (folder / name).write_text("\n".join([*lines, line, ""]), encoding="utf-8")
-        places += [str(folder / name), str(known)]
+        places.append(Bind(folder / name, known))
     return places
 
 
-def placed(places: Sequence[str]) -> list[str]:
-    """What is put before an argument list, so that the program finds sources at targets (``lab/placed.py``)."""
-    return ["unshare", "--mount", "--propagation", "private", "--", sys.executable, "-I", str(_PLACED), *places, "--"]
+def own_mounts(mounts: Sequence[Mount]) -> Enter:
+    """For programs that have the places of their files built in; what is there stays as it is for everybody else.
+
+    Daemons that the program leaves are reaped at once: libvirt waits for a machine to vanish, not to die.
+    """
+    return Enter(namespaces=("mount",), mounts=tuple(mounts), reap=True)
 
 
 def _it_said(said: bytes) -> str:

@@ -1,8 +1,8 @@
 """A libvirtd of the lab's own, for the drivers that cannot do without one; the host's is never asked.
 
-Main function: ``lab_daemon``. The daemon has a mount namespace in which its configuration, its state, its logs and the
-root of each cgroup hierarchy are folders of the lab's: what it makes for a domain is below the lab's cgroup. It is
-started with the first guest that needs it and ended with the last.
+Main function: ``lab_daemon``. The daemon has a mount namespace, where its configuration, state, logs and the root of
+each cgroup hierarchy are folders of the lab's. What it makes for a domain is below the lab's cgroup. It is started with
+the first guest that needs it and ended with the last.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from virtoll.errors import GuestError
+from virtoll.hosts.base import LocalHost
 from virtoll.lab.cgroups import Group, Limits
+from virtoll.lab.commands import ProcessOptions
+from virtoll.lab.enter import Bind, Enter, Mount, Unmount
 from virtoll.lab.inside import end_process, is_listened, wait_until
-from virtoll.platforms.host import GuestHost, SharedResources, Site
-from virtoll.platforms.libvirt.connection import DEBIAN, drivers_user, placed, private_driver
+from virtoll.platforms.host import SharedResources, Site
+from virtoll.platforms.libvirt.connection import DEBIAN, drivers_user, own_mounts, private_driver
 from virtoll.platforms.process_guest import root_disk
 
 _READY_SECONDS = 120.0
@@ -40,7 +43,7 @@ class Daemon:
     ``kernel``, ``initramfs`` and ``disk`` are where the daemon finds the image's. ``running``: the guests that need it.
     """
 
-    lab: GuestHost
+    lab: LocalHost
     process: subprocess.Popen[bytes]
     folder: Path
     group: Group | None
@@ -118,7 +121,7 @@ def lab_daemon(site: Site, name: str) -> Daemon:
 def _start(site: Site) -> Daemon:
     if shutil.which("libvirtd") is None:
         raise GuestError(f"libvirtd: not found on this host; install it: {DEBIAN}")
-    host, folder = site.host, site.host.scratch / "libvirtd"
+    host, folder = site.this_machine, site.this_machine.scratch / "libvirtd"
     folder.mkdir(exist_ok=True)
     for stale in ("libvirt-sock", "pid"):
         (folder / stale).unlink(missing_ok=True)
@@ -126,12 +129,19 @@ def _start(site: Site) -> Daemon:
         group = host.group(_GROUP, Limits())
         if group is not None:
             undo.callback(group.remove)
-        places = [*_image(site, folder), *drivers_user(folder), *_folders(folder), *_cgroups(host, group)]
+        mounts = [*_image(site, folder), *drivers_user(folder), *_folders(folder), *_cgroups(host, group)]
         command = ["libvirtd", "--config", f"{folder}/libvirtd.conf", "--pid-file", f"{folder}/pid"]
         (folder / "libvirtd.conf").write_text(_SETTINGS.format(folder=folder), encoding="ascii")
         with (folder / "libvirtd.txt").open("wb") as log:
             process = host.spawn(
-                [*_within(group), *placed(places), *command], "libvirtd", stdout=log.fileno(), stderr=subprocess.STDOUT
+                command,
+                "libvirtd",
+                ProcessOptions(
+                    enter=_within(group, own_mounts(mounts)),
+                    group=group if _is_joined(group) else None,
+                    stdout=log.fileno(),
+                    stderr=subprocess.STDOUT,
+                ),
             )
         undo.callback(end_process, process)
         socket = folder / "libvirt-sock"
@@ -143,7 +153,7 @@ def _start(site: Site) -> Daemon:
     return Daemon(host, process, folder, group, site.shared)
 
 
-def _image(site: Site, folder: Path) -> list[str]:
+def _image(site: Site, folder: Path) -> list[Bind]:
     """Kernel, initramfs and disk, which may be below a folder that the daemon sees another at; the containers' root."""
     image = site.image
     files = [("kernel", image.kernel.vmlinux or image.kernel.vmlinuz), ("initramfs", image.machine_initramfs)]
@@ -153,33 +163,30 @@ def _image(site: Site, folder: Path) -> list[str]:
         (folder / name).touch()
     if not (folder / "root").is_dir() and not image.needs_disk:
         shutil.copytree(image.root, folder / "root", symlinks=True)
-    return [word for name, path in files for word in (str(path), str(folder / name))]
+    return [Bind(path, folder / name) for name, path in files]
 
 
-def _folders(folder: Path) -> list[str]:
+def _folders(folder: Path) -> list[Bind]:
     """Configuration, state and logs: whole folders above libvirt's, because libvirt's own need not be there."""
     for name in ("etc", "var/lib", "var/log", "var/cache"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "etc/qemu.conf").write_text(private_driver(cgroups=True), encoding="ascii")
     (folder / "etc/lxc.conf").write_text(_LXC_CONF, encoding="ascii")
-    places = [str(folder / "etc"), "/etc/libvirt"]
-    for name in ("var/lib", "var/log", "var/cache"):
-        if Path("/", name).is_dir():
-            places += [str(folder / name), f"/{name}"]
-    return places
+    variable = [name for name in ("var/lib", "var/log", "var/cache") if Path("/", name).is_dir()]
+    return [Bind(folder / "etc", Path("/etc/libvirt")), *(Bind(folder / name, Path("/", name)) for name in variable)]
 
 
-def _within(group: Group | None) -> list[str]:
-    """In the group, as the root of a cgroup namespace, so that a container finds its own limits in its /proc.
-
-    Not beside v2's controllers: a group of v2 that has processes of its own hands none on.
-    """
-    if group is None or group.layout.version == "v2":
-        return []
-    return [*group.join_command(), "unshare", "--cgroup", "--"]
+def _within(group: Group | None, enter: Enter) -> Enter:
+    """As the root of a cgroup namespace, so that a container finds its own limits in its /proc."""
+    return replace(enter, namespaces=("cgroup", *enter.namespaces)) if _is_joined(group) else enter
 
 
-def _cgroups(host: GuestHost, group: Group | None) -> list[str]:
+def _is_joined(group: Group | None) -> bool:
+    """Not beside v2's controllers: a group of v2 that has processes of its own hands none on."""
+    return group is not None and group.layout.version != "v2"
+
+
+def _cgroups(host: LocalHost, group: Group | None) -> list[Mount]:
     """The group in the place of each hierarchy's root; and what the LXC driver cannot have seen twice, taken away.
 
     Beside v1 that is v2: the driver cannot make a container's view of both.
@@ -191,8 +198,8 @@ def _cgroups(host: GuestHost, group: Group | None) -> list[str]:
     for name, root in {**layout.others, **layout.controllers}.items():
         if name in group.folders and not (layout.version == "hybrid" and root == layout.unified):
             places.setdefault(root.resolve(), group.folders[name].resolve())
-    words = [str(word) for root, below in places.items() for word in (below, root)]
+    shown = [Bind(below, root) for root, below in places.items()]
     hidden = [host.scratch / "cgroup"]  # where the lab carries the host's hierarchies through
     if layout.version == "hybrid" and layout.unified is not None:
         hidden.append(layout.unified)
-    return [*words, *(word for one in hidden if one.is_mount() for word in ("-", str(one)))]
+    return [*shown, *(Unmount(one) for one in hidden if one.is_mount())]

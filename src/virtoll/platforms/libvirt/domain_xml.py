@@ -1,6 +1,6 @@
 """libvirt's parameters, and the domain in libvirt's XML that follows from them and a guest's request.
 
-Main types: ``LibvirtParameters`` and ``Places`` (files of the guest, as its host finds them).
+Main types: ``LibvirtParameters`` and ``GuestFiles`` (files of the guest, as its host finds them).
 Pure: nothing is asked or started. The format is that of https://libvirt.org/formatdomain.html.
 """
 
@@ -103,7 +103,7 @@ def _refuse(sentence: str) -> NoReturn:
 
 
 @dataclass(frozen=True)
-class Places:
+class GuestFiles:
     """The guest's files there: kernel and initramfs, the socket of its agent's channel, the log of its console.
 
     ``root``: a container's. ``disk``: what a machine has as its root, read-only, in the place of the initramfs.
@@ -118,7 +118,7 @@ class Places:
 
 
 def domain(
-    name: str, request: GuestRequest, parameters: LibvirtParameters, places: Places, bridges: Mapping[str, str]
+    name: str, request: GuestRequest, parameters: LibvirtParameters, files: GuestFiles, bridges: Mapping[str, str]
 ) -> str:
     """The domain's XML; ``bridges`` by link's name."""
     top = ET.Element("domain", type=parameters.kind)
@@ -129,14 +129,14 @@ def domain(
     if parameters.container and request.cpus:
         vcpu.set("cpuset", ",".join(map(str, request.cpus)))
     _tune(top, request, parameters)
-    _SYSTEMS.get(parameters.kind, _machine)(top, parameters, places)
+    _SYSTEMS.get(parameters.kind, _machine)(top, parameters, files)
     for event in ("poweroff", "reboot", "crash"):
         _add(top, f"on_{event}", "destroy")
     devices = _add(top, "devices")
     if parameters.emulated:
-        _machine_devices(devices, parameters, places)
+        _machine_devices(devices, parameters, files)
     elif parameters.container:
-        _container_devices(devices, places)
+        _container_devices(devices, files)
     else:
         _add(devices, "console", type="pty")
     for link in request.network.links:
@@ -173,19 +173,19 @@ def _tune(top: ET.Element, request: GuestRequest, parameters: LibvirtParameters)
         _add(tune, f"{whole}quota", str(round(quota * _QUOTA_PERIOD_MICROSECONDS)))
 
 
-def _container(top: ET.Element, _parameters: LibvirtParameters, _places: Places) -> None:
+def _container(top: ET.Element, _parameters: LibvirtParameters, _files: GuestFiles) -> None:
     """The agent is the container's first process, its console the agent's channel."""
     system = _add(top, "os")
     _add(system, "type", "exe")
     _add(system, "init", "/init")
-    for word in ("--seat", "guest", "--channel", "/dev/console"):
+    for word in ("--role", "guest", "--channel", "/dev/console"):
         _add(system, "initarg", word)
 
 
-def _container_devices(devices: ET.Element, places: Places) -> None:
+def _container_devices(devices: ET.Element, files: GuestFiles) -> None:
     """The root, read-only, with memory where programs want to write."""
     root = _add(devices, "filesystem", type="mount")
-    _add(root, "source", dir=str(places.root))
+    _add(root, "source", dir=str(files.root))
     _add(root, "target", dir="/")
     _add(root, "readonly")
     for folder in ("/run", "/tmp"):  # noqa: S108 - the container's
@@ -195,25 +195,25 @@ def _container_devices(devices: ET.Element, places: Places) -> None:
     _add(devices, "console", type="pty")
 
 
-def _xen(top: ET.Element, parameters: LibvirtParameters, places: Places) -> None:
+def _xen(top: ET.Element, parameters: LibvirtParameters, files: GuestFiles) -> None:
     """Direct kernel boot; console and channel are one, as under ``xl``."""
     system = _add(top, "os")
     machine = parameters.machine or "xenpv"
     _add(system, "type", _XEN_KINDS[machine], arch=platform.machine(), machine=machine)
-    _add(system, "kernel", str(places.kernel))
-    _add(system, "initrd", str(places.initramfs))
+    _add(system, "kernel", str(files.kernel))
+    _add(system, "initrd", str(files.initramfs))
     words = ["console=hvc0", *_KERNEL_WORDS, "virtoll.channel=/dev/hvc0", "virtoll.modules=xen_netfront"]
     _add(system, "cmdline", " ".join(words))
 
 
-def _machine(top: ET.Element, parameters: LibvirtParameters, places: Places) -> None:
+def _machine(top: ET.Element, parameters: LibvirtParameters, files: GuestFiles) -> None:
     """Direct kernel boot."""
     system = _add(top, "os")
     machine = parameters.machine or _MACHINES.get(platform.machine(), "q35")
     _add(system, "type", "hvm", arch=platform.machine(), machine=machine)
-    _add(system, "kernel", str(places.kernel))
-    _add(system, "initrd", str(places.initramfs))
-    _add(system, "cmdline", kernel_arguments(parameters, on_disk=places.disk is not None))
+    _add(system, "kernel", str(files.kernel))
+    _add(system, "initrd", str(files.initramfs))
+    _add(system, "cmdline", kernel_arguments(parameters, on_disk=files.disk is not None))
     if platform.machine() == "x86_64":
         _add(_add(top, "features"), "acpi")
     _add(top, "cpu", mode="host-passthrough" if parameters.domain_type == "kvm" else "maximum")
@@ -227,21 +227,21 @@ def kernel_arguments(parameters: LibvirtParameters, *, on_disk: bool = False) ->
     return " ".join([f"console={console}", *_KERNEL_WORDS, f"virtoll.channel={channel}", *root])
 
 
-def _machine_devices(devices: ET.Element, parameters: LibvirtParameters, places: Places) -> None:
+def _machine_devices(devices: ET.Element, parameters: LibvirtParameters, files: GuestFiles) -> None:
     """Nothing but NICs, console, channel and, for what no memory holds, a disk: no USB, no balloon, no graphics."""
     _add(devices, "controller", type="usb", model="none")
     log = _add(devices, "serial", type="file")
-    _add(log, "source", path=str(places.console))
+    _add(log, "source", path=str(files.console))
     _add(log, "target", port="0")
     virtio = parameters.channel == "virtio-serial"
     agent = _add(devices, "channel" if virtio else "serial", type="unix")
-    _add(agent, "source", mode="bind", path=str(places.agent))
+    _add(agent, "source", mode="bind", path=str(files.agent))
     _add(agent, "target", **({"type": "virtio", "name": "virtoll"} if virtio else {"port": "1"}))
     _add(devices, "memballoon", model="none")
-    if places.disk is not None:
+    if files.disk is not None:
         disk = _add(devices, "disk", type="file", device="disk")
         _add(disk, "driver", name="qemu", type="raw")
-        _add(disk, "source", file=str(places.disk))
+        _add(disk, "source", file=str(files.disk))
         _add(disk, "target", dev="vda", bus="virtio")
         _add(disk, "readonly")
 

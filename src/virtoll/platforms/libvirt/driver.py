@@ -1,7 +1,7 @@
 """libvirt by ``virsh``: machines and containers here, without a daemon or by one of the lab's own; elsewhere by theirs.
 
 A domain is transient (``virsh create``): nothing is defined, so that nothing stays defined. Without a daemon
-(``qemu:///embed``) each guest has a ``virsh`` of its own that holds its domain and ends with the lab, as a daemon of
+(``qemu:///embed``) each guest has a ``virsh`` of its own that holds its domain. It ends with the lab, as a daemon of
 the lab's own does (``daemon``). On another host the domain is guarded, and ``remove_leftovers`` finds it.
 """
 
@@ -19,17 +19,18 @@ from typing import ClassVar
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ProgramMissing
 from virtoll.host.guest_usage import GuestProcesses
+from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.inside import signal_tree
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.lab.priority import preferred
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
-from virtoll.platforms.host import CommandRunner, GuestHost, Site
-from virtoll.platforms.libvirt.connection import DEBIAN, Commands, HeldShell, Virsh, embedded_shell
+from virtoll.platforms.host import Site
+from virtoll.platforms.libvirt.connection import DEBIAN, Virsh, embedded_virsh
 from virtoll.platforms.libvirt.daemon import Daemon, lab_daemon
-from virtoll.platforms.libvirt.domain_xml import EMBEDDED, SYSTEM, TAG, TEST, XEN, LibvirtParameters, Places, domain
+from virtoll.platforms.libvirt.domain_xml import EMBEDDED, SYSTEM, TAG, TEST, XEN, GuestFiles, LibvirtParameters, domain
 from virtoll.platforms.managed_guest import ManagedMachine
-from virtoll.platforms.process_guest import root_disk
+from virtoll.platforms.process_guest import quota_group, root_disk
 
 _MIB = 2**20
 _PROBE_SECONDS = 120.0
@@ -52,6 +53,7 @@ class Libvirt(Platform[LibvirtParameters]):
 
     name: ClassVar[str] = "libvirt"
     packages: ClassVar[tuple[str, ...]] = ("libvirt-clients", "libvirt-daemon")
+    remedy: ClassVar[str] = DEBIAN
     remote_hosts: ClassVar[bool] = True
     validation: ClassVar[Validation] = "real"
     family: ClassVar[str] = "emulated"
@@ -100,18 +102,19 @@ class Libvirt(Platform[LibvirtParameters]):
 
     def _refusal(self, host: GuestHost) -> str | None:
         """Why these parameters cannot work on this host, whatever is installed."""
-        wanted = self.parameters
+        wanted, local = self.parameters, host.local
         if wanted.uri == TEST:
             return f"{TEST} is libvirt's driver for tests: a host of it carries no real guests; use {EMBEDDED}"
-        if (wanted.embedded or wanted.container) and host.remote:
-            return f"{self._uri} is for this machine; use {SYSTEM} on {host.name}"
-        if wanted.uri == XEN and not host.remote:
+        if local is None:
+            here = wanted.embedded or wanted.container
+            return f"{self._uri} is for this machine; use {SYSTEM} on {host.name}" if here else None
+        if wanted.uri == XEN:
             return f"{XEN} is driven on a dom0 that is named as the platform's 'host'; on this machine use platform xen"
-        if wanted.container and host.cgroup is None:
+        if wanted.container and local.cgroup is None:
             return f"{self._uri}: libvirt makes no container without root and cgroups; run as root"
-        if wanted.uri == SYSTEM and not host.remote and not host.is_root:
+        if wanted.uri == SYSTEM and not host.is_root:
             return f"{SYSTEM}: the lab's own daemon needs root; run as root, or use {EMBEDDED}"
-        if not host.remote and not wanted.container and not taps_allowed():
+        if not wanted.container and not taps_allowed():
             return "its NICs need taps, and this user may not open /dev/net/tun; chmod 0666 it, or run as root"
         return None
 
@@ -133,15 +136,15 @@ class Libvirt(Platform[LibvirtParameters]):
             if network is not None:
                 undo.callback(network.remove, request.network)
             daemon = self._daemon(site, name, undo)
-            virsh = self._virsh(request, host, folder, daemon, undo)
-            places = self._places(site, folder, daemon)
+            virsh = self._virsh(request, site, folder, daemon, undo)
+            files = self._files(site, folder, daemon)
             bridges = {
                 link.name: network.bridge_port(link, link.port_interface)
                 for link in request.network.links
                 if network is not None
             }
-            host.write(folder / "domain.xml", domain(name, request, wanted, places, bridges).encode())
-            if isinstance(virsh, Commands):
+            host.write(folder / "domain.xml", domain(name, request, wanted, files, bridges).encode())
+            if virsh.shell is None:
                 refuse_taken(virsh, host, name)
                 if daemon is None:
                     undo.callback(host.guard(virsh.argv("destroy", name)))
@@ -151,8 +154,8 @@ class Libvirt(Platform[LibvirtParameters]):
             virsh.run("create", *paused, str(folder / "domain.xml"), deadline_seconds=_CREATE_SECONDS)
             processes = self._processes(virsh, daemon, name, folder, undo)
             # A container and a domain of Xen speak by their consoles, which are terminals of the host's.
-            place = places.agent if wanted.emulated else Path(virsh.run("ttyconsole", name).strip())
-            channel = host.connect(place, request.name).detach()
+            console = files.agent if wanted.emulated else Path(virsh.run("ttyconsole", name).strip())
+            channel = host.connect(console, request.name).detach()
             agent = AgentClient(channel, channel, request.name)
             kept = undo.pop_all()
         pause, unpause = self._parking(virsh, name, processes)
@@ -166,7 +169,7 @@ class Libvirt(Platform[LibvirtParameters]):
             pause=pause,
             unpause=unpause,
             destroy=lambda: None,
-            consoles={**({"console.txt": places.console} if wanted.emulated else {}), **logs},
+            consoles={**({"console.txt": files.console} if wanted.emulated else {}), **logs},
             cleanup=[kept.close],
             processes=processes,
         )
@@ -185,47 +188,48 @@ class Libvirt(Platform[LibvirtParameters]):
 
     def _daemon(self, site: Site, name: str, undo: contextlib.ExitStack) -> Daemon | None:
         """The lab's own, where a driver on this machine needs one."""
-        if site.host.remote or self.parameters.embedded:
+        if site.host.local is None or self.parameters.embedded:
             return None
         daemon = lab_daemon(site, name)
         undo.callback(daemon.release, name)
         return daemon
 
     def _virsh(
-        self, request: GuestRequest, host: GuestHost, folder: Path, daemon: Daemon | None, undo: contextlib.ExitStack
+        self, request: GuestRequest, site: Site, folder: Path, daemon: Daemon | None, undo: contextlib.ExitStack
     ) -> Virsh:
         """The way to the driver; one of the guest's own is in its cgroup, as the machine that it starts then is."""
         if daemon is not None:
-            return Commands(host, daemon.uri(self._uri))
+            return Virsh(site.host, daemon.uri(self._uri))
         if not self.parameters.embedded:
-            return Commands(host, self._uri)
-        group = host.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
+            return Virsh(site.host, self._uri)
+        host = site.this_machine
+        group = quota_group(host, request)
         if group is not None:
             undo.callback(group.remove)
-        shell = embedded_shell(host, request.name, folder, group)
-        undo.callback(shell.close)
-        return shell
+        virsh = embedded_virsh(host, request.name, folder, group)
+        undo.callback(virsh.close)
+        return virsh
 
-    def _places(self, site: Site, folder: Path, daemon: Daemon | None) -> Places:
+    def _files(self, site: Site, folder: Path, daemon: Daemon | None) -> GuestFiles:
         """The guest's files as the driver finds them."""
         agent, console, host, image = folder / "agent", folder / "console.txt", site.host, site.image
         if daemon is not None:
             disk = daemon.disk if image.needs_disk else None
-            return Places(agent, console, daemon.kernel, daemon.initramfs, daemon.root, disk)
+            return GuestFiles(agent, console, daemon.kernel, daemon.initramfs, daemon.root, disk)
         if self.parameters.uri == XEN:  # its initramfs has modules, of which the guest loads one
-            return Places(agent, console, host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs))
+            return GuestFiles(agent, console, host.put(image.kernel.vmlinuz), host.put(image.disk_initramfs))
         kernel = host.put(image.kernel.vmlinux or image.kernel.vmlinuz)
         disk = host.put(root_disk(image)) if image.needs_disk else None
-        return Places(agent, console, kernel, host.put(image.machine_initramfs), disk=disk)
+        return GuestFiles(agent, console, kernel, host.put(image.machine_initramfs), disk=disk)
 
     def _processes(
         self, virsh: Virsh, daemon: Daemon | None, name: str, folder: Path, undo: contextlib.ExitStack
     ) -> GuestProcesses | None:
         """None on another host. A machine is nobody's child, and must not outlive what holds it."""
-        if isinstance(virsh, HeldShell):
-            machine = int((virsh.folder / f"run/qemu/{name}.pid").read_text(encoding="ascii"))
+        if virsh.shell is not None:
+            machine = int((virsh.shell.folder / f"run/qemu/{name}.pid").read_text(encoding="ascii"))
             _killed_at_the_end(machine, undo)
-            return GuestProcesses(virsh.process.pid, machine, folder=virsh.folder)
+            return GuestProcesses(virsh.shell.process.pid, machine, folder=virsh.shell.folder)
         if daemon is None:
             return None
         first = daemon.domain_pid(self._driver, name)
@@ -276,7 +280,7 @@ def refuse_taken(virsh: Virsh, host: GuestHost, name: str) -> None:
 
 def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset(), uri: str = SYSTEM) -> list[str]:
     """Destroy domains that a run made which is not among ``alive`` (labs' ids); what was destroyed. Nothing else."""
-    return remove_ours(Commands(host, uri), alive)
+    return remove_ours(Virsh(host, uri), alive)
 
 
 def remove_ours(virsh: Virsh, alive: frozenset[str]) -> list[str]:

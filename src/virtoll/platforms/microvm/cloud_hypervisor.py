@@ -1,7 +1,7 @@
 """Cloud Hypervisor, by the user's binary: its REST API on a socket, the serial port on another.
 
 Written against its API document (``vmm/src/api/openapi/cloud-hypervisor.yaml``, version 0.3.0) and tested against a
-stand-in that speaks it; never run on the product itself.
+mock that speaks it; never run on the product itself.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class CloudHypervisor(MicroVm):
     name: ClassVar[str] = "cloud-hypervisor"
     title: ClassVar[str] = "Cloud Hypervisor (driver tested against its API's document only)"
     product: ClassVar[str] = "Cloud Hypervisor"
+    remedy: ClassVar[str] = "install Cloud Hypervisor and give its path as 'binary'"
     api_prefix: ClassVar[str] = "/api/v1"
     speaks_on_stdio: ClassVar[bool] = False
     parameter_model = CloudHypervisorParameters

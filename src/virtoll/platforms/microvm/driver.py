@@ -20,6 +20,7 @@ from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.image import GuestImage
+from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
@@ -27,7 +28,7 @@ from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Prob
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.microvm.http_over_unix import SocketApi
-from virtoll.platforms.process_guest import AgentGuest, root_disk
+from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk
 
 _MIB = 2**20
 _PROBE_MEMORY_BYTES = 256 * _MIB
@@ -85,7 +86,7 @@ class MicroVm(Platform[MicroVmParameters]):
     product: ClassVar[str]
     api_prefix: ClassVar[str] = ""
     family: ClassVar[str] = "hardware-assisted"
-    validation: ClassVar[Validation] = "stand-in"
+    validation: ClassVar[Validation] = "mock"
     parameter_model = MicroVmParameters
     boot_seconds: ClassVar[float] = 2.0
     slowdown: ClassVar[float] = 1.2
@@ -129,11 +130,11 @@ class MicroVm(Platform[MicroVmParameters]):
         """Ask for the version and boot a guest without network."""
         binary = self.parameters.binary
         if shutil.which(binary) is None:
-            return Probe(False, None, f"{binary}: not found; install {self.product} and give its path as 'binary'")
+            return Probe(False, None, f"{binary}: not found; {self.remedy}")
         try:
             version = site.host.run([binary, "--version"], "probe").splitlines()[0].strip()
         except (GuestError, IndexError) as error:
-            return Probe(False, None, f"{binary} does not tell its version: {error}; is it {self.product}?")
+            return Probe(False, None, f"{binary} does not report its version: {error}; is it {self.product}?")
         if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
             remedy = "load kvm_intel or kvm_amd, and join the group kvm"
             return Probe(False, version, f"{self.product} needs {KVM_DEVICE}, which cannot be opened here: {remedy}")
@@ -162,22 +163,24 @@ class MicroVm(Platform[MicroVmParameters]):
         return guest
 
     def _start(self, request: GuestRequest, site: Site) -> MicroVmGuest:
-        folder = site.host.guest_folder(request.file_name)
+        host = site.this_machine
+        folder = host.guest_folder(request.file_name)
         socket, output = folder / "api.sock", folder / "monitor.txt"
         disk = self._disk(site)
-        # Its memory is bounded by its size; a cgroup would count the monitor's own as well.
-        group = site.host.group(request.name, request.limits(memory=False)) if request.cpu_quota is not None else None
+        group = quota_group(host, request)
         spawned = time.monotonic_ns()
         with output.open("wb") as stream:
             pipe, own = subprocess.PIPE, stream.fileno()
-            process = site.host.spawn(
+            process = host.spawn(
                 self.command(socket, folder),
                 f"guest {request.name}",
-                cpus=request.cpus,
-                group=group,
-                stdin=pipe if self.speaks_on_stdio else subprocess.DEVNULL,
-                stdout=pipe if self.speaks_on_stdio else own,
-                stderr=own,
+                ProcessOptions(
+                    cpus=request.cpus,
+                    group=group,
+                    stdin=pipe if self.speaks_on_stdio else subprocess.DEVNULL,
+                    stdout=pipe if self.speaks_on_stdio else own,
+                    stderr=own,
+                ),
             )
         api = SocketApi(socket, request.name, self.api_prefix)
         try:

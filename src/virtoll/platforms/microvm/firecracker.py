@@ -1,7 +1,7 @@
 """Firecracker, by the user's binary: its API socket, the first serial port on standard input and output.
 
 Written against Firecracker's API document (``src/firecracker/swagger/firecracker.yaml``, version 1.17.0-dev) and tested
-against a stand-in that speaks it; never run on the product itself.
+against a mock that speaks it; never run on the product itself.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Firecracker(MicroVm):
     name: ClassVar[str] = "firecracker"
     title: ClassVar[str] = "Firecracker (driver tested against its API's document only)"
     product: ClassVar[str] = "Firecracker"
+    remedy: ClassVar[str] = "install Firecracker and give its path as 'binary'"
     speaks_on_stdio: ClassVar[bool] = True
     parameter_model = FirecrackerParameters
 

@@ -54,11 +54,11 @@ class SocketApi:
 def _reason(text: str) -> str:
     """Firecracker's ``fault_message``, Cloud Hypervisor's list of causes, or the text as it is, in one line."""
     try:
-        told = json.loads(text)
+        reported = json.loads(text)
     except ValueError:
-        told = text
-    if isinstance(told, dict):
-        told = told.get("fault_message", told)
-    if isinstance(told, list):
-        told = ": ".join(map(str, told))
-    return " ".join(str(told).split())[:_LONGEST_REASON] or "no reason given"
+        reported = text
+    if isinstance(reported, dict):
+        reported = reported.get("fault_message", reported)
+    if isinstance(reported, list):
+        reported = ": ".join(map(str, reported))
+    return " ".join(str(reported).split())[:_LONGEST_REASON] or "no reason given"

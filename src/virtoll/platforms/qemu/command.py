@@ -1,6 +1,6 @@
 """QEMU's parameters, which of them go together, and the argument list that follows from them.
 
-Main types: ``QemuParameters``, ``Ends`` (the descriptors that QEMU is given). It must not start anything.
+Main types: ``QemuParameters``, ``MachineEnds`` (the descriptors that QEMU is given). It must not start anything.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _refuse(sentence: str) -> NoReturn:
 
 
 @dataclass(frozen=True)
-class Ends:
+class MachineEnds:
     """What the machine is started with: agent's channel, monitor, and the disk's file where it has one.
 
     Descriptors that it inherits; on another host paths: of sockets that it waits at to be connected, and of the file.
@@ -129,7 +129,7 @@ def _socket(name: str, end: int | Path) -> str:
 
 
 def machine_command(
-    parameters: QemuParameters, request: GuestRequest, boot: Boot, console: Path, ends: Ends
+    parameters: QemuParameters, request: GuestRequest, boot: Boot, console: Path, ends: MachineEnds
 ) -> list[str]:
     """Everything that follows accelerator and CPU model, without NICs (``nic_arguments``)."""
     return [
@@ -204,7 +204,7 @@ def _channel_arguments(parameters: QemuParameters) -> list[str]:
     return ["-device", _device(parameters, "virtio-serial"), "-device", "virtserialport,chardev=agent,name=virtoll"]
 
 
-def _disk_arguments(parameters: QemuParameters, ends: Ends) -> list[str]:
+def _disk_arguments(parameters: QemuParameters, ends: MachineEnds) -> list[str]:
     """A disk without a name: QEMU opens the descriptor that it was started with anew, with its own flags."""
     file = f"/proc/self/fd/{ends.disk}" if isinstance(ends.disk, int) else ends.disk
     drive = f"if=none,id=disk,format=raw,file={file},cache={parameters.cache}{',readonly=on' if ends.shared else ''}"

@@ -24,19 +24,21 @@ from typing import ClassVar
 
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError, ProgramMissing
+from virtoll.hosts.base import GuestHost
 from virtoll.lab.attachments import Port
+from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.interfaces import TUN_DEVICE
 from virtoll.lab.network import GuestNetwork, taps_allowed
 from virtoll.lab.priority import preferred
 from virtoll.platforms.attachment import descriptors, machine_ports
 from virtoll.platforms.base import DataBy, GuestRequest, GuestStartError, Platform, Probe, Validation
-from virtoll.platforms.host import GuestHost, Site
+from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
-from virtoll.platforms.process_guest import AgentGuest, root_disk, socket_session
+from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, socket_session
 from virtoll.platforms.qemu.command import (
     MACHINES,
     Boot,
-    Ends,
+    MachineEnds,
     QemuParameters,
     machine_command,
     nic_arguments,
@@ -88,10 +90,12 @@ class Qemu(Platform[QemuParameters]):
 
     name: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ("qemu-system-x86", "qemu-system-arm", "seabios", "ipxe-qemu")
+    remedy: ClassVar[str] = "apt-get install qemu-system-x86 (or qemu-system-arm)"
     accelerator: ClassVar[str]
     cpu_model: ClassVar[str]
     probe_deadline_seconds: ClassVar[float]
     remote_hosts: ClassVar[bool] = True
+    quota_by_cgroup: ClassVar[bool] = True
     parameter_model = QemuParameters
     data_by: ClassVar[DataBy] = "disk"
 
@@ -115,20 +119,15 @@ class Qemu(Platform[QemuParameters]):
             version = site.host.run([self.binary, "--version"], "probe").splitlines()[0]
             accelerators = site.host.run([self.binary, "-accel", "help"], "probe").split()
         except ProgramMissing as error:
-            return Probe(False, None, f"{error}: apt-get install qemu-system-x86 (or qemu-system-arm)")
+            return Probe(False, None, f"{error}: {self.remedy}")
         except GuestError as error:
             return Probe(False, None, str(error))
         version = version.replace("QEMU emulator version ", "QEMU ").split(" (")[0]
         if self.accelerator not in accelerators:
             return Probe(False, version, f"{version} was built without {self.accelerator}; install one that has it")
-        refusal = self._refusal(site.host) or (None if site.host.remote else self.parameters.refusal())
+        refusal = self._refusal(site.host) or self._refusal_of_links(site.host)
         if refusal is not None:
             return Probe(False, version, refusal)
-        if site.host.remote and not site.host.is_root:
-            return Probe(False, version, f"its NICs need taps, and those root on {site.host.name}; log in as root")
-        if not site.host.remote and not taps_allowed():
-            remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root"
-            return Probe(False, version, f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}")
         request = GuestRequest(f"probe-{self.name}", 1, 128 * _MIB, (), GuestNetwork(()), self.probe_deadline_seconds)
         try:
             self._start(request, site).stop()
@@ -149,6 +148,15 @@ class Qemu(Platform[QemuParameters]):
             return f"vhost: on needs {_VHOST_DEVICE}, which cannot be opened here: modprobe vhost_net, or run as root"
         return None
 
+    def _refusal_of_links(self, host: GuestHost) -> str | None:
+        """Why its NICs cannot be attached on this host."""
+        if host.local is None:
+            return None if host.is_root else f"its NICs need taps, and those root on {host.name}; log in as root"
+        if (refusal := self.parameters.refusal()) is not None:
+            return refusal
+        remedy = f"chmod 0666 {TUN_DEVICE}, as Debian has it, or run as root"
+        return None if taps_allowed() else f"its NICs need taps, and this user may not open {TUN_DEVICE}: {remedy}"
+
     def start(self, request: GuestRequest, site: Site) -> QemuGuest:
         """Boot the image with one NIC a link, each on a tap or macvtap, or a device of its own."""
         network = site.network
@@ -158,31 +166,31 @@ class Qemu(Platform[QemuParameters]):
         return guest
 
     def _start(self, request: GuestRequest, site: Site, ports: Mapping[str, Port] = _NO_PORTS) -> QemuGuest:
-        host = site.host
+        host, elsewhere = site.host, site.host if site.host.local is None else None
         folder = host.guest_folder(request.file_name)
         console = folder / "console.txt"
         # What QEMU says comes back over its process here, wherever it runs.
-        output = (Path(tempfile.mkdtemp(prefix="qemu-")) if host.remote else folder) / "qemu.txt"
+        output = (folder if elsewhere is None else Path(tempfile.mkdtemp(prefix="qemu-"))) / "qemu.txt"
         parameters = with_disk(self.parameters) if site.image.needs_disk else self.parameters
         shared = parameters.disk != self.parameters.disk
         disk = None if parameters.disk == "none" else self._disk(site, folder, parameters, shared=shared)
         with contextlib.ExitStack() as inherited:
             ends, connect = self._ends(request, host, folder, disk, inherited)
             ends = replace(ends, shared=shared, data=request.data_disk)
-            # Its memory is bounded by its size; a cgroup would count the emulator's own as well.
-            limits = request.limits(memory=False)
-            group = host.group(request.name, limits) if request.cpu_quota is not None else None
+            group = quota_group(host, request)
             command = self._command(request, site, console, ends, ports, parameters)
             spawned = time.monotonic_ns()
             with output.open("wb") as stream:
                 process = host.spawn(
                     command,
                     f"guest {request.name}",
-                    cpus=request.cpus,
-                    group=group,
-                    stdout=stream.fileno(),
-                    stderr=subprocess.STDOUT,
-                    pass_fds=(*ends.descriptors, *descriptors(ports)),
+                    ProcessOptions(
+                        cpus=request.cpus,
+                        group=group,
+                        stdout=stream.fileno(),
+                        stderr=subprocess.STDOUT,
+                        pass_fds=(*ends.descriptors, *descriptors(ports)),
+                    ),
                 )
             agent, monitor = connect()
         guest = QemuGuest(
@@ -195,11 +203,11 @@ class Qemu(Platform[QemuParameters]):
             monitor=Monitor(monitor, request.name),
             output_file=output,
             cleanup=[group.remove] if group is not None else [],
-            host=host,
+            host=elsewhere,
             flushes=parameters.cache != "unsafe",
         )
         try:
-            with preferred([] if host.remote else [process.pid]):
+            with preferred([process.pid] if elsewhere is None else []):
                 guest.wait_ready(request.deadline_seconds)
         except GuestStartError as error:
             said = last_line(error.evidence["qemu.txt"])
@@ -213,12 +221,12 @@ class Qemu(Platform[QemuParameters]):
         folder: Path,
         disk: int | Path | None,
         inherited: contextlib.ExitStack,
-    ) -> tuple[Ends, Callable[[], tuple[AgentClient, socket.socket]]]:
-        """What QEMU is given, and how our ends are had once it is started: made before, or on another host after."""
+    ) -> tuple[MachineEnds, Callable[[], tuple[AgentClient, socket.socket]]]:
+        """What QEMU is given, and how our ends are opened once it is started: made before, or on another host after."""
         if isinstance(disk, int):
             inherited.callback(os.close, disk)
-        if host.remote:
-            ends = Ends(folder / "agent", folder / "monitor", disk)
+        if host.local is None:
+            ends = MachineEnds(folder / "agent", folder / "monitor", disk)
 
             def connected() -> tuple[AgentClient, socket.socket]:
                 ours = [host.connect(folder / name, request.name, 60.0) for name in ("agent", "monitor")]
@@ -230,7 +238,7 @@ class Qemu(Platform[QemuParameters]):
         monitor, monitor_end = socket.socketpair()
         for end in (agent_end, monitor_end):
             inherited.callback(end.close)
-        return Ends(agent_end.fileno(), monitor_end.fileno(), disk), lambda: (agent, monitor)
+        return MachineEnds(agent_end.fileno(), monitor_end.fileno(), disk), lambda: (agent, monitor)
 
     def _disk(self, site: Site, folder: Path, parameters: QemuParameters, *, shared: bool) -> int | Path:
         """A copy of the image's disk form that is gone with the machine: its descriptor, or a file on another host.
@@ -240,8 +248,8 @@ class Qemu(Platform[QemuParameters]):
         file = root_disk(site.image, parameters.filesystem)
         if shared:
             return site.host.put(file)
-        if not site.host.remote:
-            return site.host.nameless_copy(file)
+        if (local := site.host.local) is not None:
+            return local.nameless_copy(file)
         site.host.run(["cp", "--", str(site.host.put(file)), str(folder / "disk")], "disk", 120.0)
         return folder / "disk"
 
@@ -250,7 +258,7 @@ class Qemu(Platform[QemuParameters]):
         request: GuestRequest,
         site: Site,
         console: Path,
-        ends: Ends,
+        ends: MachineEnds,
         ports: Mapping[str, Port],
         parameters: QemuParameters,
     ) -> list[str]:
@@ -269,6 +277,7 @@ class QemuTcg(Qemu):
     """Full emulation: every instruction of the guest is translated."""
 
     name: ClassVar[str] = "qemu-tcg"
+    without_root: ClassVar[str] = "yes, where /dev/net/tun may be opened"
     family: ClassVar[str] = "emulated"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "QEMU, emulated CPU (TCG)"
@@ -283,6 +292,7 @@ class QemuKvm(Qemu):
     """Hardware-assisted virtualisation by KVM."""
 
     name: ClassVar[str] = "qemu-kvm"
+    without_root: ClassVar[str] = "yes, with access to /dev/kvm and /dev/net/tun"
     family: ClassVar[str] = "hardware-assisted"
     validation: ClassVar[Validation] = "nested: functional only"
     title: ClassVar[str] = "QEMU with KVM"
@@ -295,8 +305,6 @@ class QemuKvm(Qemu):
 
 
 def _may_open(device: Path, host: GuestHost) -> bool:
-    if not host.remote:
-        return os.access(device, os.R_OK | os.W_OK)
     try:
         host.run(["test", "-r", str(device), "-a", "-w", str(device)], "probe")
     except GuestError:

@@ -12,24 +12,27 @@ from __future__ import annotations
 import contextlib
 import os
 import platform as this_platform
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Annotated, Any, ClassVar
+from typing import IO, Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from virtoll.agent.client import AgentClient, Answer
+from virtoll.agent.client import AgentClient, Reply
+from virtoll.agent.messages import Request
+from virtoll.agent.operations.network import NetworkRequest
 from virtoll.errors import AgentError, GuestError, UsageError
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import HostAddress, Testbed
 from virtoll.hosts import open_host
-from virtoll.hosts.base import run as run_on
-from virtoll.hosts.remote_host import RemoteHost, open_remote, ssh_connection
-from virtoll.lab.inside import Lab, end_process
+from virtoll.hosts.base import as_usage_error
+from virtoll.hosts.remote_host import RemoteHost, open_remote
+from virtoll.hosts.ssh import connection_from_lab
+from virtoll.lab.commands import PIPED
+from virtoll.lab.inside import end_process
 from virtoll.lab.network import GuestNetwork, plan_links
 from virtoll.lab.outside import OUTSIDE_VARIABLE
 from virtoll.platforms.attachment import Unattached
@@ -39,7 +42,7 @@ from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import connect_stdio
 from virtoll.platforms.ssh.nics import FoundNic, find_nics
 
-_AGENT = ["--seat", "guest", "--channel", "stdio"]
+_AGENT = ["--role", "guest", "--channel", "stdio"]
 _PROBE_SECONDS = 60.0
 _ROOT_HERE = "ssh: this needs root on this machine, because a lab of an ordinary user leads to no network; run as root"
 Interface = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:@-]{1,31}$")]
@@ -56,7 +59,7 @@ class SshParameters(Unattached):
     interfaces: tuple[Interface, ...] = ()
 
     unlabelled: ClassVar[frozenset[str]] = frozenset({"destination", "interfaces"})
-    found: ClassVar[bool] = True
+    pre_provisioned: ClassVar[bool] = True
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """There is always a destination; NICs and the testbed's that they face come together."""
@@ -94,15 +97,13 @@ def check_before(choices: Sequence[Parameters], testbed: Testbed | None) -> None
             continue
         if os.geteuid() != 0:
             raise UsageError(_ROOT_HERE)
-        try:
+        with as_usage_error():
             _check_one(wanted, number, testbed)
-        except (UsageError, GuestError) as error:
-            raise UsageError(str(error).removeprefix("testbed: ")) from error
 
 
 def _check_one(wanted: SshParameters, number: int, testbed: Testbed | None) -> None:
     host = open_host(HostAddress(ssh=wanted.destination))
-    machine = run_on(host, ["uname", "-m"]).strip()
+    machine = host.run(["uname", "-m"], "check").strip()
     if machine != this_platform.machine():
         raise GuestError(
             f"{host.name} is a {machine} and the agent is built for {this_platform.machine()}; run Virtoll from such a "
@@ -116,21 +117,22 @@ def _check_one(wanted: SshParameters, number: int, testbed: Testbed | None) -> N
             f"each of {', '.join(testbed.near)}"
         )
     network = plan_links(number, len(testbed.generator.interfaces), marks=testbed.timekeeper is not None)
-    find_nics(lambda argv: run_on(host, argv), host.name, wanted.interfaces, network)
+    find_nics(lambda argv: host.run(argv, "check"), host.name, wanted.interfaces, network)
 
 
 class FoundAgent(AgentClient):
     """The agent in a guest that is not ours: of its network it is asked for nothing that is not put back again."""
 
-    def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> Answer:
+    def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
         """As any agent's; IPv6 and VLANs are refused, and forwarding for the whole guest is not switched on."""
-        if op == "network":
-            if any(one.get("ipv6_address") or one.get("vlans") for one in fields["interfaces"]):
-                raise AgentError(
-                    "unsupported", f"{self.who} is a found guest: IPv4 without tags only, so that all is put back"
-                )
-            fields = {**fields, "ip_forward": None}
-        return super().call(op, deadline_seconds, **fields)
+        network = request if isinstance(request, NetworkRequest) else None
+        if network is None:
+            return super().ask(request, deadline_seconds)
+        if any(one.ipv6_address or one.vlans for one in network.interfaces):
+            raise AgentError(
+                "unsupported", f"{self.who} is a found guest: IPv4 without tags only, so that all is put back"
+            )
+        return super().ask(request.but(ip_forward=None), deadline_seconds)
 
 
 @dataclass(kw_only=True)
@@ -153,7 +155,8 @@ class SshGuestPlatform(Platform[SshParameters]):
     """The driver."""
 
     name: ClassVar[str] = "ssh"
-    family: ClassVar[str] = "as found"
+    without_root: ClassVar[str] = "no"
+    family: ClassVar[str] = "pre-provisioned"
     validation: ClassVar[Validation] = "real"
     title: ClassVar[str] = "a guest that its user made, over SSH"
     parameter_model = SshParameters
@@ -191,9 +194,7 @@ class SshGuestPlatform(Platform[SshParameters]):
             process = host.spawn(
                 [str(host.agent), *_AGENT],
                 f"guest {request.name}",
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=complaints.fileno(),
+                replace(PIPED, stderr=complaints.fileno()),
             )
             undo.callback(end_process, process)
             plain = connect_stdio(process, request.name)
@@ -202,13 +203,13 @@ class SshGuestPlatform(Platform[SshParameters]):
 
         def tell(signal: str) -> None:
             if agent.ready is not None:
-                host.run(["kill", f"-{signal}", str(agent.ready["pid"])], signal)
+                host.run(["kill", f"-{signal}", str(agent.ready.pid)], signal)
 
         guest = SshGuest(
             agent=agent,
             peer=site.peer,
             host=host,
-            attachment="as found",
+            attachment="pre-provisioned",
             spawned_monotonic_ns=spawned,
             pause=lambda: tell("STOP"),
             unpause=lambda: tell("CONT"),
@@ -222,10 +223,11 @@ class SshGuestPlatform(Platform[SshParameters]):
 
     @contextlib.contextmanager
     def _opened(self, site: Site) -> Iterator[RemoteHost]:
-        outside, lab, destination = os.environ.get(OUTSIDE_VARIABLE), site.host, self.parameters.destination
-        if destination is None or outside is None or not isinstance(lab, Lab):
+        outside, lab, destination = os.environ.get(OUTSIDE_VARIABLE), site.this_machine, self.parameters.destination
+        if destination is None or outside is None:
             raise GuestError("ssh: was not prepared; start it through the 'virtoll' command line")
-        with open_remote(ssh_connection(destination, int(outside), lab), lab, site.image.agent) as host:
+        connection = connection_from_lab(destination, int(outside), lab.scratch)
+        with open_remote(connection, lab, site.image.agent) as host:
             yield host
 
     def _wired(self, host: RemoteHost, network: GuestNetwork) -> GuestNetwork:

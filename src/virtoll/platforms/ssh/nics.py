@@ -35,7 +35,7 @@ def find_nics(run: Run, who: str, wanted: Sequence[str], network: GuestNetwork) 
     if run(["id", "-u"]).strip() != "0":
         raise GuestError(
             f"interfaces: root is needed on {who} to give its NICs addresses; log in as root there, or leave "
-            "'interfaces' out: the workloads without traffic need no root"
+            "'interfaces' out and run workloads without traffic"
         )
     links = _asked(run, "address")
     routes = [*_asked(run, "route"), *_asked(run, "-6", "route")]

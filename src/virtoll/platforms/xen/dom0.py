@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import GuestError
+from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.network import Link
 from virtoll.lab.residue import lab_named_in
-from virtoll.platforms.host import CommandRunner, GuestHost, SharedResources
+from virtoll.platforms.host import SharedResources
 from virtoll.platforms.process_guest import GuestRemains
 
 _END_SECONDS = 30.0
@@ -141,12 +142,12 @@ def _as_they_are(listed: str) -> list[list[str]]:
 def routed_link(host: GuestHost, link: Link, vif: str) -> Iterator[None]:
     """Have dom0's kernel route between a traffic link's bridge and the guest's interface ``vif`` in dom0.
 
-    The bridge gets a veth whose end has the router's MAC address; what comes in there goes to the guest, what comes in
-    from the guest goes there, by a table for each incoming interface. Neighbours are permanent.
+    The bridge gets a veth whose end has the router's MAC address. What comes in there goes to the guest, and what comes
+    in from the guest goes there, by a table for each incoming interface. Neighbours are permanent.
     """
     _refuse_strict_filter(host)
     inner, outer = f"vtr{link.owner}{link.name}", f"vto{link.owner}{link.name}"
-    tables = (_FIRST_TABLE + 512 * link.owner + 2 * link.place, _FIRST_TABLE + 512 * link.owner + 2 * link.place + 1)
+    tables = (_FIRST_TABLE + 512 * link.owner + 2 * link.number, _FIRST_TABLE + 512 * link.owner + 2 * link.number + 1)
     undo = [["ip", "link", "del", inner], *(["ip", "rule", "del", "lookup", str(table)] for table in tables)]
     withdraw = [host.guard(argv) for argv in undo]
     try:

@@ -20,10 +20,12 @@ from pydantic import Field
 from virtoll.agent.client import AgentClient
 from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.experiment.topology import Testbed
+from virtoll.hosts.base import CommandRunner, GuestHost
+from virtoll.hosts.links import Links
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.attachment import Attached
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
-from virtoll.platforms.host import CommandRunner, GuestHost, HostNetwork, Site
+from virtoll.platforms.host import Site
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import root_disk
 from virtoll.platforms.xen.dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
@@ -71,6 +73,8 @@ class Xen(Platform[XenParameters]):
 
     name: ClassVar[str] = "xen"
     packages: ClassVar[tuple[str, ...]] = ("xen-utils-common",)
+    remedy: ClassVar[str] = "apt-get install xen-utils and xen-hypervisor, then boot into Xen"
+    without_root: ClassVar[str] = "no"
     family: ClassVar[str] = "paravirtualised"
     remote_hosts: ClassVar[bool] = True
     validation: ClassVar[Validation] = "nested: functional only"
@@ -187,7 +191,7 @@ class Xen(Platform[XenParameters]):
         return device
 
     def _configuration(
-        self, name: str, request: GuestRequest, site: Site, network: HostNetwork | None, disk: str | None
+        self, name: str, request: GuestRequest, site: Site, network: Links | None, disk: str | None
     ) -> str:
         """The domain's configuration, in xl.cfg(5)'s syntax, whose strings and lists are JSON's."""
         wanted, image = self.parameters, site.image
@@ -222,7 +226,7 @@ class Xen(Platform[XenParameters]):
             settings |= {"vnc": 0, "vga": "none"}
         return "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
 
-    def _vif(self, link: Link, network: HostNetwork) -> str:
+    def _vif(self, link: Link, network: Links) -> str:
         """A NIC in the link's bridge; a routed one is taken out of it again, because it has to be in one to be made."""
         port = self._port(link)
         bridge = network.bridge_port(replace(link, attachment="bridge"), port)
@@ -253,7 +257,7 @@ def _refuse_taken(host: GuestHost, name: str) -> None:
 def _why_no_dom0(error: GuestError, host: GuestHost) -> str:
     """What ``xl info`` said, as what is to be done."""
     if isinstance(error, ProgramMissing):
-        return f"{error}: apt-get install xen-utils and xen-hypervisor, then boot into Xen"
+        return f"{error}: {Xen.remedy}"
     if isinstance(error, CommandFailed) and "ermission" in error.complaint:
         return f"{host.name}: xl needs root in dom0; log in as root"
     return f"{host.name} does not run under Xen ({error}): boot the hypervisor, then start xenstored and xenconsoled"

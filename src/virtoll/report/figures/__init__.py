@@ -2,8 +2,8 @@
 
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.clock import CLOCK
+from virtoll.report.figures.consolidation import CONSOLIDATION
 from virtoll.report.figures.cost import COST
-from virtoll.report.figures.density import DENSITY
 from virtoll.report.figures.forwarding import FORWARDING
 from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.order import ORDER
@@ -18,7 +18,7 @@ FIGURES: dict[str, FigureSpec] = {
     "scaling": SCALING,
     "clock": CLOCK,
     "guests": GUESTS,
-    "density": DENSITY,
+    "consolidation": CONSOLIDATION,
     "order": ORDER,
     "study": STUDY,
 }

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-SECTIONS: Final = frozenset({"cost", "forwarding", "scaling", "clock", "guests", "density", "study", "order"})
+SECTIONS: Final = frozenset({"cost", "forwarding", "scaling", "clock", "guests", "consolidation", "study", "order"})
 """Parts of the page whose figures stand among tables and prose of their own (`templates/`)."""
 
 
@@ -49,7 +49,7 @@ def interval_text(analysis: Analysis) -> str:
     found = sorted({(cell.blocks, cell.interval.coverage) for cell in analysis.cells.values() if cell.interval})
     if not found:
         return "one block only: no intervals"
-    told = "; ".join(
+    reported = "; ".join(
         f"{coverage:.1%} at n = {blocks}".replace(".0%", "%").replace("%", " %") for blocks, coverage in found
     )
-    return f"order-statistic intervals of the median, covering {told}"
+    return f"order-statistic intervals of the median, covering {reported}"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import branding
+from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, new_figure
 from virtoll.report.figures.style import BAND, INK, MUTED, platform_styles
 from virtoll.stats.analysis import Analysis
@@ -25,7 +25,7 @@ def draw(analysis: Analysis) -> "Figure":
         for index, reading in enumerate(clock.readings):
             height = row + (index - (count - 1) / 2) * (0.5 / max(count, 2))
             face = "white" if reading.within else style.colour
-            branding.cross(panel, analysis, clock.platform, reading.error * 1e6, height)
+            caveat_signs.cross(panel, analysis, clock.platform, reading.error * 1e6, height)
             panel.plot(
                 reading.error * 1e6,
                 height,
@@ -39,14 +39,16 @@ def draw(analysis: Analysis) -> "Figure":
         panel.plot([clock.median * 1e6] * 2, [row - 0.36, row + 0.36], color=style.colour, linewidth=1.6, zorder=3)
     panel.axvline(0, color=INK, linewidth=0.8)
     _axes(panel, analysis)
-    branding.legend(figure, analysis, [clock.platform for clock in analysis.clocks])
+    caveat_signs.legend(figure, analysis, [clock.platform for clock in analysis.clocks])
     return figure
 
 
 def _axes(panel: "Axes", analysis: Analysis) -> None:
     from matplotlib.ticker import NullLocator
 
-    panel.set_yticks(range(len(analysis.clocks)), [branding.name(analysis, one.platform) for one in analysis.clocks])
+    panel.set_yticks(
+        range(len(analysis.clocks)), [caveat_signs.name(analysis, one.platform) for one in analysis.clocks]
+    )
     panel.set_ylim(len(analysis.clocks) - 0.4, -0.6)
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")

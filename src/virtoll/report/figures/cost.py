@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import branding
+from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, new_figure
 from virtoll.report.figures.style import BAND, INK, MUTED, PlatformStyle, nice_log_ticks, platform_styles
 from virtoll.stats.analysis import Analysis
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # With more platforms colours come again, and each line gets its platform's name at the right edge.
-_TOLD_APART = 8
+_DISTINGUISHABLE = 8
 # With more workloads than this the lines move together, so that two of them can still be seen at once.
 _ROOMY = 20
 
@@ -43,10 +43,10 @@ def draw(analysis: Analysis) -> "Figure":
             if comparison is not None and comparison.share is not None:
                 height = row + (place - (len(platforms) - 1) / 2) * step
                 _dot(panel, comparison, height, styles[platform], limits)
-                branding.cross(panel, analysis, platform, comparison.share * 100, height)
-                if len(platforms) > _TOLD_APART or comparison.brand:
+                caveat_signs.cross(panel, analysis, platform, comparison.share * 100, height)
+                if len(platforms) > _DISTINGUISHABLE or comparison.caveat:
                     panel.annotate(
-                        branding.name(analysis, platform),
+                        caveat_signs.name(analysis, platform),
                         (1.0, height),
                         (3, 0),
                         va="center",
@@ -157,7 +157,7 @@ def _legend(figure: "Figure", analysis: Analysis, platforms: list[str], styles: 
             marker=styles[one].marker,
             linestyle="-",
             markersize=4.5,
-            label=branding.name(analysis, one),
+            label=caveat_signs.name(analysis, one),
         )
         for one in platforms
     ]
@@ -175,7 +175,7 @@ def _legend(figure: "Figure", analysis: Analysis, platforms: list[str], styles: 
     )
     if analysis.detectable:
         handles.append(Patch(facecolor=BAND, label="A/A: nothing detectable"))
-    handles += branding.handles(analysis, platforms)
+    handles += caveat_signs.handles(analysis, platforms)
     figure.legend(handles=handles, loc="outside lower center", ncols=4)
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll import units
-from virtoll.report.figures import branding
+from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
 from virtoll.report.figures.style import MUTED, PlatformStyle, nice_log_ticks, platform_styles, whole
 from virtoll.stats.analysis import Analysis
@@ -62,8 +62,8 @@ def _panel(
 
     wire = units.wire_rate_bits_per_second(1e5, curves[0].frame_size_bytes) / 1e6
     panel.set_title(f"{task.size} frames" if task.size.endswith(" B") else task.size)
-    told = f"100 k = {units.significant(wire)} Mbit/s on the wire"
-    panel.set_title(told, loc="right", fontsize=7, color=MUTED, fontweight="normal")
+    reported = f"100 k = {units.significant(wire)} Mbit/s on the wire"
+    panel.set_title(reported, loc="right", fontsize=7, color=MUTED, fontweight="normal")
     panel.set(xscale="log", yscale="log", xlim=limits, ylim=limits)
     ticks = nice_log_ticks(*limits)
     for axis in (panel.xaxis, panel.yaxis):
@@ -79,7 +79,7 @@ def _crosses(panel: "Axes", analysis: Analysis, curves: list[Curve]) -> None:
     for curve in curves:
         for point in curve.points:
             if point.forwarded.median > 0:
-                branding.cross(panel, analysis, curve.platform, point.offered.median, point.forwarded.median)
+                caveat_signs.cross(panel, analysis, curve.platform, point.offered.median, point.forwarded.median)
 
 
 def _curve(panel: "Axes", curve: Curve, style: PlatformStyle, width: float) -> None:
@@ -143,7 +143,7 @@ def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyl
             marker=style.marker,
             linestyle=style.line,
             markersize=4.5,
-            label=branding.name(analysis, platform),
+            label=caveat_signs.name(analysis, platform),
         )
         for platform, style in styles.items()
         if platform in drawn
@@ -154,7 +154,7 @@ def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyl
         )
     )
     handles.append(Line2D([], [], color=MUTED, linestyle=(0, (1, 2)), label="all forwarded"))
-    figure.legend(handles=[*handles, *branding.handles(analysis, drawn)], loc="outside lower center", ncols=4)
+    figure.legend(handles=[*handles, *caveat_signs.handles(analysis, drawn)], loc="outside lower center", ncols=4)
 
 
 def caption(analysis: Analysis) -> str:

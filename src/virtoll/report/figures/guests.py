@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import branding
+from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
 from virtoll.report.figures.style import INK, MUTED, PlatformStyle, nice_log_ticks, platform_styles
 from virtoll.stats.analysis import Analysis
@@ -23,7 +23,7 @@ def draw(analysis: Analysis) -> "Figure":
     styles = platform_styles(analysis.platforms)
     figure = new_figure(1.35 + 0.27 * len(rows))
     ready, memory, processor = figure.subplots(1, 3, sharey=True)
-    ready.set_yticks(range(len(rows)), [branding.name(analysis, row.platform) for row in rows])
+    ready.set_yticks(range(len(rows)), [caveat_signs.name(analysis, row.platform) for row in rows])
     ready.set_ylim(len(rows) - 0.4, -0.6)
     for panel in (ready, memory, processor):
         panel.tick_params(axis="y", length=0)
@@ -31,7 +31,7 @@ def draw(analysis: Analysis) -> "Figure":
     _ready(ready, analysis)
     _memory(memory, analysis, styles)
     _processor(processor, analysis, styles)
-    branding.legend(figure, analysis, [row.platform for row in rows])
+    caveat_signs.legend(figure, analysis, [row.platform for row in rows])
     return figure
 
 
@@ -58,7 +58,7 @@ def _ready(panel: "Axes", analysis: Analysis) -> None:
                     left=left,
                     color=colour,
                     linewidth=0,
-                    hatch=branding.hatch(analysis, row.platform),
+                    hatch=caveat_signs.hatch(analysis, row.platform),
                     edgecolor="white",
                 )
                 moment = end
@@ -71,7 +71,7 @@ def _ready(panel: "Axes", analysis: Analysis) -> None:
                 color="white",
                 edgecolor=MUTED,
                 linewidth=0.8,
-                hatch=branding.hatch(analysis, row.platform),
+                hatch=caveat_signs.hatch(analysis, row.platform),
             )
         interval = row.ready.interval
         if interval is not None:
@@ -97,7 +97,7 @@ def _memory(panel: "Axes", analysis: Analysis, styles: dict[str, PlatformStyle])
         for part, shift, face in ((row.idle, -0.14, "white"), (row.worked, 0.14, style.colour)):
             if part is not None and part.median > 0:
                 _dot(panel, part, height + shift, style, face, lambda value: value / _MIB)
-                branding.cross(panel, analysis, row.platform, part.median / _MIB, height + shift)
+                caveat_signs.cross(panel, analysis, row.platform, part.median / _MIB, height + shift)
     if values:
         _logarithmic(panel, min(values), max(values))
     panel.set_xlabel("host memory, MiB (log)")

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll import units
-from virtoll.report.figures import branding
+from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, new_figure
 from virtoll.report.figures.style import INK, MUTED, PlatformStyle, platform_styles
 from virtoll.stats.analysis import Analysis
@@ -47,7 +47,7 @@ def draw(analysis: Analysis) -> "Figure":
             clip_on=False,
             zorder=3,
         )
-        branding.cross(panel, analysis, value.observation.platform, x, min(max(y, low), high), 3.4)
+        caveat_signs.cross(panel, analysis, value.observation.platform, x, min(max(y, low), high), 3.4)
         if value.outlier:
             panel.plot(
                 x,
@@ -109,7 +109,7 @@ def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyl
             marker=style.marker,
             linestyle="none",
             markersize=4.5,
-            label=branding.name(analysis, platform),
+            label=caveat_signs.name(analysis, platform),
         )
         for platform, style in styles.items()
         if platform in drawn
@@ -127,7 +127,7 @@ def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyl
                 label="flagged as an outlier",
             )
         )
-    figure.legend(handles=[*handles, *branding.handles(analysis, drawn)], loc="outside lower center", ncols=4)
+    figure.legend(handles=[*handles, *caveat_signs.handles(analysis, drawn)], loc="outside lower center", ncols=4)
 
 
 def caption(analysis: Analysis) -> str:

@@ -3,7 +3,7 @@
 import statistics
 from typing import TYPE_CHECKING
 
-from virtoll.report.figures import branding
+from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
 from virtoll.report.figures.style import nice_log_ticks, platform_styles, whole
 from virtoll.stats.analysis import Analysis
@@ -31,8 +31,8 @@ def draw(analysis: Analysis) -> "Figure":
     for panel in panels[:, 0]:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    brands = branding.handles(analysis, [one.platform for one in analysis.scalings])
-    figure.legend(handles=[*handles.values(), *brands], loc="outside lower center", ncols=4)
+    caveats = caveat_signs.handles(analysis, [one.platform for one in analysis.scalings])
+    figure.legend(handles=[*handles.values(), *caveats], loc="outside lower center", ncols=4)
     return figure
 
 
@@ -54,7 +54,7 @@ def _panel(panel: "Axes", analysis: Analysis, rows: list[Scaling], *, share: boo
             continue
         places = [size for size, _ in values]
         middles = [statistics.median(own) for _, own in values]
-        label = branding.name(analysis, row.platform)
+        label = caveat_signs.name(analysis, row.platform)
         panel.plot(
             places,
             middles,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll import units
-from virtoll.report.figures import branding
+from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
 from virtoll.report.figures.style import INK, MUTED, nice_log_ticks, platform_styles
 from virtoll.stats.analysis import Analysis
@@ -63,7 +63,7 @@ def _axes(panel: "Axes", analysis: Analysis, found: StudyComparison, limits: tup
     panel.set_xticks([tick / 100 for tick in ticks], [f"{tick:g} %" for tick in ticks])
     panel.xaxis.set_minor_locator(NullLocator())
     names = [
-        f"{row.platform.name} / {branding.name(analysis, row.label)}" if row.label else row.platform.name
+        f"{row.platform.name} / {caveat_signs.name(analysis, row.label)}" if row.label else row.platform.name
         for row in found.rows
     ]
     panel.set_yticks(range(len(names)), names)
@@ -78,14 +78,14 @@ def _row(panel: "Axes", analysis: Analysis, row: StudyRow, cell: StudyCell, heig
     if theirs is not None and theirs.low is not None and theirs.high is not None:
         panel.plot([theirs.low, theirs.high], [height - 0.16] * 2, color=_PAPER, linewidth=5, solid_capstyle="round")
     else:
-        told = f"paper: {theirs.words}" if theirs is not None else "paper: in a drawing alone"
+        reported = f"paper: {theirs.words}" if theirs is not None else "paper: in a drawing alone"
         panel.annotate(
-            told, (0.01, height - 0.16), xycoords=("axes fraction", "data"), va="center", fontsize=6, color=MUTED
+            reported, (0.01, height - 0.16), xycoords=("axes fraction", "data"), va="center", fontsize=6, color=MUTED
         )
     if row.label is None or ours is None or ours.share is None:
-        told = "not in this run" if row.label is None else "not measured"
+        reported = "not in this run" if row.label is None else "not measured"
         panel.annotate(
-            f"here: {told}",
+            f"here: {reported}",
             (0.01, height + 0.18),
             xycoords=("axes fraction", "data"),
             va="center",
@@ -107,7 +107,7 @@ def _row(panel: "Axes", analysis: Analysis, row: StudyRow, cell: StudyCell, heig
     panel.plot(
         ours.share, height + 0.18, marker=style.marker, markersize=4.8, color=style.colour, linestyle="none", zorder=3
     )
-    branding.cross(panel, analysis, row.label, ours.share, height + 0.18)
+    caveat_signs.cross(panel, analysis, row.label, ours.share, height + 0.18)
     panel.annotate(
         units.percent(ours.share),
         (reach, height + 0.18),
@@ -127,7 +127,7 @@ def _legend(figure: "Figure", analysis: Analysis, found: StudyComparison) -> Non
         Line2D([], [], color=INK, marker="o", markersize=4.5, linewidth=1.2, label="here, with 95 % interval"),
     ]
     shown = [row.label for row in found.rows if row.label]
-    figure.legend(handles=[*handles, *branding.handles(analysis, shown)], loc="outside lower center", ncols=3)
+    figure.legend(handles=[*handles, *caveat_signs.handles(analysis, shown)], loc="outside lower center", ncols=3)
 
 
 def caption(analysis: Analysis) -> str:

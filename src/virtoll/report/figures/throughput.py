@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from virtoll import units
-from virtoll.report.figures import branding
+from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, new_figure
 from virtoll.report.figures.style import INK, MUTED, platform_styles, whole
 from virtoll.stats.analysis import Analysis
@@ -36,14 +36,14 @@ def draw(analysis: Analysis) -> "Figure":
     )
     panels[0].set_xlim(0, largest * 1.42)
     panels[max(0, len(tasks) - columns)].set_xlabel("largest forwarded rate of the sweep, frames/s")
-    branding.legend(figure, analysis, platforms)
+    caveat_signs.legend(figure, analysis, platforms)
     return figure
 
 
 def _panel(panel: "Axes", analysis: Analysis, task: Task, platforms: list[str]) -> None:
     styles = platform_styles(analysis.platforms)
     panel.set_title(task.label)
-    panel.set_yticks(range(len(platforms)), [branding.name(analysis, one) for one in platforms])
+    panel.set_yticks(range(len(platforms)), [caveat_signs.name(analysis, one) for one in platforms])
     panel.set_ylim(len(platforms) - 0.4, -0.6)
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")
@@ -63,7 +63,7 @@ def _panel(panel: "Axes", analysis: Analysis, task: Task, platforms: list[str]) 
             color=styles[platform].colour,
             zorder=2,
             linewidth=0,
-            hatch=branding.hatch(analysis, platform),
+            hatch=caveat_signs.hatch(analysis, platform),
             edgecolor="white",
         )
         reach = cell.median
@@ -97,7 +97,7 @@ def _text(analysis: Analysis, platform: str, task: Task) -> str:
     comparison = analysis.comparison(platform, task)
     share = f" ({units.percent(comparison.share)})" if comparison and comparison.share is not None else ""
     marked = ", generator-bound" if analysis.generator_bound(platform, task) else ""
-    sign = f" {branding.SIGN}" if platform in analysis.brands else ""
+    sign = f" {caveat_signs.SIGN}" if platform in analysis.caveats else ""
     return f"{bound}{units.count(cell.median)}{share}{marked}{sign}"
 
 
@@ -131,4 +131,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _tasks(analysis) else "no forwarding trial has a value"
 
 
-THROUGHPUT = FigureSpec("Maximum throughput", caption, draw, why_not, section="forwarding")
+THROUGHPUT = FigureSpec("Maximum forwarding rate", caption, draw, why_not, section="forwarding")

@@ -1,0 +1,113 @@
+//! `enter`: cgroups, CPUs, namespaces, mounts and another root for one program, which then takes this process's place.
+//!
+//! All of it is system calls of this one process, so that a guest's start has no interpreter and no `mount` program in it.
+//! `docs/protocol.md` specifies the options.
+
+mod arguments;
+mod root;
+mod sys;
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use virtoll_clock::Readings;
+
+use arguments::{Arguments, Step};
+
+/// The word that names the command.
+pub const ENTER: &str = "enter";
+/// What a shell exits with when a program cannot be started.
+const NOT_STARTED: u8 = 127;
+
+/// Runs the command; it returns if a step fails, or with the program's end where this process stays as its parent.
+pub fn run(words: &[String]) -> ExitCode {
+    let done = arguments::parse(words).and_then(|arguments| Ok(enter(&arguments)?));
+    done.unwrap_or_else(|failure| failure.of(ENTER).report())
+}
+
+fn enter(arguments: &Arguments) -> Result<ExitCode, String> {
+    let report = arguments.report.map(sys::inherited).transpose();
+    let report = report.map_err(|cause| format!("--report: {cause}"))?;
+    for file in &arguments.cgroups {
+        join(file).map_err(|cause| {
+            format!("cgroup file {} does not take the guest: {cause}", file.display())
+        })?;
+    }
+    if !arguments.cpus.is_empty() {
+        crate::sys::pin(&arguments.cpus).map_err(|cause| format!("--cpus: {cause}"))?;
+    }
+    if let Some(file) = &arguments.network {
+        sys::enter_network(file).map_err(|cause| format!("--net {}: {cause}", file.display()))?;
+    }
+    sys::unshare(arguments.namespaces).map_err(|cause| format!("--unshare: {cause}"))?;
+    for step in &arguments.steps {
+        take(step)?;
+    }
+    if arguments.namespaces.has_pid() || arguments.reap {
+        return stay_as_parent(arguments, report);
+    }
+    become_program(arguments, report)
+}
+
+/// Moves this process to the group of a `cgroup.procs` file.
+fn join(file: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).open(file)?.write_all(b"0")
+}
+
+fn take(step: &Step) -> Result<(), String> {
+    match step {
+        Step::Bind(source, target) => root::bind(source, target).map_err(|cause| {
+            format!("{} could not be shown at {}: {cause}", source.display(), target.display())
+        }),
+        Step::Unmount(target) => root::unmount(target)
+            .map_err(|cause| format!("{} could not be unmounted: {cause}", target.display())),
+        Step::Hide(folder) => root::hide(folder)
+            .map_err(|cause| format!("{} could not be hidden: {cause}", folder.display())),
+    }
+}
+
+/// A child goes on; this process waits for it, reaps what else becomes its own, and ends as the child did.
+fn stay_as_parent(arguments: &Arguments, report: Option<File>) -> Result<ExitCode, String> {
+    if arguments.reap {
+        crate::sys::adopt_orphans().map_err(|cause| format!("--reap: {cause}"))?;
+    }
+    if let Some(child) = sys::fork().map_err(|cause| format!("fork: {cause}"))? {
+        drop(report);
+        sys::release_code();
+        return sys::end_as(child).map_err(|cause| format!("wait: {cause}"));
+    }
+    if arguments.namespaces.has_pid() {
+        sys::die_with_parent().map_err(|cause| format!("parent-death signal: {cause}"))?;
+    }
+    become_program(arguments, report)
+}
+
+/// Changes root if asked, then executes the program; returns only if that fails.
+fn become_program(arguments: &Arguments, report: Option<File>) -> Result<ExitCode, String> {
+    if let Some(root) = &arguments.root {
+        root::mount_system(root)?;
+        for (folder, place) in &arguments.shares {
+            let target = root.join(place.strip_prefix("/").unwrap_or(place));
+            take(&Step::Bind(folder.clone(), target))?;
+        }
+        change_root(root).map_err(|cause| format!("change root to {}: {cause}", root.display()))?;
+    }
+    if let Some(mut report) = report {
+        // Nobody may be listening any more; the guest starts all the same.
+        let _ = writeln!(report, "{}", Readings::take().monotonic_ns);
+    }
+    let (program, rest): (&OsString, _) =
+        arguments.program.split_first().ok_or("no program is named")?;
+    let cause = Command::new(program).args(rest).exec();
+    eprintln!("virtoll-agent: {ENTER}: {}: {cause}", program.display());
+    Ok(ExitCode::from(NOT_STARTED))
+}
+
+fn change_root(root: &Path) -> io::Result<()> {
+    std::os::unix::fs::chroot(root)?;
+    std::env::set_current_dir("/")
+}

@@ -1,0 +1,185 @@
+//! System calls of `enter`: namespaces, fork, the end of a child.
+#![allow(unsafe_code)]
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, FromRawFd};
+use std::path::Path;
+use std::process::ExitCode;
+
+use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, set_parent_process_death_signal, wait,
+};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use crate::sys::checked;
+
+/// Kinds of namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namespaces(UnshareFlags);
+
+impl Default for Namespaces {
+    fn default() -> Self {
+        Self(UnshareFlags::empty())
+    }
+}
+
+impl Namespaces {
+    /// From names with commas between them.
+    pub fn from_names(text: &str) -> Option<Self> {
+        let mut flags = UnshareFlags::empty();
+        for name in text.split(',') {
+            flags |= match name {
+                "cgroup" => UnshareFlags::NEWCGROUP,
+                "ipc" => UnshareFlags::NEWIPC,
+                "mount" => UnshareFlags::NEWNS,
+                "net" => UnshareFlags::NEWNET,
+                "pid" => UnshareFlags::NEWPID,
+                "uts" => UnshareFlags::NEWUTS,
+                _ => return None,
+            };
+        }
+        Some(Self(flags))
+    }
+
+    /// Whether a child is the first that lives in them.
+    pub fn has_pid(self) -> bool {
+        self.0.contains(UnshareFlags::NEWPID)
+    }
+}
+
+/// Makes namespaces of these kinds and enters them; mounts of a new mount namespace are its own.
+///
+/// # Errors
+/// The calls'.
+pub fn unshare(namespaces: Namespaces) -> io::Result<()> {
+    if namespaces.0.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: descriptors and file system attributes stay shared; the process has one thread.
+    unsafe { unshare_unsafe(namespaces.0) }?;
+    if namespaces.0.contains(UnshareFlags::NEWNS) {
+        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    }
+    Ok(())
+}
+
+/// Enters the network namespace of a file below /proc or /run/netns.
+///
+/// # Errors
+/// The file's or the call's.
+pub fn enter_network(file: &Path) -> io::Result<()> {
+    let namespace = File::open(file)?;
+    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
+}
+
+/// A descriptor that this process was started with; the program to be executed does not get it.
+///
+/// # Errors
+/// There is none of this number.
+pub fn inherited(number: i32) -> io::Result<File> {
+    if number <= 2 {
+        return Err(Errno::BADF.into());
+    }
+    // SAFETY: the number was given for this process to own; that it is open is asked before it is used.
+    let file = unsafe { File::from_raw_fd(number) };
+    match fcntl_getfd(&file).and_then(|flags| fcntl_setfd(&file, flags | FdFlags::CLOEXEC)) {
+        Ok(()) => Ok(file),
+        Err(cause) => {
+            std::mem::forget(file);
+            Err(cause.into())
+        }
+    }
+}
+
+/// Forks; the child's number in the parent, none in the child.
+///
+/// # Errors
+/// The call's.
+pub fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: the process has one thread, so that the child may do whatever the parent might.
+    checked(unsafe { libc::fork() }).map(Pid::from_raw)
+}
+
+/// Has this process killed when its parent ends.
+///
+/// # Errors
+/// The call's.
+pub fn die_with_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+/// Gives back the pages of the program's file, which are read again when they are needed: this process counts as a
+/// part of the guest, and waits for most of its life.
+pub fn release_code() {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    for (start, length) in unwritten(&maps) {
+        let place = std::ptr::without_provenance_mut(start);
+        // SAFETY: the mapping was never written to, so that its content comes back from the file.
+        unsafe { libc::madvise(place, length, libc::MADV_DONTNEED) };
+    }
+}
+
+/// Start and length of the mappings of a file that were never written to, from the text of `/proc/PID/maps`: code, and
+/// the file's beginning with the constants. What the linker has relocated is elsewhere, and is lost if given back.
+fn unwritten(maps: &str) -> Vec<(usize, usize)> {
+    let range = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [range, rights, offset, _, _, path] = words[..] else { return None };
+        let kept =
+            rights == "r-xp" || rights == "r--p" && offset.bytes().all(|digit| digit == b'0');
+        let (start, end) = range.split_once('-').filter(|_| kept && path.starts_with('/'))?;
+        let start = usize::from_str_radix(start, 16).ok()?;
+        Some((start, usize::from_str_radix(end, 16).ok()?.checked_sub(start)?))
+    };
+    maps.lines().filter_map(range).collect()
+}
+
+/// Reaps children until this one has ended, then ends in the same way: with its exit code, or by its signal.
+///
+/// # Errors
+/// The wait's.
+pub fn end_as(child: Pid) -> io::Result<ExitCode> {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == child => return Ok(repeat(status)),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(cause) => return Err(cause.into()),
+        }
+    }
+}
+
+fn repeat(status: WaitStatus) -> ExitCode {
+    if let Some(number) = status.terminating_signal() {
+        // SAFETY: plain system calls; the default action replaces no handler of ours.
+        unsafe {
+            libc::signal(number, libc::SIG_DFL);
+            libc::raise(number);
+        }
+        return ExitCode::from(u8::try_from(128 + number).unwrap_or(1));
+    }
+    let code = status.exit_status().and_then(|code| u8::try_from(code).ok());
+    code.map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_to_is_not_given_back() {
+        let maps = "\
+7000-9000 r--p 00000000 fe:00 5383155                    /agent
+9000-c000 r-xp 00002000 fe:00 5383155                    /agent
+c000-d000 r--p 00005000 fe:00 5383155                    /agent
+d000-e000 rw-p 00006000 fe:00 5383155                    /agent
+e000-f000 r--p 00000000 00:00 0 
+f000-10000 r-xp 00000000 00:00 0                          [vdso]
+";
+        assert_eq!(unwritten(maps), [(0x7000, 0x2000), (0x9000, 0x3000)]);
+        release_code();
+        assert!(!unwritten(&fs::read_to_string("/proc/self/maps").unwrap()).is_empty());
+    }
+}

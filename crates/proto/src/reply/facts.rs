@@ -1,0 +1,83 @@
+//! What `facts` returns. A fact that cannot be read is null.
+#![allow(missing_docs)] // the fields are those of docs/protocol.md
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// `facts`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Facts {
+    #[serde(flatten)]
+    pub machine: Machine,
+    #[serde(flatten)]
+    pub groups: Groups,
+    #[serde(flatten)]
+    pub files: Files,
+    /// In the order of their numbers.
+    pub interfaces: Option<Vec<Interface>>,
+    /// Settings of the kernel by name.
+    pub sysctls: BTreeMap<String, Option<String>>,
+}
+
+/// Kernel, processors, memory and the agent itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Machine {
+    pub kernel_release: Option<String>,
+    pub kernel_version: Option<String>,
+    pub machine: Option<String>,
+    pub cpus_online: Option<u64>,
+    pub cpus_allowed: Option<u64>,
+    pub cpu_model: Option<String>,
+    pub cpu_flags: BTreeSet<String>,
+    pub memory_total_bytes: Option<u64>,
+    pub memory_installed_bytes: Option<u64>,
+    pub page_size_bytes: Option<u64>,
+    pub clock_source: Option<String>,
+    pub clock_tick_hz: Option<u64>,
+    pub scheduler_tick_hz: Option<u64>,
+    pub scheduler_tickless: Option<String>,
+    pub boot_id: Option<String>,
+    pub root_filesystem: Option<String>,
+    pub hypervisor: Option<String>,
+    pub cmdline: Option<String>,
+    pub pid: u32,
+    pub uid: u32,
+    pub capabilities_hex: Option<String>,
+}
+
+/// Limits of control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Groups {
+    pub memory_limit_bytes: Option<u64>,
+    pub cpu_quota: Option<CpuQuota>,
+}
+
+/// CPU time in each period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct CpuQuota {
+    pub quota_us: u64,
+    pub period_us: u64,
+}
+
+/// The agent's program and the root file system.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Files {
+    pub agent_bytes: Option<usize>,
+    pub agent_sha256: Option<String>,
+    pub files_count: Option<usize>,
+    pub files_sha256: Option<String>,
+    pub modules_sha256: Option<String>,
+}
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Interface {
+    pub name: String,
+    pub mac: Option<String>,
+    pub mtu: u32,
+    pub driver: Option<String>,
+    pub speed_mbit: Option<u64>,
+    /// By ethtool's name; those that the driver does not report are absent.
+    pub offloads: BTreeMap<String, bool>,
+}

@@ -1,0 +1,90 @@
+"""Programs of the image, beside the agent: ``exec``, ``spawn``, ``end``; and ``data``, the folder for their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from virtoll.agent.messages import Message, Request
+
+
+class ExecReply(Message):
+    """How a program ended and what it wrote; a status of None: a signal ended it."""
+
+    status: int | None
+    signal: int | None
+    stdout: bytes
+    stderr: bytes
+    timed_out: bool
+    truncated: bool
+
+
+class Program(Message):
+    """A program with its bounds, for ``exec`` and for the job ``program``. Without ``env``: the agent's own."""
+
+    argv: tuple[str, ...]
+    timeout_ns: int
+    limit_bytes: int
+    env: Mapping[str, str] | None = None
+    directory: str | None = None
+    stdin: bytes | None = None
+
+
+class ExecRequest(Program, Request[ExecReply], op="exec"):
+    """Runs a program to its end; ``limit_bytes`` is the most that is kept of each of its outputs."""
+
+
+class SpawnReply(Message):
+    """The program's process."""
+
+    pid: int
+
+
+class SpawnRequest(Request[SpawnReply], op="spawn"):
+    """Starts a program and does not wait for it; the new file ``output`` takes what it writes."""
+
+    name: str
+    argv: tuple[str, ...]
+    output: str
+    env: Mapping[str, str] | None = None
+    directory: str | None = None
+
+
+class EndReply(Message):
+    """How it ended; ``by_itself``: before it was asked to; ``killed``: by force; ``output``: the end of its file."""
+
+    status: int | None
+    signal: int | None
+    by_itself: bool
+    killed: bool
+    output: bytes
+
+
+class EndRequest(Request[EndReply], op="end"):
+    """Ends what was spawned under that name, by force after ``timeout_ns``."""
+
+    name: str
+    timeout_ns: int
+    limit_bytes: int
+
+
+class DataReply(Message):
+    """The data directory's file system, and what is in it."""
+
+    file_system: str
+    source: str
+    total_bytes: int
+    free_bytes: int
+    removed_entries: int
+    files: int
+    file_bytes: int
+    resident_bytes: int
+    trimmed_bytes: int | None
+
+
+class DataRequest(Request[DataReply], op="data"):
+    """Empties the folder, takes its files out of the page cache, tells the disk what is free: what is asked for."""
+
+    path: str
+    empty: bool
+    evict: bool
+    trim: bool

@@ -1,0 +1,81 @@
+"""OCI runtimes that take a guest's links once, at its start: gVisor and Kata Containers.
+
+Such a runtime reads interfaces, addresses, routes and permanent neighbours from the network namespace that it is given.
+So the links are moved into a namespace and set up before the container is started. It is parked by the runtime's own
+``pause``: its processes are not the guest's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from virtoll.errors import GuestError
+from virtoll.hosts.base import LocalHost
+from virtoll.lab.network import GuestNetwork
+from virtoll.platforms.base import GuestRequest, Probe
+from virtoll.platforms.containers.guest import AGENT, NamespacedGuest, held_namespace
+from virtoll.platforms.containers.oci import AttachedP, OciPlatform, oci_configuration, write_bundle
+from virtoll.platforms.host import Site
+
+
+class PreparedNetworkPlatform(OciPlatform[AttachedP]):
+    """The driver of such a runtime."""
+
+    def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
+        """Set the links up in a namespace that is held, then run the container in it."""
+        network = site.network
+        with contextlib.ExitStack() as held:
+            # A runtime takes a group that is there as it is, and counts the guest's CPUs and memory by its limits.
+            # One that it makes itself it cannot give CPUs to while the lab's own has none.
+            if (group := site.this_machine.group(request.name, request.limits(memory=True))) is not None:
+                held.callback(group.remove)
+            held.callback(network.remove, request.network)
+            holder = held.enter_context(held_namespace(site, f"guest {request.name}"))
+            for link in request.network.links:
+                site.local_ports.namespace_port(link, holder)
+            folder = site.this_machine.guest_folder(f"{request.name}-network")
+            _set_up(site.this_machine, folder, holder, request.network, request.name)
+            configuration = oci_configuration(site, AGENT, request, namespace=f"/proc/{holder}/ns/net")
+            guest, _ = self._run(request, site, configuration, [held.pop_all().close])
+        runtime, container = self._command(site), request.file_name
+
+        def pause(wanted: bool) -> None:
+            site.host.run([*runtime, "pause" if wanted else "resume", container], f"guest {request.name}")
+
+        guest.paused = pause
+        return guest
+
+    def probe(self, site: Site) -> Probe:
+        """Run a container with a network of its own, because that is what versions differ in."""
+        try:
+            version = site.host.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
+        except GuestError as error:
+            return Probe(False, None, f"{error}: {self.remedy}")
+        folder = site.host.guest_folder("probe")
+        try:
+            with held_namespace(site, "probe") as holder:
+                configuration = oci_configuration(
+                    site, ["/init", "--version"], None, namespace=f"/proc/{holder}/ns/net"
+                )
+                write_bundle(folder, configuration)
+                site.host.run([*self._command(site), "run", "--bundle", str(folder), folder.name], "probe")
+        except GuestError as error:
+            return Probe(False, version, f"{version} does not start a container here: {error}; {self.remedy}")
+        return Probe(True, version, None)
+
+
+def _set_up(lab: LocalHost, folder: Path, holder: int, network: GuestNetwork, name: str) -> None:
+    """Addresses and neighbours of the guest's links, in the namespace that process ``holder`` is in."""
+    lines = ["link set dev lo up"]
+    for link in network.links:
+        # Passed through is the lab's own end; what the guest writes as the next hop may be its router's address.
+        port = link.lab_interface if link.attachment == "passthrough" else link.port_interface
+        lines += [
+            f"link set dev {port} up",
+            f"address add {link.guest_address}/24 dev {port}",
+            f"neighbour replace {link.peer_address} lladdr {link.guest_next_hop_mac} nud permanent dev {port}",
+        ]
+    batch = folder / "network.txt"
+    batch.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lab.run(["nsenter", f"--net=/proc/{holder}/ns/net", "--", "ip", "-batch", str(batch)], f"guest {name}")

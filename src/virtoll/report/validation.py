@@ -1,0 +1,198 @@
+"""The table of what shows that platforms work, as Markdown: runs and the contract tests' own record, side by side.
+
+`validation_table` is made from analyses and from what `read_tests` finds in JUnit XML, as `pytest --junitxml` writes
+it. Nothing in it is a result about speed, and a row of a nested testbed says so.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from xml.etree import ElementTree as ET
+
+from virtoll import units
+from virtoll.errors import UsageError
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.validation import PlatformValidation, validations_of
+
+_NESTED = "nested-"
+# What a platform's validation level means in a row without a run of it; any other says nothing there.
+_INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        "mock": "mock: never run on the real platform",
+        "simulator": "simulator: never run on the real platform",
+        "record only": "record only: what others published",
+    }
+)
+_HEADER = (
+    "platform",
+    "on what",
+    "contract tests",
+    "ready, median",
+    "trials ok",
+    "forwarded without loss",
+    "outside clock",
+)
+
+
+@dataclass(frozen=True)
+class TestedKind:
+    """One kind of guest that the contract tests name in brackets: how many of its tests ended in which way."""
+
+    kind: str
+    outcomes: Mapping[str, int]
+
+    @property
+    def nested(self) -> bool:
+        """Whether its host was emulated."""
+        return self.kind.startswith(_NESTED)
+
+    @property
+    def words(self) -> str:
+        """'14 passed, 1 skipped (nested-xen-pv)'."""
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items() if count)
+        return f"{counts} ({self.kind})"
+
+
+def read_tests(text: str, name: str) -> tuple[TestedKind, ...]:
+    """The kinds in one JUnit XML file; `name` is for complaints.
+
+    A test of a module `..._guests` counts for the kind in its brackets; any other for its module: `test_esxi` is of the
+    kind `esxi`.
+    """
+    try:
+        root = ET.fromstring(text)  # noqa: S314 - written by the tests of this machine, not sent by anybody
+    except ET.ParseError as error:
+        raise UsageError(f"{name}: not JUnit XML ({error}); give what 'pytest --junitxml FILE' writes") from error
+    found: dict[str, dict[str, Counter[str]]] = {}
+    for case in root.iter("testcase"):
+        module, test = case.get("classname") or "", case.get("name") or ""
+        kind = _kind(module, test)
+        if kind is not None:
+            own = found.setdefault(kind, {}).setdefault(f"{module}.{test.partition('[')[0]}", Counter())
+            own[_outcome(case)] += 1
+    counts: dict[str, Counter[str]] = {}
+    for kind, tests in found.items():
+        counts.setdefault(_whole(kind, found), Counter()).update(sum(tests.values(), Counter()))
+    return tuple(
+        TestedKind(kind, {key: own[key] for key in ("passed", "failed", "skipped")}) for kind, own in counts.items()
+    )
+
+
+def _whole(kind: str, found: Mapping[str, Mapping[str, object]]) -> str:
+    """The kind without a test's other parameter: `netns-superpi` is of `netns`, which is in none of the same tests."""
+    shorter = [one for one in found if kind.startswith(f"{one}-") and not found[one].keys() & found[kind].keys()]
+    return max(shorter, key=len, default=kind)
+
+
+def _kind(module: str, test: str) -> str | None:
+    """What a test is of: the name in its brackets, or its module's; None where neither says."""
+    found, inside = re.search(r"(?:^|\.)test_(\w+)$", module), re.search(r"\[([a-z0-9._-]+)\]$", test)
+    if found is None:
+        return None
+    if found.group(1).endswith("guests"):
+        return inside.group(1) if inside else None
+    return found.group(1).replace("_", "-")
+
+
+def _outcome(case: ET.Element) -> str:
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed"
+    return "skipped" if case.find("skipped") is not None else "passed"
+
+
+def validation_table(
+    analyses: Sequence[Analysis], tested: Sequence[TestedKind], others: Mapping[str, str] = MappingProxyType({})
+) -> tuple[str, ...]:
+    """The lines of a Markdown table: a row a platform of each run, then kinds that were tested alone, then `others`.
+
+    `others`: platforms that Virtoll knows, each with its driver's validation level. Where there are tests, those that
+    neither they nor a run name get a row that says so: then the table is meant to be whole.
+    """
+    rows = [one for analysis in analyses for one in validations_of(analysis)]
+    kinds = {row.platform: _kinds_of(row, rows, tested) for row in rows}
+    lines = [_line(_HEADER), _line(["---"] * len(_HEADER))]
+    lines += [_row(row, kinds[row.platform], others) for row in rows]
+    used = {one.kind for own in kinds.values() for one in own}
+    alone = [one for one in tested if one.kind not in used]
+    lines += [
+        _line([one.kind, _tested_on(one.kind, others), one.words, *["–"] * 4])
+        for one in alone
+        if one.nested or one.kind in others or _family_of(one.kind, others)
+    ]
+    named = {row.kind for row in rows} | {one.kind.removeprefix(_NESTED) for one in tested}
+    missing = [one for one in others if tested and not any(name == one or name.startswith(f"{one}-") for name in named)]
+    lines += [_line([one, _INSTEAD.get(others[one], "in none of these runs and tests"), *["–"] * 5]) for one in missing]
+    return tuple(lines)
+
+
+def _family_of(kind: str, others: Iterable[str]) -> str | None:
+    """The platform whose variant a kind is."""
+    return next((one for one in others if kind.startswith(f"{one}-")), None)
+
+
+def _tested_on(kind: str, others: Mapping[str, str]) -> str:
+    if kind.startswith(_NESTED):
+        return "nested, in the tests"
+    return _INSTEAD.get(others.get(kind) or others.get(_family_of(kind, others) or "", ""), "in the tests alone")
+
+
+def _kinds_of(
+    row: PlatformValidation, rows: Sequence[PlatformValidation], tested: Sequence[TestedKind]
+) -> list[TestedKind]:
+    """The kind of the platform's own name; without one, its variants that are no other platform's of the runs."""
+    here = [one for one in tested if one.nested is (row.caveat is not None)]
+    exact = [one for one in here if one.kind.removeprefix(_NESTED) == row.platform]
+    taken = {other.platform for other in rows}
+    variants = [
+        one
+        for one in here
+        if one.kind.removeprefix(_NESTED).startswith(f"{row.platform}-") and one.kind.removeprefix(_NESTED) not in taken
+    ]
+    return exact or variants
+
+
+def _row(row: PlatformValidation, tested: Sequence[TestedKind], others: Mapping[str, str]) -> str:
+    where = f"{row.where}; *{row.caveat}*" if row.caveat else row.where
+    name = f"{row.platform} ({row.version})" if row.version else row.platform
+    tests = "; ".join(one.words for one in tested) or "–"
+    if row.why_not is not None:
+        instead = f"; {_INSTEAD[others[row.kind]]}" if others.get(row.kind) in _INSTEAD else ""
+        return _line([name, f"not run: {row.why_not}{instead}", tests, *["–"] * 4])
+    return _line([name, where, tests, _ready(row), _trials(row), _forwarded(row), _marks(row)])
+
+
+def _ready(row: PlatformValidation) -> str:
+    if row.ready is None:
+        return "–"
+    failed = f", {row.boots['failed']} failed" if row.boots.get("failed") else ""
+    return f"{units.nanoseconds(row.ready.median)} ({row.boots['ok']} boots{failed})"
+
+
+def _trials(row: PlatformValidation) -> str:
+    total = sum(row.trials.values())
+    rest = ", ".join(f"{count} {status}" for status, count in row.trials.items() if status != "ok")
+    return f"{row.trials.get('ok', 0)} of {total}{f' ({rest})' if rest else ''}" if total else "–"
+
+
+def _forwarded(row: PlatformValidation) -> str:
+    found = row.forwarded
+    if found is None:
+        return "–"
+    if found.lost:
+        some = f"{found.clean} of {found.points} points" if found.clean else "no point"
+        return f"{some} at {units.frame_rate(found.rate)} ({found.lost} of {found.offered} frames lost)"
+    return f"{found.offered} frames, at up to {units.frame_rate(found.rate)}"
+
+
+def _marks(row: PlatformValidation) -> str:
+    if not row.marks:
+        return "–"
+    count = ", ".join(f"{number} by {method}" for method, number in row.marks.items())
+    bound = f", ±{units.nanoseconds(row.error_bound_ns)}" if row.error_bound_ns is not None else ""
+    return f"{count}{bound}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in cells)} |"

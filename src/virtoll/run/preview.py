@@ -1,0 +1,86 @@
+"""What is known of an experiment before anything starts: the names it may use, its trials as records, and its time.
+
+``virtoll plan`` needs no more than this. It must not import what measures: every start of the command line pays for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
+from virtoll.experiment.plan import Plan, Trial, estimate_seconds
+from virtoll.platforms import PLATFORMS
+from virtoll.run.requirements import needs_of
+from virtoll.workloads import WORKLOADS, workload_of
+from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
+
+if TYPE_CHECKING:
+    from virtoll.runfolder.records import PlannedTrial
+
+CALIBRATION_POINT_NS = 200_000_000
+
+
+def catalogue() -> Catalogue:
+    """What an experiment may name: the platforms and workloads of this Virtoll."""
+    return Catalogue(
+        platforms=PLATFORMS.each(lambda platform: platform.parameter_model),
+        workloads=WORKLOADS.each(lambda workload: workload.parameter_model),
+        controls=PLATFORMS.each(lambda platform: platform.control_of),
+        studies=_studies,
+        images=WORKLOADS.each(lambda workload: workload.image),
+    )
+
+
+def _studies() -> tuple[str, ...]:
+    from virtoll.reference.published import study_names  # few experiments name one
+
+    return study_names()
+
+
+def needs_lab(experiment: Experiment) -> bool:
+    """True when any of its platforms runs for real."""
+    return any(PLATFORMS[choice.platform].needs_lab for choice in experiment.platforms)
+
+
+def estimate(plan: Plan) -> float:
+    """How long a plan will take here, in seconds, from each workload's and platform's own estimate."""
+
+    def trial_seconds(trial: Trial) -> float:
+        platform = PLATFORMS[trial.platform.platform]
+        if not platform.needs_lab:
+            return 0.0  # a model's time is simulated
+        return workload_of(trial.workload).estimate_seconds(platform.slowdown)
+
+    real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
+    trials = estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
+    beside: dict[tuple[int, PlatformChoice], int] = {}
+    for trial in plan.trials:
+        key = trial.block, trial.platform
+        beside[key] = max(beside.get(key, 0), needs_of(trial).guests - 1)
+    trials += sum(count * PLATFORMS[choice.platform].boot_seconds for (_, choice), count in beside.items())
+    return trials + calibration_seconds(real)
+
+
+def planned_trial(trial: Trial) -> PlannedTrial:
+    """One trial of the plan, as its record will name it."""
+    from virtoll.runfolder.records import PlannedTrial  # whose dataclasses are slow to make
+
+    return PlannedTrial(
+        trial=trial.number,
+        block=trial.block,
+        platform=trial.platform.label,
+        workload=trial.workload.workload,
+        parameters=trial.workload.parameters.model_dump(mode="json"),
+    )
+
+
+def shapes(workloads: Iterable[WorkloadChoice]) -> tuple[FrameParameters, ...]:
+    """The shapes of frames that workloads send, each once, in order."""
+    parameters = (choice.parameters for choice in workloads)
+    return tuple(dict.fromkeys(one.shape() for one in parameters if isinstance(one, FrameParameters)))
+
+
+def calibration_seconds(workloads: Iterable[WorkloadChoice]) -> float:
+    """How long both calibrations take, in seconds; flat out some frames are lost, and the sink waits for them."""
+    return 2 * len(shapes(workloads)) * (2 * (CALIBRATION_POINT_NS / 1e9 + 0.1) + RESIDUAL_NS / 1e9)

@@ -1,0 +1,116 @@
+"""What all guests of a run stand on: lab, image, network peer, pinning, and the record of every command line.
+
+Main types: ``RunSession``. Opened once a run, before the first guest; closed after the last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from virtoll.errors import GuestError, LabError
+from virtoll.experiment.model import PlatformChoice
+from virtoll.experiment.topology import Testbed
+from virtoll.hosts.remote_peer import remote_peer
+from virtoll.image import prepare_image
+from virtoll.lab.inside import this_lab
+from virtoll.platforms.fake.site import model_site
+from virtoll.platforms.host import Site
+from virtoll.run.fleet import Pinning
+from virtoll.run.peer import lab_agent, network_peer, peer_programs
+from virtoll.run.progress import Progress
+from virtoll.run.sites import Sites
+from virtoll.runfolder.store import RunFolder
+
+if TYPE_CHECKING:
+    from virtoll.runfolder.records import CommandRecord
+
+
+@dataclass
+class CommandLog:
+    """The record of every command line: into the run folder, once there is one; before, they are held back."""
+
+    folder: RunFolder | None = None
+    _held: list[CommandRecord] = field(default_factory=list)
+
+    def record(self, role: str, argv: Sequence[str], code: int | None) -> None:
+        """Keep one command line."""
+        from virtoll.runfolder.records import CommandRecord
+
+        entry = CommandRecord(time.time_ns(), role, tuple(argv), code)
+        if self.folder is None:
+            self._held.append(entry)
+        else:
+            self.folder.append_command(entry)
+
+    def record_into(self, folder: RunFolder) -> None:
+        """From now on command lines go to this folder, those held back first."""
+        self.folder = folder
+        for entry in self._held:
+            folder.append_command(entry)
+        self._held.clear()
+
+
+@dataclass
+class RunSession:
+    """What all guests of a run stand on: this machine's site (a model's for models alone), pinning, frames' tags.
+
+    ``attempts`` counts the records of each trial,
+    ``boots`` the starts of each platform in each block, over all sessions of the run.
+    """
+
+    site: Site
+    pinning: Pinning
+    tags: Iterator[int]
+    commands: CommandLog
+    sites: Sites | None = None
+    attempts: Counter[int] = field(default_factory=Counter)
+    boots: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def site_of(self, choice: PlatformChoice) -> Site:
+        """The site of a platform's guests: its host's, or this machine's; a ``GuestError`` where it is unavailable."""
+        return self.sites.at(choice.host) if self.sites is not None else self.site
+
+    def refuse_dead_peer(self, error: GuestError) -> None:
+        """Without the network peer no trial can be measured: that ends the run, and is not booked on a guest."""
+        gone = "the network peer" if self.site.peer.ended else None
+        if gone is None and self.site.far is not None and self.site.far.ended is not None:
+            gone = f"the agent on {self.site.far.ended}"
+        if gone is not None:
+            raise LabError(f"{gone} ended; what was finished is stored: continue it with 'virtoll resume'") from error
+
+
+@contextlib.contextmanager
+def open_run_session(
+    pinning: Pinning, progress: Progress, image: str = "tiny", testbed: Testbed | None = None
+) -> Iterator[RunSession]:
+    """Lab, image, network peer, and the testbed's other hosts.
+
+    The image was made, and the other hosts' agents started, before the lab was entered: there is no way out of here.
+    """
+    commands = CommandLog()
+    lab = this_lab(commands.record)
+    made = prepare_image(image, offline=True, progress=progress.message)
+    lab.agent = made.agent
+    with (
+        network_peer(lab, made) as (peer, network),
+        lab_agent(lab, made) as counters,
+        remote_peer(testbed, network) as far,
+        contextlib.ExitStack() as stack,
+    ):
+        programs = None
+        if made.tools is not None and far is None:
+            programs = stack.enter_context(peer_programs(lab, made, network, pinning.generator_cpu))
+        site = Site(lab, made, peer, network, counters, far, programs=programs)
+        stack.callback(site.shared.close)
+        yield RunSession(site, pinning, itertools.count(1), commands, Sites(site, lab, network, testbed, stack))
+
+
+def model_session(pinning: Pinning) -> RunSession:
+    """Nothing but numbers: enough for platforms that are models."""
+    return RunSession(model_site(), pinning, itertools.count(1), CommandLog())

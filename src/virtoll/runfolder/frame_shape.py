@@ -1,0 +1,114 @@
+"""What a test frame looks like: its size or mix, its headers, and how many sources send it to how many destinations.
+
+Main type: ``FrameShape``. The measuring side derives its parameters from it, statistics read it from the records, and
+the report prints it: a parameter of frames is declared, defaulted and described here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+# As in the agent (crates/wire/src/routes.rs, crates/agent/src/traffic.rs).
+MOST_DESTINATIONS, MOST_SOURCES = 65_536, 16
+# Frame size in bytes and weight of the simple IMIX, as in the agent (crates/wire/src/frame.rs): the usual 594 and 1518
+# bytes without their FCS; the usual smallest one, 64 with it, has no room for a test frame and is 4 bytes longer.
+IMIX = ((64, 7), (590, 4), (1514, 1))
+_SMALLEST_FRAME_BYTES, _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 64, 20, 4, 14
+
+
+class FrameShape(BaseModel):
+    """Frame size without FCS, or a mix; sources; headers. Records of before a field leave it out: it has its default.
+
+    ``vlan``: number of the frames' 802.1Q tag, which counts in the frame's size; 0 for none.
+    ``batch_frames``: frames handed to the kernel at once by live frames; 0 is the smallest that holds the rate.
+    ``destinations``: how many addresses frames go to in turn, spread over a table of routes; 1 is the sink's alone.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    frame_size_bytes: int = Field(default=64, ge=64, le=1518)
+    sources: int = Field(default=1, ge=1, le=MOST_SOURCES)
+    mix: Literal["none", "imix"] = "none"
+    ip_version: Literal[4, 6] = 4
+    vlan: int = Field(default=0, ge=0, le=4094, description="802.1Q tag, 1 to 4094; 0 for none")
+    batch_frames: int = Field(default=0, ge=0, le=256)
+    destinations: int = Field(default=1, ge=1, le=MOST_DESTINATIONS)
+
+    @model_validator(mode="after")
+    def _holds_a_test_frame(self) -> Self:
+        if self.mix == "none" and self.frame_size_bytes < self.smallest_frame_bytes:
+            kind = f"IPv{self.ip_version}" + (" with a VLAN tag" if self.tagged else "")
+            raise ValueError(
+                f"frame_size_bytes is {self.frame_size_bytes}, and a test frame of {kind} has at least "
+                f"{self.smallest_frame_bytes} bytes; give frame_size_bytes {self.smallest_frame_bytes} to 1518"
+            )
+        if self.destinations > 1 and self.ip_version != 4:
+            raise ValueError(
+                "destinations of a table of routes are IPv4 addresses; set ip_version 4, or destinations 1"
+            )
+        return self
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> FrameShape | None:
+        """The shape in the stored parameters of a workload or a calibration; None where they have no frames.
+
+        What is stored was checked when it was measured, and is not checked again.
+        """
+        if "frame_size_bytes" not in parameters:
+            return None
+        own = {key: parameters[key] for key in FrameShape.model_fields if key in parameters}
+        return FrameShape.model_construct(**own)
+
+    @property
+    def tagged(self) -> bool:
+        """Whether frames have a VLAN tag."""
+        return self.vlan > 0
+
+    @property
+    def plain(self) -> bool:
+        """One source of untagged IPv4 frames of one size: what studies send."""
+        return (self.sources, self.mix, self.ip_version, self.tagged) == (1, "none", 4, False)
+
+    @property
+    def smallest_frame_bytes(self) -> int:
+        """What the headers and the payload of a test frame need: 64, 68 (VLAN), 84 (IPv6) or 88 (both)."""
+        more = _IPV6_MORE_BYTES if self.ip_version == 6 else 0
+        return _SMALLEST_FRAME_BYTES + more + (_TAG_BYTES if self.tagged else 0)
+
+    @property
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """Frame sizes in bytes with their weights: IMIX's smallest is raised to what the headers need."""
+        if self.mix == "none":
+            return ((self.frame_size_bytes, 1),)
+        return tuple((max(size, self.smallest_frame_bytes), weight) for size, weight in IMIX)
+
+    @property
+    def mtu_bytes(self) -> int:
+        """The least MTU of links that let its largest frame pass: neither link header nor tag count."""
+        headers = _ETHERNET_HEADER_BYTES + (_TAG_BYTES if self.tagged else 0)
+        return max(size for size, _ in self.parts) - headers
+
+    @property
+    def description(self) -> str:
+        """For tables: '64 B', 'IMIX, IPv6, VLAN 5, 2 sources'; what is as usual is left out."""
+        words = ["IMIX" if self.mix == "imix" else field_words("frame_size_bytes", self.frame_size_bytes)]
+        words += [field_words("ip_version", self.ip_version)] if self.ip_version != 4 else []
+        words += [field_words("vlan", self.vlan)] if self.tagged else []
+        words += [f"{self.sources} sources"] if self.sources > 1 else []
+        return ", ".join(filter(None, words))
+
+
+def field_words(key: str, value: object) -> str | None:
+    """One field in the words of its own; None where its name and value say it."""
+    match key:
+        case "frame_size_bytes":
+            return f"{value} B"
+        case "ip_version":
+            return f"IPv{value}"
+        case "vlan":
+            return f"VLAN {value}" if value else "untagged"
+        case _:
+            return None

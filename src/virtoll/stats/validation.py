@@ -1,0 +1,112 @@
+"""What one run shows of each platform, apart from any speed: that it started, forwarded, was timed, and where. Pure.
+
+Main type: `PlatformValidation`, read off boots and trials. The validation of a platform with a caveat is as good as any
+other's, because nothing here is a cost.
+"""
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from virtoll.runfolder.records import BootRecord, TrialRecord
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.guests import Quantity, quantity, readiness
+from virtoll.stats.sweeps import PointValue
+
+_MODEL = "model"
+
+
+@dataclass(frozen=True)
+class Forwarded:
+    """Paced points up to `rate` frames/s: of `offered` frames `lost` were lost.
+
+    With a loss it is the lowest rate, and `clean` of its `points` (one a frame size and block) lost nothing.
+    """
+
+    rate: float
+    offered: int
+    lost: int
+    points: int
+    clean: int
+
+
+@dataclass(frozen=True)
+class PlatformValidation:
+    """One platform of one run. `where`: on what it ran, in words; `marks`: trials timed outside, by the marks' path.
+
+    `error_bound_ns`: the median of these trials' bounds; `ready` is in ns. None: the run has nothing of it.
+    """
+
+    platform: str
+    kind: str
+    version: str | None
+    where: str
+    caveat: str | None
+    why_not: str | None
+    boots: Mapping[str, int]
+    trials: Mapping[str, int]
+    ready: Quantity | None
+    forwarded: Forwarded | None
+    marks: Mapping[str, int]
+    error_bound_ns: float | None
+
+
+def validations_of(analysis: Analysis) -> tuple[PlatformValidation, ...]:
+    """A row for each platform that the run's experiment names, in its order."""
+    manifest = analysis.data.manifest
+    rows = []
+    for entry in manifest.platforms:
+        boots = [one for one in analysis.data.boots if one.platform == entry.label]
+        trials = [one for one in analysis.data.trials if one.platform == entry.label]
+        marks, bound = _marks(trials)
+        caveat = analysis.caveats.get(entry.label)
+        host = entry.host or "this machine"
+        rows.append(
+            PlatformValidation(
+                platform=entry.label,
+                kind=entry.platform,
+                version=entry.version,
+                where=_MODEL if entry.family == _MODEL else f"real, {host}" if caveat is None else host,
+                caveat=caveat,
+                why_not=None if entry.available else entry.reason,
+                boots=Counter(one.status for one in boots),
+                trials=MappingProxyType({key: count for key, count in analysis.statuses[entry.label].items() if count}),
+                ready=_ready(boots),
+                forwarded=_forwarded([one for one in analysis.points if one.platform == entry.label]),
+                marks=marks,
+                error_bound_ns=bound,
+            )
+        )
+    return tuple(rows)
+
+
+def _ready(boots: Sequence[BootRecord]) -> Quantity | None:
+    alone = [one for one in boots if one.instance == 0]  # those beside it were started on a busier host
+    ways = {one.block: way for one in alone if (way := readiness(one)) is not None}
+    return quantity(way.total for way in ways.values())
+
+
+def _forwarded(points: Sequence[PointValue]) -> Forwarded | None:
+    """Up to the highest rate at and below which no point of any frame size or block lost a frame."""
+    rates: dict[float, list[PointValue]] = {}
+    for point in points:
+        if point.intended_rate is not None and point.offered_frames:
+            rates.setdefault(point.intended_rate, []).append(point)
+    best, offered, count = None, 0, 0
+    for rate in sorted(rates):
+        own = sum(one.offered_frames for one in rates[rate])
+        lost = sum(one.lost_frames for one in rates[rate])
+        if lost:
+            clean = sum(not one.lost_frames for one in rates[rate])
+            return best or Forwarded(rate, own, lost, len(rates[rate]), clean)
+        offered, count = offered + own, count + len(rates[rate])
+        best = Forwarded(rate, offered, 0, count, count)
+    return best
+
+
+def _marks(trials: Sequence[TrialRecord]) -> tuple[Counter[str], float | None]:
+    clocks = [one.clock for one in trials if one.status == "ok" and one.clock and one.clock.marks]
+    bounds = [clock.error_bound_ns for clock in clocks if clock.error_bound_ns is not None]
+    return Counter(str(clock.method) for clock in clocks), statistics.median(bounds) if bounds else None

@@ -1,0 +1,258 @@
+"""OpenVZ's and Linux-VServer's drivers against programs that take the documented commands, and what they refuse.
+
+Behind the programs is a bare namespace container, so the agent really runs and frames really pass; nothing here was
+ever seen on the real platforms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.support import container_mocks, guests, machine
+from tests.support.guests import Kind
+
+from virtoll.agent.operations.session import ClocksRequest
+from virtoll.errors import GuestDied, GuestError
+from virtoll.lab.inside import wait_until
+from virtoll.lab.residue import noted_commands
+from virtoll.platforms import openvz, vserver
+from virtoll.platforms.exec_guest import EnteredMachine
+from virtoll.platforms.host import Site
+from virtoll.platforms.managed_guest import ManagedMachine
+from virtoll.run.session import RunSession
+from virtoll.workloads.forward import Forward
+
+INSIDE_LAB = True
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+KINDS = ("openvz-mock", "openvz-ubc-mock", "prlctl-mock", "vserver-mock")
+
+
+@dataclass
+class Products:
+    """``state`` holds the containers and the calls; ``record`` what is to be undone should this process die."""
+
+    state: Path
+    record: Path
+    area: Path
+
+    def calls(self) -> list[list[str]]:
+        return [json.loads(line) for line in (self.state / "calls.jsonl").read_text().splitlines()]
+
+    def containers(self) -> list[str]:
+        return [json.loads(path.read_text())["name"] for path in self.state.glob("*.json")]
+
+    def states(self) -> set[str]:
+        """The states of the processes that are in the containers, by the kernel."""
+        firsts = {json.loads(path.read_text())["pid"] for path in self.state.glob("*.json")}
+        spaces, found = {pid_namespace(pid) for pid in firsts}, set()
+        for one in machine.processes():
+            if pid_namespace(one.pid) in spaces:
+                with contextlib.suppress(OSError):
+                    found.add(Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()[0])
+        return found
+
+
+def pid_namespace(pid: int) -> Path | None:
+    """By its name; None when the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/ns/pid").readlink()
+    except OSError:
+        return None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def reaped() -> Iterator[None]:
+    """What a killed ``nsenter`` leaves inside is this lab's first process's to reap, as ``virtoll.lab.init`` does.
+
+    A PID namespace has not ended before somebody has heard of the end of each process in it.
+    """
+    own, over = str(os.getpid()), threading.Event()
+
+    def reap() -> None:
+        while not over.wait(0.02):
+            for status in Path("/proc").glob("[0-9]*/status"):
+                with contextlib.suppress(OSError):
+                    reported = {name: rest.split() for name, _, rest in map(colon, status.read_text().splitlines())}
+                    # What this process has started itself has one number, and is waited for elsewhere.
+                    if reported["State"][0] == "Z" and reported["PPid"] == [own] and len(reported["NSpid"]) > 1:
+                        os.waitpid(int(status.parent.name), os.WNOHANG)
+
+    thread = threading.Thread(target=reap)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+def colon(line: str) -> tuple[str, str, str]:
+    """A line of ``/proc/PID/status``, divided."""
+    return line.partition(":")
+
+
+@pytest.fixture(scope="module")
+def run_session() -> Iterator[RunSession]:
+    with guests.run_session() as made:
+        yield made
+
+
+@pytest.fixture
+def site(run_session: RunSession) -> Site:
+    return run_session.site
+
+
+@pytest.fixture
+def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Products]:
+    made = Products(tmp_path / "state", tmp_path / "record", tmp_path / "vz")
+    for folder in (made.state, made.record, made.area / "template/cache", made.state / "etc", tmp_path / "vservers"):
+        folder.mkdir(parents=True)
+    container_mocks.install(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("STANDIN_STATE", str(made.state))
+    monkeypatch.setenv("STANDIN_BUSYBOX", str(site.image.root / "bin/busybox"))
+    monkeypatch.setattr(openvz, "KERNEL", str(tmp_path))
+    monkeypatch.setattr(vserver, "KERNEL", str(tmp_path))
+    vz = {"area": str(made.area)}
+    settings = {"area": str(tmp_path / "vservers"), "configuration": str(made.state / "etc")}
+    for name, kind in {
+        "openvz-mock": Kind("openvz", vz),
+        "openvz-ubc-mock": Kind("openvz", {**vz, "memory": "ubc", "cpu_units": 500}),
+        "prlctl-mock": Kind("openvz", {**vz, "tool": "prlctl", "ostemplate": "debian-12"}),
+        "vserver-mock": Kind("vserver", settings),
+    }.items():
+        monkeypatch.setitem(guests.ADDED, name, kind)
+    with guests.lab_record(made.record):
+        yield made
+
+
+def interfaces() -> set[str]:
+    return {line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_whole_path_runs_by_the_documented_commands(run_session: RunSession, products: Products, kind: str) -> None:
+    live = guests.start(kind, run_session)
+    assert isinstance(live.held, ManagedMachine)
+    point = Forward(guests.few_frames()).point(live.bench, guests.FEW_PER_SECOND)
+    (arrived,) = point.traffic.sink.per_source
+    assert arrived.forwarded_frames > 0
+    assert arrived.lost_frames == 0
+    timed = live.bench.timekeeper.time_job("idle", {"duration_ns": 10_000_000}, guests.HANG_SECONDS)
+    assert timed.problem is None
+    assert timed.clock["method"] == "icmp"
+    live.held.park()
+    # A signal reaches a process when that is next on a CPU; before it does anything else.
+    wait_until(lambda: products.states() == {"T"}, guests.HANG_SECONDS, "the stop of its processes")
+    with pytest.raises(GuestDied, match="did not answer 'clocks' within"):
+        live.held.agent.ask(ClocksRequest(), 0.1)
+    live.held.resume()
+    assert live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
+    assert products.containers() == [guests.domain_of(live)]
+    assert noted_commands(products.record), "what is to be undone should the controller die"
+    live.held.stop()
+    live.held.stop()
+    assert products.containers() == []
+    assert noted_commands(products.record) == []
+    assert not interfaces() & {link.port_interface for link in live.bench.network.links}
+    assert list((products.area / "template/cache").iterdir()) == []
+
+
+def test_the_size_is_set_as_vzctl_documents_it(run_session: RunSession, products: Products) -> None:
+    wanted = guests.request("openvz-mock", cpu_quota=0.2)
+    live = guests.start("openvz-mock", run_session, wanted)
+    given = next(call for call in products.calls() if call[:2] == ["vzctl", "set"])
+    size = dict(zip(given[3::2], given[4::2], strict=False))
+    assert size["--ram"] == f"{guests.MEMORY_BYTES}b"
+    assert (size["--swap"], size["--cpulimit"], size["--cpus"]) == ("0", "20", "1")
+    assert given[-1] == "--save"
+    live.held.stop()
+
+
+def test_a_guest_that_dies_is_noticed_and_cleared_away(run_session: RunSession, products: Products, site: Site) -> None:
+    live = guests.start("openvz-mock", run_session)
+    site.host.run(["vzctl", "stop", "7001", "--fast"], "kill")
+    with pytest.raises(GuestDied, match="ended while it was needed"):
+        live.held.agent.ask(ClocksRequest(), guests.HANG_SECONDS)
+    assert isinstance(live.held, EnteredMachine)
+    assert set(live.held.evidence()) == {"console.txt", "exec.txt"}
+    live.held.stop()
+    assert products.containers() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused", "words"),
+    [
+        ("openvz-mock", "create 44 Private area already exists in /vz/private/7001", "give another 'first_ctid'"),
+        ("openvz-mock", "create 46 Unable to create directory: No space left on device", "no space is left"),
+        ("openvz-mock", "start 5 Invalid kernel, or some kernel modules are not loaded", "boot an OpenVZ kernel"),
+        ("openvz-mock", "start 12 Permission denied", "log in as root"),
+        ("openvz-mock", "exec3 31 Container is not running", "it said: Container is not running"),
+    ],
+)
+def test_a_refusal_is_one_sentence_and_leaves_nothing(
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, refused: str, words: str
+) -> None:
+    monkeypatch.setenv("STANDIN_REFUSES", refused)
+    wanted = guests.request(kind)
+    with pytest.raises(GuestError) as raised:
+        guests.driver(kind).start(wanted, site)
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert products.containers() == []
+    assert not interfaces() & {link.port_interface for link in wanted.network.links}
+
+
+def test_a_number_or_name_of_another_is_not_touched(products: Products, site: Site) -> None:
+    other = products.area / "private/7001"
+    other.mkdir(parents=True)
+    (other / "theirs").write_text("theirs")
+    with pytest.raises(GuestError, match="give another 'first_ctid'"):
+        guests.driver("openvz-mock").start(guests.request("openvz-mock"), site)
+    assert (other / "theirs").read_text() == "theirs"
+    for kind, module in (("openvz-mock", openvz), ("vserver-mock", vserver)):
+        wanted = guests.request(kind)
+        name = f"{site.host.lab_id}-{wanted.name.replace('/', '-')}"
+        theirs = {"key": "8001", "name": name, "private": str(other), "netifs": [], "set": []}
+        (products.state / "theirs.json").write_text(json.dumps(theirs))
+        (products.state / "etc" / name).mkdir(exist_ok=True)
+        with pytest.raises(GuestError, match="already, which this run did not make"):
+            guests.driver(kind).start(wanted, site)
+        assert (products.state / "theirs.json").exists(), module
+        (products.state / "theirs.json").unlink()
+
+
+@pytest.mark.parametrize(("kind", "said"), [("openvz-mock", "vzctl version 4.8"), ("vserver-mock", "vserver 0.3")])
+def test_the_probe_starts_a_container_and_says_what_is_missing(
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, said: str
+) -> None:
+    found = guests.driver(kind).probe(site)
+    assert found.available, found
+    assert (found.version or "").startswith(said)
+    assert products.containers() == []
+    for module in (openvz, vserver):
+        monkeypatch.setattr(module, "KERNEL", "/proc/no-such-kernel")
+    found = guests.driver(kind).probe(site)
+    assert not found.available
+    assert "no /proc/no-such-kernel" in (found.reason or "")
+    monkeypatch.setenv("PATH", str(products.area))
+    found = guests.driver(kind).probe(site)
+    assert "not found on this host" in (found.reason or "")
+    assert found.version is None
+
+
+def test_leftovers_of_dead_labs_alone_are_removed(products: Products, site: Site) -> None:
+    names = ("virtoll-0123456789ab-runc-1", "virtoll-ba9876543210-a", "virtoll-mine", "database")
+    for number, name in enumerate(names):
+        private = products.state / f"p{number}"
+        private.mkdir()
+        one = {"key": str(200 + number), "name": name, "private": str(private), "netifs": [], "set": []}
+        (products.state / f"{200 + number}.json").write_text(json.dumps(one))
+    removed = openvz.remove_leftovers(site.host, frozenset({"virtoll-ba9876543210"}))
+    assert removed == ["OpenVZ container 200 (virtoll-0123456789ab-runc-1)"]
+    assert sorted(products.containers()) == sorted(names[1:])

@@ -1,0 +1,438 @@
+"""Programs named vzctl, vzlist, prlctl, vserver, vserver-info and vkill, which take what their manual pages and sources
+document and refuse all else with the product's own exit code and words; behind them is a bare namespace container.
+
+State is a folder ($STANDIN_STATE): a JSON file and a process number a container. $STANDIN_BUSYBOX is a static busybox,
+of which templates are made. $STANDIN_REFUSES: "COMMAND CODE words" has that command of vzctl fail.
+Sources: docs/platforms/openvz.md and vserver.md name file and commit of each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from virtoll.image.clone import built_agent
+from virtoll.lab.enter import Enter, Namespace
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRAMS = ("vzctl", "vzlist", "prlctl", "vserver", "vserver-info", "vkill")
+NAMESPACES: tuple[Namespace, ...] = ("mount", "net", "ipc", "uts", "pid")
+# vzctl(8), "Setting container parameters": what each option takes.
+SET_OPTIONS = {
+    "--ram",
+    "--swap",
+    "--privvmpages",
+    "--physpages",
+    "--applyconfig",
+    "--cpus",
+    "--cpuunits",
+    "--cpulimit",
+    "--cpumask",
+    "--capability",
+    "--netif_add",
+    "--name",
+    "--hostname",
+    "--onboot",
+}
+START_SECONDS = 120.0
+PRLCTL_SET = {"--cpus", "--cpuunits", "--cpulimit", "--cpumask", "--memsize", "--swap", "--name"}
+
+
+def install(folder: Path) -> None:
+    """Put the programs into a folder for PATH."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PROGRAMS:
+        lines = [
+            f"#!{sys.executable}",
+            "import sys",
+            f"sys.path[:0] = [{str(REPOSITORY)!r}, {str(REPOSITORY / 'src')!r}]",
+            "from tests.support.container_mocks import main",
+            f"main({name!r}, sys.argv[1:])",
+        ]
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / name).chmod(0o755)
+
+
+def fail(code: int, words: str) -> NoReturn:
+    print(words, file=sys.stderr)
+    sys.exit(code)
+
+
+class Store:
+    """The containers by their key (number or name)."""
+
+    def __init__(self) -> None:
+        self.folder = Path(os.environ["STANDIN_STATE"])
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def all(self) -> dict[str, dict[str, Any]]:
+        found = (json.loads(path.read_text()) for path in sorted(self.folder.glob("*.json")))
+        return {one["key"]: one for one in found}
+
+    def find(self, handle: str) -> dict[str, Any] | None:
+        return next((one for one in self.all().values() if handle in (one["key"], one["name"])), None)
+
+    def save(self, one: dict[str, Any]) -> None:
+        (self.folder / f"{one['key']}.json").write_text(json.dumps(one))
+        with (self.folder / "calls.jsonl").open("a") as file:
+            file.write("")
+
+    def drop(self, one: dict[str, Any]) -> None:
+        (self.folder / f"{one['key']}.json").unlink()
+
+    def note(self, program: str, argv: list[str]) -> None:
+        with (self.folder / "calls.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps([program, *argv]) + "\n")
+
+
+def running(one: dict[str, Any]) -> bool:
+    pid = one.get("pid")
+    try:
+        return pid is not None and "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def launch(one: dict[str, Any], init: list[str]) -> None:
+    """The container's first process, in namespaces of its own and in the root of its files."""
+    around = Enter(namespaces=NAMESPACES, root=Path(one["private"]))
+    process = subprocess.Popen(
+        [*around.prefix(built_agent()), *init],
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + START_SECONDS
+    while (first := started(process.pid, one["private"], init)) is None:
+        if process.poll() is not None:
+            fail(7, "Container start failed")
+        if time.monotonic() > deadline:
+            fail(7, 'Container start failed (try to check kernel messages, e.g. "dmesg | tail")')
+        time.sleep(0.01)  # a program that another process executes is no event
+    one |= {"pid": first, "holder": process.pid}
+    writable(one)
+
+
+def started(holder: int, private: str, init: list[str]) -> int | None:
+    """The number of the container's first process once it executes ``init`` in the container's root, else None.
+
+    It changes root after all is mounted there, and executes then; while it does, the kernel shows no command line.
+    """
+    with contextlib.suppress(OSError):  # it may end as it is looked at
+        for child in Path(f"/proc/{holder}/task/{holder}/children").read_text().split():
+            words = [os.fsdecode(word) for word in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")]
+            confined = Path(f"/proc/{child}/root").samefile(private) and str(built_agent()) not in words
+            if confined and init[0] in words:
+                return int(child)
+    return None
+
+
+def writable(one: dict[str, Any]) -> None:
+    """Its root is its own, and no image that others share."""
+    enter = ["nsenter", f"--target={one['pid']}", "--mount", "--"]
+    subprocess.run([*enter, "mount", "-o", "remount,bind,rw", one["private"]], check=True)
+
+
+def inside(one: dict[str, Any], argv: list[str]) -> NoReturn:
+    enter = ["nsenter", f"--target={one['pid']}", "--mount", "--net", "--ipc", "--uts", "--pid", "--root", "--wd"]
+    os.execvp(enter[0], [*enter, "--", *argv])
+
+
+def end(one: dict[str, Any]) -> None:
+    """Kill its first process, and with it all; who entered it from outside is let go on, so that it reaps its own."""
+    if running(one):
+        with contextlib.suppress(ProcessLookupError):  # it may end by itself meanwhile
+            held = os.pidfd_open(one["pid"])
+            send(one, signal.SIGCONT)
+            signal.pidfd_send_signal(held, signal.SIGKILL)
+            select.select([held], [], [])
+            os.close(held)
+    one["pid"] = None
+
+
+def send(one: dict[str, Any], number: int) -> None:
+    """To every process of the container: its PID namespace is its own. ``nsenter`` stops with what it entered with."""
+    try:
+        space = Path(f"/proc/{one['pid']}/ns/pid").readlink()
+    except OSError:
+        return  # it has ended, and all below it
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if (entry / "ns/pid").readlink() == space:
+                os.kill(int(entry.name), number)
+                if number == signal.SIGCONT and Path(f"/proc/{parent}/ns/pid").readlink() != space:
+                    os.kill(parent, number)
+        except OSError:
+            continue
+
+
+def options(argv: list[str], known: set[str], flags: set[str], code: int, program: str) -> list[tuple[str, str]]:
+    """Pairs; whatever is not documented is refused as getopt refuses it."""
+    found, words = [], iter(argv)
+    for word in words:
+        if word in flags:
+            found.append((word, ""))
+        elif word in known:
+            value = next(words, None)
+            if value is None:
+                fail(code, f"{program}: option '{word}' requires an argument")
+            found.append((word, value))
+        else:
+            fail(code, f"{program}: unrecognized option '{word}'")
+    return found
+
+
+def vzctl(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a command
+    if argv == ["--version"]:
+        print("vzctl version 4.8")
+        return
+    if len(argv) < 2:
+        fail(20 if not argv else 21, "CT ID missing")
+    command, handle, rest = argv[0], argv[1], argv[2:]
+    refusal = os.environ.get("STANDIN_REFUSES", "").split(" ", 2)
+    if refusal[0] == command:
+        fail(int(refusal[1]), refusal[2])
+    one = store.find(handle)
+    if command == "create":
+        given = options(
+            rest,
+            {"--ostemplate", "--layout", "--private", "--root", "--name", "--hostname", "--config"},
+            set(),
+            20,
+            "vzctl",
+        )
+        vz_create(handle, dict(given), store)
+        return
+    if one is None:
+        fail(14, "Container config file does not exist")
+    if command == "set":
+        given = options(rest, SET_OPTIONS, {"--save", "--force"}, 20, "vzctl")
+        one["netifs"] += [value for key, value in given if key == "--netif_add"]
+        one["set"] += given
+        store.save(one)
+    elif command == "start":
+        if running(one):
+            fail(32, "Container is already running")
+        vz_start(one)
+        store.save(one)
+    elif command == "exec3":
+        if not running(one):
+            fail(31, "Container is not running")
+        inside(one, rest)
+    elif command == "chkpnt":
+        if rest not in (["--suspend"], ["--resume"]):
+            fail(20, f"Invalid option {' '.join(rest)}")
+        if not running(one):
+            fail(31, "Unable to setup checkpointing: container is not running")
+        send(one, signal.SIGSTOP if rest == ["--suspend"] else signal.SIGCONT)
+    elif command == "stop":
+        options(rest, set(), {"--fast", "--skip-umount"}, 20, "vzctl")
+        end(one)
+        store.save(one)
+    elif command in ("destroy", "delete"):
+        if rest:
+            fail(20, f"Invalid options: {' '.join(rest)} ")
+        if running(one):
+            fail(32, "Container is currently running. Stop it first.")
+        subprocess.run(["rm", "-rf", one["private"]], check=True)
+        store.drop(one)
+    elif command == "status":
+        print(f"CTID {one['key']} exist unmounted {'running' if running(one) else 'down'}")
+    else:
+        fail(20, f"Bad command: {command}")
+
+
+def vz_create(handle: str, given: dict[str, str], store: Store) -> None:
+    if not handle.isdigit() or int(handle) <= 100:
+        fail(21, f"Bad CT ID {handle}")
+    private = Path(given["--private"])
+    if private.exists() and any(private.iterdir()):
+        fail(44, f"Private area already exists in {private}")
+    cache = private.parents[1] / "template/cache"
+    template = cache / f"{given['--ostemplate']}.tar"
+    if not template.is_file():
+        fail(91, f"Cached OS template {cache}/{given['--ostemplate']}.tar[.gz|.bz2|.xz] not found")
+    private.mkdir(parents=True)
+    subprocess.run(["tar", "-x", "-f", str(template), "-C", str(private)], check=True)
+    one = {"key": handle, "name": given.get("--name", "-"), "private": str(private), "netifs": [], "set": []}
+    store.save(one)
+    print("Container private area was created")
+
+
+def vz_start(one: dict[str, Any]) -> None:
+    launch(one, ["/sbin/init", "-z", "      "])
+    for text in one["netifs"]:
+        inner, mac, outer = text.split(",")[:3]
+        pair = ["link", "add", outer, "type", "veth", "peer", "name", f"y{one['key'][-4:]}{inner}"[:15]]
+        for line in ([*pair, "address", mac], ["link", "set", pair[-1], "netns", str(one["pid"]), "name", inner]):
+            subprocess.run(["ip", *line], check=True)
+
+
+def vzlist(argv: list[str], store: Store) -> None:
+    if argv != ["-a", "-H", "-t", "-o", "ctid,name"]:
+        fail(1, f"vzlist: invalid option -- '{' '.join(argv)}'")
+    found = [one for one in store.all().values() if one["key"].isdigit()]
+    if not found:
+        fail(1, "Container(s) not found")
+    for one in found:
+        print(f"{one['key']:>10} {one['name']:<32}")
+
+
+def prlctl(argv: list[str], store: Store) -> None:
+    if argv == ["list", "-a"]:
+        print("UUID                                    STATUS       IP_ADDR         T  NAME")
+        return
+    if len(argv) < 2:
+        fail(3, "Usage: prlctl ACTION <ID | NAME> [OPTIONS] [...]")
+    command, name, rest = argv[0], argv[1], argv[2:]
+    one = store.find(name)
+    if command == "create":
+        given = dict(options(rest, {"--vmtype", "--ostemplate", "--dst", "--uuid"}, set(), 3, "prlctl"))
+        if given.get("--vmtype") != "ct" or "--ostemplate" not in given:
+            fail(3, "Invalid argument for --vmtype")
+        number = str(90_000 + len(store.all()))
+        private = store.folder / f"private-{number}"
+        for each in ("sbin", "bin", "usr/bin", "lib", "lib64", "proc", "sys", "dev", "run", "tmp"):
+            (private / each).mkdir(parents=True)
+        fill_template(private)
+        made = {"key": number, "name": name, "private": str(private), "netifs": [], "set": []}
+        store.save(made)
+        return
+    if one is None:
+        fail(255, "Failed to get VM config: The virtual machine could not be found.")
+    if command == "set":
+        one["set"] += options(rest, PRLCTL_SET, set(), 3, "prlctl")
+        store.save(one)
+    elif command == "start" and not rest:
+        vz_start(one)
+        store.save(one)
+    elif command in ("pause", "resume") and not rest:
+        send(one, signal.SIGSTOP if command == "pause" else signal.SIGCONT)
+    elif command == "stop" and rest == ["--kill"]:
+        end(one)
+        store.save(one)
+    elif command == "delete" and not rest:
+        subprocess.run(["rm", "-rf", one["private"]], check=True)
+        store.drop(one)
+    else:
+        fail(3, f"Unrecognized command: {command} {' '.join(rest)}")
+
+
+def fill_template(private: Path) -> None:
+    """A template's own files: busybox as init, shell and tar."""
+    shutil.copy(os.environ["STANDIN_BUSYBOX"], private / "bin/busybox")
+    for name in ("sh", "tar"):
+        (private / "bin" / name).symlink_to("busybox")
+    (private / "sbin/init").write_text("#!/bin/sh\nwhile :; do sleep 1000; done\n")
+    (private / "sbin/init").chmod(0o755)
+    (private / "bin/sleep").symlink_to("busybox")
+
+
+def vserver(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a command
+    if argv == ["--version"]:
+        print(
+            "vserver 0.30.216-pre3126 -- manages the state of vservers\nThis program is part of util-vserver 0.30.216"
+        )
+        return
+    silent = argv[:1] == ["--silent"]
+    name, command, *rest = argv[1:] if silent else argv
+    configuration = store.folder / "etc" / name
+    one = store.find(name)
+    if command == "build":
+        given = dict(
+            options(
+                rest,
+                {"-m", "--context", "--hostname", "--initstyle", "--rootdir", "--confdir"},
+                {"--force"},
+                1,
+                "vserver-build",
+            )
+        )
+        if given.get("-m") != "skeleton":
+            fail(1, f"Unknown build-method '{given.get('-m')}'" if "-m" in given else "No build-method specified")
+        private = Path(given["--rootdir"]) / name
+        if not private.parent.is_dir():
+            fail(1, f"Root-directory '{private.parent}' does not exist or is invalid")
+        if private.exists() or configuration.exists():
+            fail(
+                1,
+                f"vserver-topdirectory '{private}' and/or configuration at '{configuration}'\n"
+                "exist already; please try to use '--force', or remove them manually.",
+            )
+        for each in (private / "etc", private / "dev", private / "proc", configuration):
+            each.mkdir(parents=True)
+        context = given["--context"]
+        store.save({"key": f"v{context}", "name": name, "context": context, "private": str(private)})
+        return
+    if one is None:
+        fail(5, f"Can not find a vserver-setup at '{configuration}/'.")
+    if command == "start":
+        if rest[:2] != ["--rescue", "--rescue-init"]:
+            fail(1, f"vserver ... start: unknown option '{rest[0] if rest else ''}'")
+        if not (configuration / "spaces/net").exists():
+            fail(1, "the mock has guests with a network namespace only")
+        launch(one, rest[2:])
+        store.save(one)
+    elif command == "exec":
+        if not running(one):
+            fail(1, "'vserver ... suexec' is supported for running vservers only; aborting...")
+        inside(one, rest)
+    elif command == "stop":
+        end(one)
+        store.save(one)
+    elif command == "delete":
+        if not silent:
+            fail(2, f"Are you sure you want to delete the vserver {name} (y/N) ")
+        end(one)
+        subprocess.run(["rm", "-rf", one["private"], str(configuration)], check=True)
+        store.drop(one)
+    else:
+        fail(
+            2,
+            "Usage: vserver <vserver> "
+            "{start|stop|suexec|restart|condrestart|exec|enter|chkconfig|running|status|delete}",
+        )
+
+
+def vserver_info(argv: list[str], store: Store) -> None:
+    context, tag = argv[-2:]
+    one = next((each for each in store.all().values() if each.get("context") == context), None)
+    if one is None or not running(one) or tag not in ("RUNNING", "INITPID"):
+        sys.exit(1)
+    print("1" if tag == "RUNNING" else one["pid"])
+
+
+def vkill(argv: list[str], store: Store) -> None:
+    if len(argv) != 6 or (argv[0], argv[2], argv[4:]) != ("--xid", "-s", ["--", "0"]):
+        fail(1, "Usage: vkill [--xid|-c <xid>] [-s <signal>] [--] <pid>*")
+    one = next((each for each in store.all().values() if each.get("context") == argv[1]), None)
+    if one is None or not running(one):
+        fail(1, "vkill: vc_ctx_kill(): No such process")
+    send(one, getattr(signal, f"SIG{argv[3]}"))
+
+
+def main(program: str, argv: list[str]) -> None:
+    """One of the programs."""
+    actions: dict[str, Callable[[list[str], Store], None]] = {
+        "vzctl": vzctl,
+        "vzlist": vzlist,
+        "prlctl": prlctl,
+        "vserver": vserver,
+        "vserver-info": vserver_info,
+        "vkill": vkill,
+    }
+    store = Store()
+    store.note(program, argv)
+    actions[program](argv, store)

@@ -1,0 +1,98 @@
+"""The table of the platforms' evidence: from records whose truth is known, and from the tests' own XML."""
+
+from typing import Any
+
+import pytest
+from tests.support.synthetic_run import Truth, run_data
+
+from virtoll.errors import UsageError
+from virtoll.experiment.topology import FUNCTIONAL_ONLY
+from virtoll.report import read_tests, validation_table
+from virtoll.stats.analysis import analyse
+from virtoll.stats.validation import PlatformValidation, validations_of
+
+COSTS: dict[str, dict[str, float]] = {"native": {}, "netns": {}, "xen": {"packet path": 400.0}, "qemu-kvm": {}}
+TESTS = """<testsuites><testsuite>
+<testcase classname="tests.platforms.test_guests" name="test_it_is_ready[netns]"/>
+<testcase classname="tests.platforms.test_guests" name="test_it_dies[netns]"><skipped message="why"/></testcase>
+<testcase classname="tests.platforms.test_guests" name="test_it_is_ready[netns-cgroup]"/>
+<testcase classname="tests.platforms.test_guests" name="test_without_a_kind"/>
+<testcase classname="tests.platforms.test_guests" name="test_the_jobs_give_right_answers[netns-superpi]"/>
+<testcase classname="tests.platforms.test_guests" name="test_the_jobs_give_right_answers[netns-cgroup-superpi]"/>
+<testcase classname="tests.platforms.test_nested_guests" name="test_it_is_ready[nested-xen-pv]"/>
+<testcase classname="tests.platforms.test_nested_guests" name="test_it_dies[nested-xen-pv]"><failure/></testcase>
+<testcase classname="tests.platforms.test_openvz" name="test_it_starts[one]"/>
+<testcase classname="tests.report.test_report" name="test_a_page[whole]"/>
+</testsuite></testsuites>"""
+
+
+def rows(**changed: Any) -> dict[str, PlatformValidation]:
+    given: dict[str, Any] = {
+        "control": None,
+        "caveats": {"xen": ("nested xen", FUNCTIONAL_ONLY)},
+        "unavailable": {"qemu-kvm": "there is no /dev/kvm"},
+    }
+    return {one.platform: one for one in validations_of(analyse(run_data(Truth(COSTS, **{**given, **changed}))))}
+
+
+def test_evidence_is_read_off_boots_and_trials() -> None:
+    found = rows(failures={("netns", "superpi", 1): "failed"})
+    netns = found["netns"]
+    assert netns.boots == {"ok": 3}
+    assert netns.trials == {"ok": 20, "failed": 1}
+    assert netns.ready is not None
+    assert netns.ready.median == 9_000_000
+    assert netns.marks == {"icmp": 8}
+    assert netns.where == "real, this machine"
+    assert found["qemu-kvm"].why_not == "there is no /dev/kvm"
+    assert found["qemu-kvm"].ready is None
+    assert found["xen"].where == "nested xen"
+    assert found["xen"].caveat == FUNCTIONAL_ONLY
+
+
+def test_frames_count_up_to_the_first_rate_with_a_loss() -> None:
+    netns, xen = rows()["netns"].forwarded, rows()["xen"].forwarded
+    assert netns is not None
+    assert xen is not None
+    assert netns.lost == 0
+    assert netns.rate >= 4000 * 32
+    assert netns.offered == 12 * sum(int(4000 * 2**step * 0.15) for step in range(netns_steps(netns.rate)))
+    assert xen.lost > 0
+    assert xen.rate == 4000
+    assert (xen.points, xen.clean) == (12, 0)
+    assert netns.points == netns.clean == 12 * netns_steps(netns.rate)
+
+
+def netns_steps(rate: float) -> int:
+    """How many rates of the sweep are at or below this one."""
+    return int(rate / 4000).bit_length()
+
+
+def test_tests_count_for_the_kind_in_their_brackets_or_for_their_module() -> None:
+    kinds = {one.kind: one for one in read_tests(TESTS, "tests.xml")}
+    assert kinds["netns"].words == "2 passed, 1 skipped (netns)"
+    assert kinds["netns-cgroup"].words == "2 passed (netns-cgroup)"
+    assert list(kinds) == ["netns", "netns-cgroup", "nested-xen-pv", "openvz", "report"]
+    assert kinds["nested-xen-pv"].words == "1 passed, 1 failed (nested-xen-pv)"
+    assert kinds["nested-xen-pv"].nested
+    assert kinds["openvz"].outcomes["passed"] == 1
+
+
+def test_the_table_brands_counts_and_leaves_nobody_out() -> None:
+    analysis = analyse(run_data(Truth(COSTS, control=None, caveats={"xen": ("nested xen", FUNCTIONAL_ONLY)})))
+    lines = validation_table(
+        [analysis], read_tests(TESTS, "tests.xml"), {"netns": "real", "openvz": "mock", "uml": "real"}
+    )
+    table = {line.split("|")[1].strip(): line for line in lines[2:]}
+    assert list(table) == ["native", "netns", "xen", "qemu-kvm", "netns-cgroup", "openvz", "uml"]
+    assert f"*{FUNCTIONAL_ONLY}*" in table["xen"]
+    assert "(nested-xen-pv)" in table["xen"]
+    assert "2 passed, 1 skipped (netns)" in table["netns"]
+    assert "never run on the real platform" in table["openvz"]
+    assert "none of these runs" in table["uml"]
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_what_is_no_junit_xml_is_one_sentence() -> None:
+    with pytest.raises(UsageError, match=r"tests\.xml: not JUnit XML"):
+        read_tests("no", "tests.xml")
