@@ -86,7 +86,7 @@ test-fresh: ## the README's two commands in a minimal Debian 12 (root; half an h
 test-extended: setup-dev ## the long form of the suites that have one, of which CI runs the short one (some 15 minutes)
 	$(BIN)/pytest -m "extended and not nested"
 
-test-nested: setup-dev ## contract tests of every platform in the nested testbeds (slow; CI runs Xen PV and KVM of them)
+test-nested: setup-dev ## contract tests of every platform in the nested hosts (slow; CI runs Xen PV and KVM of them)
 	$(BIN)/pytest -m "lab" tests/platforms/test_nested_guests.py tests/platforms/test_images_on_disks.py \
 		tests/platforms/test_esxi.py::test_a_machine_with_e1000_forwards
 

@@ -17,7 +17,7 @@ from tests.support.playground import Playground, playground
 
 from virtoll import __version__
 from virtoll.cli import doctor_unprivileged
-from virtoll.nested import TESTBEDS
+from virtoll.nested import NESTED_HOSTS
 from virtoll.platforms import PLATFORMS
 from virtoll.report.figures import FIGURES
 from virtoll.workloads import WORKLOADS
@@ -176,11 +176,11 @@ def test_without_arguments_there_is_help() -> None:
     assert "in-lab" not in finished.stdout + finished.stderr
 
 
-def test_nested_testbeds_are_reached_by_the_old_name_too(tmp_path: Path) -> None:
+def test_nested_hosts_are_reached_by_the_old_name_too(tmp_path: Path) -> None:
     changed = {"VIRTOLL_STATE": str(tmp_path / "state")}
     nested, testbed = (virtoll(name, "list", "--json", changed=changed) for name in ("nested", "testbed"))
     assert (nested.returncode, nested.stderr) == (0, "")
-    assert [row["kind"] for row in json.loads(nested.stdout)] == list(TESTBEDS)
+    assert [row["kind"] for row in json.loads(nested.stdout)] == list(NESTED_HOSTS)
     assert (testbed.returncode, testbed.stdout) == (0, nested.stdout)
     assert testbed.stderr == "virtoll testbed is now called virtoll nested\n"
     shown = virtoll("--help").stdout

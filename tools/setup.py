@@ -64,7 +64,7 @@ PLATFORM_PACKAGES = (
     "libvirt-daemon-driver-lxc",
     "libvirt-daemon-driver-qemu",
     "lxc",
-    "openssh-client",  # hosts of a testbed, the platform ssh, nested testbeds
+    "openssh-client",  # hosts of a testbed, the platform ssh, nested hosts
     "podman",
     "syslinux-common",  # isolinux's own modules
     "systemd-container",  # systemd-nspawn

@@ -28,11 +28,11 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def needed_testbeds(items: list[pytest.Function]) -> list[nested.TestbedKind]:
+def needed_nested_hosts(items: list[pytest.Function]) -> list[nested.NestedKind]:
     """Those that the chosen tests boot, made outside: there is no way to a package mirror from inside."""
     kinds = {str(item.callspec.params["kind"]) for item in items}
     hosts = {NESTED[kind].host for kind in kinds & set(NESTED)}
-    return [kind for name, kind in nested.TESTBEDS.items() if f"nested:{name}" in hosts]
+    return [kind for name, kind in nested.NESTED_HOSTS.items() if f"nested:{name}" in hosts]
 
 
 @pytest.fixture(scope="module")

@@ -36,10 +36,10 @@ XEN_IN_SHORT = (
 )
 
 
-def needed_testbeds(items: list[pytest.Function]) -> list[nested.TestbedKind]:
+def needed_nested_hosts(items: list[pytest.Function]) -> list[nested.NestedKind]:
     """Those that the chosen tests boot, made outside: there is no way to a package mirror from inside."""
     hosts = {NESTED[str(item.callspec.params["live"])].host for item in items}
-    return [kind for name, kind in nested.TESTBEDS.items() if f"nested:{name}" in hosts]
+    return [kind for name, kind in nested.NESTED_HOSTS.items() if f"nested:{name}" in hosts]
 
 
 def is_extended(item: pytest.Function) -> bool:

@@ -1,4 +1,4 @@
-"""VirtualBox's driver against what its commands said in the nested testbed: probe, adapters, what is left and removed.
+"""VirtualBox's driver against what its commands said in the nested host: probe, adapters, what is left and removed.
 
 The guests themselves run in ``test_nested_guests.py``.
 """

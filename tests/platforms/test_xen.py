@@ -1,4 +1,4 @@
-"""Xen's driver against what ``xl`` said in the nested testbed: probe, the domain's configuration, names that are taken.
+"""Xen's driver against what ``xl`` said in the nested host: probe, the domain's configuration, names that are taken.
 
 The guests themselves run in ``test_nested_guests.py``; what is asked of dom0 is in ``test_xen_dom0.py``.
 """

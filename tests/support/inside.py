@@ -9,7 +9,7 @@ those that take longest first, and each test waits for its own lab.
 
 The module may also have ``LAB_SECONDS_PER_TEST``, where its tests take longer than others' (it decides the order and
 bounds nothing), ``lab_of(item)``, a name for each lab where its tests are to be spread over several, and
-``needed_testbeds(items)``, the kinds of nested testbeds that the chosen tests need. Any module may have
+``needed_nested_hosts(items)``, the kinds of nested hosts that the chosen tests need. Any module may have
 ``is_extended(item)``: whether a test is of its long form alone, which CI does not run.
 """
 
@@ -36,7 +36,7 @@ from virtoll.image import prepare_image
 from virtoll.lab import residue
 from virtoll.lab.init import prepare_mounts
 from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab, probe_namespaces, sweep_dead_labs
-from virtoll.nested import prepare_testbed
+from virtoll.nested import prepare_nested_host
 
 REPORTS_VARIABLE = "VIRTOLL_TEST_REPORTS"
 NUMBER_VARIABLE = "VIRTOLL_TEST_LAB_NUMBER"
@@ -176,8 +176,8 @@ def _prepare_images() -> None:
 def _run_inside(labs: Labs, number: int, items: Sequence[pytest.Item]) -> Reports:
     _prepare_images()
     module = getattr(items[0], "module", None)
-    for kind in getattr(module, "needed_testbeds", lambda _: ())(items):
-        prepare_testbed(kind)
+    for kind in getattr(module, "needed_nested_hosts", lambda _: ())(items):
+        prepare_nested_host(kind)
     nodeids = [item.nodeid for item in items]
     # Without a name: however the session ends, no file of it stays.
     with _lab() as lab_id, tempfile.TemporaryFile() as file:

@@ -1,4 +1,4 @@
-"""``virtoll nested``: build, bring up, list, look into, and end nested testbeds."""
+"""``virtoll nested``: build, bring up, list, look into, and end nested hosts."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Kind = Annotated[str, typer.Argument(help="xen, xen-hvm, kvm or virtualbox.", me
 
 @app.command()
 def build(kind: Kind) -> None:
-    """Make a testbed's files in the cache, without starting it; a run that needs one does so too."""
+    """Make a nested host's files in the cache, without starting it; a run that needs one does so too."""
     _build(kind)
 
 
 @app.command()
 def up(kind: Kind) -> None:
-    """Boot a testbed that stays up until 'down'; runs boot their own."""
+    """Boot a nested host that stays up until 'down'; runs boot their own."""
     from virtoll.image import prepare_image
     from virtoll.run import interactive_nested
 
     _build(kind)
     prepare_image("tiny", progress=say)
     one = interactive_nested.start(kind)
-    say(f"testbed {kind} is up (lab {one.lab_id}, process {one.pid}); look into it: virtoll nested shell {kind}")
+    say(f"nested host {kind} is up (lab {one.lab_id}, process {one.pid}); look into it: virtoll nested shell {kind}")
 
 
 @app.command()
@@ -39,28 +39,28 @@ def down(
     kind: Annotated[str | None, typer.Argument(help="xen, xen-hvm, kvm or virtualbox.", metavar="KIND")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,
 ) -> None:
-    """End a testbed with all that is on it."""
+    """End a nested host with all that is on it."""
     from virtoll.run import interactive_nested
 
     if everything == (kind is not None):
-        raise UsageError("name one kind of testbed, or give --all; 'virtoll nested list' shows what is up")
+        raise UsageError("name one kind of nested host, or give --all; 'virtoll nested list' shows what is up")
     for one in interactive_nested.held() if kind is None else [interactive_nested.find(kind)]:
         interactive_nested.end(one)
-        say(f"testbed {one.kind} is down")
+        say(f"nested host {one.kind} is down")
 
 
 @app.command("list")
-def list_testbeds(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def list_nested_hosts(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Every kind, whether its files are made, and what is up."""
     from virtoll.errors import ImageError
-    from virtoll.nested import TESTBEDS, prepare_testbed
+    from virtoll.nested import NESTED_HOSTS, prepare_nested_host
     from virtoll.run import interactive_nested
 
     running = {one.kind: one for one in interactive_nested.held()}
     rows = []
-    for name, kind in TESTBEDS.items():
+    for name, kind in NESTED_HOSTS.items():
         try:
-            prepare_testbed(kind, offline=True)
+            prepare_nested_host(kind, offline=True)
             built = True
         except ImageError:
             built = False
@@ -96,7 +96,7 @@ def shell(
     kind: Kind,
     argv: Annotated[list[str] | None, typer.Argument(help="A program to run there instead of a shell.")] = None,
 ) -> None:
-    """A shell on a testbed that is up, or one program run there (after '--'), whose exit code is returned."""
+    """A shell on a nested host that is up, or one program run there (after '--'), whose exit code is returned."""
     import subprocess
 
     from virtoll.run import interactive_nested
@@ -120,7 +120,7 @@ def hold(kind: Kind) -> None:
 
 
 def _build(kind: str) -> None:
-    from virtoll.nested import TESTBEDS, prepare_testbed
+    from virtoll.nested import NESTED_HOSTS, prepare_nested_host
     from virtoll.run import interactive_nested
 
-    prepare_testbed(TESTBEDS[interactive_nested.known_kind(kind)], progress=say)
+    prepare_nested_host(NESTED_HOSTS[interactive_nested.known_kind(kind)], progress=say)

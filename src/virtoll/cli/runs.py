@@ -219,21 +219,21 @@ def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
     from virtoll.platforms.ssh.driver import check_before
 
     check_before([choice.parameters for choice in experiment.platforms], experiment.testbed)
-    _prepare_testbeds(experiment)
+    _prepare_nested_hosts(experiment)
     with open_session(experiment.testbed, built_agent()) as (variables, descriptors):
         return run_in_lab(arguments, variables, descriptors)
 
 
-def _prepare_testbeds(experiment: Experiment) -> None:
-    """The files of the nested testbeds that it names; one that cannot be made costs its own platforms, not the run."""
+def _prepare_nested_hosts(experiment: Experiment) -> None:
+    """The files of the nested hosts that it names; one that cannot be made costs its own platforms, not the run."""
     kinds = {choice.host.nested for choice in experiment.platforms if choice.host is not None and choice.host.nested}
     if not kinds:
         return
-    from virtoll.nested import TESTBEDS, prepare_testbed
+    from virtoll.nested import NESTED_HOSTS, prepare_nested_host
 
-    for name in sorted(kinds & set(TESTBEDS)):
+    for name in sorted(kinds & set(NESTED_HOSTS)):
         try:
-            prepare_testbed(TESTBEDS[name], progress=say_on_stderr)
+            prepare_nested_host(NESTED_HOSTS[name], progress=say_on_stderr)
         except ImageError as error:
             say_on_stderr(f"virtoll: {error}")
 

@@ -16,7 +16,7 @@ class _Model(BaseModel):
 
 NESTED = "nested:"
 FUNCTIONAL_ONLY = "nested: functional only"
-"""The caveat of everything measured in a nested testbed: its timing is that of an emulated host."""
+"""The caveat of everything measured in a nested host: its timing is that of an emulated host."""
 
 
 class HostAddress(_Model):

@@ -1,7 +1,7 @@
-"""Makes a nested testbed's files, once, into the cache: kernel, a root that lives in memory, the hypervisor.
+"""Makes a nested host's files, once, into the cache: kernel, a root that lives in memory, the hypervisor.
 
-Main type: ``TestbedImage``. The root holds a few programs with the libraries that they load, out of Debian's packages;
-the packages' versions are in the object's ``testbed.json``. Must not: boot anything.
+Main type: ``NestedImage``. The root holds a few programs with the libraries that they load, out of Debian's packages;
+the packages' versions are in the object's ``nested.json``. Must not: boot anything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from virtoll.image import debian, initramfs
 from virtoll.image.cache import Cache, Progress, default_cache
 from virtoll.image.kernel import module_name, prepare_kernel, unpacked_modules
 from virtoll.image.unpacking import decompress, extract_vmlinux
-from virtoll.nested.kinds import TestbedKind
+from virtoll.nested.kinds import NestedKind
 
 _RECIPE = 2  # raise it when what is made from the same packages changes
 _MERGED = ("bin", "sbin", "lib", "lib64")
@@ -26,33 +26,33 @@ _FOLDERS = ("dev", "proc", "run", "sys", "tmp", "root", "var", "usr", "etc")
 
 
 @dataclass(frozen=True)
-class TestbedImage:
+class NestedImage:
     """``kernel`` and ``root`` (an uncompressed cpio archive), ``hypervisor`` where the kernel is not booted itself."""
 
-    kind: TestbedKind
+    kind: NestedKind
     kernel: Path
     root: Path
     hypervisor: Path | None
     versions: dict[str, str]
 
 
-def prepare_testbed(
-    kind: TestbedKind, *, offline: bool = False, progress: Progress | None = None, cache: Cache | None = None
-) -> TestbedImage:
-    """A testbed's files, from the cache or built now; ``ImageError`` where they are not cached and unavailable."""
+def prepare_nested_host(
+    kind: NestedKind, *, offline: bool = False, progress: Progress | None = None, cache: Cache | None = None
+) -> NestedImage:
+    """A nested host's files, from the cache or built now; ``ImageError`` where they are not cached and unavailable."""
     cache, say = cache or default_cache(), progress or (lambda _: None)
     if debian.architecture() != "amd64":
         raise ImageError(
-            f"nested testbeds are emulated AMD machines, for x86-64 hosts; this one is {debian.architecture()}"
+            f"nested hosts are emulated AMD machines, for x86-64 hosts; this one is {debian.architecture()}"
         )
     kernel = prepare_kernel(cache, offline=offline, progress=say)
     recipe = json.dumps([_RECIPE, asdict(kind), kernel.sha256, _init(kind)])
-    reference = f"testbed-{kind.name}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
+    reference = f"nested-{kind.name}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
     found = cache.find_whole(reference)
     if found is None:
         if offline:
             raise ImageError(
-                f"the testbed {kind.name} is not in the cache: run 'virtoll nested build {kind.name}' first"
+                f"the nested host {kind.name} is not in the cache: run 'virtoll nested build {kind.name}' first"
             )
         package = debian.fetch_package(
             cache, "linux-image-amd64", pattern=r"linux-image-\d[\w.+-]*", offline=offline, progress=say
@@ -60,23 +60,23 @@ def prepare_testbed(
         found = cache.build(reference, lambda folder: _fill(folder, kind, package, kernel.release, say), say)
     hypervisor, own = found / "hypervisor", found / "kernel"
     plain = own if own.exists() else kernel.vmlinux or kernel.vmlinuz
-    return TestbedImage(
+    return NestedImage(
         kind,
         plain,
         found / "root.cpio",
         hypervisor if hypervisor.exists() else None,
-        json.loads((found / "testbed.json").read_text(encoding="utf-8")),
+        json.loads((found / "nested.json").read_text(encoding="utf-8")),
     )
 
 
-def _fill(folder: Path, kind: TestbedKind, kernel: debian.Package, release: str, progress: Progress) -> None:
-    """Fills an object with root.cpio, testbed.json, and hypervisor or kernel where it brings its own."""
+def _fill(folder: Path, kind: NestedKind, kernel: debian.Package, release: str, progress: Progress) -> None:
+    """Fills an object with root.cpio, nested.json, and hypervisor or kernel where it brings its own."""
     tree, modules = folder.parent / "tree", folder.parent / "kernel"
     if kind.suite is None:
         debs = folder.parent / "debs"
         debs.mkdir()
         versions = {kernel.name: kernel.version, **debian.fetch_closure(debs, kind.packages, progress)}
-        progress(f"building the testbed {kind.name}")
+        progress(f"building the nested host {kind.name}")
         tree.mkdir()
         for deb in sorted(debs.glob("*.deb")):
             debian.run(["dpkg-deb", "--extract", deb, tree])
@@ -93,11 +93,11 @@ def _fill(folder: Path, kind: TestbedKind, kernel: debian.Package, release: str,
     there = {*found, *(f"{module_name(line)}.ko" for line in built_in)}
     missing = [name for name in kind.modules if f"{name}.ko" not in there]
     if missing:
-        raise ImageError(f"Debian's kernel {release} has no module {', '.join(missing)}, which the testbed needs.")
+        raise ImageError(f"Debian's kernel {release} has no module {', '.join(missing)}, which the nested host needs.")
     (folder / "root.cpio").write_bytes(initramfs.write_archive(_entries(tree, kind, found)))
     if kind.hypervisor is not None:
         (folder / "hypervisor").write_bytes(decompress((tree / kind.hypervisor).read_bytes()))
-    (folder / "testbed.json").write_text(json.dumps(versions, indent=1, sort_keys=True), encoding="utf-8")
+    (folder / "nested.json").write_text(json.dumps(versions, indent=1, sort_keys=True), encoding="utf-8")
 
 
 def _merge(tree: Path) -> None:
@@ -113,7 +113,7 @@ def _merge(tree: Path) -> None:
         old.symlink_to(f"usr/{name}")
 
 
-def _entries(tree: Path, kind: TestbedKind, modules: dict[str, bytes]) -> Iterator[initramfs.Entry]:
+def _entries(tree: Path, kind: NestedKind, modules: dict[str, bytes]) -> Iterator[initramfs.Entry]:
     """The archive's entries, each folder before what is in it."""
     content: dict[str, initramfs.Entry] = {}
     for name in _FOLDERS:
@@ -165,7 +165,7 @@ def _entry(name: str, file: Path, tree: Path) -> initramfs.Entry:
         to = target.readlink()
         target = tree / str(to).lstrip("/") if to.is_absolute() else target.parent / to
     if not target.is_file():
-        raise ImageError(f"the testbed's file {name} is not in Debian's packages")
+        raise ImageError(f"the nested host's file {name} is not in Debian's packages")
     content = target.read_bytes()
     executable = bool(target.stat().st_mode & 0o100)
     return initramfs.program(name, content) if executable else initramfs.plain_file(name, content)
@@ -183,14 +183,14 @@ def _with_libraries(tree: Path, programs: Sequence[str]) -> list[Path]:
     for name in programs:
         program = tree / name
         if not program.exists() and not program.is_symlink():
-            raise ImageError(f"the testbed's program {name} is not in Debian's packages")
+            raise ImageError(f"the nested host's program {name} is not in Debian's packages")
         found[program] = None
         real = program.resolve() if program.resolve().is_relative_to(tree) else program
         if not real.read_bytes().startswith(b"\x7fELF"):
             continue
         for line in debian.run([linker, "--library-path", places, "--list", real]).splitlines():
             if "=> not found" in line:
-                raise ImageError(f"the testbed's program {name} needs {line.split()[0]}, which no package has")
+                raise ImageError(f"the nested host's program {name} needs {line.split()[0]}, which no package has")
             if "=> /" in line:
                 found[Path(line.split("=> ")[1].split(" (")[0])] = None
     return list(found)
@@ -204,7 +204,7 @@ def _data(tree: Path, names: Sequence[str]) -> Iterator[Path]:
             yield tree / name
 
 
-def _init(kind: TestbedKind) -> str:
+def _init(kind: NestedKind) -> str:
     """The first process: mounts, modules, the product, the management NIC, the SSH server; it then reaps for ever.
 
     The NIC, the address and the keys come with the boot's own archive (``machine``), which is unpacked over this one.
@@ -233,7 +233,7 @@ def _init(kind: TestbedKind) -> str:
             "done",
             "chmod 0700 /root /root/.ssh; chmod 0600 /root/.ssh/authorized_keys",
             "mkdir -p /etc/dropbear; dropbear -R -s -j -k -P /run/dropbear.pid",
-            "echo virtoll testbed ready after $(cut -d' ' -f1 /proc/uptime) s",
+            "echo virtoll nested host ready after $(cut -d' ' -f1 /proc/uptime) s",
             "while true; do sleep 3600; done",
             "",
         ]

@@ -1,6 +1,6 @@
-"""What a nested testbed of each kind is made of: plain data; ``build`` makes its files of it, ``machine`` boots it.
+"""What a nested host of each kind is made of: plain data; ``build`` makes its files of it, ``machine`` boots it.
 
-Main type: ``TestbedKind``. The CPU flags are those with which QEMU's emulated AMD-V was seen to carry the product. Each
+Main type: ``NestedKind``. The CPU flags are those with which QEMU's emulated AMD-V was seen to carry the product. Each
 that is left away has its reason beside it (QEMU 7.2).
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class TestbedKind:
+class NestedKind:
     """``packages`` are Debian's, taken with all that they depend on. Of their files only ``programs`` go in, with the
     libraries that they load, and ``data`` (files, or folders with a slash at the end).
 
@@ -42,7 +42,7 @@ DISK_DRIVER = "virtio_blk"
 """The module of the disk that an image too large for memory is on: kinds whose guests can have such a one load it."""
 _COMMON_MODULES = ("virtio_pci", "virtio_net", "virtio_rng", DISK_DRIVER, "bridge", "tun", "veth", "8021q", "ipv6")
 
-KVM = TestbedKind(
+KVM = NestedKind(
     name="kvm",
     title="KVM of Debian's kernel, under emulated AMD-V",
     cpu="max,+svm",
@@ -88,7 +88,7 @@ ip link set dev "$device" $settings || fail "$device" "cannot be a port of $brid
 [ "$1" != online ] || xenstore-write "$XENBUS_PATH/hotplug-status" connected
 """
 
-XEN = TestbedKind(
+XEN = NestedKind(
     name="xen",
     title="Xen 4.17 with Debian's dom0, under emulated AMD-V",
     # Without smap: iretq of a PV kernel faults; without rdtscp: PVH and HVM guests die of "Insn mismatch".
@@ -153,7 +153,7 @@ XEN_HVM = replace(
 )
 
 _VIRTUALBOX = "usr/lib/virtualbox"
-VIRTUALBOX = TestbedKind(
+VIRTUALBOX = NestedKind(
     name="virtualbox",
     title="VirtualBox 7.2 of Debian unstable, under emulated AMD-V",
     # With -cpu max its guest never leaves the reset vector; with AVX the guest's first process dies in a signal.
@@ -211,4 +211,4 @@ VIRTUALBOX = TestbedKind(
     suite="sid",
 )
 
-TESTBEDS: dict[str, TestbedKind] = {"xen": XEN, "xen-hvm": XEN_HVM, "kvm": KVM, "virtualbox": VIRTUALBOX}
+NESTED_HOSTS: dict[str, NestedKind] = {"xen": XEN, "xen-hvm": XEN_HVM, "kvm": KVM, "virtualbox": VIRTUALBOX}

@@ -1,4 +1,4 @@
-"""Boots a nested testbed: a whole hypervisor host under QEMU's emulation, inside the lab, on taps of the lab.
+"""Boots a nested host: a whole hypervisor host under QEMU's emulation, inside the lab, on taps of the lab.
 
 Main types: ``NestedMachine`` and the context manager ``nested_machine``. The host's management NIC leads to the lab and
 nowhere else; its key is made for this one boot. It ends with the lab, however that ends.
@@ -23,11 +23,11 @@ from virtoll.lab.commands import Connection, ProcessOptions
 from virtoll.lab.inside import end_process, wait_until
 from virtoll.lab.network import GuestNetwork, Network, plan_links
 from virtoll.lab.priority import preferred
-from virtoll.nested.build import TestbedImage
+from virtoll.nested.build import NestedImage
 from virtoll.nested.kinds import DISK_DRIVER
 from virtoll.platforms.qemu.monitor import Monitor
 
-FIRST_OWNER = 180  # of the links that lead to testbeds: guests have the numbers below
+FIRST_OWNER = 180  # of the links that lead to nested hosts: guests have the numbers below
 SOURCES = 3
 _BOOT_SECONDS = 1200.0  # bounds a host that hangs; one that ends is noticed at once
 _NICENESS = -5  # three times an ordinary program's weight: what else runs here goes on
@@ -42,7 +42,7 @@ class NestedMachine:
     them (``guest_mac`` is the NIC's); ``baked``: files that it has from the start, by their SHA-256.
     """
 
-    image: TestbedImage
+    image: NestedImage
     number: int
     links: GuestNetwork
     process: subprocess.Popen[bytes]
@@ -62,16 +62,16 @@ class NestedMachine:
 
 @contextlib.contextmanager
 def nested_machine(
-    image: TestbedImage, number: int, lab: LocalHost, files: Sequence[Path], network: Network, disk: Path | None = None
+    image: NestedImage, number: int, lab: LocalHost, files: Sequence[Path], network: Network, disk: Path | None = None
 ) -> Iterator[NestedMachine]:
-    """Boot a testbed and wait until it takes commands; ``GuestError`` with the end of its console when it does not.
+    """Boot a nested host and wait until it takes commands; ``GuestError`` with the end of its console when it does not.
 
-    ``number`` counts the testbeds of a lab; ``files`` are those that it shall have from the start. ``disk`` is one that
-    its memory could not hold: it has it as a disk, read-only, if its kind has the driver.
+    ``number`` counts the nested hosts of a lab; ``files`` are those that it shall have from the start. ``disk`` is one
+    that its memory could not hold: it has it as a disk, read-only, if its kind has the driver.
     """
     if shutil.which(_BINARY) is None:
-        raise GuestError(f"{_BINARY}: not found; a nested testbed needs it: apt-get install qemu-system-x86")
-    folder = lab.guest_folder(f"testbed-{image.kind.name}")
+        raise GuestError(f"{_BINARY}: not found; a nested host needs it: apt-get install qemu-system-x86")
+    folder = lab.guest_folder(f"nested-{image.kind.name}")
     links = plan_links(FIRST_OWNER + number, SOURCES, _MTU_BYTES)
     tap = f"m{number}"
     by_digest = {file_digest(path): path for path in files}
@@ -94,11 +94,11 @@ def nested_machine(
         with theirs:
             process = lab.spawn(
                 _command(image, folder, taps, theirs.fileno(), disk),
-                f"testbed {image.kind.name}",
+                f"nested host {image.kind.name}",
                 ProcessOptions(pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE),
             )
         stack.callback(end_process, process)
-        monitor = Monitor(ours, f"testbed {image.kind.name}")
+        monitor = Monitor(ours, f"nested host {image.kind.name}")
         stack.callback(monitor.close)
         connection = _connection(image, number, folder)
         machine = NestedMachine(
@@ -112,7 +112,7 @@ def nested_machine(
 
 
 def _command(
-    image: TestbedImage, folder: Path, taps: Sequence[tuple[str, str]], monitor: int, disk: Path | None
+    image: NestedImage, folder: Path, taps: Sequence[tuple[str, str]], monitor: int, disk: Path | None
 ) -> list[str]:
     kind = image.kind
     words = f"console={kind.console} quiet net.ifnames=0 cryptomgr.notests {kind.kernel_arguments}".rstrip()
@@ -170,7 +170,7 @@ def _key(lab: LocalHost, folder: Path) -> str:
 
 
 def _boot_archive(number: int, key: str, files: Mapping[str, Path]) -> bytes:
-    """What is unpacked over the testbed's root: address, key, and files by their SHA-256."""
+    """What is unpacked over the nested host's root: address, key, and files by their SHA-256."""
     settings = f"MANAGEMENT_MAC={_management_mac(number)}\nMANAGEMENT_ADDRESS={_address(number)}/24\n"
     programs = [initramfs.program(f"virtoll/files/{digest}", path.read_bytes()) for digest, path in files.items()]
     return initramfs.write_archive(
@@ -194,7 +194,7 @@ def _write_root(target: Path, root: Path, more: bytes) -> None:
 
 
 def _settings(folder: Path) -> tuple[str, ...]:
-    """How ``ssh`` reaches a testbed whose files are in ``folder``: by its own key, over one connection."""
+    """How ``ssh`` reaches a nested host whose files are in ``folder``: by its own key, over one connection."""
     return ssh_command(
         f"IdentityFile={folder / 'key'}",
         "IdentitiesOnly=yes",
@@ -208,7 +208,7 @@ def _settings(folder: Path) -> tuple[str, ...]:
     )
 
 
-def _connection(image: TestbedImage, number: int, folder: Path) -> Connection:
+def _connection(image: NestedImage, number: int, folder: Path) -> Connection:
     """How its commands run, once it is ``_connected``."""
     prefix = (*_settings(folder), "-o", "ControlMaster=no", f"root@{_address(number)}", "--")
     return Connection(f"nested {image.kind.name}", prefix, quoted=True)
@@ -225,13 +225,13 @@ def _connected(machine: NestedMachine, lab: LocalHost) -> Iterator[None]:
     control = folder / "control"
     _await(machine, lambda: _answers(address), "its SSH server")
     argv = [*_settings(folder), "-o", "ControlMaster=yes", "-N", f"root@{address}"]
-    role = f"connection to testbed {machine.image.kind.name}"
+    role = f"connection to nested host {machine.image.kind.name}"
     master = lab.spawn(argv, role, ProcessOptions(stderr=subprocess.PIPE))
     try:
         _await(machine, lambda: control.exists() or master.poll() is not None, "the login")
         if master.poll() is not None:
             said = master.stderr.read().decode(errors="replace").strip() if master.stderr else ""
-            raise GuestError(f"testbed {machine.image.kind.name}: the login failed: {said or 'no message'}")
+            raise GuestError(f"nested host {machine.image.kind.name}: the login failed: {said or 'no message'}")
         yield
     finally:
         end_process(master)
@@ -240,7 +240,7 @@ def _connected(machine: NestedMachine, lab: LocalHost) -> Iterator[None]:
 def _await(machine: NestedMachine, condition: object, awaited: str) -> None:
     """Until it holds; with the end of the console when the machine ends or takes too long."""
     assert callable(condition)
-    who = f"testbed {machine.image.kind.name}"
+    who = f"nested host {machine.image.kind.name}"
     try:
         wait_until(lambda: condition() or machine.process.poll() is not None, _BOOT_SECONDS, awaited)
         if machine.process.poll() is not None:

@@ -20,7 +20,7 @@ from virtoll.image import GuestImage
 
 
 class Sleeper(Protocol):
-    """A host that can be stopped as a whole and go on later: a nested testbed."""
+    """A host that can be stopped as a whole and go on later, as a nested host can."""
 
     def park(self) -> None:
         """Stop it."""

@@ -1,7 +1,7 @@
 """The table of what shows that platforms work, as Markdown: runs and the contract tests' own record, side by side.
 
 `validation_table` is made from analyses and from what `read_tests` finds in JUnit XML, as `pytest --junitxml` writes
-it. Nothing in it is a result about speed, and a row of a nested testbed says so.
+it. Nothing in it is a result about speed, and a row of a nested host says so.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""Testbeds that are kept up for somebody to try things on by hand: each in a lab of its own, which its launcher holds.
+"""Nested hosts that are kept up for somebody to try things on by hand: each in a lab of its own, which its launcher
+holds.
 
-Main types: ``HeldTestbed``. A file in its lab's record stands for a held testbed, so it is gone when the lab is. No run
-uses one: what a run measures is booted for it.
+Main types: ``HeldNestedHost``. A file in its lab's record stands for a held nested host, so it is gone when the lab is.
+No run uses one: what a run measures is booted for it.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from pathlib import Path
 from virtoll.errors import GuestError, LabError, UsageError
 from virtoll.experiment.topology import HostAddress
 from virtoll.lab import residue
-from virtoll.nested import TESTBEDS
+from virtoll.nested import NESTED_HOSTS
 from virtoll.run.fleet import choose_pinning
 from virtoll.run.progress import SilentProgress
 from virtoll.run.session import open_run_session
 
-_FILE = "testbed.json"
+_FILE = "nested.json"
 _UP_SECONDS = 400.0
 _DOWN_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
-class HeldTestbed:
+class HeldNestedHost:
     """One that is up: its kind, lab, the lab's first process, since when (Unix time, s), and how it is reached."""
 
     kind: str
@@ -51,13 +52,13 @@ class HeldTestbed:
 
 
 def known_kind(name: str) -> str:
-    """The name of a kind of testbed; ``UsageError`` for another."""
-    if name not in TESTBEDS:
-        raise UsageError(f"there is no testbed {name!r}; allowed: {', '.join(TESTBEDS)}")
+    """The name of a kind of nested host; ``UsageError`` for another."""
+    if name not in NESTED_HOSTS:
+        raise UsageError(f"there is no nested host {name!r}; allowed: {', '.join(NESTED_HOSTS)}")
     return name
 
 
-def held() -> list[HeldTestbed]:
+def held() -> list[HeldNestedHost]:
     """All that are up, of this user."""
     found = []
     first = _first_processes()
@@ -68,25 +69,25 @@ def held() -> list[HeldTestbed]:
             continue
         lab_id = file.parent.name
         if lab_id in first:
-            found.append(HeldTestbed(said["kind"], lab_id, first[lab_id], said["since"], tuple(said["prefix"])))
+            found.append(HeldNestedHost(said["kind"], lab_id, first[lab_id], said["since"], tuple(said["prefix"])))
     return found
 
 
-def find(kind: str) -> HeldTestbed:
+def find(kind: str) -> HeldNestedHost:
     """The one of a kind; ``UsageError`` where it is not up."""
     known_kind(kind)
     for one in held():
         if one.kind == kind:
             return one
     up = ", ".join(one.kind for one in held()) or "none"
-    raise UsageError(f"no testbed {kind} is up (up: {up}); start it with 'virtoll nested up {kind}'")
+    raise UsageError(f"no nested host {kind} is up (up: {up}); start it with 'virtoll nested up {kind}'")
 
 
-def start(kind: str) -> HeldTestbed:
+def start(kind: str) -> HeldNestedHost:
     """Start one, whose launcher goes on in the background, and wait until it answers."""
     known_kind(kind)
     if any(one.kind == kind for one in held()):
-        raise UsageError(f"a testbed {kind} is up already; use it, or end it with 'virtoll nested down {kind}'")
+        raise UsageError(f"a nested host {kind} is up already; use it, or end it with 'virtoll nested down {kind}'")
     with tempfile.TemporaryFile() as log:
         launcher = subprocess.Popen(
             [sys.executable, "-m", "virtoll", "nested", "hold", kind],
@@ -106,18 +107,18 @@ def start(kind: str) -> HeldTestbed:
         log.seek(0)
         said = log.read().decode(errors="replace").strip().splitlines()
     last = said[-1].removeprefix("virtoll: ") if said else "it said nothing"
-    raise LabError(f"the testbed {kind} did not come up: {last}")
+    raise LabError(f"the nested host {kind} did not come up: {last}")
 
 
-def _await(kind: str, launcher: subprocess.Popen[bytes]) -> HeldTestbed | None:
-    """The testbed once it answers; None where its launcher ended before. ``LabError`` when it takes too long."""
+def _await(kind: str, launcher: subprocess.Popen[bytes]) -> HeldNestedHost | None:
+    """The nested host once it answers; None where its launcher ended before. ``LabError`` when it takes too long."""
     deadline = time.monotonic() + _UP_SECONDS
     while launcher.poll() is None:
         for one in held():
             if one.kind == kind:
                 return one
         if time.monotonic() > deadline:
-            raise LabError(f"the testbed {kind} did not come up within {_UP_SECONDS:g} s")
+            raise LabError(f"the nested host {kind} did not come up within {_UP_SECONDS:g} s")
         time.sleep(0.1)
     return None
 
@@ -127,7 +128,7 @@ def only_one(kind: str) -> Iterator[None]:
     """Of a kind, one launcher of this user at a time: ``UsageError`` in all others. Ends with the process, as it ends.
 
     An abstract socket's name is the lock: the kernel frees it, and there is no file that could be left. It holds the
-    folder that the state stands in by its number: who has another /run has other testbeds.
+    folder that the state stands in by its number: who has another /run has other nested hosts.
     """
     state = residue.state_directory()
     state.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +137,7 @@ def only_one(kind: str) -> Iterator[None]:
     owner = hashlib.sha256(place.encode()).hexdigest()[:16]
     with socket.socket(socket.AF_UNIX) as lock:
         try:
-            lock.bind(f"\0virtoll-testbed-{owner}-{kind}")
+            lock.bind(f"\0virtoll-nested-{owner}-{kind}")
         except OSError as error:
             raise UsageError(f"another 'virtoll nested up {kind}' is at work; wait for it") from error
         yield
@@ -147,7 +148,7 @@ def hold(kind: str) -> None:
     folder = os.environ.get(residue.RECORD_VARIABLE)
     with open_run_session(choose_pinning(1), SilentProgress()) as session:
         if session.sites is None or folder is None:
-            raise LabError("a testbed is held in a lab; start it with 'virtoll nested up'")
+            raise LabError("a nested host is held in a lab; start it with 'virtoll nested up'")
         try:
             site = session.sites.at(HostAddress.model_validate({"nested": kind}))
         except GuestError as error:
@@ -161,7 +162,7 @@ def hold(kind: str) -> None:
             signal.pause()
 
 
-def command(one: HeldTestbed, argv: list[str], *, terminal: bool) -> list[str]:
+def command(one: HeldNestedHost, argv: list[str], *, terminal: bool) -> list[str]:
     """The argument list that runs a program there from outside the lab, or a shell without one."""
     enter = ["nsenter", f"--target={one.pid}", "--mount", "--net", "--pid"]
     if os.geteuid() != 0:
@@ -170,7 +171,7 @@ def command(one: HeldTestbed, argv: list[str], *, terminal: bool) -> list[str]:
     return [*enter, "--", *prefix, *([shlex.join(argv)] if argv else [])]
 
 
-def end(one: HeldTestbed) -> None:
+def end(one: HeldNestedHost) -> None:
     """End it with its lab, and wait until nothing of it is left."""
     os.kill(one.pid, signal.SIGKILL)
     folder = residue.state_directory() / "labs" / one.lab_id

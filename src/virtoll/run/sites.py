@@ -1,4 +1,4 @@
-"""Where the guests of a run are: this machine, the testbed's hypervisor over SSH, nested testbeds; opened at first use.
+"""Where the guests of a run are: this machine, the testbed's hypervisor over SSH, nested hosts; opened at first use.
 
 Main type: ``Sites``. Each host has a ``Site``; network peer and image are the run's own, whatever the host.
 """
@@ -25,7 +25,7 @@ from virtoll.hosts.ssh import connection_from_lab
 from virtoll.lab.commands import PIPED, Connection
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Network, plan_links
-from virtoll.nested import TESTBEDS, nested_machine, prepare_testbed
+from virtoll.nested import NESTED_HOSTS, nested_machine, prepare_nested_host
 from virtoll.platforms.host import SharedResources, Site
 from virtoll.platforms.process_guest import connect_stdio, root_disk
 
@@ -81,11 +81,11 @@ class Sites:
 
     def _nested(self, host: HostAddress, number: int) -> Site:
         """A hypervisor host emulated in the lab; its NICs end at taps, each with a bridge and a way to the peer."""
-        kind = TESTBEDS.get(host.nested or "")
+        kind = NESTED_HOSTS.get(host.nested or "")
         if kind is None:
-            raise GuestError(f"{host.words}: there is no such testbed; there are: {', '.join(TESTBEDS)}")
+            raise GuestError(f"{host.words}: there is no such nested host; there are: {', '.join(NESTED_HOSTS)}")
         try:
-            made = prepare_testbed(kind, offline=True)
+            made = prepare_nested_host(kind, offline=True)
         except ImageError as error:
             raise GuestError(str(error)) from error
         image = self.here.image

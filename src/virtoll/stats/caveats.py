@@ -1,4 +1,4 @@
-"""Caveats of platforms: what was measured on a host whose numbers are no results, such as a nested testbed.
+"""Caveats of platforms: what was measured on a host whose numbers are no results, such as a nested host.
 
 A caveat is text from the records, `nested: functional only`. A platform is marked with a caveat when its entry in the
 manifest or any of its boots or trials is. One record with a caveat is enough, because nobody can take it out of a

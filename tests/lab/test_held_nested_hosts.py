@@ -14,7 +14,7 @@ import pytest
 from tests.support import commands, machine
 from tests.support.playground import Playground, Running
 
-from virtoll.nested import TESTBEDS, prepare_testbed
+from virtoll.nested import NESTED_HOSTS, prepare_nested_host
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
@@ -28,12 +28,12 @@ NICS = 6  # management, three sources, sink, marks
 BOOT_SECONDS = 900.0  # a host that boots says nothing meanwhile
 
 
-def run_testbed(place: Playground, *words: str) -> Running:
+def run_nested(place: Playground, *words: str) -> Running:
     return place.run("nested", *words)
 
 
 def the_kvm(place: Playground) -> dict[str, Any]:
-    rows = json.loads(run_testbed(place, "list", "--json").said)
+    rows = json.loads(run_nested(place, "list", "--json").said)
     (row,) = [row for row in rows if row["kind"] == "kvm"]
     return dict(row)
 
@@ -49,7 +49,7 @@ def launcher_of(first: int) -> int:
 
 def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
     """As root by kill -9 of what holds it, as an ordinary user by 'down'."""
-    prepare_testbed(TESTBEDS["kvm"])
+    prepare_nested_host(NESTED_HOSTS["kvm"])
     with place.start("nested", "up", "kvm") as running:
         assert running.end(BOOT_SECONDS) == 0, running.said
     up = the_kvm(place)
@@ -59,12 +59,12 @@ def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
     seen = machine.family(launcher)
     try:
         assert any("qemu-system-x86_64" in process.argv[0] for process in seen.processes)
-        again = run_testbed(place, "up", "kvm")
+        again = run_nested(place, "up", "kvm")
         assert again.process.returncode == 2
         assert "is up already" in again.said
 
         look = "test -c /dev/kvm && grep -c '^kvm_amd ' /proc/modules; ls /sys/class/net; uname -r; exit 3"
-        reported = run_testbed(place, "shell", "kvm", "--", "sh", "-c", look)
+        reported = run_nested(place, "shell", "kvm", "--", "sh", "-c", look)
         assert reported.process.returncode == 3, reported.said
         loaded, *nics, release = reported.said.split()
         assert loaded == "1"
@@ -73,13 +73,13 @@ def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
         if place.root:
             os.kill(launcher, signal.SIGKILL)
         else:
-            down = run_testbed(place, "down", "kvm")
+            down = run_nested(place, "down", "kvm")
             assert down.process.returncode == 0, down.said
             assert "kvm is down" in down.said
         place.check_clean(seen, running.token)
         assert the_kvm(place)["up"] is False
-        gone = run_testbed(place, "shell", "kvm", "--", "true")
-        assert (gone.process.returncode, "no testbed kvm is up" in gone.said) == (2, True)
+        gone = run_nested(place, "shell", "kvm", "--", "true")
+        assert (gone.process.returncode, "no nested host kvm is up" in gone.said) == (2, True)
     finally:
         for process in seen.processes:
             if process.alive:
@@ -87,7 +87,7 @@ def test_one_is_brought_up_looked_into_and_ended(place: Playground) -> None:
 
 
 def test_whoever_stops_waiting_for_one_leaves_nothing(root_place: Playground) -> None:
-    prepare_testbed(TESTBEDS["kvm"])
+    prepare_nested_host(NESTED_HOSTS["kvm"])
     with root_place.start("nested", "up", "kvm") as running:
         found: list[machine.Family] = []
 
@@ -104,12 +104,12 @@ def test_whoever_stops_waiting_for_one_leaves_nothing(root_place: Playground) ->
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["up", "bochs"], "there is no testbed 'bochs'"),
-        (["build", "bochs"], "there is no testbed 'bochs'"),
-        (["down"], "name one kind of testbed, or give --all"),
-        (["down", "kvm", "--all"], "name one kind of testbed, or give --all"),
-        (["down", "kvm"], "no testbed kvm is up"),
-        (["shell", "xen"], "no testbed xen is up"),
+        (["up", "bochs"], "there is no nested host 'bochs'"),
+        (["build", "bochs"], "there is no nested host 'bochs'"),
+        (["down"], "name one kind of nested host, or give --all"),
+        (["down", "kvm", "--all"], "name one kind of nested host, or give --all"),
+        (["down", "kvm"], "no nested host kvm is up"),
+        (["shell", "xen"], "no nested host xen is up"),
     ],
 )
 def test_bad_input_is_one_sentence(words: list[str], said: str, tmp_path: Path) -> None:
