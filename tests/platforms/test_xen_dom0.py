@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from tests.support.dom0 import LAB, Dom0
 
-from virtoll.errors import GuestError
+from virtoll.errors import CommandFailed, GuestError
 from virtoll.lab.network import plan_links
 from virtoll.platforms.host import SharedResources
 from virtoll.platforms.process_guest import GuestRemains
@@ -55,6 +55,24 @@ def test_a_domain_that_does_not_go_is_told() -> None:
     host.undying = {name}
     with pytest.raises(GuestRemains, match=rf"this machine still has domain {name} after 0 s \(.*does not go"):
         destroy(host, name, patience_seconds=0.0)
+
+
+class LossyDom0(Dom0):
+    """Loses the first answer, as a connection to a busy host does: ssh ends with 255 and says nothing."""
+
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+        if not self.asked:
+            self.asked.append(list(argv))
+            raise CommandFailed(argv, 255, "no message", "nested xen: ")
+        return super().run(argv, role, deadline_seconds, stdin)
+
+
+def test_an_answer_that_is_lost_is_asked_for_again() -> None:
+    name = f"{LAB}-xen-1"
+    host = LossyDom0({"list": listed(name)})
+    destroy(host, name)
+    assert [argv[1] for argv in host.asked] == ["list", "list", "destroy", "list"]
+    assert domains(host) == []
 
 
 class BusyDom0(Dom0):

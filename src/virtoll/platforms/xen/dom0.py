@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from virtoll.errors import GuestError
+from virtoll.errors import GuestError, HostUnreachable, ProgramMissing
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.network import Link
 from virtoll.lab.residue import lab_named_in
@@ -30,16 +30,25 @@ def domains(host: CommandRunner) -> list[str]:
 
 
 def destroy(host: CommandRunner, name: str, patience_seconds: float = _END_SECONDS) -> None:
-    """Until it is gone: a domain that dies by itself is there for a while. ``GuestRemains`` when it does not go."""
+    """Until it is gone: a domain that dies by itself is there for a while. ``GuestRemains`` when it does not go.
+
+    A look that fails is repeated: over a connection to a busy host an answer can be lost (ssh ends with 255).
+    """
     begun, complaint = time.monotonic(), ""
-    while name in domains(host):
+    while True:
         try:
+            if name not in domains(host):
+                return
             host.run(["xl", "destroy", name], "end", 60.0)
+        except (HostUnreachable, ProgramMissing):
+            raise
         except GuestError as error:
             complaint = f" ({error})"
-        if time.monotonic() - begun > patience_seconds and name in domains(host):
-            raise GuestRemains(f"{host.name} still has domain {name} after {patience_seconds:g} s{complaint}")
+        if time.monotonic() - begun > patience_seconds:
+            break
         time.sleep(_LOOK_AGAIN_SECONDS)
+    if name in domains(host):
+        raise GuestRemains(f"{host.name} still has domain {name} after {patience_seconds:g} s{complaint}")
 
 
 def wait_for_removal(host: GuestHost, interfaces: Iterable[str], patience_seconds: float = _END_SECONDS) -> None:
