@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.agents import ScriptedAgent
+from tests.support.benches import channel_bench
 from tests.test_program_workloads import said
 
 from virtoll.agent.client import ChannelMark, TrafficAgents
@@ -19,11 +20,10 @@ from virtoll.agent.operations.jobs import RunRequest
 from virtoll.agent.operations.network import Interface, NetworkRequest
 from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequest
 from virtoll.agent.operations.session import ClocksRequest
-from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.lab.network import plan_links
 from virtoll.workloads import WORKLOADS, kernel_compile, mariadb_oltp, nginx_httperf
-from virtoll.workloads.base import Bench, DataDirectory, Measurement
+from virtoll.workloads.base import DataDirectory, Measurement
 from virtoll.workloads.nginx_server import WebParameters, configuration
 from virtoll.workloads.programs import serving
 
@@ -119,17 +119,12 @@ def measure(
     name: str, guest: Guest, peer: Peer | None = None, programs: Guest | None = None, **given: Any
 ) -> Measurement:
     """One trial over the channel, with a data directory of its own name."""
-    nothing: Any = None
-    ends = TrafficAgents.of_one(peer) if peer else nothing
-    bench = Bench(
-        guest=guest,
-        peer=ends,
-        timekeeper=Timekeeper(guest, guest, None, "", 0),
+    bench = channel_bench(
+        guest,
+        peer=TrafficAgents.of_one(peer) if peer else None,
         network=NETWORK,
         generator_cpu=1,
         sink_cpu=1,
-        tags=iter(()),
-        hops=nothing,
         data=DataDirectory("/data"),
         programs=programs,
     )

@@ -40,7 +40,7 @@ def test_only_what_a_dead_lab_made_is_removed(tmp_path: Path) -> None:
         container(state, 200 + number, name)
     changed = {
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
-        "STANDIN_STATE": str(state),
+        "MOCK_STATE": str(state),
         "VIRTOLL_STATE": str(tmp_path / "virtoll"),
         "VIRTOLL_CACHE": str(tmp_path / "cache"),
     }

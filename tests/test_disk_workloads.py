@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.support.benches import channel_bench
 from tests.test_program_workloads import Guest, said
 
 from virtoll.agent.client import ChannelMark
 from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.jobs import RunRequest
-from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import GuestCannot
 from virtoll.workloads import WORKLOADS, bonnie, dbench, dd, fio
 from virtoll.workloads.base import Bench, DataDirectory, Measurement
@@ -153,21 +153,8 @@ class State:
 
 def bench(guest: Guest, state: State | None = None) -> Bench:
     """A bench with a data directory."""
-    nothing: Any = None
-    keeper = Timekeeper(guest, guest, None, "", 0)
     directory = DataDirectory("/data", "ext4", "the host's disk (ext4)")
-    return Bench(
-        guest=guest,
-        peer=nothing,
-        timekeeper=keeper,
-        network=nothing,
-        generator_cpu=None,
-        sink_cpu=None,
-        tags=iter(()),
-        hops=nothing,
-        data=directory,
-        data_state=state or State(),
-    )
+    return channel_bench(guest, data=directory, data_state=state or State())
 
 
 def measure(guest: Guest, name: str, state: State, **given: Any) -> Measurement:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from tests.support.agents import ScriptedAgent
+from tests.support.benches import channel_bench
 
 from virtoll.agent.client import ChannelMark, TrafficAgents
 from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.jobs import RunRequest, ServeRequest, StreamExchange
 from virtoll.agent.operations.network import NetworkRequest, Route
 from virtoll.agent.operations.programs import ExecRequest, SpawnRequest
-from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied
 from virtoll.lab.network import plan_links
 from virtoll.lab.shaping import Shape
@@ -166,20 +166,15 @@ def ended(output: str = "", *, by_itself: bool = True) -> dict[str, Any]:
 
 def bench(guest: Agent, peer: Agent, programs: Agent | None = None, second: Agent | None = None) -> Bench:
     """A guest and its peer, with marks over the channel; ``second``: another guest beside it."""
-    nothing: Any = None
 
-    def of(agent: Agent, place: int, *beside: Bench) -> Bench:
-        keeper = Timekeeper(agent, agent, None, "", 0)
-        return Bench(
-            guest=agent,
+    def of(agent: Agent, number: int, *others: Bench) -> Bench:
+        return channel_bench(
+            agent,
             peer=TrafficAgents.of_one(peer),
-            timekeeper=keeper,
-            network=plan_links(place),
+            network=plan_links(number),
             generator_cpu=1,
             sink_cpu=1,
-            tags=iter(()),
-            hops=nothing,
-            co_located=beside,
+            co_located=others,
             programs=programs,
         )
 

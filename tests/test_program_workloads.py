@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 from tests.support.agents import ScriptedAgent
+from tests.support.benches import channel_bench
 
 from virtoll.agent.client import ChannelMark
 from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.jobs import RunRequest
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
-from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import GuestError
 from virtoll.workloads import WORKLOADS, bzip2, sysbench_cpu
-from virtoll.workloads.base import Bench, Measurement
+from virtoll.workloads.base import Measurement
 
 # bzip2 1.0.8 and sysbench 1.0.20 of Debian 12, from the image full.
 BZIP2 = "  /tmp/virtoll-bzip2:  0.995:1,  8.037 bits/byte, -0.46% saved, 1048576 in, 1053388 out.\n"
@@ -112,19 +112,7 @@ def said(status: int | None = 0, stdout: str = "", stderr: str = "", *, timed_ou
 
 def measure(guest: Guest, name: str, **given: Any) -> Measurement:
     """One trial over the channel."""
-    keeper = Timekeeper(guest, guest, None, "", 0)
-    nothing: Any = None
-    bench = Bench(
-        guest=guest,
-        peer=nothing,
-        timekeeper=keeper,
-        network=nothing,
-        generator_cpu=None,
-        sink_cpu=None,
-        tags=iter(()),
-        hops=nothing,
-    )
-    return WORKLOADS[name].with_parameters(given).measure(bench)
+    return WORKLOADS[name].with_parameters(given).measure(channel_bench(guest))
 
 
 def compressing(unpacked: str = "abc", **timed: Any) -> Guest:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments, machine
-from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, VIRTOLL, environment
+from tests.support.commands import DEADLINE_SECONDS, REPOSITORY, VIRTOLL, environment, virtoll, with_mounts
 
 from virtoll.lab import residue
 from virtoll.lab.cgroups import detect
@@ -29,28 +29,7 @@ USER = "12345"
 
 def on_another_host(mounts: Sequence[str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """``virtoll ARGUMENTS`` where these commands have changed the mounts."""
-    script = " && ".join([*mounts, 'exec "$@"'])
-    return subprocess.run(
-        [
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "--",
-            "sh",
-            "-c",
-            script,
-            "sh",
-            *VIRTOLL,
-            *map(str, arguments),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=DEADLINE_SECONDS,
-        env=environment(),
-        cwd=REPOSITORY,
-    )
+    return virtoll(*arguments, way=with_mounts(mounts))
 
 
 @pytest.fixture
@@ -74,9 +53,8 @@ def cgroup_check(mounts: Sequence[str]) -> dict[str, object]:
     script = (
         "import json; from virtoll.cli import doctor; print(json.dumps([c.as_row() for c in doctor.host_checks()]))"
     )
-    changed = " && ".join([*mounts, 'exec "$@"'])
     said = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", changed, "sh", VIRTOLL[0], "-c", script],
+        with_mounts(mounts, VIRTOLL[0], "-c", script),
         capture_output=True,
         text=True,
         check=True,

@@ -140,23 +140,9 @@ def test_of_two_with_folders_of_their_own_none_is_refused(tmp_path: Path, monkey
 
     monkeypatch.setenv("VIRTOLL_STATE", str(tmp_path / "state"))
     program = "from virtoll.run import interactive_nested\nwith interactive_nested.only_one('kvm'):\n    print('held')"
-    script = f'mount -t tmpfs tmpfs {tmp_path} && exec "$@"'
     with interactive_nested.only_one("kvm"):
         said = subprocess.run(
-            [
-                "unshare",
-                "--mount",
-                "--propagation",
-                "private",
-                "--",
-                "sh",
-                "-c",
-                script,
-                "sh",
-                sys.executable,
-                "-c",
-                program,
-            ],
+            commands.with_mounts([f"mount -t tmpfs tmpfs {tmp_path}"], sys.executable, "-c", program),
             env=commands.environment(VIRTOLL_STATE=str(tmp_path / "state")),
             cwd=commands.REPOSITORY,
             check=True,

@@ -41,7 +41,7 @@ ROOM_BYTES = 256 * 2**20
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[RunSession]:
-    """The lab's run_session with the tools in its image, and who starts its programs beside the peer."""
+    """The lab's run session with the tools in its image, and who starts its programs beside the peer."""
     with guests.run_session() as run_session:
         assert isinstance(run_session.site.network, Network)
         try:

@@ -38,12 +38,6 @@ THEIRS = """<domain type="qemu"><name>{name}</name><description>a pet</descripti
 <os><type>hvm</type></os></domain>"""
 
 
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
 @pytest.fixture(scope="module", autouse=True)
 def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with guests.lab_record(tmp_path_factory.mktemp("record")) as folder:

@@ -96,17 +96,6 @@ def colon(line: str) -> tuple[str, str, str]:
     return line.partition(":")
 
 
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
-@pytest.fixture
-def site(run_session: RunSession) -> Site:
-    return run_session.site
-
-
 @pytest.fixture
 def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Products]:
     made = Products(tmp_path / "state", tmp_path / "record", tmp_path / "vz")
@@ -114,8 +103,8 @@ def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         folder.mkdir(parents=True)
     container_mocks.install(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    monkeypatch.setenv("STANDIN_STATE", str(made.state))
-    monkeypatch.setenv("STANDIN_BUSYBOX", str(site.image.root / "bin/busybox"))
+    monkeypatch.setenv("MOCK_STATE", str(made.state))
+    monkeypatch.setenv("MOCK_BUSYBOX", str(site.image.root / "bin/busybox"))
     monkeypatch.setattr(openvz, "KERNEL", str(tmp_path))
     monkeypatch.setattr(vserver, "KERNEL", str(tmp_path))
     vz = {"area": str(made.area)}
@@ -198,7 +187,7 @@ def test_a_guest_that_dies_is_noticed_and_cleared_away(run_session: RunSession, 
 def test_a_refusal_is_one_sentence_and_leaves_nothing(
     products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, refused: str, words: str
 ) -> None:
-    monkeypatch.setenv("STANDIN_REFUSES", refused)
+    monkeypatch.setenv("MOCK_REFUSES", refused)
     wanted = guests.request(kind)
     with pytest.raises(GuestError) as raised:
         guests.driver(kind).start(wanted, site)

@@ -35,13 +35,6 @@ EXTENDED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    """The lab's run_session."""
-    with guests.run_session() as made:
-        yield made
-
-
 @pytest.fixture(scope="module", params=[*KINDS, *(pytest.param(kind, marks=pytest.mark.extended) for kind in EXTENDED)])
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """A guest with a data directory."""

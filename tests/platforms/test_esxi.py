@@ -58,12 +58,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
 @pytest.fixture(scope="module", autouse=True)
 def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with guests.lab_record(tmp_path_factory.mktemp("record")) as folder:

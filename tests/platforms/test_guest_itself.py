@@ -21,12 +21,6 @@ MIB = 2**20
 ROUNDED_NS = 10_000_000
 
 
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
 @pytest.fixture(scope="module", params=["netns-cgroup", "runc", "qemu-tcg"])
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """A guest with half a CPU."""

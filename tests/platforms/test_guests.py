@@ -66,12 +66,6 @@ STATIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
 def lab_of(item: pytest.Function) -> str:
     """Kinds are spread over labs that run side by side; machines, whose instructions are translated, are apart."""
     name = _kind_of(item)

@@ -37,7 +37,7 @@ def needed_nested_hosts(items: list[pytest.Function]) -> list[nested.NestedKind]
 
 @pytest.fixture(scope="module")
 def run_session() -> Iterator[RunSession]:
-    """The lab's run_session with the tools in its image, before a testbed is booted."""
+    """The lab's run session with the tools in its image, before a nested host is booted."""
     with guests.run_session() as made:
         try:
             made.site.image = prepare_image("full", offline=True)

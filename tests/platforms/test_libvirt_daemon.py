@@ -17,24 +17,12 @@ from virtoll.platforms.libvirt.connection import DEBIAN, Virsh
 from virtoll.platforms.libvirt.daemon import Daemon, lab_daemon
 from virtoll.platforms.libvirt.domain_xml import CONTAINERS, SYSTEM, TAG, LibvirtParameters
 from virtoll.platforms.libvirt.driver import Libvirt, domains, remove_leftovers
-from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 THEIRS = """<domain type="lxc"><name>{name}</name><description>{note}</description><memory>8192</memory>
 <os><type>exe</type><init>/init</init></os></domain>"""
-
-
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
-@pytest.fixture
-def site(run_session: RunSession) -> Site:
-    return run_session.site
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,17 +48,6 @@ EXCHANGE = {
         ("PUT", "/api/v1/vm.resume"),
     ],
 }
-
-
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
-@pytest.fixture
-def site(run_session: RunSession) -> Site:
-    return run_session.site
 
 
 @pytest.fixture
@@ -132,7 +120,7 @@ def test_a_refused_boot_is_one_sentence(
     run_session: RunSession, site: Site, mock: dict[str, str], monkeypatch: pytest.MonkeyPatch, product: str
 ) -> None:
     del run_session
-    monkeypatch.setenv("STANDIN_REFUSES", "Error creating KVM object: no such ioctl")
+    monkeypatch.setenv("MOCK_REFUSES", "Error creating KVM object: no such ioctl")
     wanted = guests.request(mock[product])
     with pytest.raises(GuestStartError, match=r"was refused with 400: Error creating KVM object") as raised:
         guests.driver(mock[product]).start(wanted, site)

@@ -52,12 +52,6 @@ def _kinds() -> list[object]:
     return [name if name in NESTED_IN_CI else pytest.param(name, marks=pytest.mark.nested) for name in NESTED]
 
 
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
 @pytest.fixture(scope="module", params=_kinds())
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """One guest for all tests of its kind, on a host that is awake; the last test ends it."""

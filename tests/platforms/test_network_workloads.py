@@ -47,13 +47,6 @@ OTHERS = ["runsc-systrap", "uml-raw", *extended("runc", "qemu-tcg")]
 OTHERS_WITH_TOOLS = extended("runsc-systrap", "uml-raw", "qemu-tcg")
 
 
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    """The lab's run_session."""
-    with guests.run_session() as made:
-        yield made
-
-
 def two(run_session: RunSession, kind: str) -> Iterator[tuple[Connected, Connected]]:
     """Two guests of a kind."""
     one = guests.start(kind, run_session)
@@ -258,7 +251,7 @@ def test_delay_is_there_or_refused(run_session: RunSession, pair: tuple[Connecte
 
 @pytest.fixture(scope="module")
 def tools(run_session: RunSession) -> Iterator[RunSession]:
-    """The same run_session with the image full, and who starts its programs beside the peer."""
+    """The same run session with the image full, and who starts its programs beside the peer."""
     assert isinstance(run_session.site.network, Network)
     image = run_session.site.image
     try:

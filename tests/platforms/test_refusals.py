@@ -6,7 +6,6 @@ import dataclasses
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,17 +22,6 @@ from virtoll.run.session import RunSession
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab]
-
-
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
-@pytest.fixture
-def site(run_session: RunSession) -> Site:
-    return run_session.site
 
 
 def links() -> set[str]:

@@ -54,12 +54,6 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def pair(run_session: RunSession) -> Iterator[tuple[Connected, Connected]]:
     first, second = guests.start("netns", run_session), guests.start("netns", run_session)
     yield first, second

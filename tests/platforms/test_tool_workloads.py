@@ -50,14 +50,14 @@ EXTENDED = ("native", "netns", "runsc-systrap", "uml-raw", "qemu-tcg")
 
 @pytest.fixture(scope="module")
 def run_session() -> Iterator[RunSession]:
-    """The lab's run_session with the tools in its image."""
+    """The lab's run session with the tools in its image."""
     with on_image("full") as made:
         yield made
 
 
 @contextlib.contextmanager
 def on_image(name: str) -> Iterator[RunSession]:
-    """The lab's run_session on an image that is in the cache: there is no way to a package mirror from inside."""
+    """The lab's run session on an image that is in the cache: there is no way to a package mirror from inside."""
     with guests.run_session() as made:
         try:
             made.site.image = prepare_image(name, offline=True)

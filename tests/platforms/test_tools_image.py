@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 @pytest.fixture(scope="module")
 def run_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunSession]:
-    """The lab's run_session with a tree of two packages as the image full, one of them with a program."""
+    """The lab's run session with a tree of two packages as the image full, one of them with a program."""
     folder = tmp_path_factory.mktemp("tools")
     folder.parent.chmod(0o755)
     mirror = Mirror(folder / "mirror")

@@ -20,6 +20,12 @@ def environment(**changed: str) -> dict[str, str]:
     return {**kept, "COLUMNS": "200", "NO_COLOR": "1", "PYTHONPATH": str(REPOSITORY / "src"), **changed}
 
 
+def with_mounts(mounts: Sequence[str], *argv: str) -> list[str]:
+    """``argv`` behind a mount namespace of its own, in which these commands have changed the mounts."""
+    script = " && ".join([*mounts, 'exec "$@"'])
+    return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", *argv]
+
+
 def virtoll(
     *arguments: str | Path,
     runs: Path | None = None,

@@ -1,8 +1,8 @@
 """Programs named vzctl, vzlist, prlctl, vserver, vserver-info and vkill, which take what their manual pages and sources
 document and refuse all else with the product's own exit code and words; behind them is a bare namespace container.
 
-State is a folder ($STANDIN_STATE): a JSON file and a process number a container. $STANDIN_BUSYBOX is a static busybox,
-of which templates are made. $STANDIN_REFUSES: "COMMAND CODE words" has that command of vzctl fail.
+State is a folder ($MOCK_STATE): a JSON file and a process number a container. $MOCK_BUSYBOX is a static busybox,
+of which templates are made. $MOCK_REFUSES: "COMMAND CODE words" has that command of vzctl fail.
 Sources: docs/platforms/openvz.md and vserver.md name file and commit of each.
 """
 
@@ -72,7 +72,7 @@ class Store:
     """The containers by their key (number or name)."""
 
     def __init__(self) -> None:
-        self.folder = Path(os.environ["STANDIN_STATE"])
+        self.folder = Path(os.environ["MOCK_STATE"])
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def all(self) -> dict[str, dict[str, Any]]:
@@ -201,7 +201,7 @@ def vzctl(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a c
     if len(argv) < 2:
         fail(20 if not argv else 21, "CT ID missing")
     command, handle, rest = argv[0], argv[1], argv[2:]
-    refusal = os.environ.get("STANDIN_REFUSES", "").split(" ", 2)
+    refusal = os.environ.get("MOCK_REFUSES", "").split(" ", 2)
     if refusal[0] == command:
         fail(int(refusal[1]), refusal[2])
     one = store.find(handle)
@@ -332,7 +332,7 @@ def prlctl(argv: list[str], store: Store) -> None:
 
 def fill_template(private: Path) -> None:
     """A template's own files: busybox as init, shell and tar."""
-    shutil.copy(os.environ["STANDIN_BUSYBOX"], private / "bin/busybox")
+    shutil.copy(os.environ["MOCK_BUSYBOX"], private / "bin/busybox")
     for name in ("sh", "tar"):
         (private / "bin" / name).symlink_to("busybox")
     (private / "sbin/init").write_text("#!/bin/sh\nwhile :; do sleep 1000; done\n")

@@ -301,7 +301,7 @@ def pinning() -> Pinning:
 
 @contextlib.contextmanager
 def run_session() -> Iterator[RunSession]:
-    """The lab's run_session with busybox in its image; its sinks wait two seconds for residual frames, as RFC 2544
+    """The lab's run session with busybox in its image; its sinks wait two seconds for residual frames, as RFC 2544
     does.
 
     Its generators send few frames however late: a CPU that does other work for as long as a point lasts costs none.

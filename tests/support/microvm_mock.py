@@ -50,8 +50,8 @@ class Machine:
 
     def boot(self) -> str | None:
         """Start what was described."""
-        if os.environ.get("STANDIN_REFUSES"):
-            return os.environ["STANDIN_REFUSES"]
+        if os.environ.get("MOCK_REFUSES"):
+            return os.environ["MOCK_REFUSES"]
         # Its kernel panics where an emulator waits long for a CPU as it boots.
         argv = ["nice", "-n", "-10", "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"]
         argv += ["-no-reboot", "-machine", "q35", "-accel", "tcg", "-cpu", "max"]

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import machine
-from tests.support.commands import REPOSITORY, VIRTOLL, environment
+from tests.support.commands import REPOSITORY, VIRTOLL, environment, with_mounts
 
 USER = 12345
 TUN = os.makedev(10, 200)
@@ -171,11 +171,9 @@ class Playground:
         if not self.root:
             mounts.append(f"mount --bind {self.base / 'tun'} /dev/net/tun")
         somebody = [] if self.root else ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"]
-        script = " && ".join([*mounts, 'exec "$@"'])
         settings = [f"{key}={value}" for key, value in variables.items()]
-        private = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh"]
         # Whoever runs the tests in the background may have Ctrl-C ignored, and children inherit that.
-        return [*private, *somebody, "env", "--default-signal=INT", "--ignore-environment", *settings, *argv]
+        return with_mounts(mounts, *somebody, "env", "--default-signal=INT", "--ignore-environment", *settings, *argv)
 
     def note_labs(self) -> None:
         """Look which labs are recorded here now."""

@@ -54,11 +54,11 @@ def estimate(plan: Plan) -> float:
 
     real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
     trials = estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
-    beside: dict[tuple[int, PlatformChoice], int] = {}
+    co_located: dict[tuple[int, PlatformChoice], int] = {}
     for trial in plan.trials:
         key = trial.block, trial.platform
-        beside[key] = max(beside.get(key, 0), needs_of(trial).guests - 1)
-    trials += sum(count * PLATFORMS[choice.platform].boot_seconds for (_, choice), count in beside.items())
+        co_located[key] = max(co_located.get(key, 0), needs_of(trial).guests - 1)
+    trials += sum(count * PLATFORMS[choice.platform].boot_seconds for (_, choice), count in co_located.items())
     return trials + calibration_seconds(real)
 
 

@@ -48,13 +48,13 @@ class Comparison:
 
     platform: str
     task: Task
-    pairs: tuple[tuple[int, float], ...]
-    share: float | None
-    interval: Interval | None
-    p_value: float | None
-    p_adjusted: float | None
     verdict: Verdict
-    reason: str
+    pairs: tuple[tuple[int, float], ...] = ()
+    share: float | None = None
+    interval: Interval | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    reason: str = ""
     caveat: str | None = None
     obstacle: Obstacle | None = None
 
@@ -105,18 +105,7 @@ def compare(
     pairs = paired_shares(task, own, baseline) if own and baseline else ()
     if not pairs:
         reason = why_not or "no block has both a valid value of the platform and one of the baseline"
-        return Comparison(
-            platform=platform,
-            task=task,
-            pairs=(),
-            share=None,
-            interval=None,
-            p_value=None,
-            p_adjusted=None,
-            verdict=Verdict.NOT_MEASURED,
-            reason=reason,
-            caveat=caveat,
-        )
+        return Comparison(platform, task, Verdict.NOT_MEASURED, reason=reason, caveat=caveat)
     found = log_ratio_estimate([math.log(share) for _, share in pairs])
     interval = found.interval and Interval(
         math.exp(min(found.interval.low, 700.0)),
@@ -124,37 +113,14 @@ def compare(
         found.interval.coverage,
         found.interval.method,
     )
-    share = math.exp(found.value)
+    compared = Comparison(platform, task, Verdict.NONE, pairs, math.exp(found.value), interval, caveat=caveat)
     if caveat is not None:
         reason = f"{caveat}: it shows that this works; the ratio is no result"
-        return Comparison(
-            platform=platform,
-            task=task,
-            pairs=pairs,
-            share=share,
-            interval=interval,
-            p_value=None,
-            p_adjusted=None,
-            verdict=Verdict.FUNCTIONAL,
-            reason=reason,
-            caveat=caveat,
-        )
-    verdict, reason = (
-        (Verdict.NONE, "")
-        if interval
-        else (Verdict.UNDECIDED, "only one block has both values: no interval, no verdict")
-    )
-    return Comparison(
-        platform=platform,
-        task=task,
-        pairs=pairs,
-        share=share,
-        interval=interval,
-        p_value=found.p_value,
-        p_adjusted=None,
-        verdict=verdict,
-        reason=reason,
-    )
+        return replace(compared, verdict=Verdict.FUNCTIONAL, reason=reason)
+    if interval is None:
+        reason = "only one block has both values: no interval, no verdict"
+        return replace(compared, verdict=Verdict.UNDECIDED, reason=reason, p_value=found.p_value)
+    return replace(compared, p_value=found.p_value)
 
 
 def moderate(comparisons: Sequence[Comparison], prior: Prior) -> list[Comparison]:

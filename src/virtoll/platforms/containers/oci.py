@@ -68,13 +68,21 @@ class OciPlatform(Platform[AttachedP]):
             version = site.host.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
         except GuestError as error:
             return Probe(False, None, f"{error}: {self.remedy}")
-        folder = site.host.guest_folder("probe")
-        write_bundle(folder, oci_configuration(site, ["/init", "--version"], None))
         try:
-            site.host.run([*self._entered(site), "run", "--bundle", str(folder), folder.name], "probe")
+            self._try(site)
         except GuestError as error:
             return Probe(False, version, f"{version} does not start a container here: {error}")
         return Probe(True, version, None)
+
+    def _try(self, site: Site) -> None:
+        """Run a container to its end; a ``GuestError`` where that fails."""
+        self._run_agent_once(site)
+
+    def _run_agent_once(self, site: Site, namespace: str | None = None) -> None:
+        """Run the image's agent in a container, which is given the network ``namespace`` of that file."""
+        folder = site.host.guest_folder("probe")
+        write_bundle(folder, oci_configuration(site, ["/init", "--version"], None, namespace=namespace))
+        site.host.run([*self._entered(site), "run", "--bundle", str(folder), folder.name], "probe")
 
     def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Start the agent as PID 1 of a container and move its links in."""

@@ -13,9 +13,9 @@ from pathlib import Path
 from virtoll.errors import GuestError
 from virtoll.hosts.base import LocalHost
 from virtoll.lab.network import GuestNetwork
-from virtoll.platforms.base import GuestRequest, Probe
+from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest, held_namespace
-from virtoll.platforms.containers.oci import AttachedP, OciPlatform, oci_configuration, write_bundle
+from virtoll.platforms.containers.oci import AttachedP, OciPlatform, oci_configuration
 from virtoll.platforms.host import Site
 
 
@@ -46,23 +46,13 @@ class PreparedNetworkPlatform(OciPlatform[AttachedP]):
         guest.paused = pause
         return guest
 
-    def probe(self, site: Site) -> Probe:
-        """Run a container with a network of its own, because that is what versions differ in."""
-        try:
-            version = site.host.run([self._binary(), "--version"], "probe").splitlines()[0].replace(" version", "")
-        except GuestError as error:
-            return Probe(False, None, f"{error}: {self.remedy}")
-        folder = site.host.guest_folder("probe")
+    def _try(self, site: Site) -> None:
+        """With a network of its own, because that is what versions differ in."""
         try:
             with held_namespace(site, "probe") as holder:
-                configuration = oci_configuration(
-                    site, ["/init", "--version"], None, namespace=f"/proc/{holder}/ns/net"
-                )
-                write_bundle(folder, configuration)
-                site.host.run([*self._command(site), "run", "--bundle", str(folder), folder.name], "probe")
+                self._run_agent_once(site, f"/proc/{holder}/ns/net")
         except GuestError as error:
-            return Probe(False, version, f"{version} does not start a container here: {error}; {self.remedy}")
-        return Probe(True, version, None)
+            raise GuestError(f"{error}; {self.remedy}") from error
 
 
 def _set_up(lab: LocalHost, folder: Path, holder: int, network: GuestNetwork, name: str) -> None:

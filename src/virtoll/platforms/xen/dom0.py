@@ -30,25 +30,13 @@ def domains(host: CommandRunner) -> list[str]:
 
 
 def destroy(host: CommandRunner, name: str, patience_seconds: float = _END_SECONDS) -> None:
-    """Until it is gone: a domain that dies by itself is there for a while. ``GuestRemains`` when it does not go.
-
-    A look that fails is repeated: over a connection to a busy host an answer can be lost (ssh ends with 255).
-    """
-    begun, complaint = time.monotonic(), ""
-    while True:
-        try:
-            if name not in domains(host):
-                return
-            host.run(["xl", "destroy", name], "end", 60.0)
-        except (HostUnreachable, ProgramMissing):
-            raise
-        except GuestError as error:
-            complaint = f" ({error})"
-        if time.monotonic() - begun > patience_seconds:
-            break
-        time.sleep(_LOOK_AGAIN_SECONDS)
-    if name in domains(host):
-        raise GuestRemains(f"{host.name} still has domain {name} after {patience_seconds:g} s{complaint}")
+    """Until it is gone: a domain that dies by itself is there for a while. ``GuestRemains`` when it does not go."""
+    _until_gone(
+        host,
+        lambda: f"domain {name}" if name in domains(host) else "",
+        patience_seconds,
+        lambda: host.run(["xl", "destroy", name], "end", 60.0),
+    )
 
 
 def wait_for_removal(host: GuestHost, interfaces: Iterable[str], patience_seconds: float = _END_SECONDS) -> None:
@@ -56,11 +44,37 @@ def wait_for_removal(host: GuestHost, interfaces: Iterable[str], patience_second
 
     dom0's kernel removes a vif by itself, and on a busy host some time after ``xl list`` has lost the domain.
     """
-    begun = time.monotonic()
-    while left := sorted(set(interfaces) & _interfaces(host)):
+    awaited = set(interfaces)
+
+    def left() -> str:
+        names = sorted(awaited & _interfaces(host))
+        return f"the guest's {', '.join(names)}" if names else ""
+
+    _until_gone(host, left, patience_seconds)
+
+
+def _until_gone(
+    host: CommandRunner, left: Callable[[], str], patience_seconds: float, end: Callable[[], object] = lambda: None
+) -> None:
+    """Look and do ``end`` until nothing is ``left``, which is in words; ``GuestRemains`` with them after so long.
+
+    A look that fails is repeated: over a connection to a busy host an answer can be lost (ssh ends with 255).
+    """
+    begun, complaint = time.monotonic(), ""
+    while True:
+        try:
+            if not left():
+                return
+            end()
+        except (HostUnreachable, ProgramMissing):
+            raise
+        except GuestError as error:
+            complaint = f" ({error})"
         if time.monotonic() - begun > patience_seconds:
-            raise GuestRemains(f"{host.name} still has the guest's {', '.join(left)} after {patience_seconds:g} s")
+            break
         time.sleep(_LOOK_AGAIN_SECONDS)
+    if remains := left():
+        raise GuestRemains(f"{host.name} still has {remains} after {patience_seconds:g} s{complaint}")
 
 
 def _interfaces(host: GuestHost) -> set[str]:
