@@ -69,6 +69,17 @@ def test_sysbenchs_report() -> None:
     }
 
 
+@pytest.mark.parametrize("rate", ["   inf", "  -nan", " -3.50"])
+def test_a_guests_clock_that_stands_costs_sysbench_its_rate_alone(rate: str) -> None:
+    """Infinite is recorded, with a clock_gettime that always gives the same time: sysbench divides by what passed."""
+    standing = SYSBENCH.replace("572.92", rate).replace("0.3360s", "0.0000s")
+    assert sysbench_cpu.parse(standing)["events_per_second"] is None
+    measured = measure(Guest({"stdout": standing}, {"sysbench": [{}]}), "sysbench-cpu", events=200)
+    assert measured.problem is None
+    assert measured.check is not None
+    assert measured.check["ok"]
+
+
 @pytest.mark.parametrize("cut", ["total number of events", "events per second", "95th percentile"])
 def test_a_report_without_a_figure_names_it(cut: str) -> None:
     lines = "".join(line for line in SYSBENCH.splitlines(keepends=True) if cut not in line)

@@ -55,7 +55,7 @@ def test_programs_of_the_image_run_there(run_session: RunSession, kind: str) -> 
         for name, parameters in SMALL.items():
             workload = WORKLOADS[name]
             measured = workload.with_parameters(parameters).measure(live.bench)
-            assert measured.problem is None, name
+            assert measured.problem is None, (name, measured.result)
             assert measured.check is not None
             assert measured.check["ok"], name
         live.held.stop()

@@ -179,7 +179,7 @@ def parse(output: str) -> Figures:
 def _only(pattern: str, output: str, name: str) -> str:
     match = re.search(pattern, output, re.MULTILINE)
     if match is None:
-        raise ValueError(f"no {name.replace('_', ' ')} in it")
+        raise ValueError(f"no {name.replace('_', ' ')} in it: {output.strip()[-120:]!r}")
     return match[1]
 
 

@@ -180,5 +180,5 @@ def parse(complaints: str) -> Figures:
         if match is not None:
             found[name] = kind(match[1])
         elif name != "photon_seconds":
-            raise ValueError(f"no {name.replace('_', ' ')} in it")
+            raise ValueError(f"no {name.replace('_', ' ')} in it: {complaints.strip()[-120:]!r}")
     return found

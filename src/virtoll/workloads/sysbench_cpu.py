@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import ClassVar
 
 from pydantic import Field
@@ -16,8 +17,15 @@ from virtoll.experiment.model import Parameters
 from virtoll.workloads.base import Bench, Figures
 from virtoll.workloads.programs import ProgramOutput, ProgramWorkload, run
 
-_FIGURES = {
-    "events_per_second": (r"^\s*events per second:\s+([0-9.]+)$", float),
+
+def _rate(text: str) -> float | None:
+    """None where no time, or less, had passed by the guest's clock: it is then no number, infinite or negative."""
+    rate = float(text)
+    return rate if math.isfinite(rate) and rate >= 0 else None
+
+
+_FIGURES: dict[str, tuple[str, Callable[[str], float | None]]] = {
+    "events_per_second": (r"^\s*events per second:\s+(\S+)$", _rate),
     "total_seconds": (r"^\s*total time:\s+([0-9.]+)s$", float),
     "events": (r"^\s*total number of events:\s+([0-9]+)$", int),
     "latency_average_ms": (r"^\s*avg:\s+([0-9.]+)$", float),
@@ -81,11 +89,14 @@ class SysbenchCpu(ProgramWorkload[SysbenchCpuParameters]):
 
 
 def parse(output: str) -> Figures:
-    """Rate (1/s), time (s), number of events and latencies (ms) as sysbench 1.0 prints them; ValueError otherwise."""
+    """Rate (1/s), time (s), number of events and latencies (ms) as sysbench 1.0 prints them; ValueError otherwise.
+
+    The rate is None where sysbench divided by a time of zero: the trial has its duration by the outside clock.
+    """
     found: dict[str, object] = {}
     for name, (pattern, kind) in _FIGURES.items():
         match = re.search(pattern, output, re.MULTILINE)
         if match is None:
-            raise ValueError(f"no {name.replace('_', ' ')} in it")
+            raise ValueError(f"no {name.replace('_', ' ')} in it: {output.strip()[-120:]!r}")
         found[name] = kind(match[1])
     return found
