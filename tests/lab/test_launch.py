@@ -41,7 +41,7 @@ class Janitor:
 
     process: subprocess.Popen[bytes]
     launcher: socket.socket
-    teller: socket.socket
+    reporter: socket.socket
     record: residue.LabRecord
     lock: int
 
@@ -69,25 +69,25 @@ class Janitor:
 @contextmanager
 def janitor() -> Iterator[Janitor]:
     launcher, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-    reported, teller = socket.socketpair()
+    reported, reporter = socket.socketpair()
     ends = (theirs.fileno(), reported.fileno())
     with subprocess.Popen(janitor_command(*ends), pass_fds=ends) as process:
         theirs.close()
         reported.close()
         try:
-            yield Janitor(process, launcher, teller, *residue.create_record())
+            yield Janitor(process, launcher, reporter, *residue.create_record())
         finally:
             process.kill()
             launcher.close()
-            teller.close()
+            reporter.close()
 
 
 def test_the_janitor_waits_for_the_labs_last_process() -> None:
     """Not for its environment, its files or its launcher: a dying process loses those before its children are dead."""
     with janitor() as one, subprocess.Popen(["cat"], stdin=subprocess.PIPE) as first:
         one.hand_over()
-        socket.send_fds(one.teller, [b"1"], [os.pidfd_open(first.pid)])
-        one.teller.close()
+        socket.send_fds(one.reporter, [b"1"], [os.pidfd_open(first.pid)])
+        one.reporter.close()
         one.launcher.close()
         one.assert_waits("[pidfd]")
         first.kill()
@@ -98,14 +98,14 @@ def test_the_janitor_does_not_wait_for_a_lab_that_never_came_to_life() -> None:
     with janitor() as one:
         one.hand_over()
         one.launcher.close()
-        one.teller.close()
+        one.reporter.close()
         one.assert_sweeps()
 
 
 def test_the_janitor_does_nothing_as_long_as_the_launcher_lives() -> None:
     with janitor() as one:
         one.hand_over()
-        one.teller.close()
+        one.reporter.close()
         one.assert_waits(f"{one.record.lab_id}/lock")
         one.launcher.close()
         one.assert_sweeps()
@@ -116,7 +116,7 @@ def test_a_launcher_that_dies_before_it_has_handed_its_record_over_leaves_none()
         one.assert_waits("socket:")
         os.close(one.lock)
         one.launcher.close()
-        one.teller.close()
+        one.reporter.close()
         one.assert_sweeps()
 
 

@@ -68,10 +68,10 @@ def run_in_lab(
         raise UsageError(missing)
     sweep_dead_labs()
     ours, theirs = socket.socketpair()
-    told, teller = socket.socketpair()
+    reported, reporter = socket.socketpair()
     with contextlib.ExitStack() as stack:
-        give = stack.enter_context(_janitor(told))
-        for end in (ours, theirs, teller):
+        give = stack.enter_context(_janitor(reported))
+        for end in (ours, theirs, reporter):
             stack.enter_context(end)
         record, lock = residue.create_record()
         stack.callback(os.close, lock)
@@ -82,12 +82,12 @@ def run_in_lab(
         stack.callback(os.close, outside)
         own = {LAB_VARIABLE: record.lab_id, residue.RECORD_VARIABLE: str(folder), OUTSIDE_VARIABLE: str(outside)}
         environment = {**os.environ, **(variables or {}), **own}
-        ends = (theirs.fileno(), teller.fileno())
+        ends = (theirs.fileno(), reporter.fileno())
         kept = (*ends, lock, folder, outside, *descriptors)
         command = [*_namespace_command(), sys.executable, "-m", "virtoll.lab.init", *map(str, ends), *arguments]
         process = subprocess.Popen(command, pass_fds=kept, env=environment, start_new_session=True)
         theirs.close()
-        teller.close()
+        reporter.close()
         return _supervise(process, ours)
 
 
@@ -129,18 +129,18 @@ def _missing_tools() -> str | None:
 
 
 @contextlib.contextmanager
-def _janitor(told: socket.socket) -> Iterator[Callable[[residue.LabRecord, int], None]]:
+def _janitor(reported: socket.socket) -> Iterator[Callable[[residue.LabRecord, int], None]]:
     """A process that outlives everything of the lab by a moment; what is given hands it the lab's record and its lock.
 
     In its own session, so that no group kill takes it along. Started before there is a record: whenever the launcher is
-    killed from then on, somebody sweeps. ``told`` is the descriptor by which PID 1 informs it.
+    killed from then on, somebody sweeps. ``reported`` is the descriptor by which PID 1 informs it.
     """
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     with ours:
-        with theirs, told:
+        with theirs, reported:
             process = subprocess.Popen(
-                janitor_command(theirs.fileno(), told.fileno()),
-                pass_fds=(theirs.fileno(), told.fileno()),
+                janitor_command(theirs.fileno(), reported.fileno()),
+                pass_fds=(theirs.fileno(), reported.fileno()),
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
                 cwd="/",
@@ -153,9 +153,9 @@ def _janitor(told: socket.socket) -> Iterator[Callable[[residue.LabRecord, int],
             process.wait()
 
 
-def janitor_command(launcher: int, told: int) -> list[str]:
+def janitor_command(launcher: int, reported: int) -> list[str]:
     """The argument list of a janitor, with the descriptors by which launcher and PID 1 inform it."""
-    return [sys.executable, "-m", "virtoll.lab.launch", str(launcher), str(told)]
+    return [sys.executable, "-m", "virtoll.lab.launch", str(launcher), str(reported)]
 
 
 def hand_over(janitor: socket.socket, record: residue.LabRecord, lock: int) -> None:
@@ -184,7 +184,7 @@ def _supervise(process: subprocess.Popen[bytes], lifeline: socket.socket) -> int
     return last_word[0]
 
 
-def janitor_main(launcher: int, told: int) -> int:
+def janitor_main(launcher: int, reported: int) -> int:
     """Wait until the launcher is gone (its socket ends) and the lab too, then sweep.
 
     Holds the record's lock until it exits. A launcher that died before it handed a record over may have made one, which
@@ -193,7 +193,7 @@ def janitor_main(launcher: int, told: int) -> int:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     record = _wait_for_launcher_end(socket.socket(fileno=launcher))
-    _wait_for_lab_end(socket.socket(fileno=told))
+    _wait_for_lab_end(socket.socket(fileno=reported))
     try:
         if record is None:
             sweep_dead_labs()
@@ -216,12 +216,12 @@ def _wait_for_launcher_end(launcher: socket.socket) -> residue.LabRecord | None:
         record = residue.LabRecord(lab_id, Path(folder))
 
 
-def _wait_for_lab_end(told: socket.socket) -> None:
+def _wait_for_lab_end(reported: socket.socket) -> None:
     """Wait for the death of PID 1, by the pidfd that it sent, and so of all that lived in its namespace.
 
     A stream that ends without one: PID 1 never came to life, and neither did anything below it.
     """
-    _, descriptors, _, _ = socket.recv_fds(told, 1, 1)
+    _, descriptors, _, _ = socket.recv_fds(reported, 1, 1)
     for descriptor in descriptors:
         select.select([descriptor], [], [], _LAB_END_SECONDS)
 

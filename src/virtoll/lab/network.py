@@ -182,11 +182,11 @@ def with_found_macs(network: GuestNetwork, found: Sequence[str]) -> GuestNetwork
     planned = {link.guest_mac for link in network.links}
     others = iter([mac for mac in found if mac not in {*planned, _LOOPBACK_MAC}])
 
-    def told(link: Link) -> Link:
+    def found_there(link: Link) -> Link:
         known = link.guest_mac in found or link.attachment != "passthrough"
         return link if known else replace(link, guest_mac=next(others, link.guest_mac))
 
-    return GuestNetwork(tuple(told(link) for link in network.links))
+    return GuestNetwork(tuple(found_there(link) for link in network.links))
 
 
 def attached(network: GuestNetwork, attachment: Attachment) -> GuestNetwork:

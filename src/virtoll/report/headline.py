@@ -101,9 +101,9 @@ def order_line(analysis: Analysis) -> str:
     if not analysis.in_paper_order:
         return ""
     return (
-        "The trials ran platform after platform, as papers did (order: paper), each platform in one guest: what "
-        "changed on the host meanwhile is in these ratios as if it were the platform's cost, and what varies from boot "
-        "to boot is not in the intervals."
+        "The trials ran platform after platform, as papers did (order: paper), each platform in one guest. What "
+        "changed on the host meanwhile is in these ratios, as if it were the platform's cost. What varies from boot to "
+        "boot is not in the intervals."
     )
 
 

@@ -184,7 +184,7 @@ def _by_halves(ends: TrafficAgents, request: Traffic, deadline_seconds: float) -
 
 
 def totals(sources: Iterable[SentSource]) -> tuple[SourceTotals, ...]:
-    """What the sink is told of each source."""
+    """What the sink knows of each source."""
     return tuple(
         SourceTotals(
             intended_frames=source.intended_frames,

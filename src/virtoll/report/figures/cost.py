@@ -184,7 +184,7 @@ def caption(analysis: Analysis) -> str:
     methods = sorted({one.interval.method for one in _shown(analysis) if one.interval})
     method = "; ".join(methods)
     band = (
-        " Inside the grey zone two entries of the same bare host differ as much: nothing can be told there."
+        " Inside the grey zone two entries of the same bare host differ as much."
         if analysis.detectable
         else " There is no A/A control in this run, so no zone is drawn."
     )

@@ -174,8 +174,8 @@ def caption(analysis: Analysis) -> str:
     return (
         "Left: the way from the first process to the guest's answer, by the outside clock, medians; a hollow bar: its "
         "parts cannot be seen. Middle: PSS and page tables of the guest's processes on the host. Right: CPU time of "
-        f"those processes over a job as a multiple of the baseline's in the same block, with 95 % intervals, cut "
-        f"at a factor of three.{jobs} "
+        "those processes over a job, as a multiple of the baseline's in the same block. Intervals are of 95 %, cut at "
+        f"a factor of three.{jobs} "
         f"{blocks_text(analysis)}."
     )
 
