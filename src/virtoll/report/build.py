@@ -29,10 +29,12 @@ class ReportResult:
 def load(run_directory: Path) -> RunData:
     """Everything a run folder holds, partial or whole; RunFolderError where it cannot be read."""
     folder = RunFolder.open(run_directory)
+    latest = folder.latest_trials()
     return RunData(
         manifest=folder.manifest,
         state=folder.state(),
-        trials=folder.latest_trials(),
+        trials=tuple(trial for trial in latest if not trial.warm_up),
+        warm_ups=tuple(trial for trial in latest if trial.warm_up),
         boots=folder.boots(),
         commands=folder.commands(),
         fitness=folder.fitness(),

@@ -61,13 +61,15 @@ class MetricRecord:
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One trial of the plan, fixed before the first guest starts."""
+    """One trial of the plan, fixed before the first guest starts; `round` and `warm_up` as in `TrialRecord`."""
 
     trial: int
     block: int
     platform: str
     workload: str
     parameters: dict[str, Any]
+    round: int = 0
+    warm_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,11 @@ class Check(Answered):
 
 @dataclass(frozen=True)
 class TrialRecord(Answered):
-    """One trial that came to an end, whatever that end was; `host` and `caveat` as in `PlatformEntry`."""
+    """One trial that came to an end, whatever that end was; `host` and `caveat` as in `PlatformEntry`.
+
+    `round`: of its block and workload, from 0; trials of one round stand side by side. `warm_up`: in no summary.
+    `repeats`: how often the job ran between its marks. A run of an older Virtoll has their defaults.
+    """
 
     trial: int
     block: int
@@ -167,6 +173,9 @@ class TrialRecord(Answered):
     host_cpu: HostCpu | None = None
     host: str | None = None
     caveat: Caveat = None
+    round: int = 0
+    warm_up: bool = False
+    repeats: int = 1
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_
 
 @dataclass(frozen=True)
 class RunData:
-    """One run folder's records, as read; `trials` holds the latest record of each trial.
+    """One run folder's records, as read; `trials` holds the latest record of each trial but the `warm_ups`.
 
     `study`: what was published of the study that its experiment names.
     """
@@ -67,6 +67,7 @@ class RunData:
     footprints: tuple[FootprintRecord, ...] = ()
     consolidation: tuple[ConsolidationRecord, ...] = ()
     study: Study | None = None
+    warm_ups: tuple[TrialRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -311,7 +312,7 @@ def _statuses(data: RunData, platforms: Sequence[str]) -> dict[str, dict[str, in
     for trial in data.trials:
         table[trial.platform][trial.status] += 1
     for planned in data.manifest.plan.trials:
-        if planned.trial not in done:
+        if planned.trial not in done and not planned.warm_up:
             row = table.setdefault(
                 planned.platform, dict.fromkeys(("ok", "invalid", "failed", "skipped", "not run"), 0)
             )

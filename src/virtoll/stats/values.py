@@ -57,6 +57,7 @@ class Observation:
     block: int
     position: int
     value: float
+    round: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def observations_of(
             if value is None:
                 gaps.append(Gap(trial.trial, reason))
             else:
-                found.append(Observation(task, trial.platform, trial.trial, trial.block, position, value))
+                found.append(Observation(task, trial.platform, trial.trial, trial.block, position, value, trial.round))
     return tuple(found), tuple(gaps)
 
 
@@ -167,7 +168,7 @@ def _value(metric: MetricRecord, trial: TrialRecord) -> tuple[float | None, str]
         return None, "there are no marks of start and end: the duration is not known"
     if duration <= 0:
         return None, f"the marks give a duration of {duration} ns: the outside clock cannot be believed"
-    return float(duration), ""
+    return duration / trial.repeats, ""
 
 
 def canonical(parameters: Parameters) -> str:
