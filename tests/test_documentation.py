@@ -10,9 +10,8 @@ import pytest
 from tests.test_setup import load_tool
 
 from virtoll.experiment.parse import load_experiment
-from virtoll.experiment.plan import make_plan
 from virtoll.platforms import PLATFORMS
-from virtoll.run.preview import catalogue
+from virtoll.run.preview import catalogue, plan_of
 from virtoll.workloads import WORKLOADS
 
 tables: ModuleType = load_tool("tables")
@@ -94,4 +93,4 @@ def test_an_example_of_an_experiment_can_be_planned(path: Path, tmp_path: Path) 
     for number, example in enumerate(examples):
         file = tmp_path / f"{number}.yaml"
         file.write_text(example, encoding="utf-8")
-        assert make_plan(load_experiment(file, catalogue())).trials
+        assert plan_of(load_experiment(file, catalogue())).trials

@@ -16,7 +16,7 @@ from tests.support.experiments import fake
 
 from virtoll.errors import GuestError, StorageError, UsageError
 from virtoll.experiment.parse import find_experiment, load_experiment
-from virtoll.experiment.plan import Trial, make_plan
+from virtoll.experiment.plan import Trial
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.lab import interrupts
 from virtoll.platforms import PLATFORMS
@@ -27,7 +27,7 @@ from virtoll.report.build import load
 from virtoll.report.headline import headline_rows
 from virtoll.run.fleet import Fleet, Pinning
 from virtoll.run.pipeline import measure, resume
-from virtoll.run.preview import catalogue
+from virtoll.run.preview import catalogue, plan_of
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.records import TrialRecord
@@ -117,7 +117,7 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
     workloads = [{"workload": "tcp-stream", "between": "guests"}]
     folder = run(tmp_path / "run", platforms=[fake("model")], workloads=workloads, blocks=1)
     experiment = experiments.parsed(baseline="model", platforms=[fake("model")], workloads=workloads, blocks=1)
-    (block,) = make_plan(experiment).blocks()
+    (block,) = plan_of(experiment).blocks()
     pinning, boots = Pinning((), None, None), Counter[tuple[str, int]]()
     with Fleet(
         experiment=experiment,

@@ -13,7 +13,6 @@ from tests.support.experiments import fake
 
 from virtoll.agent.operations.session import FactsReply
 from virtoll.errors import GuestError, StorageError
-from virtoll.experiment.plan import make_plan
 from virtoll.host.guest_usage import HostView
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.network import GuestNetwork
@@ -25,6 +24,7 @@ from virtoll.platforms.host import Site
 from virtoll.run.fleet import Fleet, Pinning, choose_pinning
 from virtoll.run.guest_check import Mismatch, compare
 from virtoll.run.pipeline import measure
+from virtoll.run.preview import plan_of
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 
@@ -142,7 +142,7 @@ def two_models(tmp_path: Path, site: Site) -> Fleet:
     platforms = [fake("a", seed=1), fake("b", seed=2)]
     experiment = experiments.parsed(baseline="a", platforms=platforms, blocks=1)
     measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
-    (block,) = make_plan(experiment).blocks()
+    (block,) = plan_of(experiment).blocks()
     folder, boots = RunFolder.open(tmp_path / "run"), Counter[tuple[str, int]]()
     pinning = Pinning((), None, None)
     return Fleet(

@@ -9,12 +9,13 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake
 
-from virtoll.experiment.plan import Plan, make_plan
+from virtoll.experiment.plan import Plan
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import Fake, FakeGuest
 from virtoll.platforms.host import Site
 from virtoll.run import pipeline
+from virtoll.run.preview import plan_of
 from virtoll.run.progress import SilentProgress
 from virtoll.run.requirements import data_bytes, guests_at_once, unmet, why_impossible
 from virtoll.runfolder.store import RunFolder
@@ -116,7 +117,7 @@ def test_a_feature_that_is_lacking_and_a_disk_that_is_not_there(tmp_path: Path) 
 def test_what_a_plan_takes_is_every_guests_largest_at_one_time() -> None:
     def plan(order: str) -> Plan:
         workloads = [{"workload": "forkwait", "processes": [1, 3]}]
-        return make_plan(experiments.parsed(platforms=["native", "netns"], workloads=workloads, order=order, blocks=3))
+        return plan_of(experiments.parsed(platforms=["native", "netns"], workloads=workloads, order=order, blocks=3))
 
     assert data_bytes(plan("randomised")) == 4 * GIB, "both guests are up at one time"
     assert guests_at_once(plan("randomised")) == 2
@@ -139,7 +140,7 @@ def test_all_guests_have_the_links_of_the_workload_that_needs_most(
 
 def test_two_cpus_are_too_many_for_user_mode_linux_alone() -> None:
     asked = experiments.parsed(platforms=["native", "uml"], guest={"vcpus": 2}, blocks=1)
-    reasons = {one.platform.label: why_impossible(one, asked) for one in make_plan(asked).trials}
+    reasons = {one.platform.label: why_impossible(one, asked) for one in plan_of(asked).trials}
     assert reasons == {
         "native": None,
         "uml": "uml gives a guest at most one CPU, and it is to have 2 ('guest.vcpus')",
@@ -195,7 +196,7 @@ def test_what_cannot_be_on_another_host_is_known_from_the_plan(
 ) -> None:
     guest = {"marks": "channel", **changed}
     asked = experiments.parsed(platforms=list(reasons), testbed=far(host), guest=guest, blocks=1)
-    assert {one.platform.label: why_impossible(one, asked) for one in make_plan(asked).trials} == reasons
+    assert {one.platform.label: why_impossible(one, asked) for one in plan_of(asked).trials} == reasons
 
 
 def test_guests_on_another_host_carry_no_data() -> None:
@@ -208,7 +209,7 @@ def test_guests_on_another_host_carry_no_data() -> None:
         baseline="qemu-tcg",
     )
     said = "guests on ssh root@far carry no data directory; run this workload on guests of this machine"
-    assert {why_impossible(one, asked) for one in make_plan(asked).trials} == {said}
+    assert {why_impossible(one, asked) for one in plan_of(asked).trials} == {said}
 
 
 def test_needs_are_told_one_at_a_time() -> None:

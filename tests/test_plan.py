@@ -1,41 +1,63 @@
-"""The plan: pure, the same for the same seed, each block holds each cell exactly once."""
+"""The plan: pure, the same for the same seed; blocks hold workloads, these hold rounds, and each platform its own."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import experiments
 
-from virtoll.experiment.model import Experiment
-from virtoll.experiment.plan import Plan, estimate_seconds, make_plan
-from virtoll.run.preview import estimate
+from virtoll.experiment.model import Experiment, PlatformChoice, WorkloadChoice
+from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
+from virtoll.run.preview import estimate, plan_of
 
 PLATFORMS = ["native", "native-again", "netns", "runc", "qemu-tcg", "qemu-kvm"]
 SIZES = [64, 500, 1000, 1500]
 
 
-def experiment(platforms: int, sizes: int, blocks: int, seed: int) -> Experiment:
+def experiment(platforms: int, sizes: int, blocks: int, seed: int, **changed: Any) -> Experiment:
     return experiments.parsed(
         platforms=PLATFORMS[:platforms],
         workloads=["superpi", {"workload": "forward", "frame_size_bytes": SIZES[:sizes]}],
         blocks=blocks,
         seed=seed,
+        **changed,
     )
+
+
+def quick(_: object, __: object) -> float:
+    return 0.2
+
+
+def slow_emulator(platform: PlatformChoice, _: object) -> float:
+    """Three rounds of it fit into the time that a block gives, and none of what is still slower."""
+    return {"qemu-tcg": 0.9, "qemu-kvm": 20.0}.get(platform.platform, 0.2)
 
 
 def order(plan: Plan) -> list[tuple[int, str, str]]:
     return [(t.block, t.platform.label, str(t.workload.parameters)) for t in plan.trials]
 
 
+def workloads(block: Sequence[Trial]) -> list[tuple[WorkloadChoice, list[Trial]]]:
+    """The workloads of a block in the order of their trials, each with these."""
+    return [(workload, list(own)) for workload, own in groupby(block, lambda trial: trial.workload)]
+
+
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 6), st.integers(0, 2**63 - 1))
-def test_each_block_holds_each_cell_exactly_once(platforms: int, sizes: int, blocks: int, seed: int) -> None:
+def test_with_one_round_each_block_holds_each_cell_exactly_once(
+    platforms: int, sizes: int, blocks: int, seed: int
+) -> None:
     asked = experiment(platforms, sizes, blocks, seed)
-    plan = make_plan(asked)
+    plan = make_plan(asked, quick)
     cells = {(p, w) for p in asked.platforms for w in asked.workloads}
     assert [trial.number for trial in plan.trials] == list(range(blocks * len(cells)))
+    assert not any(trial.warm_up or trial.round for trial in plan.trials)
     assert len(plan.blocks()) == blocks
     for number, block in enumerate(plan.blocks()):
         assert {trial.block for trial in block} == {number}
@@ -44,23 +66,82 @@ def test_each_block_holds_each_cell_exactly_once(platforms: int, sizes: int, blo
     assert [trial for block in plan.blocks() for trial in block] == list(plan.trials)
 
 
-@given(st.integers(0, 2**63 - 1))
-def test_the_same_seed_gives_the_same_plan(seed: int) -> None:
-    assert make_plan(experiment(4, 4, 3, seed)) == make_plan(experiment(4, 4, 3, seed))
+@given(st.integers(3, 6), st.integers(2, 7), st.integers(1, 3), st.integers(0, 2**63 - 1))
+def test_a_workload_is_warmed_up_and_then_run_in_rounds(platforms: int, rounds: int, blocks: int, seed: int) -> None:
+    """In a round each platform stands once, and the host first, in the middle and last."""
+    asked = experiment(platforms, 2, blocks, seed, rounds=rounds)
+    labels = {one.label for one in asked.platforms}
+    plan = make_plan(asked, quick)
+    assert [trial.number for trial in plan.trials] == list(range(len(plan.trials)))
+    for block in plan.blocks():
+        own = workloads(block)
+        assert {workload for workload, _ in own} == set(asked.workloads)
+        assert len(own) == len(asked.workloads), "a workload's trials stand together"
+        for _, trials in own:
+            before = [trial for trial in trials if trial.warm_up]
+            assert trials[: len(before)] == before
+            assert sorted(trial.platform.label for trial in before) == sorted(labels)
+            taken = [(n, list(part)) for n, part in groupby(trials[len(before) :], lambda trial: trial.round)]
+            assert [number for number, _ in taken] == list(range(rounds))
+            for _, part in taken:
+                seen = [trial.platform.label for trial in part]
+                assert (seen[0], seen[-1]) == ("native", "native")
+                assert 0 < seen.index("native-again") < len(seen) - 1
+                assert sorted(seen) == sorted([*labels, "native"])
+
+
+def test_the_host_stands_three_times_in_a_round_without_a_control() -> None:
+    asked = experiments.parsed(platforms=["netns", "native", "runc", "uml"], rounds=2, blocks=1)
+    rounds = [t.platform.label for t in make_plan(asked, quick).trials if not t.warm_up]
+    for own in (rounds[:6], rounds[6:]):
+        assert [own[0], own[3], own[5]] == ["native"] * 3
+        assert sorted(own) == ["native", "native", "native", "netns", "runc", "uml"]
+
+
+def test_a_host_alone_runs_once_a_round() -> None:
+    asked = experiments.parsed(platforms=["native", "native-again"], rounds=3, blocks=1)
+    labels = [t.platform.label for t in make_plan(asked, quick).trials if not t.warm_up]
+    assert sorted(labels) == ["native"] * 3 + ["native-again"] * 3
+
+
+def test_what_is_slow_takes_part_in_fewer_rounds_and_the_host_in_all() -> None:
+    """A trial that is longer than a block gives is its own warm-up."""
+    plan = make_plan(experiment(6, 1, 4, 7, rounds=5), slow_emulator)
+    for block in plan.blocks():
+        for _, trials in workloads(block):
+            rounds = Counter(trial.platform.label for trial in trials if not trial.warm_up)
+            warm_ups = {trial.platform.label for trial in trials if trial.warm_up}
+            assert rounds == {"native": 10, "native-again": 5, "netns": 5, "runc": 5, "qemu-tcg": 3, "qemu-kvm": 1}
+            assert warm_ups == {"native", "native-again", "netns", "runc", "qemu-tcg"}
+    slow = {t.round for t in plan.trials if t.platform.label == "qemu-kvm"}
+    assert len(slow) > 1, "which round it is is drawn anew"
+
+
+def test_no_platform_runs_in_a_round_without_the_host() -> None:
+    plan = make_plan(experiment(4, 1, 2, 7, rounds=5), lambda one, _: 1.5 if one.label == "native-again" else 0.1)
+    rounds = {(t.block, t.workload, t.round) for t in plan.trials if t.platform.label == "netns"}
+    assert {number for _, _, number in rounds} == {0, 1}
+    for block, workload, number in rounds:
+        own = [t.platform.label for t in plan.trials if (t.block, t.workload, t.round) == (block, workload, number)]
+        assert {"native", "native-again"} <= set(own)
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(1, 5))
+def test_the_same_seed_gives_the_same_plan(seed: int, rounds: int) -> None:
+    one, other = experiment(4, 4, 3, seed, rounds=rounds), experiment(4, 4, 3, seed, rounds=rounds)
+    assert make_plan(one, quick) == make_plan(other, quick)
 
 
 @given(st.integers(0, 2**62 - 1), st.integers(1, 2**62))
 def test_another_seed_gives_another_order(seed: int, step: int) -> None:
-    one, other = make_plan(experiment(6, 4, 3, seed)), make_plan(experiment(6, 4, 3, seed + step))
+    one, other = make_plan(experiment(6, 4, 3, seed), quick), make_plan(experiment(6, 4, 3, seed + step), quick)
     assert order(one) != order(other)
     assert sorted(order(one)) == sorted(order(other))
 
 
 def test_blocks_have_different_orders() -> None:
-    orders = {
-        tuple(str(trial.platform.label) for trial in block) for block in make_plan(experiment(6, 4, 5, 1)).blocks()
-    }
-    assert len(orders) == 5
+    plan = make_plan(experiment(6, 4, 5, 1), quick)
+    assert len({tuple(str(trial.platform.label) for trial in block) for block in plan.blocks()}) == 5
 
 
 def test_the_order_is_the_same_on_any_python() -> None:
@@ -69,20 +150,21 @@ def test_the_order_is_the_same_on_any_python() -> None:
     Of the parameters only what tells the cells apart is listed: a workload may be given more of them.
     """
     listed = "\n".join(
-        f"{t.block} {t.platform.label} {t.workload.workload} {getattr(t.workload.parameters, 'frame_size_bytes', '')}"
-        for t in make_plan(experiment(6, 4, 3, 20080407)).trials
+        f"{t.block} {t.round} {t.warm_up} {t.platform.label} {t.workload.workload} "
+        f"{getattr(t.workload.parameters, 'frame_size_bytes', '')}"
+        for t in make_plan(experiment(6, 4, 3, 20080407, rounds=2), slow_emulator).trials
     )
-    assert hashlib.sha256(listed.encode()).hexdigest()[:16] == "9dd35f997424c044"
+    assert hashlib.sha256(listed.encode()).hexdigest()[:16] == "ebd2cdfea6b78fe3"
 
 
 def test_the_estimate_counts_each_trial_and_one_start_of_each_platform_a_block() -> None:
-    plan = make_plan(experiment(3, 2, 4, 1))
+    plan = make_plan(experiment(3, 2, 4, 1), quick)
     assert estimate_seconds(plan, lambda _: 1.0, lambda _: 100.0) == pytest.approx(3 * 3 * 4 + 100 * 3 * 4)
     assert estimate_seconds(Plan(1, ()), lambda _: 1.0, lambda _: 100.0) == 0
 
 
 def test_a_slow_platform_is_estimated_slower() -> None:
-    def minutes(platform: str) -> float:
-        return estimate(make_plan(experiments.parsed(platforms=[platform], baseline=platform)))
+    def seconds(platform: str) -> float:
+        return estimate(plan_of(experiments.parsed(platforms=[platform], baseline=platform)))
 
-    assert minutes("qemu-tcg") > minutes("native") > 0
+    assert seconds("qemu-tcg") > seconds("native") > 0

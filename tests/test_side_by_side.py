@@ -12,11 +12,10 @@ from tests.support.experiments import fake
 
 from virtoll.agent.operations.traffic import Destinations
 from virtoll.errors import UsageError
-from virtoll.experiment.plan import make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.report.build import build_report, load
 from virtoll.run.pipeline import measure
-from virtoll.run.preview import estimate
+from virtoll.run.preview import estimate, plan_of
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.frame_shape import MOST_DESTINATIONS
 from virtoll.runfolder.store import RunFolder
@@ -77,7 +76,7 @@ def test_the_estimate_knows_the_starts_of_all_guests() -> None:
             workloads=[{"workload": "virtual-routers", "routers": routers}],
             blocks=1,
         )
-        return estimate(make_plan(wanted))
+        return estimate(plan_of(wanted))
 
     # The same trials, of eight guests at most instead of two: six more starts, and a calibration like the other.
     boot = PLATFORMS["qemu-tcg"].boot_seconds

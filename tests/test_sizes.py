@@ -15,10 +15,10 @@ from tests.support.experiments import FILE, fake
 from virtoll.errors import UsageError
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.parse import parse_experiment
-from virtoll.experiment.plan import Plan, make_plan
+from virtoll.experiment.plan import Plan
 from virtoll.experiment.selection import EVERYTHING, Selection
 from virtoll.run.pipeline import experiment_of, measure, resume
-from virtoll.run.preview import catalogue, estimate
+from virtoll.run.preview import catalogue, estimate, plan_of
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 
@@ -42,7 +42,7 @@ def sized(selection: Selection = EVERYTHING, **changed: Any) -> Experiment:
 
 
 def cells(experiment: Experiment) -> set[tuple[str, str]]:
-    return {(trial.platform.label, trial.workload.workload) for trial in make_plan(experiment).trials}
+    return {(trial.platform.label, trial.workload.workload) for trial in plan_of(experiment).trials}
 
 
 def chosen(**asked: tuple[str, ...]) -> set[tuple[str, str]]:
@@ -132,12 +132,12 @@ def test_a_filter_that_fits_nothing_is_one_sentence(asked: dict[str, tuple[str, 
 
 def test_the_papers_order_is_platform_after_platform_in_one_guest_each() -> None:
     asked = sized(Selection("paper"))
-    plan = make_plan(asked)
+    plan = plan_of(asked)
     got = [(trial.platform.label, trial.workload.workload, trial.block) for trial in plan.trials]
     assert got == [(p, w, b) for p in ("native", "netns") for w in BOTH for b in range(4)]
     assert [trial.number for trial in plan.trials] == list(range(16))
     assert [len(batch) for batch in plan.batches()] == [8, 8]
-    mixed = make_plan(sized())
+    mixed = plan_of(sized())
     assert mixed.batches() == mixed.blocks()
     boots = [estimate(Plan(1, plan.trials, order)) for order in ("paper", "randomised")]
     assert boots[0] < boots[1], "a boot a platform, and not one a block"

@@ -12,9 +12,9 @@ from tests.support import experiments, machine
 from tests.support.commands import virtoll
 from tests.support.playground import kill_all, playground
 
-from virtoll.experiment.plan import make_plan
 from virtoll.lab.network import attached, plan_links, with_found_macs
 from virtoll.report import build_report
+from virtoll.run.preview import plan_of
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.hops import locate
 
@@ -87,7 +87,7 @@ def short_then_long() -> dict[str, Any]:
             "guest": {"memory": "128MiB"},
             "workloads": [{"workload": "forkwait", "processes": [10, 1_000_000]}],
         }
-        trials = make_plan(experiments.parsed(**changed)).trials[:2]
+        trials = plan_of(experiments.parsed(**changed)).trials[:2]
         if [one.workload.parameters.model_dump()["processes"] for one in trials] == [10, 1_000_000]:
             return changed
     raise AssertionError

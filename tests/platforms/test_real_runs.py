@@ -11,7 +11,8 @@ from tests.support import experiments, machine
 from tests.support.commands import virtoll
 from tests.support.playground import kill_all, playground
 
-from virtoll.experiment.plan import Trial, make_plan
+from virtoll.experiment.plan import Trial
+from virtoll.run.preview import plan_of
 from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
@@ -80,7 +81,7 @@ def long_trial_in_the_middle(label: str, workload: dict[str, Any]) -> tuple[str,
             "guest": {"memory": "128MiB"},
             "workloads": [{"workload": "forkwait", "processes": [10, 20]}, workload],
         }
-        trials = make_plan(experiments.parsed(**changed)).trials
+        trials = plan_of(experiments.parsed(**changed)).trials
         long = next(t for t in trials if t.platform.label == label and t.workload.workload == workload["workload"])
         if long.number > 0 and {t.platform.label for t in trials[long.number + 1 :]} == {"native", label}:
             return experiments.text(**changed), long

@@ -15,12 +15,13 @@ FILE = Path("experiments/example.yaml")
 
 
 def document(**changed: Any) -> dict[str, Any]:
-    """A small experiment that is right; ``key=None`` takes the key out."""
+    """A small experiment that is right, of one round a block; ``key=None`` takes the key out."""
     right: dict[str, Any] = {
         "name": "example",
         "question": "Is it so?",
         "platforms": ["native", "netns"],
         "workloads": ["superpi"],
+        "rounds": 1,
     }
     return {key: value for key, value in {**right, **changed}.items() if value is not None}
 

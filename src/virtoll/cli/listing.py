@@ -56,13 +56,12 @@ def list_workloads(as_json: Json = False) -> None:
 def list_experiments(as_json: Json = False) -> None:
     """The experiments that come with Virtoll."""
     from virtoll.experiment.parse import presets
-    from virtoll.experiment.plan import make_plan
-    from virtoll.run.preview import estimate
+    from virtoll.run.preview import estimate, plan_of
 
     rows = []
     for path in sorted(presets().glob("*.yaml")):
         experiment = load(str(path))
-        planned = make_plan(experiment)
+        planned = plan_of(experiment)
         rows.append(
             {
                 "name": experiment.name,

@@ -74,12 +74,11 @@ def plan(
 ) -> None:
     """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
     checked = load(experiment, chosen(size, platform, workload, only, skip))
-    from virtoll.experiment.plan import make_plan
-    from virtoll.run.preview import estimate, planned_trial
+    from virtoll.run.preview import estimate, plan_of, planned_trial
     from virtoll.run.progress import describe
     from virtoll.run.requirements import data_bytes, guests_at_once, possible, why_impossible
 
-    planned = make_plan(checked)
+    planned = plan_of(checked)
     reasons = {trial.number: why_impossible(trial, checked) for trial in planned.trials}
     held = possible(planned, checked)
     seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)

@@ -161,14 +161,13 @@ def _measure(experiment: Experiment, folder: Path, inside: list[str]) -> None:
 
 
 def _measure_here(experiment: Experiment, folder: Path) -> None:
-    from virtoll.experiment.plan import make_plan
     from virtoll.run.pipeline import measure
-    from virtoll.run.preview import estimate
+    from virtoll.run.preview import estimate, plan_of
     from virtoll.run.requirements import possible
 
     size = f", size {experiment.size}" if experiment.size else ""
     console().print(f"{experiment.name}{size}: {experiment.question}", highlight=False, markup=False)
-    seconds = estimate(possible(make_plan(experiment), experiment))
+    seconds = estimate(possible(plan_of(experiment), experiment))
     console().print(
         f"about {seconds / 60:.1f} minutes if every platform is available; run folder {folder}",
         highlight=False,

@@ -31,8 +31,9 @@ class GuestSize(Parameters):
 class ExperimentFile(Parameters):
     """The YAML file's own keys; entries of ``platforms`` and ``workloads`` are checked against the catalogue.
 
-    ``order``: blocks in random order, or as papers ran: platform after platform, all repetitions of a workload in a
-    row, in one guest. ``summary``: a paper's way to sum up, reported beside the project's own (``stats/papers.py``).
+    ``rounds``: of each workload in a block (``plan.py``); 1: each platform once. ``order``: blocks in random order, or
+    as papers ran: platform after platform, all repetitions of a workload in a row, in one guest. ``summary``: a paper's
+    way to sum up, reported beside the project's own (``stats/papers.py``).
     ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
     """
 
@@ -45,6 +46,7 @@ class ExperimentFile(Parameters):
     scenario: Literal["dedicated"] = "dedicated"
     guest: GuestSize = Field(default_factory=GuestSize)
     blocks: int = Field(default=3, ge=1, le=1000)
+    rounds: int = Field(default=5, ge=1, le=100)
     seed: int = Field(default=1, ge=0, lt=2**63)
     testbed: Testbed | None = None
     study: str | None = None

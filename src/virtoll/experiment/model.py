@@ -128,6 +128,7 @@ class Experiment:
     study: str | None = None
     image: str = "tiny"
     order: Order = "randomised"
+    rounds: int = 5
     summary: str | None = None
     size: str | None = None
     selection: Selection = EVERYTHING

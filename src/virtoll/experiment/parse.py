@@ -126,6 +126,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         study=parsed.study,
         image=_image(parsed, run, path, catalogue),
         order=parsed.order,
+        rounds=parsed.rounds,
         summary=parsed.summary,
         size=size,
         selection=selection,

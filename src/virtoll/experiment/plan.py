@@ -1,31 +1,48 @@
 """From an experiment and its seed to the trials, in the order in which they will run: pure, no I/O.
 
 Main types: ``Trial`` (one measurement to be taken) and ``Plan`` (the ordered tuple of them, fixed before the first
-guest starts). The order is randomised in blocks: each block holds one trial of every cell (platform x workload x
-parameters), shuffled with the stored seed. Running all of A and then all of B finds 15 to 81 % false
-differences at a nominal 5 % (simulated, as the host drifts; see Abedi and
-Brecht, ICPE 2017). ``order: paper`` runs them so all the same, to repeat what a paper did.
+guest starts).
+
+A block is one boot of each platform. Inside it stand the workloads in random order, and inside each workload short
+rounds. In a round every platform runs once, in random order, and the host three times: first, in the middle and last.
+What a host does changes within seconds, so a platform is compared with the host entries of its own round. The same job
+of a bare host scattered by 18 % between runs 5 to 54 s apart, and by 4 to 6 % between adjacent ones. Before the rounds
+each platform runs once without being counted (a warm-up: memory that is touched first, code that is translated first).
+All of A before all of B finds 15 to 81 % false differences at a nominal 5 % (simulated, as the host drifts; see Abedi
+and Brecht, ICPE 2017). ``order: paper`` runs them so all the same, to repeat what a paper did.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
+from typing import TypeVar
 
 from virtoll.experiment.model import Experiment, Order, PlatformChoice, WorkloadChoice
+
+# Seconds that the rounds of one platform and workload take in a block, if there are more than one.
+ROUNDS_SECONDS = 3.0
+
+Item = TypeVar("Item")
+TrialSeconds = Callable[[PlatformChoice, WorkloadChoice], float]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One measurement to be taken: ``number`` is its place in the plan, from 0."""
+    """One measurement to be taken: ``number`` is its place in the plan, from 0.
+
+    ``round``: of its block and workload, from 0. ``warm_up``: it comes before the rounds, and is in no summary.
+    """
 
     number: int
     block: int
     platform: PlatformChoice
     workload: WorkloadChoice
+    round: int = 0
+    warm_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,35 +64,82 @@ class Plan:
         return [tuple(trial for trial in self.trials if trial.block == number) for number in numbers]
 
 
-def make_plan(experiment: Experiment) -> Plan:
-    """Randomised blocks: the same experiment and seed give the same plan, on any machine and Python version.
+def make_plan(experiment: Experiment, seconds: TrialSeconds) -> Plan:
+    """The same experiment, seed and ``seconds`` give the same plan, on any machine and Python version.
 
+    ``seconds``: how long a trial of a cell may take. Of what takes long there are fewer rounds, as many as fit in
+    ``ROUNDS_SECONDS`` and at least one. A trial that is longer than that is its own warm-up. With ``rounds: 1`` each
+    cell runs once a block, the host too, and nothing warms up.
     In the paper's order: each platform in turn, each of its workloads in turn, all its repetitions in a row.
-    Sorting by ``random.random()`` keys is used instead of ``shuffle``, whose algorithm is not promised to stay.
     """
-    cells = [
-        (platform, workload)
-        for platform in experiment.platforms
-        for workload in experiment.workloads
-        if (platform.label, workload.workload) in experiment.cells
-    ]
     if experiment.order == "paper":
+        cells = [(platform, workload) for workload, on in _cells(experiment) for platform in on]
+        cells.sort(key=lambda cell: experiment.platforms.index(cell[0]))
         repeated = [(block, cell) for cell in cells for block in range(experiment.blocks)]
         in_turn = tuple(Trial(number, block, *cell) for number, (block, cell) in enumerate(repeated))
         return Plan(experiment.seed, in_turn, experiment.order)
     generator = random.Random(experiment.seed)
     trials: list[Trial] = []
     for block in range(experiment.blocks):
-        keyed = sorted((generator.random(), index) for index in range(len(cells)))
-        for _, index in keyed:
-            trials.append(Trial(len(trials), block, *cells[index]))
+        for workload, platforms in _shuffled(generator, _cells(experiment)):
+            for platform, number, warm_up in _rounds(experiment, generator, workload, platforms, seconds):
+                trials.append(Trial(len(trials), block, platform, workload, number, warm_up))
     return Plan(experiment.seed, tuple(trials))
 
 
+def _cells(experiment: Experiment) -> list[tuple[WorkloadChoice, list[PlatformChoice]]]:
+    """Each workload with the platforms that it runs on, in the experiment's order."""
+    return [
+        (workload, [one for one in experiment.platforms if (one.label, workload.workload) in experiment.cells])
+        for workload in experiment.workloads
+    ]
+
+
+def _rounds(
+    experiment: Experiment,
+    generator: random.Random,
+    workload: WorkloadChoice,
+    platforms: Sequence[PlatformChoice],
+    seconds: TrialSeconds,
+) -> Iterator[tuple[PlatformChoice, int, bool]]:
+    """One workload's trials in one block: platform, round, and whether it is a warm-up."""
+    if experiment.rounds == 1:
+        yield from ((platform, 0, False) for platform in _shuffled(generator, platforms))
+        return
+    for platform in _shuffled(generator, platforms):
+        if seconds(platform, workload) <= ROUNDS_SECONDS:
+            yield platform, 0, True
+    count = {platform: _count(experiment.rounds, seconds(platform, workload)) for platform in platforms}
+    host = [one for one in platforms if one.label in (experiment.baseline, experiment.control)]
+    others = [one for one in platforms if one not in host]
+    rounds = min(count[one] for one in host) if host else max(count.values(), default=0)
+    taken = {one: set(_shuffled(generator, range(rounds))[: count[one]]) for one in others}
+    for number in range(rounds):
+        present = [one for one in _shuffled(generator, others) if number in taken[one]]
+        yield from ((platform, number, False) for platform in _around(host, present))
+
+
+def _around(host: Sequence[PlatformChoice], others: list[PlatformChoice]) -> list[PlatformChoice]:
+    """The host first, in the middle and last, the A/A control in the middle; once each where nothing is beside it."""
+    if not host or not others:
+        return [*host, *others]
+    half = (len(others) + 1) // 2
+    return [host[0], *others[:half], host[-1], *others[half:], host[0]]
+
+
+def _count(rounds: int, seconds: float) -> int:
+    """How many rounds a platform takes part in."""
+    return rounds if seconds * rounds <= ROUNDS_SECONDS else max(1, int(ROUNDS_SECONDS / seconds))
+
+
+def _shuffled(generator: random.Random, items: Sequence[Item]) -> list[Item]:
+    """In random order: sorted by ``random()`` keys, since the algorithm of ``shuffle`` is not promised to stay."""
+    keyed = sorted((generator.random(), index) for index in range(len(items)))
+    return [items[index] for _, index in keyed]
+
+
 def estimate_seconds(
-    plan: Plan,
-    trial_seconds: Callable[[Trial], float],
-    boot_seconds: Callable[[PlatformChoice], float],
+    plan: Plan, trial_seconds: Callable[[Trial], float], boot_seconds: Callable[[PlatformChoice], float]
 ) -> float:
     """How long the plan will take, in seconds: each trial, and one start of each platform a batch."""
     boots = [dict.fromkeys(trial.platform for trial in batch) for batch in plan.batches()]

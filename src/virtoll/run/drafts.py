@@ -112,6 +112,8 @@ def skipped_trial(trial: Trial, attempt: int, reason: str | None = None) -> Tria
         evidence=(),
         host=where["host"],
         caveat=where["caveat"],
+        round=trial.round,
+        warm_up=trial.warm_up,
     )
 
 

@@ -58,6 +58,7 @@ def build(
             "text": experiment.text,
             "scenario": experiment.scenario,
             "blocks": experiment.blocks,
+            "rounds": experiment.rounds,
             "seed": experiment.seed,
             "study": experiment.study,
             "size": experiment.size,

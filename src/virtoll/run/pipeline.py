@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from virtoll.errors import AgentError, GuestCannot, GuestError, UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.parse import parse_experiment
-from virtoll.experiment.plan import Plan, Trial, make_plan
+from virtoll.experiment.plan import Plan, Trial
 from virtoll.experiment.selection import Selection
 from virtoll.lab import interrupts
 from virtoll.platforms import PLATFORMS, platform_of
@@ -25,10 +25,11 @@ from virtoll.platforms.base import Probe
 from virtoll.run import consolidation, manifest, probe_cache
 from virtoll.run.calibration import Calibrator
 from virtoll.run.fleet import Fleet, LiveGuest, choose_pinning, running
-from virtoll.run.preview import catalogue, estimate, needs_lab
+from virtoll.run.preview import catalogue, estimate, needs_lab, plan_of
 from virtoll.run.progress import Progress
 from virtoll.run.requirements import possible, why_impossible
 from virtoll.run.session import RunSession, model_session, open_run_session
+from virtoll.run.sizing import JobSizes
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import Measurement
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 def measure(experiment: Experiment, into: Path, command: list[str], progress: Progress) -> None:
     """Run an experiment from its first trial to its last into a new run folder."""
     with open_session_for(experiment, progress) as session:
-        plan = make_plan(experiment)
+        plan = plan_of(experiment)
         found = probe_all(experiment.platforms, session, progress)
         held = possible(plan, experiment).trials
         usable = replace(plan, trials=tuple(t for t in held if found[t.platform.label].available))
@@ -69,7 +70,7 @@ def resume(into: Path, progress: Progress) -> None:
         folder.repair()
         folder.set_state("running", None)
         session.commands.record_into(folder)
-        _measure_plan(experiment, make_plan(experiment), folder, session, progress)
+        _measure_plan(experiment, plan_of(experiment), folder, session, progress)
 
 
 def experiment_of(folder: RunFolder) -> Experiment:
@@ -77,8 +78,8 @@ def experiment_of(folder: RunFolder) -> Experiment:
     described = folder.manifest.experiment
     selection = Selection.of_record(described.get("selection"))
     experiment = parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
-    planned = [(t.number, t.platform.label, t.workload.workload) for t in make_plan(experiment).trials]
-    if planned != [(t.trial, t.platform, t.workload) for t in folder.manifest.plan.trials]:
+    planned = [(t.platform.label, t.workload.workload, t.round, t.warm_up) for t in plan_of(experiment).trials]
+    if planned != [(t.platform, t.workload, t.round, t.warm_up) for t in folder.manifest.plan.trials]:
         raise UsageError(
             f"{folder.path}: this Virtoll plans other trials from the same file; resume with the version that began it"
         )
@@ -103,6 +104,7 @@ def _measure_plan(
     calibrator = None
     if not session.site.is_model:
         calibrator = Calibrator(experiment, session.site, folder, session.pinning, session.tags)
+    sizes = JobSizes(experiment, folder, session, progress)
     with FitnessSampler() as sampler:
         folder.append_fitness(sampler.sample(None))
         _calibrate(calibrator, "start" if todo else None, progress)
@@ -119,7 +121,7 @@ def _measure_plan(
             ) as fleet:
                 for trial in batch:
                     progress.trial_begins(trial)
-                    record = _measure_trial(trial, fleet, session)
+                    record = _measure_trial(trial, fleet, session, sizes)
                     interrupts.check()  # before it is stored: the trial may have failed of it
                     folder.append_trial(record)
                     folder.append_fitness(sampler.sample(trial.number))
@@ -137,7 +139,7 @@ def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | No
         calibrator.run(when)
 
 
-def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession) -> TrialRecord:
+def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes) -> TrialRecord:
     """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
     from virtoll.run.drafts import skipped_trial, with_outcome
 
@@ -150,6 +152,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession) -> TrialReco
     host_cpu: CpuAround | None = None
     workload = workload_of(trial.workload)
     needs = workload.needs()
+    repeats = sizes.repeats(trial, fleet)
     try:
         guests = fleet.guests(trial.platform.label, needs.guests)
         live = guests[0] if guests else None
@@ -164,7 +167,8 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession) -> TrialReco
                     if lacking is not None:
                         raise GuestCannot(lacking)
                     co_located = tuple(other.bench(session.pinning, session.tags) for other in guests[1:])
-                    outcome = workload.measure(live.bench(session.pinning, session.tags, co_located))
+                    bench = replace(live.bench(session.pinning, session.tags, co_located), repeats=repeats)
+                    outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
                 except AgentError as error:
                     if error.kind != "unsupported":
                         raise
@@ -186,6 +190,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession) -> TrialReco
         ended_realtime_ns=time.time_ns(),
         evidence=evidence,
         host_cpu=host_cpu.used if host_cpu else None,
+        repeats=repeats,
     )
     return with_outcome(record, outcome)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
-from virtoll.experiment.plan import Plan, Trial, estimate_seconds
+from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
 from virtoll.platforms import PLATFORMS
 from virtoll.run.requirements import needs_of
 from virtoll.workloads import WORKLOADS, workload_of
@@ -43,17 +43,30 @@ def needs_lab(experiment: Experiment) -> bool:
     return any(PLATFORMS[choice.platform].needs_lab for choice in experiment.platforms)
 
 
+def plan_of(experiment: Experiment) -> Plan:
+    """The trials of an experiment, in order."""
+    return make_plan(experiment, trial_seconds)
+
+
+def trial_seconds(platform: PlatformChoice, workload: WorkloadChoice) -> float:
+    """How long one trial takes, in seconds, from the workload's and the platform's own estimate."""
+    kind = PLATFORMS[platform.platform]
+    if not kind.needs_lab:
+        return 0.0  # a model's time is simulated
+    return workload_of(workload).estimate_seconds(kind.slowdown)
+
+
 def estimate(plan: Plan) -> float:
-    """How long a plan will take here, in seconds, from each workload's and platform's own estimate."""
-
-    def trial_seconds(trial: Trial) -> float:
-        platform = PLATFORMS[trial.platform.platform]
-        if not platform.needs_lab:
-            return 0.0  # a model's time is simulated
-        return workload_of(trial.workload).estimate_seconds(platform.slowdown)
-
+    """How long a plan will take here, in seconds."""
     real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
-    trials = estimate_seconds(plan, trial_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
+
+    def planned_seconds(trial: Trial) -> float:
+        if not trial.warm_up:
+            return trial_seconds(trial.platform, trial.workload)
+        kind = PLATFORMS[trial.platform.platform]
+        return workload_of(trial.workload).warm_up_seconds(kind.slowdown) if kind.needs_lab else 0.0
+
+    trials = estimate_seconds(plan, planned_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
     co_located: dict[tuple[int, PlatformChoice], int] = {}
     for trial in plan.trials:
         key = trial.block, trial.platform
@@ -72,6 +85,8 @@ def planned_trial(trial: Trial) -> PlannedTrial:
         platform=trial.platform.label,
         workload=trial.workload.workload,
         parameters=trial.workload.parameters.model_dump(mode="json"),
+        round=trial.round,
+        warm_up=trial.warm_up,
     )
 
 

@@ -53,7 +53,8 @@ def describe(trial: Trial) -> str:
     """A trial in a few words; of its parameters those that the experiment gives, so that no two trials look alike."""
     given = trial.workload.parameters.model_dump(mode="json", exclude_unset=True)
     words = [f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in given.items()]
-    return " ".join([f"block {trial.block + 1}", trial.platform.label, trial.workload.workload, *words])
+    part = "warm-up" if trial.warm_up else f"round {trial.round + 1}"
+    return " ".join([f"block {trial.block + 1}", part, trial.platform.label, trial.workload.workload, *words])
 
 
 def outcome(record: TrialRecord) -> str:

@@ -1,7 +1,7 @@
 """The records of a run folder as frozen dataclasses, field by field as docs/run-folder.md gives them.
 
-Raw integers with the unit in the name; what does not apply is None, never zero. No behaviour lives here: reading,
-writing and checking are in `store`.
+Raw integers with the unit in the name; what does not apply is None, never zero. No behaviour lives here but the one
+formula of a duration: reading, writing and checking are in `store`.
 """
 
 from dataclasses import dataclass
@@ -135,6 +135,37 @@ class Clock(Answered):
     path_delay_after_ns: tuple[int, ...]
     error_bound_ns: int | None
     guest: GuestClock | None
+
+
+def duration_ns(clock: Clock) -> int | None:
+    """Outside duration: `end - start - step` of the outside clock (docs/run-folder.md); None without both marks."""
+    if clock.marks is None:
+        return None
+    return clock.marks.end_ns - clock.marks.start_ns - clock.realtime_step_ns
+
+
+@dataclass(frozen=True)
+class SizingRun:
+    """One run of the host, of so many repeats of a workload's job."""
+
+    repeats: int
+    clock: Clock
+
+
+@dataclass(frozen=True)
+class SizingRecord:
+    """How often a workload's job runs between its marks in this run, and the host's runs that say so, in order.
+
+    `reason`: why the host could not run it, and `repeats` is 1.
+    """
+
+    workload: str
+    parameters: dict[str, Any]
+    platform: str
+    boot: str | None
+    repeats: int
+    runs: tuple[SizingRun, ...]
+    reason: str | None
 
 
 @dataclass(frozen=True)

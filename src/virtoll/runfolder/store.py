@@ -1,7 +1,8 @@
 """The run folder: the border between measuring and analysing (format in docs/run-folder.md).
 
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
-`BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `ConsolidationRecord`, `State`.
+`BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `ConsolidationRecord`,
+`SizingRecord`, `State`.
 
 **Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written. A value that
 its field does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         Manifest,
         MetricRecord,
         RunState,
+        SizingRecord,
         State,
         TrialRecord,
     )
@@ -57,13 +59,24 @@ Record = TypeVar(
     "CalibrationRecord",
     "FootprintRecord",
     "ConsolidationRecord",
+    "SizingRecord",
     "State",
     "MetricRecord",
     "Clock",
     "Check",
     "Point",
 )
-_APPENDED = ("trials", "boots", "commands", "fitness", "calibration", "footprints", "consolidation", "density")
+_APPENDED = (
+    "trials",
+    "boots",
+    "commands",
+    "fitness",
+    "calibration",
+    "footprints",
+    "consolidation",
+    "density",
+    "sizing",
+)
 
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}  # made at first use: building one takes milliseconds
@@ -178,6 +191,10 @@ class RunFolder:
         """Store one step of a consolidation series; errors as `append_trial`."""
         self._append(self._consolidation_file, record)
 
+    def append_sizing(self, record: SizingRecord) -> None:
+        """Store how often a workload's job runs between its marks; errors as `append_trial`."""
+        self._append("sizing.jsonl", record)
+
     def keep_evidence(self, name: str, found: Mapping[str, bytes]) -> tuple[str, ...]:
         """Store files by their names in evidence/<name>; gives their paths as records name them. No files: no folder.
 
@@ -255,6 +272,12 @@ class RunFolder:
         from virtoll.runfolder.guest_records import ConsolidationRecord
 
         return self._read(self._consolidation_file, ConsolidationRecord)
+
+    def sizings(self) -> tuple[SizingRecord, ...]:
+        """The size of each workload's job, in the order written; none where no job is repeated."""
+        from virtoll.runfolder.records import SizingRecord
+
+        return self._read("sizing.jsonl", SizingRecord)
 
     @property
     def _consolidation_file(self) -> str:

@@ -4,8 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from virtoll.runfolder.records import TrialRecord
-from virtoll.stats.values import duration_ns
+from virtoll.runfolder.records import TrialRecord, duration_ns
 
 
 @dataclass(frozen=True)

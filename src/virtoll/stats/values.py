@@ -13,7 +13,7 @@ from typing import Any
 
 from virtoll import units
 from virtoll.runfolder.frame_shape import field_words
-from virtoll.runfolder.records import Clock, Manifest, MetricRecord, TrialRecord
+from virtoll.runfolder.records import Manifest, MetricRecord, TrialRecord, duration_ns
 from virtoll.runfolder.traffic_records import Point
 
 Parameters = Mapping[str, Any]
@@ -66,13 +66,6 @@ class Gap:
 
     trial: int
     reason: str
-
-
-def duration_ns(clock: Clock) -> int | None:
-    """Outside duration: `end - start - step` of the outside clock (docs/run-folder.md); None without both marks."""
-    if clock.marks is None:
-        return None
-    return clock.marks.end_ns - clock.marks.start_ns - clock.realtime_step_ns
 
 
 def forwarded_rate(point: Point) -> float | None:

@@ -45,6 +45,8 @@ class Metric:
 
 
 DURATION = Metric("duration", "ns", "lower", "marks")
+SIZED_NS = 200_000_000
+"""A job that can be repeated is, until the host takes so long for it (``virtoll.run.sizing``)."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Bench:
     the other guests of its platform that the workload needs, as many as it said, each on links of its own.
     ``programs``: an agent in the peer's network namespace on the root of the guests' image, for what runs there; None
     where the peer is on another host, or the image holds no programs. ``shaper``: None where links are not the lab's.
+    ``repeats``: how often a job runs between its marks; 1 for a workload that cannot be repeated.
     """
 
     guest: Caller
@@ -126,6 +129,7 @@ class Bench:
     co_located: tuple[Bench, ...] = ()
     programs: Caller | None = None
     shaper: Shaper | None = None
+    repeats: int = 1
 
     def require_sources(self) -> None:
         """``GuestCannot`` where the guest has no link that traffic could come from."""
@@ -148,6 +152,8 @@ class Measurement:
     problem: str | None = None
 
 
+_BESIDES_SECONDS = 0.1  # of a timed job: the path's delay is measured twice
+
 P_co = TypeVar("P_co", bound=Parameters, covariant=True)
 
 
@@ -156,6 +162,7 @@ class Workload(ABC, Generic[P_co]):
 
     ``name``: in experiments and records; ``title``: in tables; ``resource``: what of a host it stresses, in a word.
     ``image``: the smallest guest image that holds what it runs. ``packages``: Debian packages of that image it uses.
+    ``repeatable``: whether its job may run several times between its marks, each time from the same state.
     """
 
     name: ClassVar[str]
@@ -164,6 +171,7 @@ class Workload(ABC, Generic[P_co]):
     metrics: ClassVar[tuple[Metric, ...]]
     image: ClassVar[Image] = "tiny"
     packages: ClassVar[tuple[str, ...]] = ()
+    repeatable: ClassVar[bool] = False
     parameter_model: type[P_co]  # of the class, but a ClassVar cannot name a type variable
 
     def __init__(self, parameters: P_co) -> None:
@@ -188,6 +196,14 @@ class Workload(ABC, Generic[P_co]):
     @abstractmethod
     def measure(self, bench: Bench) -> Measurement:
         """Run one trial; raises ``GuestError`` when guest or job did not end."""
+
+    def warm_up(self, bench: Bench) -> Measurement:
+        """What comes before the rounds of a block: a trial, unless a part of one touches all that it touches."""
+        return self.measure(bench)
+
+    def warm_up_seconds(self, slowdown: float) -> float:
+        """How long that takes, in seconds; ``slowdown`` as in ``estimate_seconds``."""
+        return self.estimate_seconds(slowdown)
 
 
 class TimedJobWorkload(Workload[P_co]):
@@ -216,12 +232,17 @@ class TimedJobWorkload(Workload[P_co]):
 
     def estimate_seconds(self, slowdown: float) -> float:
         """Native cost times the platform's slowdown, and the path's delay measured twice."""
-        return 0.1 + self.native_seconds() * slowdown
+        native = max(self.native_seconds(), SIZED_NS / 1e9) if self.repeatable else self.native_seconds()
+        return _BESIDES_SECONDS + native * slowdown
+
+    def warm_up_seconds(self, slowdown: float) -> float:
+        """The job once."""
+        return _BESIDES_SECONDS + self.native_seconds() * slowdown
 
     def measure(self, bench: Bench) -> Measurement:
         """Run the job between two marks and compare its check value."""
-        deadline = 60.0 + 1000.0 * self.native_seconds()
-        timed = bench.timekeeper.time_job(self.job, self.job_parameters(bench), deadline)
+        deadline = 60.0 + 1000.0 * self.native_seconds() * bench.repeats
+        timed = bench.timekeeper.time_job(self.job, self.job_parameters(bench), deadline, bench.repeats)
         expected = self.expected_check()
         right = expected is None or timed.check == expected
         problem = timed.problem

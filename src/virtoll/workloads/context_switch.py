@@ -42,6 +42,7 @@ class ContextSwitch(TimedJobWorkload[ContextSwitchParameters]):
     job: ClassVar[str] = "context-switch"
     title: ClassVar[str] = "Context switch"
     resource: ClassVar[str] = "kernel"
+    repeatable: ClassVar[bool] = True
     parameter_model = ContextSwitchParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("switch_time", "ns", "lower", "figures"))
 

@@ -23,6 +23,7 @@ class ForkWait(TimedJobWorkload[ForkWaitParameters]):
     job: ClassVar[str] = "forkwait"
     title: ClassVar[str] = "forkwait"
     resource: ClassVar[str] = "kernel"
+    repeatable: ClassVar[bool] = True
     parameter_model = ForkWaitParameters
 
     def native_seconds(self) -> float:

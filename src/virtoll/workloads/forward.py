@@ -21,7 +21,7 @@ from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
-from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds
+from virtoll.workloads.sweep import Points, SweepParameters, first_point, point_seconds, sweep, sweep_seconds
 from virtoll.workloads.traffic import MOST_ROUTES, Lane, Table, TrafficStream, send, unbalanced
 
 
@@ -83,11 +83,22 @@ class Forward(Workload[ForwardParameters]):
         wanted = self.parameters
         return sweep_seconds(wanted, slowdown) + table_seconds(wanted.routes, slowdown)
 
+    def warm_up_seconds(self, slowdown: float) -> float:
+        """One point, and the table."""
+        return point_seconds(self.parameters) + table_seconds(self.parameters.routes, slowdown)
+
     def measure(self, bench: Bench) -> Measurement:
         """The sweep; every point is kept as the agent answered it."""
+        return self._measure(bench, sweep)
+
+    def warm_up(self, bench: Bench) -> Measurement:
+        """Its first point."""
+        return self._measure(bench, first_point)
+
+    def _measure(self, bench: Bench, points_of: Points) -> Measurement:
         wanted = self.parameters
         with routing(bench, wanted), routing_table(bench, _table(wanted), wanted) as table:
-            points = sweep(wanted, lambda rate: self.point(bench, rate))
+            points = points_of(wanted, lambda rate: self.point(bench, rate))
         problem = unbalanced(points)
         if table is None:
             return Measurement(points=points, problem=problem)

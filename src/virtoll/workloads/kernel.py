@@ -93,6 +93,7 @@ class KernelOperations(TimedJobWorkload[KernelOperationsParameters]):
     job: ClassVar[str] = "kernel"
     title: ClassVar[str] = "Kernel operations"
     resource: ClassVar[str] = "kernel"
+    repeatable: ClassVar[bool] = True
     parameter_model = KernelOperationsParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, Metric("operation_time", "ns", "lower", "figures"))
 

@@ -27,6 +27,7 @@ class Masr(TimedJobWorkload[MasrParameters]):
     job: ClassVar[str] = "masr"
     title: ClassVar[str] = "MASR"
     resource: ClassVar[str] = "memory"
+    repeatable: ClassVar[bool] = True
     parameter_model = MasrParameters
 
     def native_seconds(self) -> float:

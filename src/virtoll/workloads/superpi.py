@@ -33,6 +33,7 @@ class SuperPi(TimedJobWorkload[SuperPiParameters]):
     job: ClassVar[str] = "superpi"
     title: ClassVar[str] = "Super Pi"
     resource: ClassVar[str] = "CPU"
+    repeatable: ClassVar[bool] = True
     parameter_model = SuperPiParameters
 
     def native_seconds(self) -> float:

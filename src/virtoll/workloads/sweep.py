@@ -35,6 +35,15 @@ class SweepParameters(FrameParameters):
         return self.point_milliseconds * 1_000_000
 
 
+Points = Callable[[SweepParameters, Callable[[float | None], MeasuredPoint]], list[MeasuredPoint]]
+"""Which points are measured, and in what order."""
+
+
+def first_point(wanted: SweepParameters, point: Callable[[float | None], MeasuredPoint]) -> list[MeasuredPoint]:
+    """The first of a sweep's points alone: it has seen the whole path, and warms it up."""
+    return [point(wanted.first_rate_frames_per_second)]
+
+
 def sweep(wanted: SweepParameters, point: Callable[[float | None], MeasuredPoint]) -> list[MeasuredPoint]:
     """The points in the order measured; ``point`` measures one, at a rate of each source or flat out."""
     points: list[MeasuredPoint] = []
@@ -51,7 +60,12 @@ def sweep_seconds(wanted: SweepParameters, slowdown: float) -> float:
     """One point a step up to a rate that such a platform may forward, the first one, and one flat out."""
     reach = _FAST_FRAMES_PER_SECOND if slowdown < 3 else _SLOW_FRAMES_PER_SECOND
     steps = math.log(max(reach / wanted.first_rate_frames_per_second, 1.0), wanted.rate_factor)
-    return (math.ceil(steps) + 2) * (wanted.point_milliseconds / 1000 + _BESIDES_SECONDS)
+    return (math.ceil(steps) + 2) * point_seconds(wanted)
+
+
+def point_seconds(wanted: SweepParameters) -> float:
+    """One point, with the drain and the counters."""
+    return wanted.point_milliseconds / 1000 + _BESIDES_SECONDS
 
 
 def _totals(point: TrafficReply) -> tuple[int, int, int]:

@@ -19,7 +19,7 @@ from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
-from virtoll.workloads.sweep import SweepParameters, sweep, sweep_seconds
+from virtoll.workloads.sweep import Points, SweepParameters, first_point, point_seconds, sweep, sweep_seconds
 from virtoll.workloads.traffic import TrafficStream, send, unbalanced
 
 
@@ -53,8 +53,20 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
         """The sweep; that the guests share a CPU makes it shorter, their starts are not in it."""
         return sweep_seconds(self.parameters, slowdown)
 
+    def warm_up_seconds(self, slowdown: float) -> float:
+        """One point."""
+        del slowdown
+        return point_seconds(self.parameters)
+
     def measure(self, bench: Bench) -> Measurement:
         """The sweep; every point is kept as the agent answered it."""
+        return self._measure(bench, sweep)
+
+    def warm_up(self, bench: Bench) -> Measurement:
+        """Its first point."""
+        return self._measure(bench, first_point)
+
+    def _measure(self, bench: Bench, points_of: Points) -> Measurement:
         wanted = self.parameters
         benches = (bench, *bench.co_located)
         refuse_shared_links(benches)
@@ -68,7 +80,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
                 tag = bench.next_tag()
                 return send(bench.peer, stream, wanted, tag, wanted.point_ns, rate, histograms=histograms)
 
-            points = sweep(wanted, point)
+            points = points_of(wanted, point)
         return Measurement(points=points, problem=unbalanced(points))
 
 

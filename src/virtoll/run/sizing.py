@@ -1,0 +1,102 @@
+"""How often a workload's job runs between its marks: as often as the host needs for 200 ms, found once a run.
+
+Main type: ``JobSizes``. A job of 30 ms is not measured: it is lost in what else the host does. The host runs it, twice
+as often or more each time, until it takes long enough. Every platform then runs it as often as that. What the host took
+is stored (``sizing.jsonl``), so that a resumed run goes on with the same sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from virtoll.errors import GuestError
+from virtoll.experiment.model import Experiment, WorkloadChoice
+from virtoll.experiment.plan import Trial
+from virtoll.run.fleet import Fleet, running
+from virtoll.run.progress import Progress
+from virtoll.run.session import RunSession
+from virtoll.runfolder.store import RunFolder, parse_record
+from virtoll.workloads import workload_of
+from virtoll.workloads.base import SIZED_NS, Bench
+
+if TYPE_CHECKING:
+    from virtoll.runfolder.records import SizingRecord, SizingRun
+
+_MOST_RUNS = 8
+_AIM = 1.1  # beyond the least time, so that the next run seldom falls short of it
+_MOST_GROWTH = 64  # a run so much shorter than the least time says little of the next one
+
+
+class JobSizes:
+    """The repeats of each workload of a run; those that an earlier session found are read from the run folder."""
+
+    def __init__(self, experiment: Experiment, folder: RunFolder, session: RunSession, progress: Progress) -> None:
+        self._baseline = experiment.baseline
+        self._sized = experiment.order == "randomised" and experiment.rounds > 1
+        self._folder = folder
+        self._session = session
+        self._progress = progress
+        self._found = {(one.workload, str(one.parameters)): one.repeats for one in folder.sizings()}
+
+    def repeats(self, trial: Trial, fleet: Fleet) -> int:
+        """How often the trial's job runs; 1 for a warm-up, and for what cannot be repeated or has no host to ask."""
+        workload = workload_of(trial.workload)
+        if trial.warm_up or not self._sized or not workload.repeatable or self._baseline is None:
+            return 1
+        key = trial.workload.workload, str(trial.workload.parameters.model_dump(mode="json"))
+        if key not in self._found:
+            record = self._measure(trial.workload, self._baseline, fleet)
+            self._folder.append_sizing(record)
+            self._found[key] = record.repeats
+        return self._found[key]
+
+    def _measure(self, choice: WorkloadChoice, label: str, fleet: Fleet) -> SizingRecord:
+        """The host's runs, and the repeats of the last one; a host that cannot run it gives one, with the reason."""
+        from virtoll.runfolder.records import SizingRecord
+
+        self._progress.message(f"sizing {choice.workload} on {label}")
+        parameters = choice.parameters.model_dump(mode="json")
+        record = SizingRecord(choice.workload, parameters, label, boot=None, repeats=1, runs=(), reason=None)
+        live = fleet.guest(label)
+        if live is None:
+            return replace(record, reason=fleet.why_absent(label))
+        runs: list[SizingRun] = []
+        try:
+            with running((live,)):
+                for _ in range(_MOST_RUNS):
+                    repeats = _next(runs)
+                    if repeats is None:
+                        break
+                    bench = replace(live.bench(self._session.pinning, self._session.tags), repeats=repeats)
+                    runs.append(_run(choice, bench, repeats))
+        except GuestError as error:
+            reason, _ = fleet.lose(label, error, f"sizing-{choice.workload}")
+            return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
+        return replace(record, boot=live.boot, runs=tuple(runs), repeats=runs[-1].repeats)
+
+
+def _run(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
+    """One run of the host."""
+    from virtoll.runfolder.records import Clock, SizingRun
+
+    outcome = workload_of(choice).measure(bench)
+    if outcome.problem is not None or outcome.clock is None:
+        raise GuestError(f"a run for its size is no measurement: {outcome.problem or 'there are no marks'}")
+    return SizingRun(repeats, parse_record(Clock, outcome.clock))
+
+
+def _next(runs: Sequence[SizingRun]) -> int | None:
+    """How often the job runs next; None where the last run was long enough."""
+    from virtoll.runfolder.records import duration_ns
+
+    if not runs:
+        return 1
+    last = runs[-1]
+    took = max(duration_ns(last.clock) or 0, 1)
+    if took >= SIZED_NS:
+        return None
+    growth = min(_AIM * SIZED_NS / took, _MOST_GROWTH)
+    return max(last.repeats + 1, math.ceil(last.repeats * growth))
