@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -37,18 +37,25 @@ SkipOption = Annotated[
 ]
 
 
+UntilOption = Annotated[
+    Literal["decided"] | None,
+    typer.Option("--until", help="Add blocks until every verdict is known: at least the file's number, at most 12."),
+]
+
+
 def chosen(
     size: str | None,
     platform: list[str] | None,
     workload: list[str] | None,
     only: list[str] | None,
     skip: list[str] | None,
+    until: str | None,
 ) -> Selection:
     """The options as one selection."""
     from virtoll.experiment.selection import Selection
 
-    given = [tuple(values or ()) for values in (platform, workload, only, skip)]
-    return Selection(size, *given)
+    platforms, workloads, kept, left = (tuple(values or ()) for values in (platform, workload, only, skip))
+    return Selection(size, platforms, workloads, kept, left, until)
 
 
 def load(name: str, selection: Selection | None = None) -> Experiment:
@@ -70,10 +77,11 @@ def plan(
     workload: WorkloadOption = None,
     only: OnlyOption = None,
     skip: SkipOption = None,
+    until: UntilOption = None,
     as_json: Json = False,
 ) -> None:
     """Print the trials of an experiment, in order, and the time and disk that they will take; starts nothing."""
-    checked = load(experiment, chosen(size, platform, workload, only, skip))
+    checked = load(experiment, chosen(size, platform, workload, only, skip, until))
     from virtoll.run.preview import estimate, plan_of, planned_trial
     from virtoll.run.progress import describe
     from virtoll.run.requirements import data_bytes, guests_at_once, possible, why_impossible
@@ -112,8 +120,12 @@ def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> l
     if planned.order == "paper":
         order = f"{checked.blocks} repetitions in a row, platform after platform (order: paper)"
     else:
-        order = f"{checked.blocks} randomised blocks, seed {planned.seed}"
-    lines = [f"{len(planned.trials)} trials in {order}, about {_minutes(seconds)} if every platform is available"]
+        rounds = "" if checked.rounds == 1 else f" of {checked.rounds} rounds"
+        order = f"{checked.blocks} randomised blocks{rounds}, seed {planned.seed}"
+    most = "" if checked.least_blocks is None else "at most "
+    lines = [f"{most}{len(planned.trials)} trials in {order}, about {_minutes(seconds)} if every platform is available"]
+    if checked.least_blocks is not None:
+        lines.append(f"it ends as soon as all is decided, after {checked.least_blocks} blocks or more")
     if held < len(planned.trials):
         lines.append(f"{len(planned.trials) - held} of them will be skipped, as said above, and take no time")
     return lines

@@ -20,6 +20,7 @@ from virtoll.cli.plan import (
     PlatformOption,
     SizeOption,
     SkipOption,
+    UntilOption,
     WorkloadOption,
     chosen,
     load,
@@ -41,9 +42,10 @@ def run(
     workload: WorkloadOption = None,
     only: OnlyOption = None,
     skip: SkipOption = None,
+    until: UntilOption = None,
 ) -> None:
     """Measure an experiment, or what is chosen of it, and write its report."""
-    selection = chosen(size, platform, workload, only, skip)
+    selection = chosen(size, platform, workload, only, skip, until)
     checked = load(experiment, selection)
     folder = new_folder(checked.name, into)
     words = json.dumps(selection.as_record())

@@ -5,9 +5,9 @@ Main types: ``ExperimentFile`` and ``ConsolidationFile`` (a file with ``scenario
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import ByteSize, Field
+from pydantic import ByteSize, Field, model_validator
 
 from virtoll.experiment.model import ConsolidationBudget, Image, Label, Order, Parameters
 from virtoll.experiment.topology import Testbed
@@ -52,6 +52,20 @@ class ExperimentFile(Parameters):
     study: str | None = None
     order: Order = "randomised"
     summary: Literal["mean-t95", "mean-sd", "median-drop-first"] | None = None
+
+
+class UntilDecided(Parameters):
+    """``blocks`` as a mapping: so many at least and at most, until the verdict of every primary metric is known."""
+
+    least: int = Field(default=3, ge=2, le=1000)
+    most: int = Field(default=12, ge=2, le=1000)
+    until: Literal["decided"]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.least > self.most:
+            raise ValueError(f"least ({self.least}) is more than most ({self.most}); turn them round")
+        return self
 
 
 class ConsolidationFile(Parameters):

@@ -105,6 +105,7 @@ class Catalogue:
 class Experiment:
     """A checked experiment; ``text`` is the YAML as read, so that a run folder can say exactly what was asked.
 
+    ``blocks``: how many at most; ``least_blocks``: from how many on a run may end because all is decided, None: never.
     ``size`` and ``selection`` say which part of it; ``cells`` are the pairs of label and workload that are run.
     """
 
@@ -129,6 +130,7 @@ class Experiment:
     image: str = "tiny"
     order: Order = "randomised"
     rounds: int = 5
+    least_blocks: int | None = None
     summary: str | None = None
     size: str | None = None
     selection: Selection = EVERYTHING

@@ -1,4 +1,4 @@
-"""Which part of an experiment is run: its size, and filters by platform and workload. Pure.
+"""Which part of an experiment is run: its size, until when, and filters by platform and workload. Pure.
 
 A filter never takes away what the others are measured against. The baseline and its A/A control stay with every
 workload that is left, unless ``skip`` names them.
@@ -25,6 +25,7 @@ class Selection:
     """``platforms``: labels, or platforms' names, which take all labels of theirs; ``workloads``: names.
 
     ``only`` and ``skip``: patterns ``platform:workload`` with the shell's wildcards. Empty: nothing is left out.
+    ``until``: ``decided`` where blocks are added until every verdict is known; None: as the experiment says.
     """
 
     size: str | None = None
@@ -32,6 +33,7 @@ class Selection:
     workloads: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
+    until: str | None = None
 
     @property
     def filters(self) -> bool:
@@ -46,8 +48,9 @@ class Selection:
             ("--only", self.only),
             ("--skip", self.skip),
         )
-        size = [] if self.size is None else ["--size", self.size]
-        return size + [word for option, values in options for value in values for word in (option, value)]
+        single = (("--size", self.size), ("--until", self.until))
+        given = [word for option, value in single if value is not None for word in (option, value)]
+        return given + [word for option, values in options for value in values for word in (option, value)]
 
     def as_record(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -57,8 +60,8 @@ class Selection:
     def of_record(cls, record: Mapping[str, Any] | None) -> Self:
         """From JSON; None, as a run of an older Virtoll has it: nothing was asked for."""
         given = dict(record or {})
-        size = given.pop("size", None)
-        return cls(size, **{key: tuple(values) for key, values in given.items()})
+        size, until = given.pop("size", None), given.pop("until", None)
+        return cls(size, **{key: tuple(values) for key, values in given.items()}, until=until)
 
 
 EVERYTHING = Selection()

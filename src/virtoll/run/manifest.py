@@ -59,6 +59,7 @@ def build(
             "scenario": experiment.scenario,
             "blocks": experiment.blocks,
             "rounds": experiment.rounds,
+            "least_blocks": experiment.least_blocks,
             "seed": experiment.seed,
             "study": experiment.study,
             "size": experiment.size,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -36,11 +36,22 @@ from virtoll.workloads.base import Measurement
 
 if TYPE_CHECKING:
     from virtoll.host.guest_usage import CpuAround
-    from virtoll.runfolder.records import Status, TrialRecord
+    from virtoll.runfolder.records import LookRecord, Status, TrialRecord
 
 
-def measure(experiment: Experiment, into: Path, command: list[str], progress: Progress) -> None:
-    """Run an experiment from its first trial to its last into a new run folder."""
+Look = Callable[[RunFolder, int], "LookRecord | None"]
+"""After so many blocks: what the results so far show; None where there is no look then."""
+
+
+def no_look(_: RunFolder, __: int) -> None:
+    """Of a run that nobody looks at before its end."""
+
+
+def measure(experiment: Experiment, into: Path, command: list[str], progress: Progress, look: Look = no_look) -> None:
+    """Run an experiment from its first trial to its last into a new run folder.
+
+    ``look`` ends it earlier where the experiment is run until all is decided.
+    """
     with open_session_for(experiment, progress) as session:
         plan = plan_of(experiment)
         found = probe_all(experiment.platforms, session, progress)
@@ -58,10 +69,10 @@ def measure(experiment: Experiment, into: Path, command: list[str], progress: Pr
         )
         folder = RunFolder.create(into, document)
         session.commands.record_into(folder)
-        _measure_plan(experiment, plan, folder, session, progress)
+        _measure_plan(experiment, plan, folder, session, progress, look)
 
 
-def resume(into: Path, progress: Progress) -> None:
+def resume(into: Path, progress: Progress, look: Look = no_look) -> None:
     """Go on with a run at its first unfinished trial; refused where the host or the agent is not the run's own."""
     folder = RunFolder.open(into)
     experiment = experiment_of(folder)
@@ -70,7 +81,7 @@ def resume(into: Path, progress: Progress) -> None:
         folder.repair()
         folder.set_state("running", None)
         session.commands.record_into(folder)
-        _measure_plan(experiment, plan_of(experiment), folder, session, progress)
+        _measure_plan(experiment, plan_of(experiment), folder, session, progress, look)
 
 
 def experiment_of(folder: RunFolder) -> Experiment:
@@ -87,7 +98,7 @@ def experiment_of(folder: RunFolder) -> Experiment:
 
 
 def _measure_plan(
-    experiment: Experiment, plan: Plan, folder: RunFolder, session: RunSession, progress: Progress
+    experiment: Experiment, plan: Plan, folder: RunFolder, session: RunSession, progress: Progress, look: Look
 ) -> None:
     from virtoll.host.fitness import FitnessSampler
 
@@ -109,6 +120,8 @@ def _measure_plan(
         folder.append_fitness(sampler.sample(None))
         _calibrate(calibrator, "start" if todo else None, progress)
         for batch in replace(plan, trials=tuple(todo)).batches():
+            if _is_decided(experiment, batch[0].block, folder, progress, look):
+                break
             with Fleet(
                 experiment=experiment,
                 block=batch,
@@ -130,6 +143,24 @@ def _measure_plan(
                         calibrator.note(trial.workload, record)
         _calibrate(calibrator, "end" if todo else None, progress)
     folder.set_state("complete", None)
+
+
+def _is_decided(experiment: Experiment, blocks: int, folder: RunFolder, progress: Progress, look: Look) -> bool:
+    """Whether a run that goes on until all is decided ends after so many blocks; each look is taken once."""
+    if experiment.least_blocks is None or blocks < experiment.least_blocks:
+        return False
+    taken = {record.blocks: record for record in folder.looks()}
+    record = taken.get(blocks)
+    if record is None:
+        record = look(folder, blocks)
+        if record is None:
+            return False
+        folder.append_look(record)
+    if record.ended:
+        progress.message(f"all is decided after {blocks} blocks")
+    else:
+        progress.message(f"after {blocks} blocks {len(record.undecided)} comparisons are not decided")
+    return record.ended
 
 
 def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | None, progress: Progress) -> None:

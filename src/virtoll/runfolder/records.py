@@ -295,6 +295,19 @@ class FitnessRecord:
 
 
 @dataclass(frozen=True)
+class LookRecord:
+    """One look at a run that goes on until all is decided, after so many blocks, at the level that was kept for it.
+
+    `undecided`: the primary comparisons without a verdict, in words; `ended`: the run ended with it.
+    """
+
+    blocks: int
+    level: float
+    undecided: tuple[str, ...]
+    ended: bool
+
+
+@dataclass(frozen=True)
 class State:
     """Whether the run is at its end."""
 

@@ -2,7 +2,7 @@
 
 Main types: `RunFolder` (create, append, read back, resume) and the frozen records `Manifest`, `TrialRecord`,
 `BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `ConsolidationRecord`,
-`SizingRecord`, `State`.
+`SizingRecord`, `LookRecord`, `State`.
 
 **Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written. A value that
 its field does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Clock,
         CommandRecord,
         FitnessRecord,
+        LookRecord,
         Manifest,
         MetricRecord,
         RunState,
@@ -60,6 +61,7 @@ Record = TypeVar(
     "FootprintRecord",
     "ConsolidationRecord",
     "SizingRecord",
+    "LookRecord",
     "State",
     "MetricRecord",
     "Clock",
@@ -76,6 +78,7 @@ _APPENDED = (
     "consolidation",
     "density",
     "sizing",
+    "looks",
 )
 
 
@@ -195,6 +198,10 @@ class RunFolder:
         """Store how often a workload's job runs between its marks; errors as `append_trial`."""
         self._append("sizing.jsonl", record)
 
+    def append_look(self, record: LookRecord) -> None:
+        """Store what a look at a run showed that goes on until all is decided; errors as `append_trial`."""
+        self._append("looks.jsonl", record)
+
     def keep_evidence(self, name: str, found: Mapping[str, bytes]) -> tuple[str, ...]:
         """Store files by their names in evidence/<name>; gives their paths as records name them. No files: no folder.
 
@@ -278,6 +285,12 @@ class RunFolder:
         from virtoll.runfolder.records import SizingRecord
 
         return self._read("sizing.jsonl", SizingRecord)
+
+    def looks(self) -> tuple[LookRecord, ...]:
+        """The looks at a run that goes on until all is decided, in order; none in any other."""
+        from virtoll.runfolder.records import LookRecord
+
+        return self._read("looks.jsonl", LookRecord)
 
     @property
     def _consolidation_file(self) -> str:
