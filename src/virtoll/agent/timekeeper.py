@@ -73,11 +73,15 @@ class Timekeeper:
         )
         return list(reply.round_trip_ns)
 
-    def time_job(self, job: str, parameters: Mapping[str, object], deadline_seconds: float) -> TimedJob:
+    def time_job(
+        self, job: str, parameters: Mapping[str, object], deadline_seconds: float, repeats: int = 1
+    ) -> TimedJob:
         """Run a built-in job between two marks; a missing mark or path delay is named in ``problem``."""
         before = self.path_delay_ns()
         self._guest.channel_marks.clear()
         request = RunRequest(job=job, parameters=parameters, marks=self._mark_link())
+        if repeats > 1:
+            request = request.but(repeats=repeats)
         reply = self._guest.ask(request, deadline_seconds)
         channel = _edges(list(self._guest.channel_marks))
         marks, step = self._marks_from_link() if self._link is not None else _marks_from_channel(channel)

@@ -41,6 +41,7 @@ def load(run_directory: Path) -> RunData:
         calibrations=folder.calibrations(),
         footprints=folder.footprints(),
         consolidation=folder.consolidation(),
+        looks=folder.looks(),
         study=_study(folder),
     )
 

@@ -4,6 +4,7 @@ The steps, in order: values from trials, cells, A/A control, smallest detectable
 correction, clock errors, drift, fitness of the host, equivalence of the guests.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from virtoll.runfolder.records import (
     BootRecord,
     CommandRecord,
     FitnessRecord,
+    LookRecord,
     Manifest,
     MetricRecord,
     State,
@@ -68,6 +70,7 @@ class RunData:
     consolidation: tuple[ConsolidationRecord, ...] = ()
     study: Study | None = None
     warm_ups: tuple[TrialRecord, ...] = ()
+    looks: tuple[LookRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -306,13 +309,14 @@ def _why_missing(data: RunData, platform: str, task: Task) -> str:
 
 
 def _statuses(data: RunData, platforms: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Trials by platform and status; `not run` are those of the plan without any record."""
+    """Trials by platform and status; `not run` are those without any record, up to the run's end."""
     table = {platform: dict.fromkeys(("ok", "invalid", "failed", "skipped", "not run"), 0) for platform in platforms}
     done = {trial.trial for trial in data.trials}
+    blocks = min((look.blocks for look in data.looks if look.ended), default=math.inf)
     for trial in data.trials:
         table[trial.platform][trial.status] += 1
     for planned in data.manifest.plan.trials:
-        if planned.trial not in done and not planned.warm_up:
+        if planned.trial not in done and not planned.warm_up and planned.block < blocks:
             row = table.setdefault(
                 planned.platform, dict.fromkeys(("ok", "invalid", "failed", "skipped", "not run"), 0)
             )

@@ -47,6 +47,7 @@ class RunRequest(Request[RunReply], op="run"):
     job: str
     parameters: Mapping[str, Any]
     marks: MarkLink | None = None
+    repeats: int = 1
 
 
 class StreamExchange(Message):

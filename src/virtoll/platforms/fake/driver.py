@@ -154,7 +154,7 @@ class FakeAgent(AgentModel):
         if model.failure == "dies" and world.jobs >= model.dies_at_job:
             raise GuestDied("the fake guest died, as its model's parameters ask")
         cost = model.cost if request.job != "idle" else 1.0
-        duration = int(jobs.native_ns(request.job, request.parameters) * cost * world.spread())
+        duration = int(request.repeats * jobs.native_ns(request.job, request.parameters) * cost * world.spread())
         start, end = world.now_ns, world.now_ns + duration
         world.now_ns = end + 1_000_000
         marks = request.marks

@@ -1,0 +1,186 @@
+"""Rounds in a whole run with models: warm-ups, three host entries, the size of jobs, and an end when all is decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import experiments
+from tests.support.experiments import fake
+from tests.test_fake_pipeline import StopAfter
+
+from virtoll.errors import UsageError
+from virtoll.report.build import load, load_analysis
+from virtoll.run.pipeline import Look, measure, no_look, resume
+from virtoll.run.progress import SilentProgress
+from virtoll.runfolder.records import LookRecord, duration_ns
+from virtoll.runfolder.store import RunFolder
+
+PLATFORMS = [fake("model"), fake("model-again", seed=2), fake("dear", cost=2.0, seed=3)]
+ASKED: dict[str, Any] = {
+    "baseline": "model",
+    "control": "model-again",
+    "platforms": PLATFORMS,
+    "workloads": [{"workload": "superpi", "digits": 1000}, {"workload": "forward", "frame_size_bytes": 64}],
+    "blocks": 2,
+    "rounds": 3,
+}
+
+
+def run(into: Path, progress: SilentProgress | None = None, look: Look = no_look, **changed: Any) -> RunFolder:
+    measure(experiments.parsed(**{**ASKED, **changed}), into, ["virtoll"], progress or SilentProgress(), look)
+    return RunFolder.open(into)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return run(tmp_path_factory.mktemp("rounds") / "run")
+
+
+def test_every_trial_is_stored_with_its_round(folder: RunFolder) -> None:
+    trials = folder.trials()
+    assert {trial.status for trial in trials} == {"ok"}
+    planned = [(p.trial, p.block, p.round, p.warm_up, p.platform) for p in folder.manifest.plan.trials]
+    assert [(t.trial, t.block, t.round, t.warm_up, t.platform) for t in trials] == planned
+    assert len(trials) == 2 * 2 * (3 + 3 * 4), "blocks, workloads; three warm-ups, and three rounds of four"
+
+
+def test_warm_ups_are_kept_and_in_no_summary(folder: RunFolder) -> None:
+    """A sweep is warmed up by its first point."""
+    warm = [trial for trial in folder.trials() if trial.warm_up]
+    assert sorted(t.platform for t in warm if t.workload == "superpi" and t.block == 0) == [
+        "dear",
+        "model",
+        "model-again",
+    ]
+    assert {len(trial.points or ()) for trial in warm if trial.workload == "forward"} == {1}
+    data = load(folder.path)
+    assert data.warm_ups == tuple(warm)
+    analysis = load_analysis(folder.path)
+    summarised = {seen.trial for cell in analysis.cells.values() for seen in cell.observations}
+    assert summarised == {trial.trial for trial in folder.trials() if not trial.warm_up}
+    assert {name: sum(counts.values()) for name, counts in analysis.statuses.items()} == {
+        "model": 24,
+        "model-again": 12,
+        "dear": 12,
+    }
+
+
+def test_jobs_are_sized_on_the_host_and_equal_on_all_platforms(folder: RunFolder) -> None:
+    """The host takes 200 ms for what all repeat; its runs say so, and the value of a trial is that of one repeat."""
+    (sizing,) = folder.sizings()
+    assert (sizing.workload, sizing.platform, sizing.boot, sizing.reason) == ("superpi", "model", "model/0", None)
+    took = [duration_ns(one.clock) for one in sizing.runs]
+    assert sizing.runs[0].repeats == 1
+    assert sizing.runs[-1].repeats == sizing.repeats > 1
+    assert all(short is not None and short < 200_000_000 for short in took[:-1])
+    assert took[-1] is not None
+    assert took[-1] >= 200_000_000
+    repeats = {(t.workload, t.warm_up): t.repeats for t in folder.trials()}
+    assert repeats == {
+        ("superpi", True): 1,
+        ("superpi", False): sizing.repeats,
+        ("forward", True): 1,
+        ("forward", False): 1,
+    }
+    cells = load_analysis(folder.path).cells
+    values = {platform: cell.median for (platform, task), cell in cells.items() if task.workload == "superpi"}
+    assert values["model"] == pytest.approx(9e6, rel=0.1), "9000 ns a digit"
+    assert values["dear"] == pytest.approx(18e6, rel=0.1)
+
+
+def test_a_job_that_is_long_enough_runs_once(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", workloads=[{"workload": "superpi", "digits": 100_000}], blocks=1)
+    assert [(one.repeats, len(one.runs)) for one in folder.sizings()] == [(1, 1)]
+
+
+@pytest.mark.parametrize("changed", [{"rounds": 1}, {"order": "paper"}], ids=["one round", "order of a paper"])
+def test_what_runs_as_its_parameters_say_is_not_sized(tmp_path: Path, changed: dict[str, Any]) -> None:
+    folder = run(tmp_path / "run", **changed)
+    assert folder.sizings() == ()
+    assert {(trial.repeats, trial.round, trial.warm_up) for trial in folder.trials()} == {(1, 0, False)}
+
+
+def test_a_host_that_cannot_be_asked_leaves_the_jobs_as_they_are(tmp_path: Path) -> None:
+    """The reason is stored; the other platforms are measured all the same."""
+    broken = [fake("model", failure="loses-marks"), *PLATFORMS[1:]]
+    folder = run(tmp_path / "run", platforms=broken, blocks=1)
+    (sizing,) = folder.sizings()
+    assert (sizing.repeats, sizing.reason is not None and "mark" in sizing.reason) == (1, True)
+    assert {t.repeats for t in folder.trials()} == {1}
+    assert {t.status for t in folder.trials() if t.platform == "dear"} == {"ok"}
+
+
+def test_a_resumed_run_goes_on_with_the_sizes_that_it_has(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", StopAfter(20))
+    before = RunFolder.open(tmp_path / "run").sizings()
+    resume(tmp_path / "run", SilentProgress())
+    folder = RunFolder.open(tmp_path / "run")
+    assert folder.sizings() == before
+    assert len(before) == 1
+    assert {t.repeats for t in folder.trials() if t.workload == "superpi" and not t.warm_up} == {before[0].repeats}
+
+
+UNTIL = {"least": 2, "most": 5, "until": "decided"}
+
+
+class Looks:
+    """Says after so many blocks that all is decided; ``seen``: the blocks that it was asked after."""
+
+    def __init__(self, decided_after: int) -> None:
+        self.decided_after = decided_after
+        self.seen: list[int] = []
+
+    def __call__(self, folder: RunFolder, blocks: int) -> LookRecord | None:
+        self.seen.append(blocks)
+        assert {trial.block for trial in folder.trials()} == set(range(blocks))
+        if blocks == 3:
+            return None
+        undecided = () if blocks >= self.decided_after else ("dear, superpi",)
+        return LookRecord(blocks, 0.02, undecided, ended=not undecided)
+
+
+def test_a_run_ends_at_the_look_that_finds_all_decided(tmp_path: Path) -> None:
+    looks = Looks(decided_after=4)
+    folder = run(tmp_path / "run", look=looks, blocks=UNTIL, rounds=1)
+    assert looks.seen == [2, 3, 4]
+    assert [(one.blocks, one.ended) for one in folder.looks()] == [(2, False), (4, True)]
+    assert {trial.block for trial in folder.trials()} == {0, 1, 2, 3}
+    assert folder.state().state == "complete"
+    assert folder.manifest.experiment["least_blocks"] == 2
+    statuses = load_analysis(folder.path).statuses["dear"]
+    assert {status: count for status, count in statuses.items() if count} == {"ok": 8}
+    again = Looks(decided_after=4)
+    resume(folder.path, SilentProgress(), again)
+    assert again.seen == [], "a look is taken once"
+    assert {trial.block for trial in RunFolder.open(folder.path).trials()} == {0, 1, 2, 3}
+
+
+def test_a_run_that_is_never_decided_ends_with_its_last_block(tmp_path: Path) -> None:
+    looks = Looks(decided_after=99)
+    folder = run(tmp_path / "run", look=looks, blocks=UNTIL, rounds=1)
+    assert looks.seen == [2, 3, 4]
+    assert {trial.block for trial in folder.trials()} == {0, 1, 2, 3, 4}
+
+
+def test_a_run_that_is_not_run_until_decided_is_not_looked_at(tmp_path: Path) -> None:
+    looks = Looks(decided_after=1)
+    run(tmp_path / "run", look=looks, blocks=4, rounds=1)
+    assert looks.seen == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"blocks": {"least": 5, "most": 4, "until": "decided"}}, "key 'blocks'.*least .5. is more than most .4."),
+        ({"blocks": {"least": 3}}, "key 'blocks.until': is missing"),
+        ({"blocks": {"until": "bored"}}, "key 'blocks.until'"),
+        ({"blocks": {"until": "decided"}, "order": "paper"}, "key 'blocks.until': the paper's order has no blocks"),
+    ],
+    ids=["turned round", "no until", "another word", "order of a paper"],
+)
+def test_what_cannot_be_run_until_decided_is_refused(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        experiments.parsed(**{**ASKED, **changed})
