@@ -228,6 +228,8 @@ def jobs(guest: RecordingClient, peer: RecordingClient, link: Link, interface: s
     guest.record(RunRequest(job="idle", parameters={"duration_ns": 1_000_000}, marks=marks))
     peer.record(MarksRequest(identifier=7, wait_for=2, timeout_ns=_SECOND_NS))
     guest.record(RunRequest(job="superpi", parameters={"digits": 100}, marks=None), "run-superpi")
+    repeated = RunRequest(job="superpi", parameters={"digits": 100}, marks=None, repeats=3)
+    guest.record(repeated, "run-repeated")
     wanted = {"operation": "null-call", "operations": 1000, "batch_operations": 100}
     guest.record(RunRequest(job="kernel", parameters=wanted, marks=None), "run-kernel")
     limits = {"timeout_ns": _SECOND_NS, "limit_bytes": 4096}

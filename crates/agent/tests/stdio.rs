@@ -177,6 +177,35 @@ fn workloads_have_marks_and_check_values() {
 }
 
 #[test]
+fn a_job_is_repeated_between_its_marks() {
+    let mut agent = Agent::start("guest");
+    let once_ns = 3_000_000;
+    let fields =
+        json!({"job": "idle", "parameters": {"duration_ns": once_ns}, "marks": null, "repeats": 4});
+    let id = agent.send("run", fields);
+    let guest = agent.answer(id)["ok"]["guest"].take();
+    let edges = [agent.event(), agent.event()].map(|event| event["edge"].clone());
+    assert_eq!(edges, ["start", "end"]);
+    let [start, end] = ["start_monotonic_ns", "end_monotonic_ns"].map(|key| guest[key].as_u64());
+    assert!(end >= start.map(|ns| ns + 4 * once_ns));
+    let fields = json!({"job": "forkwait", "parameters": {"processes": 5}, "repeats": 3});
+    let id = agent.send("run", fields);
+    assert_eq!(agent.answer(id)["ok"]["check"], "5");
+}
+
+#[test]
+fn what_begins_otherwise_a_second_time_is_not_repeated() {
+    let mut agent = Agent::start("guest");
+    let stream = json!({"elements": 1000, "rounds": 2, "threads": 1});
+    for (job, parameters, repeats) in
+        [("stream", stream, 2), ("idle", json!({"duration_ns": 1}), 0)]
+    {
+        let fields = json!({"job": job, "parameters": parameters, "repeats": repeats});
+        assert_eq!(agent.refused("run", fields).0, "bad-request", "{job}");
+    }
+}
+
+#[test]
 fn exec_is_byte_exact_on_both_streams_at_once() {
     let mut agent = Agent::start("guest");
     let input: Vec<u8> =

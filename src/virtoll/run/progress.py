@@ -64,8 +64,10 @@ def outcome(record: TrialRecord) -> str:
     if record.points:
         last = record.points[-1]
         forwarded = sum(source.forwarded_frames for source in last.sink.per_source)
-        return f"{forwarded / last.duration_ns * 1e6:.1f} kframes/s forwarded flat out"
+        flat_out = " flat out" if last.intended_rate_frames_per_second is None else ""
+        return f"{forwarded / last.duration_ns * 1e6:.1f} kframes/s forwarded{flat_out}"
     marks = record.clock.marks if record.clock is not None else None
     if marks is None:  # its duration is given, and no result
         return "ok"
-    return f"{(marks.end_ns - marks.start_ns) / 1e6:.1f} ms"
+    took = f"{(marks.end_ns - marks.start_ns) / 1e6:.1f} ms"
+    return took if record.repeats == 1 else f"{took} for {record.repeats} repeats"

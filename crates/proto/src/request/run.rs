@@ -1,5 +1,7 @@
 //! `run`: a built-in workload between two marks.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -14,7 +16,17 @@ pub struct Run {
     pub job: Job,
     /// Where the marks go; null for the channel alone.
     pub marks: Option<MarkLink>,
+    /// How often the job runs between the marks.
+    #[serde(skip_serializing_if = "is_once")]
+    pub repeats: NonZeroU32,
 }
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_once(repeats: &NonZeroU32) -> bool {
+    *repeats == ONCE
+}
+
+const ONCE: NonZeroU32 = NonZeroU32::MIN;
 
 /// A built-in workload with its parameters, by the name in `job`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -37,6 +49,26 @@ pub enum Job {
     RoutingTable(jobs::RoutingTable),
 }
 
+impl Job {
+    /// Whether it may run several times in a row: it begins each time as it began the first time.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        match self {
+            Self::SuperPi(_)
+            | Self::Masr(_)
+            | Self::ForkWait(_)
+            | Self::Kernel(_)
+            | Self::ContextSwitch(_)
+            | Self::Idle(_) => true,
+            Self::Stream(_)
+            | Self::Zfg(_)
+            | Self::Tcp(_)
+            | Self::Program(_)
+            | Self::RoutingTable(_) => false,
+        }
+    }
+}
+
 /// The fields of the request: serde refuses no unknown field beside a flattened one.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,6 +78,12 @@ struct Fields {
     parameters: Map<String, Value>,
     #[serde(default)]
     marks: Option<MarkLink>,
+    #[serde(default = "once")]
+    repeats: NonZeroU32,
+}
+
+fn once() -> NonZeroU32 {
+    ONCE
 }
 
 impl TryFrom<Fields> for Run {
@@ -54,7 +92,10 @@ impl TryFrom<Fields> for Run {
     fn try_from(fields: Fields) -> Result<Self, String> {
         let (name, parameters) = (Value::from(fields.job.clone()), fields.parameters.into());
         let job = Map::from_iter([("job".to_owned(), name), ("parameters".to_owned(), parameters)]);
-        let job = super::read(job).map_err(|cause| format!("{}: {cause}", fields.job))?;
-        Ok(Self { job, marks: fields.marks })
+        let job: Job = super::read(job).map_err(|cause| format!("{}: {cause}", fields.job))?;
+        if fields.repeats != ONCE && !job.is_repeatable() {
+            return Err(format!("repeats: the job {} runs once between its marks", fields.job));
+        }
+        Ok(Self { job, marks: fields.marks, repeats: fields.repeats })
     }
 }

@@ -42,7 +42,7 @@ class RunReply(Message):
 
 
 class RunRequest(Request[RunReply], op="run"):
-    """Runs a job; without ``marks`` they come over the channel alone."""
+    """Runs a job ``repeats`` times; without ``marks`` they come over the channel alone."""
 
     job: str
     parameters: Mapping[str, Any]
