@@ -74,9 +74,9 @@ def test_jobs_are_sized_on_the_host_and_equal_on_all_platforms(folder: RunFolder
     took = [duration_ns(one.clock) for one in sizing.runs]
     assert sizing.runs[0].repeats == 1
     assert sizing.runs[-1].repeats == sizing.repeats > 1
-    assert all(short is not None and short < 200_000_000 for short in took[:-1])
-    assert took[-1] is not None
-    assert took[-1] >= 200_000_000
+    assert sizing.runs[-2].repeats == sizing.repeats
+    assert all(nanoseconds is not None for nanoseconds in took)
+    assert min(nanoseconds or 0 for nanoseconds in took[-2:]) >= 200_000_000
     repeats = {(t.workload, t.warm_up): t.repeats for t in folder.trials()}
     assert repeats == {
         ("superpi", True): 1,
@@ -92,7 +92,7 @@ def test_jobs_are_sized_on_the_host_and_equal_on_all_platforms(folder: RunFolder
 
 def test_a_job_that_is_long_enough_runs_once(tmp_path: Path) -> None:
     folder = run(tmp_path / "run", workloads=[{"workload": "superpi", "digits": 100_000}], blocks=1)
-    assert [(one.repeats, len(one.runs)) for one in folder.sizings()] == [(1, 1)]
+    assert [(one.repeats, len(one.runs)) for one in folder.sizings()] == [(1, 2)]
 
 
 @pytest.mark.parametrize("changed", [{"rounds": 1}, {"order": "paper"}], ids=["one round", "order of a paper"])

@@ -1,8 +1,8 @@
 """How often a workload's job runs between its marks: as often as the host needs for 200 ms, found once a run.
 
-Main type: ``JobSizes``. A job of 30 ms is not measured: it is lost in what else the host does. The host runs it, twice
-as often or more each time, until it takes long enough. Every platform then runs it as often as that. What the host took
-is stored (``sizing.jsonl``), so that a resumed run goes on with the same sizes.
+Main type: ``JobSizes``. A job of 30 ms is not measured: it is lost in what else the host does. The host runs it more
+often each time, until even at its fastest it takes long enough. Every platform then runs it as often as that. What the
+host took is stored (``sizing.jsonl``), so that a resumed run goes on with the same sizes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from virtoll.workloads.base import SIZED_NS, Bench
 if TYPE_CHECKING:
     from virtoll.runfolder.records import SizingRecord, SizingRun
 
-_MOST_RUNS = 8
+_MOST_RUNS = 10
 _AIM = 1.1  # beyond the least time, so that the next run seldom falls short of it
 _MOST_GROWTH = 64  # a run so much shorter than the least time says little of the next one
 
@@ -89,14 +89,16 @@ def _run(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
 
 
 def _next(runs: Sequence[SizingRun]) -> int | None:
-    """How often the job runs next; None where the last run was long enough."""
+    """How often the job runs next; None where so many repeats as in the last two runs were long enough.
+
+    One disturbed run may make a job look long: what counts is the fastest repeat of all runs.
+    """
     from virtoll.runfolder.records import duration_ns
 
     if not runs:
         return 1
-    last = runs[-1]
-    took = max(duration_ns(last.clock) or 0, 1)
-    if took >= SIZED_NS:
-        return None
-    growth = min(_AIM * SIZED_NS / took, _MOST_GROWTH)
-    return max(last.repeats + 1, math.ceil(last.repeats * growth))
+    last = runs[-1].repeats
+    repeat_ns = min(max(duration_ns(one.clock) or 0, 1) / one.repeats for one in runs)
+    if last * repeat_ns < SIZED_NS:
+        return max(last + 1, math.ceil(min(_AIM * SIZED_NS / repeat_ns, _MOST_GROWTH * last)))
+    return None if len(runs) > 1 and runs[-2].repeats == last else last

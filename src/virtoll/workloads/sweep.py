@@ -18,7 +18,7 @@ from virtoll.workloads.traffic import FrameParameters
 
 _MAXIMUM_POINTS = 24
 # For estimates only: what a bare host and an emulated guest may forward, and what a point takes besides its traffic.
-_FAST_FRAMES_PER_SECOND, _SLOW_FRAMES_PER_SECOND, _BESIDES_SECONDS = 4e6, 1e5, 0.09
+_FAST_FRAMES_PER_SECOND, _SLOW_FRAMES_PER_SECOND, _BESIDES_SECONDS = 4e6, 1e5, 0.15
 
 
 class SweepParameters(FrameParameters):
