@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
 from virtoll.runfolder.records import BootRecord, TrialRecord
-from virtoll.stats.intervals import Interval, log_ratio_estimate, median_interval
+from virtoll.stats.intervals import Interval, median_interval, student
 from virtoll.stats.values import Task
 
 
@@ -183,7 +183,7 @@ def cpu_uses(
                 if value > 0 and reference.get(block, 0) > 0 and not traffic
             ]
             unlike = platform == baseline or platform in caveats or baseline in caveats
-            found = log_ratio_estimate(logs) if logs and not unlike else None
+            found = student(logs) if logs and not unlike else None
             interval = found.interval if found else None
             rows.append(
                 CpuUse(

@@ -1,0 +1,175 @@
+"""The verdicts of one family of comparisons: test, interval, bounds and equivalence from one standard error.
+
+With m the mean over n blocks of a comparison's log shares, v its variance and df its degrees of freedom (`noise`):
+standard error se = sqrt(v / n), interval m +- t(0.975, df) se, p = 2 P(T_df > |m| / se). The formulas and their sources
+are in docs/statistics.md. Main functions: `judge` on arrays, `decide` on comparisons. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from virtoll import units
+from virtoll.stats.compare import LEVEL, Comparison, Verdict, logs_of
+from virtoll.stats.intervals import CONFIDENCE, Interval, holm
+from virtoll.stats.noise import moderated
+from virtoll.stats.values import Task
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from virtoll.stats.noise import Array
+
+MARGIN = 0.10
+MARGINS = (0.05, 0.10, 0.25)
+POWER = 0.80
+CLEAR = 2.0  # the factor below which nothing is said of a task whose host has two states
+METHOD = "moderated t on log shares"
+_LARGEST = 700.0  # of a logarithm whose exponential is still a number
+_Key = TypeVar("_Key")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the verdicts of a family keep to.
+
+    `level`: the chance of any false "slower" or "faster" in the family; `alike_level`: of each false "alike". `margin`:
+    within how much it is alike (0.1 = 10 %). `unsteady`: tasks of which nothing below a factor of two is said.
+    """
+
+    margin: float = MARGIN
+    level: float = LEVEL
+    alike_level: float = LEVEL
+    unsteady: frozenset[Task] = frozenset()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A family's tests, by task and platform: logarithms of shares, nan where there are fewer than two blocks.
+
+    `at_least` is the simultaneous bound of |mean|, not below 0. `excess`: what |true mean| stays within, one-sided at
+    `alike_level` (the two one-sided tests). `smallest`: the |mean| that 80 % of such runs would tell from 0.
+    """
+
+    mean: Array
+    error: Array
+    df: Array
+    low: Array
+    high: Array
+    p_value: Array
+    p_adjusted: Array
+    at_least: Array
+    within: Array
+    smallest: Array
+
+
+def judge(logs: Array, rules: Rules, family: NDArray[np.bool_] | None = None) -> Judged:
+    """All tests of the log shares [tasks, platforms, blocks]; `family` (by platform, default all) is what is corrected.
+
+    The other platforms (the A/A control) are a second family: they inform the noise.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    count = np.isfinite(logs).sum(axis=2)
+    noise = moderated(logs)
+    mean = np.where(count >= 2, np.nansum(logs, axis=2) / np.maximum(count, 1), np.nan)
+    error = np.sqrt(noise.variance / np.maximum(count, 1))
+    half = stdtrit(noise.df, (1 + CONFIDENCE) / 2) * error
+    p_value = 2 * stdtr(noise.df, -np.abs(mean) / error)
+    members = np.broadcast_to(np.ones(logs.shape[1], bool) if family is None else family, mean.shape)
+    p_adjusted, size = np.full_like(mean, np.nan), np.ones_like(mean)
+    for own in (members, ~members):
+        tested = own & np.isfinite(p_value)
+        p_adjusted[tested] = holm(p_value[tested].tolist())
+        size[own] = max(int(tested.sum()), 1)
+    return Judged(
+        mean=mean,
+        error=error,
+        df=noise.df,
+        low=mean - half,
+        high=mean + half,
+        p_value=p_value,
+        p_adjusted=p_adjusted,
+        at_least=np.maximum(np.abs(mean) - stdtrit(noise.df, 1 - rules.level / size) * error, 0),
+        within=np.abs(mean) + stdtrit(noise.df, 1 - rules.alike_level) * error,
+        smallest=(stdtrit(noise.df, 1 - rules.level / (2 * size)) + stdtrit(noise.df, POWER)) * error,
+    )
+
+
+def decide(
+    family: Sequence[Comparison], beside: Sequence[Comparison], rules: Rules, level_beside: float
+) -> tuple[list[Comparison], list[Comparison]]:
+    """The verdicts of a family and of those `beside` it (the A/A control), which are a family of their own.
+
+    Theirs are at `level_beside`. Comparisons with a caveat, or of fewer than two blocks, stay as they are. The platforms of both must differ.
+    """
+    tested = [one for one in (*family, *beside) if _testable(one)]
+    if not tested:
+        return list(family), list(beside)
+    tasks, platforms = _places(one.task for one in tested), _places(one.platform for one in tested)
+    blocks = _places(block for one in tested for block, _ in one.pairs)
+    logs = np.full((len(tasks), len(platforms), len(blocks)), np.nan)
+    for one in tested:
+        for block, value in logs_of(one.pairs).items():
+            logs[tasks[one.task], platforms[one.platform], blocks[block]] = value
+    own = {one.platform for one in family}
+    judged = judge(logs, rules, np.array([platform in own for platform in platforms]))
+
+    def told(comparisons: Sequence[Comparison], rules: Rules) -> list[Comparison]:
+        size = sum(map(_testable, comparisons))
+        return [
+            _told(one, judged, (tasks[one.task], platforms[one.platform]), rules, size) if _testable(one) else one
+            for one in comparisons
+        ]
+
+    return told(family, rules), told(beside, replace(rules, level=level_beside))
+
+
+def _testable(one: Comparison) -> bool:
+    return one.verdict is Verdict.UNKNOWN and one.caveat is None and len(one.pairs) >= 2
+
+
+def _places(keys: Iterable[_Key]) -> dict[_Key, int]:
+    return {key: place for place, key in enumerate(dict.fromkeys(keys))}
+
+
+def _told(one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, size: int) -> Comparison:
+    """The comparison with its numbers and its verdict."""
+    mean, adjusted, within = float(judged.mean[at]), float(judged.p_adjusted[at]), float(judged.within[at])
+    interval = Interval(_factor(judged.low[at]), _factor(judged.high[at]), CONFIDENCE, METHOD)
+    told = replace(
+        one,
+        share=_factor(mean),
+        interval=interval,
+        p_value=float(judged.p_value[at]),
+        p_adjusted=adjusted,
+        smallest=_factor(judged.smallest[at]),
+    )
+    different = adjusted < rules.level
+    shown = f"{units.percent(interval.low)} to {units.percent(interval.high)}"
+    if one.task in rules.unsteady and (abs(mean) < math.log(CLEAR) or not different):
+        reason = f"the host ran this in two states: nothing is said of less than a factor of {CLEAR:g}"
+        return replace(told, reason=f"{reason} ({shown})")
+    if different:
+        verdict = Verdict.SLOWER if mean < 0 else Verdict.FASTER
+        reason = f"p = {adjusted:.2g} after correction for {size} comparisons"
+        return replace(told, verdict=verdict, at_least=_factor(judged.at_least[at]), reason=reason)
+    margin = next((limit for limit in _margins(rules.margin) if within < math.log1p(limit)), None)
+    if margin is not None:
+        reason = f"two one-sided tests at {rules.alike_level:.2g} leave less than {units.percent(margin)}"
+        return replace(told, verdict=Verdict.ALIKE, margin=margin, reason=reason)
+    return replace(told, reason=f"anything from {shown} of the baseline agrees with what was measured")
+
+
+def _margins(own: float) -> list[float]:
+    """The margins that may be told, from the smallest: those of the table below the experiment's, and the latter."""
+    return [*(margin for margin in MARGINS if margin < own), own]
+
+
+def _factor(logarithm: float) -> float:
+    return math.exp(max(min(float(logarithm), _LARGEST), -_LARGEST))
