@@ -42,8 +42,6 @@ from virtoll.stats.values import Gap, Observation, Task, observations_of, tasks_
 from virtoll.stats.verdicts import MARGIN, Rules, decide
 from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_rows, pace_rows
 
-ALARM_LEVEL = 0.01  # chance of a false alarm of the A/A control, over all its comparisons
-
 
 @dataclass(frozen=True)
 class RunData:
@@ -172,8 +170,8 @@ def analyse(data: RunData, level: float = LEVEL) -> Analysis:
     caveats = caveats_of(data.manifest, data.boots, data.trials)
     host = _host_values(data, observations)
     states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
-    rules = Rules(_margin(data), level, level, frozenset(one.task for one in states))
-    comparisons, control = _verdicts(*_compare_all(data, platforms, tasks, cells, caveats, host), rules)
+    comparisons, control = _compare_all(data, platforms, tasks, cells, caveats, host)
+    comparisons, control = _verdicts(comparisons, control, Rules(_margin(data), level, level), states)
     points = point_values(data.trials)
     order = ordered_values(cells.values())
     limits, sweeps = ceilings(data.calibrations), curves(points)
@@ -327,14 +325,14 @@ def _margin(data: RunData) -> float:
 
 
 def _verdicts(
-    comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules
+    comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules, states: Sequence[TwoStates]
 ) -> tuple[list[Comparison], list[Comparison]]:
     """Both with their verdicts: the primary metrics are one family, the others a second; the A/A is beside each."""
     decided: dict[tuple[str, Task], Comparison] = {}
     for primary in (True, False):
         own = [one for one in comparisons if one.task.metric.primary is primary]
         beside = [one for one in control if one.task.metric.primary is primary]
-        for found in decide(own, beside, rules, ALARM_LEVEL):
+        for found in decide(own, beside, rules, states):
             decided |= {(one.platform, one.task): one for one in found}
     return (
         [decided[one.platform, one.task] for one in comparisons],

@@ -18,6 +18,7 @@ from virtoll import units
 from virtoll.stats.compare import LEVEL, Comparison, Verdict, logs_of
 from virtoll.stats.intervals import CONFIDENCE, Interval, holm
 from virtoll.stats.noise import moderated
+from virtoll.stats.states import TwoStates
 from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 MARGIN = 0.10
 MARGINS = (0.05, 0.10, 0.25)
 POWER = 0.80
+ALARM_LEVEL = 0.01
 CLEAR = 2.0  # the factor below which nothing is said of a task whose host has two states
 METHOD = "moderated t on log shares"
 _LARGEST = 700.0  # of a logarithm whose exponential is still a number
@@ -36,24 +38,25 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True)
 class Rules:
-    """What the verdicts of a family keep to.
+    """What verdicts keep to.
 
-    `level`: the chance of any false "slower" or "faster" in the family; `alike_level`: of each false "alike". `margin`:
-    within how much it is alike (0.1 = 10 %). `unsteady`: tasks of which nothing below a factor of two is said.
+    `level`: the chance of any false "slower" or "faster" in the family; `alarm_level`: of any in the A/A control;
+    `alike_level`: of each false "alike". `margin`: within how much platforms are alike (0.1 = 10 %).
     """
 
     margin: float = MARGIN
     level: float = LEVEL
     alike_level: float = LEVEL
-    unsteady: frozenset[Task] = frozenset()
+    alarm_level: float = ALARM_LEVEL
 
 
 @dataclass(frozen=True)
 class Judged:
     """A family's tests, by task and platform: logarithms of shares, nan where there are fewer than two blocks.
 
-    `at_least` is the simultaneous bound of |mean|, not below 0. `excess`: what |true mean| stays within, one-sided at
-    `alike_level` (the two one-sided tests). `smallest`: the |mean| that 80 % of such runs would tell from 0.
+    `different`: slower or faster. `at_least`: simultaneous one-sided bound of |true mean|, not below 0. `within`: what
+    |true mean| stays below, one-sided at `alike_level` (two one-sided tests). `smallest`: the |mean| that 80 % of such
+    runs would tell from 0.
     """
 
     mean: Array
@@ -63,15 +66,18 @@ class Judged:
     high: Array
     p_value: Array
     p_adjusted: Array
+    different: NDArray[np.bool_]
     at_least: Array
     within: Array
     smallest: Array
 
 
-def judge(logs: Array, rules: Rules, family: NDArray[np.bool_] | None = None) -> Judged:
-    """All tests of the log shares [tasks, platforms, blocks]; `family` (by platform, default all) is what is corrected.
+def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, gaps: Array | None = None) -> Judged:
+    """All tests of the log shares [tasks, platforms, blocks].
 
-    The other platforms (the A/A control) are a second family: they inform the noise.
+    `control`: which platforms are the A/A control (default: none). They inform the noise, and are a family of their
+    own. `gaps`: by task, how far apart the host's two states are as a logarithm, 0 where it has one (default: all).
+    Intervals and bounds then hold against either state, and no difference below a factor of two is told.
     """
     from scipy.special import stdtr, stdtrit
 
@@ -81,53 +87,63 @@ def judge(logs: Array, rules: Rules, family: NDArray[np.bool_] | None = None) ->
     error = np.sqrt(noise.variance / np.maximum(count, 1))
     half = stdtrit(noise.df, (1 + CONFIDENCE) / 2) * error
     p_value = 2 * stdtr(noise.df, -np.abs(mean) / error)
-    members = np.broadcast_to(np.ones(logs.shape[1], bool) if family is None else family, mean.shape)
+    beside = np.broadcast_to(np.zeros(logs.shape[1], bool) if control is None else control, mean.shape)
+    gap = np.broadcast_to(np.zeros((len(logs), 1)) if gaps is None else gaps[:, None], mean.shape)
+    level = np.where(beside, rules.alarm_level, rules.level)
     p_adjusted, size = np.full_like(mean, np.nan), np.ones_like(mean)
-    for own in (members, ~members):
-        tested = own & np.isfinite(p_value)
+    for family in (~beside, beside):
+        tested = family & np.isfinite(p_value)
         p_adjusted[tested] = holm(p_value[tested].tolist())
-        size[own] = max(int(tested.sum()), 1)
+        size[family] = max(int(tested.sum()), 1)
     return Judged(
         mean=mean,
         error=error,
         df=noise.df,
-        low=mean - half,
-        high=mean + half,
+        low=mean - half - gap,
+        high=mean + half + gap,
         p_value=p_value,
         p_adjusted=p_adjusted,
-        at_least=np.maximum(np.abs(mean) - stdtrit(noise.df, 1 - rules.level / size) * error, 0),
-        within=np.abs(mean) + stdtrit(noise.df, 1 - rules.alike_level) * error,
-        smallest=(stdtrit(noise.df, 1 - rules.level / (2 * size)) + stdtrit(noise.df, POWER)) * error,
+        different=(p_adjusted < level) & ((gap == 0) | (np.abs(mean) >= math.log(CLEAR))),
+        at_least=np.maximum(np.abs(mean) - stdtrit(noise.df, 1 - level / size) * error - gap, 0),
+        within=np.abs(mean) + stdtrit(noise.df, 1 - rules.alike_level) * error + gap,
+        smallest=(stdtrit(noise.df, 1 - level / (2 * size)) + stdtrit(noise.df, POWER)) * error,
     )
 
 
 def decide(
-    family: Sequence[Comparison], beside: Sequence[Comparison], rules: Rules, level_beside: float
+    comparisons: Sequence[Comparison],
+    control: Sequence[Comparison],
+    rules: Rules,
+    states: Sequence[TwoStates] = (),
 ) -> tuple[list[Comparison], list[Comparison]]:
-    """The verdicts of a family and of those `beside` it (the A/A control), which are a family of their own.
+    """The verdicts of a family and of the A/A control beside it; `states`: the tasks that the host ran in two.
 
-    Theirs are at `level_beside`. Comparisons with a caveat, or of fewer than two blocks, stay as they are. The platforms of both must differ.
+    Comparisons with a caveat, or of fewer than two blocks, stay as they are. The platforms of both must differ.
     """
-    tested = [one for one in (*family, *beside) if _testable(one)]
+    tested = [one for one in (*comparisons, *control) if _testable(one)]
     if not tested:
-        return list(family), list(beside)
+        return list(comparisons), list(control)
     tasks, platforms = _places(one.task for one in tested), _places(one.platform for one in tested)
     blocks = _places(block for one in tested for block, _ in one.pairs)
     logs = np.full((len(tasks), len(platforms), len(blocks)), np.nan)
     for one in tested:
         for block, value in logs_of(one.pairs).items():
             logs[tasks[one.task], platforms[one.platform], blocks[block]] = value
-    own = {one.platform for one in family}
-    judged = judge(logs, rules, np.array([platform in own for platform in platforms]))
+    apart = {one.task: math.log(one.high / one.low) for one in states}
+    beside = {one.platform for one in control}
+    gaps = np.array([apart.get(task, 0.0) for task in tasks])
+    judged = judge(logs, rules, np.array([platform in beside for platform in platforms]), gaps)
 
-    def told(comparisons: Sequence[Comparison], rules: Rules) -> list[Comparison]:
-        size = sum(map(_testable, comparisons))
+    def told(own: Sequence[Comparison]) -> list[Comparison]:
+        size = sum(map(_testable, own))
         return [
-            _told(one, judged, (tasks[one.task], platforms[one.platform]), rules, size) if _testable(one) else one
-            for one in comparisons
+            _told(one, judged, (tasks[one.task], platforms[one.platform]), rules, size, one.task in apart)
+            if _testable(one)
+            else one
+            for one in own
         ]
 
-    return told(family, rules), told(beside, replace(rules, level=level_beside))
+    return told(comparisons), told(control)
 
 
 def _testable(one: Comparison) -> bool:
@@ -138,27 +154,26 @@ def _places(keys: Iterable[_Key]) -> dict[_Key, int]:
     return {key: place for place, key in enumerate(dict.fromkeys(keys))}
 
 
-def _told(one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, size: int) -> Comparison:
-    """The comparison with its numbers and its verdict."""
-    mean, adjusted, within = float(judged.mean[at]), float(judged.p_adjusted[at]), float(judged.within[at])
+def _told(one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, size: int, unsteady: bool) -> Comparison:
+    """The comparison with its numbers and its verdict, by its place in `judged` and its family's size."""
+    mean, within = float(judged.mean[at]), float(judged.within[at])
     interval = Interval(_factor(judged.low[at]), _factor(judged.high[at]), CONFIDENCE, METHOD)
     told = replace(
         one,
         share=_factor(mean),
         interval=interval,
         p_value=float(judged.p_value[at]),
-        p_adjusted=adjusted,
+        p_adjusted=float(judged.p_adjusted[at]),
         smallest=_factor(judged.smallest[at]),
     )
-    different = adjusted < rules.level
-    shown = f"{units.percent(interval.low)} to {units.percent(interval.high)}"
-    if one.task in rules.unsteady and (abs(mean) < math.log(CLEAR) or not different):
-        reason = f"the host ran this in two states: nothing is said of less than a factor of {CLEAR:g}"
-        return replace(told, reason=f"{reason} ({shown})")
-    if different:
+    if judged.different[at]:
         verdict = Verdict.SLOWER if mean < 0 else Verdict.FASTER
-        reason = f"p = {adjusted:.2g} after correction for {size} comparisons"
+        reason = f"p = {told.p_adjusted:.2g} after correction for {size} comparisons"
         return replace(told, verdict=verdict, at_least=_factor(judged.at_least[at]), reason=reason)
+    shown = f"{units.percent(interval.low)} to {units.percent(interval.high)}"
+    if unsteady:
+        reason = f"the host ran this in two states: nothing is said of less than a factor of {CLEAR:g} ({shown})"
+        return replace(told, reason=reason)
     margin = next((limit for limit in _margins(rules.margin) if within < math.log1p(limit)), None)
     if margin is not None:
         reason = f"two one-sided tests at {rules.alike_level:.2g} leave less than {units.percent(margin)}"
