@@ -129,6 +129,7 @@ class Experiment:
     image: str = "tiny"
     order: Order = "randomised"
     summary: str | None = None
+    margin: float = 0.10
     size: str | None = None
     selection: Selection = EVERYTHING
     cells: frozenset[Cell] = frozenset()

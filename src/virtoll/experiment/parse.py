@@ -127,6 +127,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         image=_image(parsed, run, path, catalogue),
         order=parsed.order,
         summary=parsed.summary,
+        margin=parsed.margin,
         size=size,
         selection=selection,
         cells=cells,

@@ -64,6 +64,7 @@ def build(
             "selection": experiment.selection.as_record(),
             "order": experiment.order,
             "summary": experiment.summary,
+            "margin": experiment.margin,
             "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes, "marks": experiment.marks},
         },
         command=tuple(command),
@@ -129,10 +130,16 @@ def _metrics(experiment: Experiment) -> tuple[MetricRecord, ...]:
     return tuple(
         parse_record(
             MetricRecord,
-            {"workload": name, **asdict(metric), "title": _title(name, metric), "resource": WORKLOADS[name].resource},
+            {
+                "workload": name,
+                **asdict(metric),
+                "title": _title(name, metric),
+                "resource": WORKLOADS[name].resource,
+                "primary": place == 0,
+            },
         )
         for name in names
-        for metric in WORKLOADS[name].metrics
+        for place, metric in enumerate(WORKLOADS[name].metrics)
     )
 
 

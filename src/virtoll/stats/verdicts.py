@@ -19,7 +19,6 @@ from virtoll.stats.compare import LEVEL, Comparison, Verdict, logs_of
 from virtoll.stats.intervals import CONFIDENCE, Interval, holm
 from virtoll.stats.noise import moderated
 from virtoll.stats.states import TwoStates
-from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
