@@ -32,6 +32,7 @@ from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
+from virtoll.stats.looks import Looks
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperRow, paper_rows
 from virtoll.stats.scaling import Scaling, scalings
 from virtoll.stats.states import TwoStates, two_states
@@ -70,7 +71,8 @@ class Analysis:
     `cells` is by (platform, task) and holds only cells with values; `comparisons` has one entry for each platform other
     than baseline and control and each task; `control` one for each task (A/A), none where there is no control: it is
     shown, and vetoes nothing. `detectable`: by metric, the median of its comparisons' smallest detectable differences,
-    as factors. `two_states`: the tasks that the host ran in two states.
+    as factors. `two_states`: the tasks that the host ran in two states. `level`: the
+    chance of any false difference in a family, 5 % or what the last look at the run spends (`stats/looks.py`).
     `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`).
     """
 
@@ -84,6 +86,7 @@ class Analysis:
     control: tuple[Comparison, ...]
     detectable: Mapping[MetricRecord, float]
     two_states: tuple[TwoStates, ...]
+    level: float
     points: tuple[PointValue, ...]
     curves: tuple[Curve, ...]
     clocks: tuple[ClockError, ...]
@@ -158,11 +161,8 @@ class Analysis:
         return headroom is not None and headroom.generator_bound
 
 
-def analyse(data: RunData, level: float = LEVEL) -> Analysis:
-    """The pipeline of the module's docstring.
-
-    `level`: the chance of any false difference in a family; less than 5 % for a run with several looks (`looks`).
-    """
+def analyse(data: RunData) -> Analysis:
+    """The pipeline of the module's docstring."""
     platforms = _platforms(data)
     tasks = tasks_of(data.manifest, data.trials)
     observations, gaps = observations_of(tasks, data.trials)
@@ -171,6 +171,7 @@ def analyse(data: RunData, level: float = LEVEL) -> Analysis:
     host = _host_values(data, observations)
     states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
     comparisons, control = _compare_all(data, platforms, tasks, cells, caveats, host)
+    level = _level(data, len({one.block for one in observations}))
     comparisons, control = _verdicts(comparisons, control, Rules(_margin(data), level, level), states)
     points = point_values(data.trials)
     order = ordered_values(cells.values())
@@ -189,6 +190,7 @@ def analyse(data: RunData, level: float = LEVEL) -> Analysis:
         control=tuple(control),
         detectable=_detectable(comparisons),
         two_states=states,
+        level=level,
         points=points,
         curves=sweeps,
         clocks=clock_errors(clock_readings(data.trials), platforms),
@@ -322,6 +324,12 @@ def _margin(data: RunData) -> float:
     """Within how much platforms are alike, by the experiment; older runs did not ask."""
     margin = data.manifest.experiment.get("margin", MARGIN)
     return float(margin) if isinstance(margin, int | float) and 0 < margin < 1 else MARGIN
+
+
+def _level(data: RunData, blocks: int) -> float:
+    """The chance of a false difference in a family: 5 %, or what a run with several looks spends at this one."""
+    looks = Looks.of(data.manifest.experiment)
+    return looks.level_at(blocks) if looks else LEVEL
 
 
 def _verdicts(

@@ -8,7 +8,7 @@ are in docs/statistics.md. Main functions: `judge` on arrays, `decide` on compar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +19,7 @@ from virtoll.stats.compare import LEVEL, Comparison, Verdict, logs_of
 from virtoll.stats.intervals import CONFIDENCE, Interval, holm
 from virtoll.stats.noise import moderated
 from virtoll.stats.states import TwoStates
+from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,34 +120,72 @@ def decide(
 
     Comparisons with a caveat, or of fewer than two blocks, stay as they are. The platforms of both must differ.
     """
-    tested = [one for one in (*comparisons, *control) if _testable(one)]
-    if not tested:
+    table = _Table.of(comparisons, control)
+    if table is None:
         return list(comparisons), list(control)
-    tasks, platforms = _places(one.task for one in tested), _places(one.platform for one in tested)
-    blocks = _places(block for one in tested for block, _ in one.pairs)
-    logs = np.full((len(tasks), len(platforms), len(blocks)), np.nan)
-    for one in tested:
-        for block, value in logs_of(one.pairs).items():
-            logs[tasks[one.task], platforms[one.platform], blocks[block]] = value
     apart = {one.task: math.log(one.high / one.low) for one in states}
-    beside = {one.platform for one in control}
-    gaps = np.array([apart.get(task, 0.0) for task in tasks])
-    judged = judge(logs, rules, np.array([platform in beside for platform in platforms]), gaps)
+    judged = judge(table.logs, rules, table.control, np.array([apart.get(task, 0.0) for task in table.tasks]))
 
     def told(own: Sequence[Comparison]) -> list[Comparison]:
-        size = sum(map(_testable, own))
+        size = sum(map(testable, own))
         return [
-            _told(one, judged, (tasks[one.task], platforms[one.platform]), rules, size, one.task in apart)
-            if _testable(one)
-            else one
+            _told(one, judged, table.place(one), rules, size, one.task in apart) if testable(one) else one
             for one in own
         ]
 
     return told(comparisons), told(control)
 
 
-def _testable(one: Comparison) -> bool:
-    return one.verdict is Verdict.UNKNOWN and one.caveat is None and len(one.pairs) >= 2
+def standard_errors(
+    comparisons: Sequence[Comparison], control: Sequence[Comparison]
+) -> dict[tuple[str, Task], tuple[float, float]]:
+    """Standard error of the mean log share and degrees of freedom of one family, by platform and task.
+
+    Those that cannot be tested are missing.
+    """
+    table = _Table.of(comparisons, control)
+    if table is None:
+        return {}
+    judged = judge(table.logs, Rules(), table.control)
+    return {
+        (one.platform, one.task): (float(judged.error[table.place(one)]), float(judged.df[table.place(one)]))
+        for one in (*comparisons, *control)
+        if testable(one)
+    }
+
+
+def testable(one: Comparison) -> bool:
+    """Whether there is a test of it: two blocks or more, and no caveat."""
+    return one.verdict not in (Verdict.NOT_MEASURED, Verdict.FUNCTIONAL) and len(one.pairs) >= 2
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Log shares [tasks, platforms, blocks], which platforms are the control, and what stands where."""
+
+    logs: Array
+    control: NDArray[np.bool_]
+    tasks: Mapping[Task, int]
+    platforms: Mapping[str, int]
+
+    @classmethod
+    def of(cls, comparisons: Sequence[Comparison], control: Sequence[Comparison]) -> _Table | None:
+        """None where nothing can be tested."""
+        tested = [one for one in (*comparisons, *control) if testable(one)]
+        if not tested:
+            return None
+        tasks, platforms = _places(one.task for one in tested), _places(one.platform for one in tested)
+        blocks = _places(block for one in tested for block, _ in one.pairs)
+        logs = np.full((len(tasks), len(platforms), len(blocks)), np.nan)
+        for one in tested:
+            for block, value in logs_of(one.pairs).items():
+                logs[tasks[one.task], platforms[one.platform], blocks[block]] = value
+        beside = {one.platform for one in control}
+        return cls(logs, np.array([platform in beside for platform in platforms]), tasks, platforms)
+
+    def place(self, one: Comparison) -> tuple[int, int]:
+        """Row and column of a comparison."""
+        return self.tasks[one.task], self.platforms[one.platform]
 
 
 def _places(keys: Iterable[_Key]) -> dict[_Key, int]:
