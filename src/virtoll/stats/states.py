@@ -1,9 +1,10 @@
 """Hosts that run one task in two states, such as a CPU with two speeds: recognised, so that no verdict rests on it.
 
-The rule, on the logarithms of the host's durations (or of 1 / rate), each less the lower quartile of its block: the two
-groups with the least scatter inside them (Otsu 1979) are two states, if the slower holds 15 to 85 % of the values,
-their means lie at least 4 pooled standard deviations and at least 10 % apart, and three values or more were taken in
-each block, nine in all. One normal distribution cut at its mean gives 2.7 deviations. Pure.
+The rule, on the logarithms of the host's durations (or of 1 / rate): in each round of three entries or more, how much
+slower than the fastest the others were. The two groups of these with the least scatter inside them (Otsu 1979) are two
+states, if their means lie at least 4 pooled standard deviations and at least 10 % apart, the slower group is at least
+15 % of all entries, and there are nine entries in all. One normal distribution cut at its mean gives 2.7 deviations. A
+state that lasts for a whole round is no concern: it is in the platforms' trials of that round as well. Pure.
 """
 
 import math
@@ -15,7 +16,7 @@ from itertools import accumulate
 from virtoll.stats.values import Observation, Task
 
 LEAST_VALUES = 9
-LEAST_A_BLOCK = 3
+LEAST_A_ROUND = 3
 LEAST_SHARE = 0.15
 LEAST_DEVIATIONS = 4.0
 LEAST_FACTOR = 1.1
@@ -37,25 +38,34 @@ class TwoStates:
 def two_states(task: Task, host: Sequence[Observation]) -> TwoStates | None:
     """The states of one task by the baseline's and the control's values; None where one state explains them."""
     sign = 1 if task.metric.better == "lower" else -1
-    blocks: dict[int, list[float]] = {}
+    rounds: dict[tuple[int, int], list[Observation]] = {}
     for one in host:
-        blocks.setdefault(one.block, []).append(sign * math.log(one.value))
-    if len(host) < LEAST_VALUES or any(len(values) < LEAST_A_BLOCK for values in blocks.values()):
-        return None
-    usual = {block: statistics.quantiles(values, n=4, method="inclusive")[0] for block, values in blocks.items()}
-    slowness = [sign * math.log(one.value) - usual[one.block] for one in host]
+        rounds.setdefault((one.block, one.round), []).append(one)
+    slowness: list[float] = []
+    values: list[float] = []
+    for own in rounds.values():
+        if len(own) >= LEAST_A_ROUND:
+            ordered = sorted(own, key=lambda one: sign * one.value)
+            slowness += [sign * math.log(one.value / ordered[0].value) for one in ordered]
+            values += [one.value for one in ordered]
     limit = split(slowness)
     if limit is None:
         return None
-    slow = [one.value for one, value in zip(host, slowness, strict=True) if value >= limit]
-    fast = [one.value for one, value in zip(host, slowness, strict=True) if value < limit]
+    slow = [value for value, slower in zip(values, slowness, strict=True) if slower >= limit]
+    fast = [value for value, slower in zip(values, slowness, strict=True) if slower < limit]
     low, high = sorted((statistics.median(fast), statistics.median(slow)))
-    return TwoStates(task, low, high, len(slow) / len(host))
+    return TwoStates(task, low, high, len(slow) / len(values))
 
 
 def split(slowness: Sequence[float]) -> float | None:
-    """The smallest value of the slower of two states; None where there are not two."""
-    ordered, count = sorted(slowness), len(slowness)
+    """The least slowness of the slower of two states; None where there are not two.
+
+    `slowness`: of all entries against the fastest of their round, whose own is 0 and is left out of the groups.
+    """
+    ordered = sorted(value for value in slowness if value > 0)
+    count = len(ordered)
+    if len(slowness) < LEAST_VALUES or count < LEAST_A_ROUND:
+        return None
     sums, squares = [0.0, *accumulate(ordered)], [0.0, *accumulate(value * value for value in ordered)]
 
     def scatter(first: int, last: int) -> float:
@@ -64,6 +74,6 @@ def split(slowness: Sequence[float]) -> float | None:
 
     within, cut = min((scatter(0, place) + scatter(place, count), place) for place in range(1, count))
     apart = (sums[count] - sums[cut]) / (count - cut) - sums[cut] / cut
-    deviation = math.sqrt(within / max(count - 2, 1))
+    deviation = math.sqrt(within / (count - 2))
     clear = apart >= max(LEAST_DEVIATIONS * deviation, math.log(LEAST_FACTOR))
-    return ordered[cut] if clear and LEAST_SHARE <= 1 - cut / count <= 1 - LEAST_SHARE else None
+    return ordered[cut] if clear and count - cut >= LEAST_SHARE * len(slowness) else None

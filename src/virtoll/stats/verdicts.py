@@ -54,7 +54,8 @@ class Rules:
 class Judged:
     """A family's tests, by task and platform: logarithms of shares, nan where there are fewer than two blocks.
 
-    `different`: slower or faster. `at_least`: simultaneous one-sided bound of |true mean|, not below 0. `within`: what
+    `different`: slower or faster. `at_least`: the near end of the simultaneous interval of all tests
+    (Bonferroni), as a distance from 0 and not below it. `within`: what
     |true mean| stays below, one-sided at `alike_level` (two one-sided tests). `smallest`: the |mean| that 80 % of such
     runs would tell from 0.
     """
@@ -95,6 +96,7 @@ def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, g
         tested = family & np.isfinite(p_value)
         p_adjusted[tested] = holm(p_value[tested].tolist())
         size[family] = max(int(tested.sum()), 1)
+    simultaneous = stdtrit(noise.df, 1 - level / (2 * size))
     return Judged(
         mean=mean,
         error=error,
@@ -104,9 +106,9 @@ def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, g
         p_value=p_value,
         p_adjusted=p_adjusted,
         different=(p_adjusted < level) & ((gap == 0) | (np.abs(mean) >= math.log(CLEAR))),
-        at_least=np.maximum(np.abs(mean) - stdtrit(noise.df, 1 - level / size) * error - gap, 0),
+        at_least=np.maximum(np.abs(mean) - simultaneous * error - gap, 0),
         within=np.abs(mean) + stdtrit(noise.df, 1 - rules.alike_level) * error + gap,
-        smallest=(stdtrit(noise.df, 1 - level / (2 * size)) + stdtrit(noise.df, POWER)) * error,
+        smallest=(simultaneous + stdtrit(noise.df, POWER)) * error,
     )
 
 
