@@ -165,7 +165,7 @@ def cpu_uses(
         used = used_ns(trial)
         for task in tasks:
             if used is not None and trial.status == "ok" and task.is_of(trial):
-                units = forwarded_frames(trial) if task.metric.source == "points" else 1
+                units = forwarded_frames(trial) if task.metric.source == "points" else trial.repeats
                 if units:
                     cells.setdefault((trial.platform, task), {}).setdefault(trial.block, []).append(used / units)
     rows = []
