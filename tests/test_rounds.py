@@ -12,7 +12,7 @@ from tests.test_fake_pipeline import StopAfter
 
 from virtoll.errors import UsageError
 from virtoll.report.build import load, load_analysis
-from virtoll.run.pipeline import Look, measure, no_look, resume
+from virtoll.run.pipeline import Look, measure, resume
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.records import LookRecord, duration_ns
 from virtoll.runfolder.store import RunFolder
@@ -28,7 +28,7 @@ ASKED: dict[str, Any] = {
 }
 
 
-def run(into: Path, progress: SilentProgress | None = None, look: Look = no_look, **changed: Any) -> RunFolder:
+def run(into: Path, progress: SilentProgress | None = None, look: Look | None = None, **changed: Any) -> RunFolder:
     measure(experiments.parsed(**{**ASKED, **changed}), into, ["virtoll"], progress or SilentProgress(), look)
     return RunFolder.open(into)
 
@@ -123,7 +123,10 @@ def test_a_resumed_run_goes_on_with_the_sizes_that_it_has(tmp_path: Path) -> Non
     assert {t.repeats for t in folder.trials() if t.workload == "superpi" and not t.warm_up} == {before[0].repeats}
 
 
-UNTIL = {"least": 2, "most": 5, "until": "decided"}
+UNTIL = {"least": 3, "most": 8, "until": "decided"}
+
+
+LEVELS = {3: 0.02, 5: 0.01, 7: 0.01}
 
 
 class Looks:
@@ -133,36 +136,35 @@ class Looks:
         self.decided_after = decided_after
         self.seen: list[int] = []
 
-    def __call__(self, folder: RunFolder, blocks: int) -> LookRecord | None:
+    def __call__(self, folder: RunFolder, blocks: int) -> LookRecord:
         self.seen.append(blocks)
         assert {trial.block for trial in folder.trials()} == set(range(blocks))
-        if blocks == 3:
-            return None
+        assert blocks in LEVELS
         undecided = () if blocks >= self.decided_after else ("dear, superpi",)
-        return LookRecord(blocks, 0.02, undecided, ended=not undecided)
+        return LookRecord(blocks, LEVELS[blocks], undecided, ended=not undecided)
 
 
 def test_a_run_ends_at_the_look_that_finds_all_decided(tmp_path: Path) -> None:
-    looks = Looks(decided_after=4)
+    looks = Looks(decided_after=5)
     folder = run(tmp_path / "run", look=looks, blocks=UNTIL, rounds=1)
-    assert looks.seen == [2, 3, 4]
-    assert [(one.blocks, one.ended) for one in folder.looks()] == [(2, False), (4, True)]
-    assert {trial.block for trial in folder.trials()} == {0, 1, 2, 3}
+    assert looks.seen == [3, 5]
+    assert [(one.blocks, one.ended) for one in folder.looks()] == [(3, False), (5, True)]
+    assert {trial.block for trial in folder.trials()} == {0, 1, 2, 3, 4}
     assert folder.state().state == "complete"
-    assert folder.manifest.experiment["least_blocks"] == 2
+    assert folder.manifest.experiment["looks"] == [[3, 0.02], [5, 0.01], [7, 0.01], [8, 0.01]]
     statuses = load_analysis(folder.path).statuses["dear"]
-    assert {status: count for status, count in statuses.items() if count} == {"ok": 8}
-    again = Looks(decided_after=4)
+    assert {status: count for status, count in statuses.items() if count} == {"ok": 10}
+    again = Looks(decided_after=5)
     resume(folder.path, SilentProgress(), again)
     assert again.seen == [], "a look is taken once"
-    assert {trial.block for trial in RunFolder.open(folder.path).trials()} == {0, 1, 2, 3}
+    assert {trial.block for trial in RunFolder.open(folder.path).trials()} == {0, 1, 2, 3, 4}
 
 
 def test_a_run_that_is_never_decided_ends_with_its_last_block(tmp_path: Path) -> None:
     looks = Looks(decided_after=99)
     folder = run(tmp_path / "run", look=looks, blocks=UNTIL, rounds=1)
-    assert looks.seen == [2, 3, 4]
-    assert {trial.block for trial in folder.trials()} == {0, 1, 2, 3, 4}
+    assert looks.seen == [3, 5, 7]
+    assert {trial.block for trial in folder.trials()} == set(range(8))
 
 
 def test_a_run_that_is_not_run_until_decided_is_not_looked_at(tmp_path: Path) -> None:

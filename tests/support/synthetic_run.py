@@ -4,6 +4,7 @@
 makes the folder; `run_data(truth)` gives what analysis takes, without touching the disk.
 """
 
+import itertools
 import json
 import math
 import random
@@ -41,6 +42,8 @@ class Truth:
     `unavailable`: platform -> reason; `stop_after`: trials written (None: all); `clock_error`: platform -> relative;
     `caveats`: platform -> (host, caveat) for those that ran elsewhere.
     `weighed`: the guests' memory, CPU time and starts are reported, and there are consolidation series.
+    `rounds`: of each block and workload; with more than one, the baseline has a second entry in each.
+    `margin`: of the experiment; None: it is an older one's, which has none.
     `wired`: points tell hops, pace, delay and CPU time as an agent with counters does, and there are calibrations.
     """
 
@@ -66,6 +69,8 @@ class Truth:
     study: str | None = None
     summary: str | None = None
     order: str = "randomised"
+    rounds: int = 1
+    margin: float | None = None
 
 
 REALISTIC: dict[str, dict[str, float]] = {
@@ -112,6 +117,7 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
             "study": truth.study,
             "summary": truth.summary,
             "order": truth.order,
+            **({} if truth.margin is None else {"margin": truth.margin}),
         },
         "command": ["virtoll", "run", "quick"],
         "baseline": truth.baseline,
@@ -261,11 +267,13 @@ def _plan(truth: Truth, dice: random.Random) -> list[dict[str, Any]]:
         cells += [(label, "forward", {"frame_size_bytes": size, **forward}) for size in truth.frame_sizes]
         cells += [(label, name, dict(parameters)) for name, parameters, _ in JOBS]
     planned = []
-    for block in range(truth.blocks):
+    if truth.rounds > 1:
+        cells += [cell for cell in cells if cell[0] == truth.baseline]
+    for block, number in itertools.product(range(truth.blocks), range(truth.rounds)):
         order = list(cells)
         dice.shuffle(order)
         planned += [
-            {"block": block, "platform": label, "workload": workload, "parameters": parameters}
+            {"block": block, "round": number, "platform": label, "workload": workload, "parameters": parameters}
             for label, workload, parameters in order
         ]
     return [{"trial": number, **entry} for number, entry in enumerate(planned)]

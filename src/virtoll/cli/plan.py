@@ -12,6 +12,7 @@ from virtoll.cli.output import Json, print_json, say
 from virtoll.errors import ImageError
 
 if TYPE_CHECKING:
+    from virtoll.experiment.looks import Looks
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
     from virtoll.experiment.selection import Selection
@@ -122,13 +123,19 @@ def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> l
     else:
         rounds = "" if checked.rounds == 1 else f" of {checked.rounds} rounds"
         order = f"{checked.blocks} randomised blocks{rounds}, seed {planned.seed}"
-    most = "" if checked.least_blocks is None else "at most "
+    most = "" if checked.looks is None else "at most "
     lines = [f"{most}{len(planned.trials)} trials in {order}, about {_minutes(seconds)} if every platform is available"]
-    if checked.least_blocks is not None:
-        lines.append(f"it ends as soon as all is decided, after {checked.least_blocks} blocks or more")
+    if checked.looks is not None:
+        lines.append(f"it ends at the first look that finds all decided: after {_numbers(checked.looks)} blocks")
     if held < len(planned.trials):
         lines.append(f"{len(planned.trials) - held} of them will be skipped, as said above, and take no time")
     return lines
+
+
+def _numbers(looks: Looks) -> str:
+    """After how many blocks there is a look: "3, 5 or 7"."""
+    *others, last = (str(blocks) for blocks, _ in looks.plan)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _minutes(seconds: float) -> str:

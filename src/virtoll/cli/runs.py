@@ -29,6 +29,8 @@ from virtoll.errors import ImageError, Interrupted, LabError, StorageError, Usag
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
+    from virtoll.runfolder.records import LookRecord
+    from virtoll.runfolder.store import RunFolder
 
 RunArgument = Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")]
 
@@ -176,13 +178,20 @@ def _measure_here(experiment: Experiment, folder: Path) -> None:
         soft_wrap=True,
     )
     command = ["virtoll", "run", str(experiment.file), *experiment.selection.arguments()]
-    _with_progress(lambda progress: measure(experiment, folder, command, progress), folder)
+    _with_progress(lambda progress: measure(experiment, folder, command, progress, _look_at), folder)
 
 
 def _resume_here(folder: Path) -> None:
     from virtoll.run.pipeline import resume as resume_run
 
-    _with_progress(lambda progress: resume_run(folder, progress), folder)
+    _with_progress(lambda progress: resume_run(folder, progress, _look_at), folder)
+
+
+def _look_at(folder: RunFolder, blocks: int) -> LookRecord:
+    """What the results so far decide; what analyses is imported at the first look, between two blocks."""
+    from virtoll.report.build import look_at
+
+    return look_at(folder, blocks)
 
 
 def _with_progress(work: Callable[[Any], None], folder: Path) -> None:

@@ -34,6 +34,7 @@ class ExperimentFile(Parameters):
     ``rounds``: of each workload in a block (``plan.py``); 1: each platform once. ``order``: blocks in random order, or
     as papers ran: platform after platform, all repetitions of a workload in a row, in one guest. ``summary``: a paper's
     way to sum up, reported beside the project's own (``stats/papers.py``).
+    ``margin``: within how much of the baseline a platform is called alike (0.1 = 10 %).
     ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
     """
 
@@ -52,6 +53,7 @@ class ExperimentFile(Parameters):
     study: str | None = None
     order: Order = "randomised"
     summary: Literal["mean-t95", "mean-sd", "median-drop-first"] | None = None
+    margin: float = Field(default=0.10, ge=0.01, le=0.5)
 
 
 class UntilDecided(Parameters):

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints
 
+from virtoll.experiment.looks import Looks
 from virtoll.experiment.selection import EVERYTHING, Cell, Selection
 from virtoll.experiment.topology import HostAddress, Testbed
 
@@ -105,7 +106,7 @@ class Catalogue:
 class Experiment:
     """A checked experiment; ``text`` is the YAML as read, so that a run folder can say exactly what was asked.
 
-    ``blocks``: how many at most; ``least_blocks``: from how many on a run may end because all is decided, None: never.
+    ``blocks``: how many at most; ``looks``: after how many of them a run ends if all is decided, None: never.
     ``size`` and ``selection`` say which part of it; ``cells`` are the pairs of label and workload that are run.
     """
 
@@ -130,8 +131,9 @@ class Experiment:
     image: str = "tiny"
     order: Order = "randomised"
     rounds: int = 5
-    least_blocks: int | None = None
+    looks: Looks | None = None
     summary: str | None = None
+    margin: float = 0.10
     size: str | None = None
     selection: Selection = EVERYTHING
     cells: frozenset[Cell] = frozenset()

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from virtoll.errors import UsageError
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile, UntilDecided
+from virtoll.experiment.looks import Looks
 from virtoll.experiment.model import (
     LABEL_PATTERN,
     Catalogue,
@@ -79,7 +80,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         if selection.filters:
             raise UsageError(f"{path}: a consolidation series has no trials to choose from; leave out the filters")
         return _parse_consolidation(_validate(ConsolidationFile, document, path, ""), text, path, catalogue)
-    document, least = _least_blocks(document, selection.until, path)
+    document, looks = _looks(document, selection.until, path)
     parsed = _validate(ExperimentFile, document, path, "")
     platforms = _platform_choices(parsed, path, catalogue)
     labels = [choice.label for choice in platforms]
@@ -107,7 +108,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
     )
     left, run = {label for label, _ in cells}, {workload for _, workload in cells}
     baseline = parsed.baseline if parsed.baseline in left else None
-    if least is not None and (baseline is None or parsed.order == "paper"):
+    if looks is not None and (baseline is None or parsed.order == "paper"):
         what = "the baseline is left out" if baseline is None else "the paper's order has no blocks"
         raise UsageError(f"{path}: key 'blocks.until': {what}, so nothing can be decided; give a number of blocks")
     return Experiment(
@@ -124,7 +125,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         memory_bytes=int(parsed.guest.memory),
         marks=parsed.guest.marks,
         blocks=parsed.blocks,
-        least_blocks=least,
+        looks=looks,
         seed=parsed.seed,
         testbed=_marked(parsed, path).testbed,
         cpu_quota=parsed.guest.cpu_quota,
@@ -133,6 +134,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         order=parsed.order,
         rounds=parsed.rounds,
         summary=parsed.summary,
+        margin=parsed.margin,
         size=size,
         selection=selection,
         cells=cells,
@@ -165,8 +167,8 @@ def _image(parsed: ExperimentFile, workloads: Collection[str], path: Path, catal
     return asked or needed
 
 
-def _least_blocks(document: dict[str, Any], until: str | None, path: Path) -> tuple[dict[str, Any], int | None]:
-    """The file with the largest number of blocks, and the least one where it is run until all is decided, else None.
+def _looks(document: dict[str, Any], until: str | None, path: Path) -> tuple[dict[str, Any], Looks | None]:
+    """The file with the largest number of blocks, and the looks at what is run until all is decided, else None.
 
     ``until``: as it was asked for on the command line; a number of blocks is then the least one.
     """
@@ -178,7 +180,7 @@ def _least_blocks(document: dict[str, Any], until: str | None, path: Path) -> tu
         wanted = _validate(UntilDecided, {"least": given, "most": max(most, given), "until": until}, path, "blocks")
     else:
         return document, None
-    return {**document, "blocks": wanted.most}, wanted.least
+    return {**document, "blocks": wanted.most}, Looks.between(wanted.least, wanted.most)
 
 
 def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:

@@ -13,8 +13,10 @@ from virtoll.report.figures import FIGURES
 from virtoll.report.headline import HeadlineRow, headline_rows
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
+from virtoll.runfolder.records import LookRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import Analysis, RunData, analyse
+from virtoll.stats.looks import look
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ def load(run_directory: Path) -> RunData:
 def load_analysis(run_directory: Path) -> Analysis:
     """The analysis of a run folder, without a report."""
     return analyse(load(run_directory))
+
+
+def look_at(folder: RunFolder, blocks: int) -> LookRecord:
+    """What the results so far decide, after so many blocks."""
+    return look(load_analysis(folder.path), blocks)
 
 
 def _study(folder: RunFolder) -> Study | None:

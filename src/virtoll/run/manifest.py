@@ -59,13 +59,14 @@ def build(
             "scenario": experiment.scenario,
             "blocks": experiment.blocks,
             "rounds": experiment.rounds,
-            "least_blocks": experiment.least_blocks,
+            "looks": experiment.looks.plan if experiment.looks else None,
             "seed": experiment.seed,
             "study": experiment.study,
             "size": experiment.size,
             "selection": experiment.selection.as_record(),
             "order": experiment.order,
             "summary": experiment.summary,
+            "margin": experiment.margin,
             "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes, "marks": experiment.marks},
         },
         command=tuple(command),
@@ -131,10 +132,16 @@ def _metrics(experiment: Experiment) -> tuple[MetricRecord, ...]:
     return tuple(
         parse_record(
             MetricRecord,
-            {"workload": name, **asdict(metric), "title": _title(name, metric), "resource": WORKLOADS[name].resource},
+            {
+                "workload": name,
+                **asdict(metric),
+                "title": _title(name, metric),
+                "resource": WORKLOADS[name].resource,
+                "primary": place == 0,
+            },
         )
         for name in names
-        for metric in WORKLOADS[name].metrics
+        for place, metric in enumerate(WORKLOADS[name].metrics)
     )
 
 

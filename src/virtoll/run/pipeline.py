@@ -39,18 +39,16 @@ if TYPE_CHECKING:
     from virtoll.runfolder.records import LookRecord, Status, TrialRecord
 
 
-Look = Callable[[RunFolder, int], "LookRecord | None"]
-"""After so many blocks: what the results so far show; None where there is no look then."""
+Look = Callable[[RunFolder, int], "LookRecord"]
+"""What the results so far decide, after so many blocks: asked for, since this room knows no statistics."""
 
 
-def no_look(_: RunFolder, __: int) -> None:
-    """Of a run that nobody looks at before its end."""
-
-
-def measure(experiment: Experiment, into: Path, command: list[str], progress: Progress, look: Look = no_look) -> None:
+def measure(
+    experiment: Experiment, into: Path, command: list[str], progress: Progress, look: Look | None = None
+) -> None:
     """Run an experiment from its first trial to its last into a new run folder.
 
-    ``look`` ends it earlier where the experiment is run until all is decided.
+    ``look`` is asked after the blocks of the experiment's ``looks``, and may end it there.
     """
     with open_session_for(experiment, progress) as session:
         plan = plan_of(experiment)
@@ -72,7 +70,7 @@ def measure(experiment: Experiment, into: Path, command: list[str], progress: Pr
         _measure_plan(experiment, plan, folder, session, progress, look)
 
 
-def resume(into: Path, progress: Progress, look: Look = no_look) -> None:
+def resume(into: Path, progress: Progress, look: Look | None = None) -> None:
     """Go on with a run at its first unfinished trial; refused where the host or the agent is not the run's own."""
     folder = RunFolder.open(into)
     experiment = experiment_of(folder)
@@ -98,7 +96,7 @@ def experiment_of(folder: RunFolder) -> Experiment:
 
 
 def _measure_plan(
-    experiment: Experiment, plan: Plan, folder: RunFolder, session: RunSession, progress: Progress, look: Look
+    experiment: Experiment, plan: Plan, folder: RunFolder, session: RunSession, progress: Progress, look: Look | None
 ) -> None:
     from virtoll.host.fitness import FitnessSampler
 
@@ -145,16 +143,13 @@ def _measure_plan(
     folder.set_state("complete", None)
 
 
-def _is_decided(experiment: Experiment, blocks: int, folder: RunFolder, progress: Progress, look: Look) -> bool:
+def _is_decided(experiment: Experiment, blocks: int, folder: RunFolder, progress: Progress, look: Look | None) -> bool:
     """Whether a run that goes on until all is decided ends after so many blocks; each look is taken once."""
-    if experiment.least_blocks is None or blocks < experiment.least_blocks:
+    if look is None or experiment.looks is None or not experiment.looks.is_at(blocks):
         return False
-    taken = {record.blocks: record for record in folder.looks()}
-    record = taken.get(blocks)
+    record = next((one for one in folder.looks() if one.blocks == blocks), None)
     if record is None:
         record = look(folder, blocks)
-        if record is None:
-            return False
         folder.append_look(record)
     if record.ended:
         progress.message(f"all is decided after {blocks} blocks")

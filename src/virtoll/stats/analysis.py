@@ -1,14 +1,16 @@
 """The whole analysis of one run: `RunData` in, `Analysis` out; pure, so it gives the same on any machine.
 
-The steps, in order: values from trials, cells, A/A control, smallest detectable difference, comparisons with Holm's
-correction, clock errors, drift, fitness of the host, equivalence of the guests.
+The steps, in order: values from trials, cells, states of the host, comparisons and A/A control, their verdicts by
+family, clock errors, drift, fitness of the host, equivalence of the guests.
 """
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from virtoll.experiment.looks import Looks
 from virtoll.reference.published import Study
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.records import (
@@ -27,17 +29,7 @@ from virtoll.stats.caveats import caveats_of, hosts_of, why_other_host
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
-from virtoll.stats.compare import (
-    LEVEL,
-    Comparison,
-    Detectable,
-    compare,
-    correct,
-    judge,
-    moderate,
-    prior_of,
-    smallest_detectable,
-)
+from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, compare
 from virtoll.stats.consolidation import Consolidation, consolidations
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
@@ -45,10 +37,12 @@ from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperRow, paper_rows
 from virtoll.stats.scaling import Scaling, scalings
+from virtoll.stats.states import TwoStates, two_states
 from virtoll.stats.study import StudyComparison, beside_study
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, observations_of, tasks_of
+from virtoll.stats.verdicts import MARGIN, Rules, decide
 from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_rows, pace_rows
 
 
@@ -78,7 +72,10 @@ class Analysis:
     """Everything that tables, figures and the page are made of.
 
     `cells` is by (platform, task) and holds only cells with values; `comparisons` has one entry for each platform other
-    than baseline and control and each task; `control` one for each task (A/A), none where there is no control.
+    than baseline and control and each task; `control` one for each task (A/A), none where there is no control: it is
+    shown, and vetoes nothing. `detectable`: by metric, the median of its comparisons' smallest detectable differences,
+    as factors. `two_states`: the tasks that the host ran in two states. `level`: the
+    chance of any false difference in a family, 5 % or what the last look at the run spends (`stats/looks.py`).
     `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`).
     """
 
@@ -90,7 +87,9 @@ class Analysis:
     cells: Mapping[tuple[str, Task], CellSummary]
     comparisons: tuple[Comparison, ...]
     control: tuple[Comparison, ...]
-    detectable: Mapping[MetricRecord, Detectable]
+    detectable: Mapping[MetricRecord, float]
+    two_states: tuple[TwoStates, ...]
+    level: float
     points: tuple[PointValue, ...]
     curves: tuple[Curve, ...]
     clocks: tuple[ClockError, ...]
@@ -130,14 +129,19 @@ class Analysis:
         return label if any(platform == label for platform, _ in self.cells) else None
 
     @property
-    def rejected_controls(self) -> tuple[Comparison, ...]:
-        """A/A comparisons that find a difference after correction: there should be none."""
-        return tuple(one for one in self.control if one.p_adjusted is not None and one.p_adjusted < LEVEL)
+    def alarms(self) -> tuple[Comparison, ...]:
+        """A/A comparisons that find a difference, with one chance in a hundred that any does by accident."""
+        return tuple(one for one in self.control if one.verdict in DIFFERENT)
 
     @property
     def family(self) -> int:
-        """How many comparisons the verdicts were corrected for."""
-        return sum(one.p_value is not None for one in self.comparisons)
+        """How many comparisons of primary metrics were tested, and so corrected for."""
+        return sum(one.p_value is not None for one in self.comparisons if one.task.metric.primary)
+
+    @property
+    def second_family(self) -> int:
+        """How many comparisons of other metrics were tested, in a family of their own."""
+        return sum(one.p_value is not None for one in self.comparisons if not one.task.metric.primary)
 
     @property
     def blocks(self) -> int:
@@ -167,18 +171,17 @@ def analyse(data: RunData) -> Analysis:
     observations, gaps = observations_of(tasks, data.trials)
     cells = _cells(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, data.trials)
-    comparisons, control = _compare_all(data, platforms, tasks, cells, caveats)
-    prior = prior_of([*control, *comparisons])
-    control, comparisons = correct(moderate(control, prior)), correct(moderate(comparisons, prior))
-    family = sum(one.p_value is not None for one in comparisons)
-    detectable = smallest_detectable(control, comparisons, prior)
+    host = _host_values(data, observations)
+    states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
+    comparisons, control = _compare_all(data, platforms, tasks, cells, caveats, host)
+    level = _level(data, len({one.block for one in observations}))
+    comparisons, control = _verdicts(comparisons, control, Rules(_margin(data), level, level), states)
     points = point_values(data.trials)
     order = ordered_values(cells.values())
     limits, sweeps = ceilings(data.calibrations), curves(points)
     headroom = headrooms(limits, cells, data.trials)
     losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
     backends = backend_uses(tasks, data.trials)
-    comparisons = [judge(one, detectable, family) for one in comparisons]
     return Analysis(
         data=data,
         platforms=platforms,
@@ -187,8 +190,10 @@ def analyse(data: RunData) -> Analysis:
         gaps=gaps,
         cells=cells,
         comparisons=tuple(comparisons),
-        control=tuple(judge(one, None, len(control)) for one in control),
-        detectable=detectable,
+        control=tuple(control),
+        detectable=_detectable(comparisons),
+        two_states=states,
+        level=level,
         points=points,
         curves=sweeps,
         clocks=clock_errors(clock_readings(data.trials), platforms),
@@ -275,8 +280,12 @@ def _compare_all(
     tasks: Sequence[Task],
     cells: Mapping[tuple[str, Task], CellSummary],
     caveats: Mapping[str, str],
+    host: Mapping[Task, Sequence[Observation]],
 ) -> tuple[list[Comparison], list[Comparison]]:
-    """Every platform against the baseline, and the control against it; both uncorrected; empty without a baseline."""
+    """Every platform against the host, and the control against the baseline's own entries; both untested.
+
+    Empty without a baseline.
+    """
     baseline, control = data.manifest.baseline, data.manifest.control
     if baseline is None:
         return [], []
@@ -289,10 +298,66 @@ def _compare_all(
         elsewhere = None if caveat else why_other_host(hosts, platform, baseline)
         refused = why_platform_incomparable(agents, platform, baseline) or elsewhere
         for task in tasks:
-            own = None if refused else cells.get((platform, task))
+            cell, base = cells.get((platform, task)), cells.get((baseline, task))
+            own = cell.observations if cell is not None and not refused else ()
+            entries = (base.observations if base else ()) if platform == control else host.get(task, ())
             why = refused or _why_missing(data, platform, task) or _why_missing(data, baseline, task)
-            compared.append(compare(task, platform, own, cells.get((baseline, task)), why, caveat))
+            compared.append(compare(task, platform, own, entries, why, caveat))
     return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
+
+
+def _host_values(data: RunData, observations: Sequence[Observation]) -> dict[Task, list[Observation]]:
+    """The values of the baseline and of its control, where that ran on the same host, by task.
+
+    Empty where nothing of the baseline itself was measured: the control alone is no baseline.
+    """
+    baseline, control = data.manifest.baseline, data.manifest.control
+    entries = {baseline} if baseline is not None else set()
+    hosts, agents = hosts_of(data.manifest), agents_by_platform(data.boots)
+    if baseline is not None and control is not None and why_other_host(hosts, control, baseline) is None:
+        entries |= {control} if why_platform_incomparable(agents, control, baseline) is None else set()
+    found: dict[Task, list[Observation]] = {}
+    for one in observations:
+        if one.platform in entries:
+            found.setdefault(one.task, []).append(one)
+    return {task: own for task, own in found.items() if any(one.platform == baseline for one in own)}
+
+
+def _margin(data: RunData) -> float:
+    """Within how much platforms are alike, by the experiment; older runs did not ask."""
+    margin = data.manifest.experiment.get("margin", MARGIN)
+    return float(margin) if isinstance(margin, int | float) and 0 < margin < 1 else MARGIN
+
+
+def _level(data: RunData, blocks: int) -> float:
+    """The chance of a false difference in a family: 5 %, or what a run with several looks spends at this one."""
+    looks = Looks.of(data.manifest.experiment)
+    return looks.level_at(blocks) if looks else LEVEL
+
+
+def _verdicts(
+    comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules, states: Sequence[TwoStates]
+) -> tuple[list[Comparison], list[Comparison]]:
+    """Both with their verdicts: the primary metrics are one family, the others a second; the A/A is beside each."""
+    decided: dict[tuple[str, Task], Comparison] = {}
+    for primary in (True, False):
+        own = [one for one in comparisons if one.task.metric.primary is primary]
+        beside = [one for one in control if one.task.metric.primary is primary]
+        for found in decide(own, beside, rules, states):
+            decided |= {(one.platform, one.task): one for one in found}
+    return (
+        [decided[one.platform, one.task] for one in comparisons],
+        [decided[one.platform, one.task] for one in control],
+    )
+
+
+def _detectable(comparisons: Sequence[Comparison]) -> dict[MetricRecord, float]:
+    """By metric, the median of the smallest detectable differences of its comparisons."""
+    found: dict[MetricRecord, list[float]] = {}
+    for one in comparisons:
+        if one.smallest is not None:
+            found.setdefault(one.task.metric, []).append(one.smallest)
+    return {metric: statistics.median(own) for metric, own in found.items()}
 
 
 def _why_missing(data: RunData, platform: str, task: Task) -> str:

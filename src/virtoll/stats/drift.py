@@ -1,4 +1,9 @@
-"""Drift over the run: every value relative to its cell's median, against its position in the order measured."""
+"""Drift over the run: every value relative to its cell's median, and the trend of its blocks.
+
+All cells of a block share the host's state of that time. So they say one thing of the trend, not one each: a test that
+adds up the cells' variances as if they were independent finds a trend in 39 to 70 % of runs without any (simulated).
+The trend is that of the blocks' means.
+"""
 
 import itertools
 import math
@@ -9,7 +14,7 @@ from dataclasses import dataclass
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Observation, Task
 
-DRIFT_FROM = 12  # pairs: below, a trend is not worth a number
+DRIFT_FROM = 5  # blocks: below, not even blocks in perfect order are rarer than 5 % (2 of 4! orders are 8 %)
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class Drift:
 
     over_run: float
     p_value: float
-    pairs: int
+    blocks: int
 
 
 def ordered_values(cells: Iterable[CellSummary]) -> tuple[OrderedValue, ...]:
@@ -44,26 +49,36 @@ def ordered_values(cells: Iterable[CellSummary]) -> tuple[OrderedValue, ...]:
 
 
 def drift(values: Sequence[OrderedValue]) -> Drift | None:
-    """Sen's slope times the run's length, and the seasonal Kendall test (Hirsch, Slack and Smith 1982).
+    """Sen's slope over the blocks' means times the number of blocks, and the exact Mann-Kendall test of these means.
 
-    Each cell is a "season": only values of one cell are compared with each other, so nothing has to be centred first.
-    None below twelve pairs, or where the trials of no cell lie apart.
+    A block's mean is that of the log relative performance of its cells, each cell's being the median of its trials
+    there. None below five blocks, where no such test can reach 5 %.
     """
-    cells: dict[tuple[str, Task], list[tuple[int, float]]] = {}
+    cells: dict[int, dict[tuple[str, Task], list[float]]] = {}
     for value in values:
         own = value.observation
-        cells.setdefault((own.platform, own.task), []).append((own.position, math.log(value.relative)))
-    slopes: list[float] = []
-    score, variance = 0, 0.0
-    for points in cells.values():
-        n = len(points)
-        variance += n * (n - 1) * (2 * n + 5) / 18
-        for (x, y), (other_x, other_y) in itertools.combinations(points, 2):
-            score += (other_y > y) - (other_y < y)
-            if other_x != x:
-                slopes.append((other_y - y) / (other_x - x))
-    if len(slopes) < DRIFT_FROM:
+        cells.setdefault(own.block, {}).setdefault((own.platform, own.task), []).append(math.log(value.relative))
+    means = [statistics.fmean(statistics.median(logs) for logs in cells[block].values()) for block in sorted(cells)]
+    if len(means) < DRIFT_FROM:
         return None
-    length = max(value.observation.position for value in values) - min(value.observation.position for value in values)
-    z = max(abs(score) - 1, 0) / math.sqrt(variance)
-    return Drift(math.expm1(statistics.median(slopes) * length), math.erfc(z / math.sqrt(2)), len(slopes))
+    pairs = list(itertools.combinations(enumerate(means), 2))
+    slope = statistics.median((later - earlier) / (end - start) for (start, earlier), (end, later) in pairs)
+    score = sum((later > earlier) - (later < earlier) for (_, earlier), (_, later) in pairs)
+    return Drift(math.expm1(slope * len(means)), kendall_p_value(score, len(means)), len(means))
+
+
+def kendall_p_value(score: int, n: int) -> float:
+    """Two-sided P(|S| >= |score|) for n values in random order, S being their concordant less discordant pairs.
+
+    Exact: orders of n values are counted by their inversions (Kendall 1938).
+    """
+    orders = [1]
+    for placed in range(2, n + 1):
+        wider = [0] * (len(orders) + placed - 1)
+        for inversions, count in enumerate(orders):
+            for more in range(placed):
+                wider[inversions + more] += count
+        orders = wider
+    pairs = n * (n - 1) // 2
+    extreme = sum(count for inversions, count in enumerate(orders) if abs(pairs - 2 * inversions) >= abs(score))
+    return extreme / math.factorial(n)

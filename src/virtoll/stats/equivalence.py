@@ -1,10 +1,12 @@
 """The equivalence report: what is equal between the platforms' guests and what is not, as measured inside them.
 
-A fact is a name and a text; facts that could not be read are None, which is neither equal nor different.
+A fact is a name and a text; facts that could not be read are None, which is neither equal nor different. A fact that
+varies from boot to boot of one platform is equal to nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from virtoll import units
@@ -37,26 +39,44 @@ _SIZES = (
     ("memory seen", "memory_total_bytes"),
     ("memory limit", "memory_limit_bytes"),
 )
+_VARIES = "varies: "
 _NULL_MEANS = dict.fromkeys(("memory_limit_bytes", "hypervisor", "cmdline", "modules_sha256"), "none")
+
+
+class Likeness(StrEnum):
+    """What may be said of one fact on several platforms."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class FactRow:
-    """One fact: the text for each platform (None: not known); `equal` when all that are known agree."""
+    """One fact: the text for each platform (None: not known), and whether these are equal.
+
+    Unknown: those that are known agree, and it is not known of every platform.
+    """
 
     name: str
     values: Mapping[str, str | None]
-    equal: bool
+    likeness: Likeness
+
+    @property
+    def equal(self) -> bool:
+        """Known of every platform, and the same on all."""
+        return self.likeness is Likeness.EQUAL
 
 
 @dataclass(frozen=True)
 class PairCount:
-    """Two platforms: which of the facts that are known on both are equal, and which differ."""
+    """Two platforms: which facts are equal on both, which differ, and which are not known of one of them."""
 
     one: str
     other: str
     different: tuple[str, ...]
     same: tuple[str, ...]
+    unknown: tuple[str, ...]
 
     @property
     def compared(self) -> int:
@@ -94,13 +114,24 @@ def equivalence(boots: Sequence[BootRecord], platforms: Sequence[str], reference
 
 
 def _row(name: str, values: dict[str, str | None]) -> FactRow:
-    return FactRow(name, values, len({value for value in values.values() if value is not None}) <= 1)
+    return FactRow(name, values, likeness(list(values.values())))
+
+
+def likeness(values: Sequence[str | None]) -> Likeness:
+    """Of the texts of one fact on several platforms; what varies on one of them is different."""
+    known = {value for value in values if value is not None}
+    if len(known) > 1 or any(value.startswith(_VARIES) for value in known):
+        return Likeness.DIFFERENT
+    return Likeness.UNKNOWN if None in values else Likeness.EQUAL
 
 
 def _pair(one: str, other: str, rows: Iterable[FactRow]) -> PairCount:
-    both = [row for row in rows if row.values[one] is not None and row.values[other] is not None]
-    different = tuple(row.name for row in both if row.values[one] != row.values[other])
-    return PairCount(one, other, different, tuple(row.name for row in both if row.name not in different))
+    names: dict[Likeness, list[str]] = {kind: [] for kind in Likeness}
+    for row in rows:
+        values = [row.values[one], row.values[other]]
+        names[likeness(values) if None not in values else Likeness.UNKNOWN].append(row.name)
+    different, same, unknown = (tuple(names[kind]) for kind in (Likeness.DIFFERENT, Likeness.EQUAL, Likeness.UNKNOWN))
+    return PairCount(one, other, different, same, unknown)
 
 
 def _merged(boots: Iterable[BootRecord]) -> dict[str, str | None]:
@@ -117,7 +148,7 @@ def _agreed(values: Sequence[str | None]) -> str | None:
     known = list(dict.fromkeys(value for value in values if value is not None))
     if len(known) <= 1:
         return known[0] if known else None
-    return "varies: " + " / ".join(known)
+    return _VARIES + " / ".join(known)
 
 
 def _own_macs(boot: BootRecord) -> frozenset[str] | None:

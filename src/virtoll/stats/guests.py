@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
 from virtoll.runfolder.records import BootRecord, TrialRecord
-from virtoll.stats.intervals import Interval, log_ratio_estimate, median_interval
+from virtoll.stats.intervals import Interval, median_interval, student
 from virtoll.stats.values import Task
 
 
@@ -165,7 +165,7 @@ def cpu_uses(
         used = used_ns(trial)
         for task in tasks:
             if used is not None and trial.status == "ok" and task.is_of(trial):
-                units = forwarded_frames(trial) if task.metric.source == "points" else 1
+                units = forwarded_frames(trial) if task.metric.source == "points" else trial.repeats
                 if units:
                     cells.setdefault((trial.platform, task), {}).setdefault(trial.block, []).append(used / units)
     rows = []
@@ -183,7 +183,7 @@ def cpu_uses(
                 if value > 0 and reference.get(block, 0) > 0 and not traffic
             ]
             unlike = platform == baseline or platform in caveats or baseline in caveats
-            found = log_ratio_estimate(logs) if logs and not unlike else None
+            found = student(logs) if logs and not unlike else None
             interval = found.interval if found else None
             rows.append(
                 CpuUse(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll.runfolder.records import TrialRecord
+from virtoll.stats.summaries import block_values
 from virtoll.stats.values import Observation, Task, canonical
 from virtoll.stats.wire import fair_rows
 
@@ -80,10 +81,10 @@ def scalings(
             sizes = groups.get((platform, factor, others), {})
             if len(sizes) < 2:
                 continue
-            first = {one.block: one.value for one in sizes[min(sizes)]}
+            first = block_values(sizes[min(sizes)])
             steps = []
             for size in sorted(sizes):
-                own = sizes[size]
+                own, rates = sizes[size], block_values(sizes[size])
                 row = fair.get((platform, own[0].task))
                 steps.append(
                     Step(
@@ -91,8 +92,8 @@ def scalings(
                         task=own[0].task,
                         factor=factor,
                         size=size,
-                        rates=tuple(one.value for one in own),
-                        ratios=tuple(one.value / first[one.block] for one in own if first.get(one.block)),
+                        rates=tuple(rates.values()),
+                        ratios=tuple(rate / first[block] for block, rate in rates.items() if first.get(block)),
                         shares=row.rates if row else (),
                         jain=row.jain if row else None,
                         load_ns=tuple(load for one in own if (load := _load_ns(by_number[one.trial])) is not None),

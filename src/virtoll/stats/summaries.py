@@ -1,5 +1,6 @@
 """One cell's values in numbers: the default summary and flagged outliers."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,12 +50,14 @@ def summarise(observations: Sequence[Observation]) -> CellSummary:
 def outliers(values: Sequence[float]) -> list[int]:
     """Indexes of values with a modified z-score above 3.5: 0.6745 |x - median| / MAD (Iglewicz and Hoaglin 1993).
 
+    Of logarithms, as all differences are: half as long is as far out as twice as long. Values are above zero.
     Flags only from five values on, and nothing where more than half of the values are the same (MAD = 0).
     """
     if len(values) < OUTLIER_FROM:
         return []
-    centre = statistics.median(values)
-    spread = statistics.median(abs(value - centre) for value in values)
+    logs = [math.log(value) for value in values]
+    centre = statistics.median(logs)
+    spread = statistics.median(abs(value - centre) for value in logs)
     if spread == 0:
         return []
-    return [index for index, value in enumerate(values) if 0.6745 * abs(value - centre) / spread > OUTLIER_LIMIT]
+    return [index for index, value in enumerate(logs) if 0.6745 * abs(value - centre) / spread > OUTLIER_LIMIT]

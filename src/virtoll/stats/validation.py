@@ -22,7 +22,8 @@ _MODEL = "model"
 class Forwarded:
     """Paced points up to `rate` frames/s: of `offered` frames `lost` were lost.
 
-    With a loss it is the lowest rate, and `clean` of its `points` (one a frame size and block) lost nothing.
+    `rate` is what was offered, whatever was intended: the least of the points of one intended rate, the largest of
+    these. With a loss it is the lowest rate, and `clean` of its `points` (one a frame size and trial) lost nothing.
     """
 
     rate: float
@@ -92,17 +93,19 @@ def _forwarded(points: Sequence[PointValue]) -> Forwarded | None:
     """Up to the highest rate at and below which no point of any frame size or block lost a frame."""
     rates: dict[float, list[PointValue]] = {}
     for point in points:
-        if point.intended_rate is not None and point.offered_frames:
+        if point.intended_rate is not None and point.offered_frames and point.offered_rate is not None:
             rates.setdefault(point.intended_rate, []).append(point)
-    best, offered, count = None, 0, 0
-    for rate in sorted(rates):
-        own = sum(one.offered_frames for one in rates[rate])
-        lost = sum(one.lost_frames for one in rates[rate])
+    best, offered, count, reached = None, 0, 0, 0.0
+    for intended in sorted(rates):
+        points = rates[intended]
+        own = sum(one.offered_frames for one in points)
+        lost = sum(one.lost_frames for one in points)
+        rate = min(one.offered_rate for one in points if one.offered_rate is not None)
         if lost:
-            clean = sum(not one.lost_frames for one in rates[rate])
-            return best or Forwarded(rate, own, lost, len(rates[rate]), clean)
-        offered, count = offered + own, count + len(rates[rate])
-        best = Forwarded(rate, offered, 0, count, count)
+            clean = sum(not one.lost_frames for one in points)
+            return best or Forwarded(rate, own, lost, len(points), clean)
+        offered, count, reached = offered + own, count + len(points), max(reached, rate)
+        best = Forwarded(reached, offered, 0, count, count)
     return best
 
 

@@ -8,7 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from virtoll import units
@@ -114,13 +114,24 @@ def tasks_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> tuple[Task, .
     for workload, parameters in named + [(trial.workload, trial.parameters) for trial in trials]:
         asked.setdefault((workload, canonical(parameters)), parameters)
     tasks: list[Task] = []
-    for metric in manifest.metrics:
+    for metric in one_primary_each(manifest.metrics):
         own = [parameters for (workload, _), parameters in asked.items() if workload == metric.workload]
         tasks += [
             Task(metric.workload, metric, canonical(parameters), _size(parameters, own))
             for parameters in sorted(own, key=_natural)
         ]
     return tuple(tasks)
+
+
+def one_primary_each(metrics: Sequence[MetricRecord]) -> list[MetricRecord]:
+    """The metrics, with the first primary one of each workload alone as primary: an older Virtoll did not say which."""
+    named: set[str] = set()
+    found = []
+    for metric in metrics:
+        found.append(replace(metric, primary=metric.primary and metric.workload not in named))
+        if metric.primary:
+            named.add(metric.workload)
+    return found
 
 
 def observations_of(

@@ -161,6 +161,7 @@ class Workload(ABC, Generic[P_co]):
     """One workload with its parameters. A subclass names their model as type argument and as ``parameter_model``.
 
     ``name``: in experiments and records; ``title``: in tables; ``resource``: what of a host it stresses, in a word.
+    ``metrics``: the first is its primary one, which verdicts are about; the others describe the same trials.
     ``image``: the smallest guest image that holds what it runs. ``packages``: Debian packages of that image it uses.
     ``repeatable``: whether its job may run several times between its marks, each time from the same state.
     """

@@ -7,6 +7,7 @@ from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, new_figure
 from virtoll.report.figures.style import INK, MUTED, PlatformStyle, platform_styles
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.drift import DRIFT_FROM
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,12 +133,12 @@ def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyl
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
-    trend = ""
+    trend = f" Below {DRIFT_FROM} blocks no test can find a trend."
     if analysis.drift is not None:
         found = "a trend" if analysis.drift.p_value < 0.05 else "no trend that stands out from the noise"
         trend = (
-            f" Over the run performance changed by {units.percent(analysis.drift.over_run)} (Sen's slope within cells; "
-            f"seasonal Kendall test p = {analysis.drift.p_value:.2g}: {found})."
+            f" Over the run performance changed by {units.percent(analysis.drift.over_run)} (Sen's slope over the "
+            f"means of blocks; exact Mann-Kendall test of these p = {analysis.drift.p_value:.2g}: {found})."
         )
     return (
         "A slope would be drift, a dip a disturbed stretch. Blocks are randomised and ratios are taken within a block, "

@@ -1,0 +1,28 @@
+"""A look at a run that is measured "until decided" (`experiment/looks.py`): which verdicts are known. Pure."""
+
+from collections.abc import Iterable
+
+from virtoll.runfolder.records import LookRecord
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import DECIDED, Comparison, Verdict
+
+
+def undecided(comparisons: Iterable[Comparison]) -> list[Comparison]:
+    """The comparisons of primary metrics that more blocks might decide: neither different nor alike.
+
+    What is not measured or *functional only* waits for nothing. The comparisons are those of an analysis at the look's
+    own level (`analyse` takes it from the manifest).
+    """
+    return [one for one in comparisons if one.task.metric.primary and one.verdict is Verdict.UNKNOWN]
+
+
+def decided(comparisons: Iterable[Comparison]) -> bool:
+    """Whether all comparisons of primary metrics are, and there is one: such a run needs no further block."""
+    primary = [one for one in comparisons if one.task.metric.primary]
+    return not undecided(primary) and any(one.verdict in DECIDED for one in primary)
+
+
+def look(analysis: Analysis, blocks: int) -> LookRecord:
+    """The record of a look after so many blocks, at whose level the analysis was made."""
+    left = [f"{one.platform}, {one.task.short}" for one in undecided(analysis.comparisons)]
+    return LookRecord(blocks, analysis.level, tuple(left), ended=decided(analysis.comparisons))

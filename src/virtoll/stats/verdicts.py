@@ -1,0 +1,230 @@
+"""The verdicts of one family of comparisons: test, interval, bounds and equivalence from one standard error.
+
+With m the mean over n blocks of a comparison's log shares, v its variance and df its degrees of freedom (`noise`):
+standard error se = sqrt(v / n), interval m +- t(0.975, df) se, p = 2 P(T_df > |m| / se). The formulas and their sources
+are in docs/statistics.md. Main functions: `judge` on arrays, `decide` on comparisons. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from virtoll import units
+from virtoll.stats.compare import LEVEL, Comparison, Verdict, logs_of
+from virtoll.stats.intervals import CONFIDENCE, Interval, holm
+from virtoll.stats.noise import moderated
+from virtoll.stats.states import TwoStates
+from virtoll.stats.values import Task
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from virtoll.stats.noise import Array
+
+MARGIN = 0.10
+MARGINS = (0.05, 0.10, 0.25)
+POWER = 0.80
+ALARM_LEVEL = 0.01
+CLEAR = 2.0  # the factor below which nothing is said of a task whose host has two states
+METHOD = "moderated t on log shares"
+_LARGEST = 700.0  # of a logarithm whose exponential is still a number
+_Key = TypeVar("_Key")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What verdicts keep to.
+
+    `level`: the chance of any false "slower" or "faster" in the family; `alarm_level`: of any in the A/A control;
+    `alike_level`: of each false "alike". `margin`: within how much platforms are alike (0.1 = 10 %).
+    """
+
+    margin: float = MARGIN
+    level: float = LEVEL
+    alike_level: float = LEVEL
+    alarm_level: float = ALARM_LEVEL
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A family's tests, by task and platform: logarithms of shares, nan where there are fewer than two blocks.
+
+    `different`: slower or faster. `at_least`: the near end of the simultaneous interval of all tests
+    (Bonferroni), as a distance from 0 and not below it. `within`: what
+    |true mean| stays below, one-sided at `alike_level` (two one-sided tests). `smallest`: the |mean| that 80 % of such
+    runs would tell from 0.
+    """
+
+    mean: Array
+    error: Array
+    df: Array
+    low: Array
+    high: Array
+    p_value: Array
+    p_adjusted: Array
+    different: NDArray[np.bool_]
+    at_least: Array
+    within: Array
+    smallest: Array
+
+
+def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, gaps: Array | None = None) -> Judged:
+    """All tests of the log shares [tasks, platforms, blocks].
+
+    `control`: which platforms are the A/A control (default: none). They inform the noise, and are a family of their
+    own. `gaps`: by task, how far apart the host's two states are as a logarithm, 0 where it has one (default: all).
+    Intervals and bounds then hold against either state, and no difference below a factor of two is told.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    count = np.isfinite(logs).sum(axis=2)
+    noise = moderated(logs)
+    mean = np.where(count >= 2, np.nansum(logs, axis=2) / np.maximum(count, 1), np.nan)
+    error = np.sqrt(noise.variance / np.maximum(count, 1))
+    half = stdtrit(noise.df, (1 + CONFIDENCE) / 2) * error
+    p_value = 2 * stdtr(noise.df, -np.abs(mean) / error)
+    beside = np.broadcast_to(np.zeros(logs.shape[1], bool) if control is None else control, mean.shape)
+    gap = np.broadcast_to(np.zeros((len(logs), 1)) if gaps is None else gaps[:, None], mean.shape)
+    level = np.where(beside, rules.alarm_level, rules.level)
+    p_adjusted, size = np.full_like(mean, np.nan), np.ones_like(mean)
+    for family in (~beside, beside):
+        tested = family & np.isfinite(p_value)
+        p_adjusted[tested] = holm(p_value[tested].tolist())
+        size[family] = max(int(tested.sum()), 1)
+    simultaneous = stdtrit(noise.df, 1 - level / (2 * size))
+    return Judged(
+        mean=mean,
+        error=error,
+        df=noise.df,
+        low=mean - half - gap,
+        high=mean + half + gap,
+        p_value=p_value,
+        p_adjusted=p_adjusted,
+        different=(p_adjusted < level) & ((gap == 0) | (np.abs(mean) >= math.log(CLEAR))),
+        at_least=np.maximum(np.abs(mean) - simultaneous * error - gap, 0),
+        within=np.abs(mean) + stdtrit(noise.df, 1 - rules.alike_level) * error + gap,
+        smallest=(simultaneous + stdtrit(noise.df, POWER)) * error,
+    )
+
+
+def decide(
+    comparisons: Sequence[Comparison],
+    control: Sequence[Comparison],
+    rules: Rules,
+    states: Sequence[TwoStates] = (),
+) -> tuple[list[Comparison], list[Comparison]]:
+    """The verdicts of a family and of the A/A control beside it; `states`: the tasks that the host ran in two.
+
+    Comparisons with a caveat, or of fewer than two blocks, stay as they are. The platforms of both must differ.
+    """
+    table = _Table.of(comparisons, control)
+    if table is None:
+        return list(comparisons), list(control)
+    apart = {one.task: math.log(one.high / one.low) for one in states}
+    judged = judge(table.logs, rules, table.control, np.array([apart.get(task, 0.0) for task in table.tasks]))
+
+    def told(own: Sequence[Comparison]) -> list[Comparison]:
+        size = sum(map(testable, own))
+        return [
+            _told(one, judged, table.place(one), rules, size, one.task in apart) if testable(one) else one
+            for one in own
+        ]
+
+    return told(comparisons), told(control)
+
+
+def standard_errors(
+    comparisons: Sequence[Comparison], control: Sequence[Comparison]
+) -> dict[tuple[str, Task], tuple[float, float]]:
+    """Standard error of the mean log share and degrees of freedom of one family, by platform and task.
+
+    Those that cannot be tested are missing.
+    """
+    table = _Table.of(comparisons, control)
+    if table is None:
+        return {}
+    judged = judge(table.logs, Rules(), table.control)
+    return {
+        (one.platform, one.task): (float(judged.error[table.place(one)]), float(judged.df[table.place(one)]))
+        for one in (*comparisons, *control)
+        if testable(one)
+    }
+
+
+def testable(one: Comparison) -> bool:
+    """Whether there is a test of it: two blocks or more, and no caveat."""
+    return one.verdict not in (Verdict.NOT_MEASURED, Verdict.FUNCTIONAL) and len(one.pairs) >= 2
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Log shares [tasks, platforms, blocks], which platforms are the control, and what stands where."""
+
+    logs: Array
+    control: NDArray[np.bool_]
+    tasks: Mapping[Task, int]
+    platforms: Mapping[str, int]
+
+    @classmethod
+    def of(cls, comparisons: Sequence[Comparison], control: Sequence[Comparison]) -> _Table | None:
+        """None where nothing can be tested."""
+        tested = [one for one in (*comparisons, *control) if testable(one)]
+        if not tested:
+            return None
+        tasks, platforms = _places(one.task for one in tested), _places(one.platform for one in tested)
+        blocks = _places(block for one in tested for block, _ in one.pairs)
+        logs = np.full((len(tasks), len(platforms), len(blocks)), np.nan)
+        for one in tested:
+            for block, value in logs_of(one.pairs).items():
+                logs[tasks[one.task], platforms[one.platform], blocks[block]] = value
+        beside = {one.platform for one in control}
+        return cls(logs, np.array([platform in beside for platform in platforms]), tasks, platforms)
+
+    def place(self, one: Comparison) -> tuple[int, int]:
+        """Row and column of a comparison."""
+        return self.tasks[one.task], self.platforms[one.platform]
+
+
+def _places(keys: Iterable[_Key]) -> dict[_Key, int]:
+    return {key: place for place, key in enumerate(dict.fromkeys(keys))}
+
+
+def _told(one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, size: int, unsteady: bool) -> Comparison:
+    """The comparison with its numbers and its verdict, by its place in `judged` and its family's size."""
+    mean, within = float(judged.mean[at]), float(judged.within[at])
+    interval = Interval(_factor(judged.low[at]), _factor(judged.high[at]), CONFIDENCE, METHOD)
+    told = replace(
+        one,
+        share=_factor(mean),
+        interval=interval,
+        p_value=float(judged.p_value[at]),
+        p_adjusted=float(judged.p_adjusted[at]),
+        smallest=_factor(judged.smallest[at]),
+    )
+    if judged.different[at]:
+        verdict = Verdict.SLOWER if mean < 0 else Verdict.FASTER
+        reason = f"p = {told.p_adjusted:.2g} after correction for {size} comparisons"
+        return replace(told, verdict=verdict, at_least=_factor(judged.at_least[at]), reason=reason)
+    shown = f"{units.percent(interval.low)} to {units.percent(interval.high)}"
+    if unsteady:
+        reason = f"the host ran this in two states: nothing is said of less than a factor of {CLEAR:g} ({shown})"
+        return replace(told, reason=reason)
+    margin = next((limit for limit in _margins(rules.margin) if within < math.log1p(limit)), None)
+    if margin is not None:
+        reason = f"two one-sided tests at {rules.alike_level:.2g} leave less than {units.percent(margin)}"
+        return replace(told, verdict=Verdict.ALIKE, margin=margin, reason=reason)
+    return replace(told, reason=f"anything from {shown} of the baseline agrees with what was measured")
+
+
+def _margins(own: float) -> list[float]:
+    """The margins that may be told, from the smallest: those of the table below the experiment's, and the latter."""
+    return [*(margin for margin in MARGINS if margin < own), own]
+
+
+def _factor(logarithm: float) -> float:
+    return math.exp(max(min(float(logarithm), _LARGEST), -_LARGEST))
