@@ -6,7 +6,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from virtoll.errors import UsageError
+from virtoll.errors import RunFolderError, UsageError
 
 
 def runs_directory() -> Path:
@@ -30,6 +30,21 @@ def find_run(name: str) -> Path:
 def run_folders() -> list[Path]:
     """The folders of all runs there, by name: oldest first."""
     return sorted(path.parent for path in runs_directory().glob("*/manifest.json"))
+
+
+def earlier_run(experiment: str, fingerprint: str) -> Path | None:
+    """The newest complete run of an experiment of this name on the host with this fingerprint; None: there is none."""
+    from virtoll.runfolder.store import RunFolder
+
+    for folder in reversed(run_folders()):
+        try:
+            run = RunFolder.open(folder)
+            same = run.manifest.experiment["name"] == experiment and run.manifest.host["fingerprint"] == fingerprint
+            if same and run.state().state == "complete":
+                return folder
+        except RunFolderError:
+            continue  # 'virtoll list runs' says what is wrong with it
+    return None
 
 
 def new_folder(name: str, into: Path | None) -> Path:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
     from virtoll.experiment.selection import Selection
+    from virtoll.report.build import Foreseen
 
 ExperimentArgument = Annotated[str, typer.Argument(help="The name of an experiment, or the path of its YAML file.")]
 SizeOption = Annotated[
@@ -92,6 +93,7 @@ def plan(
     held = possible(planned, checked)
     seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
     guests = guests_at_once(held)
+    foreseen = _foreseen(checked)
     if as_json:
         document = {
             "experiment": checked.name,
@@ -101,6 +103,7 @@ def plan(
             "estimated_seconds": seconds,
             "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
             "memory": {"guests": guests, "guests_bytes": guests * checked.memory_bytes},
+            "foreseen": asdict(foreseen) if foreseen else None,
             "trials": [{**asdict(planned_trial(trial)), "skipped": reasons[trial.number]} for trial in planned.trials],
         }
         print_json(document)
@@ -110,11 +113,29 @@ def plan(
         say(f"{trial.number:5d}  {describe(trial)}" + (f"  skipped: {reason}" if reason else ""))
     for line in _summary(checked, planned, len(held.trials), seconds):
         say(line)
+    if foreseen is not None:
+        say(foreseen.line)
     say(_disk_line(checked.image, image, data))
     if checked.scenario != "consolidation":  # which starts guests until a budget of memory is gone
         each, all_ = units.size(checked.memory_bytes), units.size(guests * checked.memory_bytes)
         number = "1 guest" if guests == 1 else f"{guests} guests"
         say(f"memory: {number} of {each} at one time, {all_} if each fills what it is given")
+
+
+def _foreseen(checked: Experiment) -> Foreseen | None:
+    """Which differences the plan would show, by the newest earlier run of it on this host; None without one."""
+    from virtoll.cli.folders import earlier_run
+    from virtoll.host.fingerprint import describe_host
+
+    if checked.baseline is None or checked.order == "paper" or checked.blocks < 2:
+        return None
+    earlier = earlier_run(checked.name, describe_host()["fingerprint"])
+    if earlier is None:
+        return None
+    from virtoll.report.build import foreseen_by
+    from virtoll.stats.compare import LEVEL
+
+    return foreseen_by(earlier, *(checked.looks.plan[-1] if checked.looks else (checked.blocks, LEVEL)))
 
 
 def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> list[str]:

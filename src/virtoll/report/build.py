@@ -10,12 +10,13 @@ from virtoll.reference.published import Study, load_study, study_names
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
 from virtoll.report.figures import FIGURES
-from virtoll.report.headline import HeadlineRow, headline_rows
+from virtoll.report.headline import HeadlineRow, headline_rows, limit_words
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.records import LookRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import Analysis, RunData, analyse
+from virtoll.stats.foreseen import foreseen
 from virtoll.stats.looks import look
 
 
@@ -56,6 +57,28 @@ def load_analysis(run_directory: Path) -> Analysis:
 def look_at(folder: RunFolder, blocks: int) -> LookRecord:
     """What the results so far decide, after so many blocks."""
     return look(load_analysis(folder.path), blocks)
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """Which differences so many blocks would show, by the noise of an earlier run: factors above 1, by task."""
+
+    run: str
+    blocks: int
+    factors: dict[str, float]
+
+    @property
+    def line(self) -> str:
+        """In one sentence."""
+        limits = ", ".join(f"{task} {limit_words(factor)}" for task, factor in self.factors.items())
+        return f"by run {self.run} of this host, {self.blocks} blocks show in 8 of 10 runs a difference of: {limits}"
+
+
+def foreseen_by(run_directory: Path, blocks: int, level: float) -> Foreseen:
+    """What a run of so many blocks, tested at this level, would show on the host of an earlier run."""
+    earlier = load_analysis(run_directory)
+    found = foreseen(earlier.comparisons, earlier.control, blocks, level=level)
+    return Foreseen(run_directory.name, blocks, {task.short: factor for task, factor in found.items()})
 
 
 def _study(folder: RunFolder) -> Study | None:
