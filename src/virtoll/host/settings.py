@@ -67,12 +67,14 @@ class Wish:
 class Setting:
     """One setting: how its wish follows from the host.
 
-    ``may_vanish``: a file that is not there any more has nothing to be put back.
+    ``may_vanish``: a file that is not there any more has nothing to be put back. ``after_reset``: what no file can put
+    back.
     """
 
     name: str
     wish: Callable[[TunedHost], Wish]
     may_vanish: bool = False
+    after_reset: str = ""
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
@@ -114,7 +116,11 @@ def _aslr(host: TunedHost) -> Wish:
 
 
 def _irq(host: TunedHost) -> Wish:
-    """Interrupts that may reach a pinned CPU go to the others; the rest stay where they are."""
+    """Interrupts that may reach a pinned CPU go to the others; the rest stay where they are.
+
+    The list of CPUs can be put back exactly. On which of them it arrives (``effective_affinity_list``) is the kernel's
+    choice: x86 leaves an interrupt on its present CPU while the list has it.
+    """
     files = host.paths("/proc/irq/[0-9]*/smp_affinity_list")
     if not files:
         return Wish(reason="this kernel lets no interrupt be moved (no /proc/irq/*/smp_affinity_list)")
@@ -158,7 +164,9 @@ SETTINGS = {
         Setting("governor", _governor),
         Setting("turbo", _turbo),
         Setting("aslr", _aslr),
-        Setting("irq", _irq, may_vanish=True),
+        Setting(
+            "irq", _irq, may_vanish=True, after_reset="on which of these CPUs one arrives is the kernel's choice anew"
+        ),
         Setting("smt", _smt),
     )
 }

@@ -171,7 +171,8 @@ def reset(host: TunedHost, folder: Path, *, dry_run: bool = False, write: Write 
                 if now[entry.path] != entry.before:
                     kept.append(entry)
             note = _note(len(entries), refused, "could not be put back")
-            rows.append(_row(name, was, now, note, f"{vanished} are not there any more" if vanished else ""))
+            gone = f"{vanished} are not there any more" if vanished else ""
+            rows.append(_row(name, was, now, note, gone, SETTINGS[name].after_reset))
         if not dry_run:
             kept.reverse()
             _save(folder, replace(record, entries=tuple(kept)))
