@@ -30,7 +30,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "experiment": "errors",
         "image": "errors",
         "lab": "errors units",
-        "host": "lab runfolder",
+        "host": "errors lab runfolder",
         "agent": "errors lab",
         # measuring
         "hosts": "agent errors experiment lab",
@@ -39,7 +39,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "nested": "errors hosts image lab platforms",
         "run": "agent errors experiment host hosts image lab nested platforms reference runfolder units workloads",
         # what a person starts
-        "cli": "agent errors experiment hosts image lab nested platforms report run runfolder units workloads",
+        "cli": "agent errors experiment host hosts image lab nested platforms report run runfolder units workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()

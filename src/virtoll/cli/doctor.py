@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from virtoll.cli.doctor_hypervisors import hypervisor_checks, this_machine
 from virtoll.cli.doctor_unprivileged import answer, is_host_root
+from virtoll.host.tuning import in_force
 from virtoll.lab import cgroups
 from virtoll.lab.launch import inside_lab, probe_namespaces
 
@@ -42,7 +44,7 @@ class Check:
 
 def host_checks() -> list[Check]:
     """The host's settings, each by looking or trying."""
-    checks = [_user(), _tools(), _kernel(), _cpus(), _cgroups(), _kvm()]
+    checks = [_user(), _tools(), _kernel(), _cpus(), _cgroups(), _kvm(), _tuning()]
     return checks if inside_lab() else [*checks, _namespaces()]
 
 
@@ -156,6 +158,16 @@ def _kvm() -> Check:
             "/dev/kvm", "not accessible", False, "join the group kvm (usermod --append --groups kvm USER), log in again"
         )
     return Check("/dev/kvm", "there and accessible", True, "whether a guest boots is tried by the platform qemu-kvm")
+
+
+def _tuning() -> Check:
+    """A host that is not tuned is as good as any: what the measurements say of it counts."""
+    record = in_force()
+    if record is None:
+        return Check("tuning", "none in force", True, "'virtoll doctor --tune' makes the host quieter, as root")
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(record.since_realtime_ns / 1e9))
+    found = f"{', '.join(record.settings)} since {since}"
+    return Check("tuning", found, True, "'virtoll doctor --reset' puts back what was there")
 
 
 def _namespaces() -> Check:

@@ -16,11 +16,31 @@ from virtoll.cli.plan import load
 from virtoll.errors import UsageError
 
 
-def doctor(as_json: Json = False) -> None:
-    """Say what works on this host, what does not, why, and what to do about it.
+def doctor(
+    settings: Annotated[
+        str | None,
+        typer.Argument(help="With --tune: which of governor,turbo,aslr,irq,smt; all when not given."),
+    ] = None,
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="As root: set CPU governor, turbo, ASLR, interrupts and SMT for measurements."),
+    ] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="As root: put back exactly what --tune found, also after a crash.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --tune or --reset: show what would be done, and change nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Say what works on this host, what does not, why, and what to do about it; or make it quieter for measurements.
 
-    Exit code 1 when nothing can be measured.
+    Exit code 1 when nothing can be measured, or when --reset could not put back everything.
     """
+    if tune or reset or dry_run or settings is not None:
+        from virtoll.cli.doctor_tuning import change
+
+        raise typer.Exit(change(settings, tune=tune, reset=reset, dry_run=dry_run, as_json=as_json))
     from virtoll.cli.doctor import host_checks, hypervisors_here
 
     checks, hypervisors = host_checks(), hypervisors_here()
@@ -28,6 +48,7 @@ def doctor(as_json: Json = False) -> None:
         _show_checks(checks, hypervisors, [], as_json)
         raise typer.Exit(1)
     from virtoll.cli.doctor_unprivileged import asked
+    from virtoll.host.tuning import for_the_lab
     from virtoll.lab.launch import run_in_lab
 
     prepare_outside("tiny")
@@ -35,7 +56,7 @@ def doctor(as_json: Json = False) -> None:
         arguments = ["in-lab-doctor", "--hypervisors", json.dumps(hypervisors), *(["--json"] if as_json else [])]
         if descriptor is not None:
             arguments += ["--unprivileged", str(descriptor)]
-        code = run_in_lab(arguments, descriptors=() if descriptor is None else (descriptor,))
+        code = run_in_lab(arguments, for_the_lab(), descriptors=() if descriptor is None else (descriptor,))
     sys.exit(code)
 
 

@@ -223,6 +223,7 @@ def _with_progress(work: Callable[[Any], None], folder: Path) -> None:
 
 def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
     """Enter the lab; the agents of a testbed's hosts are started before, because the way to them is outside."""
+    from virtoll.host.tuning import for_the_lab
     from virtoll.hosts.session import open_session
     from virtoll.image.clone import built_agent
     from virtoll.lab.launch import run_in_lab
@@ -231,7 +232,7 @@ def _in_lab(experiment: Experiment, arguments: list[str]) -> int:
     check_before([choice.parameters for choice in experiment.platforms], experiment.testbed)
     _prepare_nested_hosts(experiment)
     with open_session(experiment.testbed, built_agent()) as (variables, descriptors):
-        return run_in_lab(arguments, variables, descriptors)
+        return run_in_lab(arguments, {**variables, **for_the_lab()}, descriptors)
 
 
 def _prepare_nested_hosts(experiment: Experiment) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from virtoll.host.readings import memory_bytes, read_text
+from virtoll.host.tuning import in_force
 
 _CPU = Path("sys/devices/system/cpu")
 _CLOCK_SOURCES = Path("sys/devices/system/clocksource/clocksource0")
@@ -43,6 +44,7 @@ class HostBlock(TypedDict):
     os: str | None
     mitigations: dict[str, str]
     packages: dict[str, str]
+    tuned: list[str] | None  # settings under 'virtoll doctor --tune'; None: none
 
 
 def describe_host(packages: Collection[str] = (), root: Path = Path("/")) -> HostBlock:
@@ -66,6 +68,7 @@ def describe_host(packages: Collection[str] = (), root: Path = Path("/")) -> Hos
         os=_os_name(root),
         mitigations=_mitigations(root),
         packages=_package_versions(root, packages),
+        tuned=tuned.settings if (tuned := in_force(root=root)) is not None else None,
     )
     identity = (block["kernel"], block["cpu_model"], cpus, block["hypervisor"], block["mitigations"])
     block["fingerprint"] = _hash([machine_id, kernel.nodename, *identity])
