@@ -85,7 +85,7 @@ def _cell_text(cell: HeadlineCell) -> "Text":
     head, tail = cell.short
     signs = f" {BOUND_SIGN}" if cell.generator_bound else ""
     if cell.caveat and cell.verdict is not Verdict.UNKNOWN:
-        head, signs = f"{head} {CAVEAT_SIGN}", signs
+        head = f"{head} {CAVEAT_SIGN}"
     style = {Verdict.SLOWER: "red", Verdict.FASTER: "green"}.get(cell.verdict) if cell.verdict else None
     text = Text(head + signs, style or ("" if cell.verdict is None else "dim"))
     return text.append(f"\n{tail}", "dim") if tail else text

@@ -45,7 +45,7 @@ def draw(analysis: Analysis) -> "Figure":
                 height = row + (place - (len(platforms) - 1) / 2) * step
                 _dot(panel, comparison, height, styles[platform], limits)
                 caveat_signs.cross(panel, analysis, platform, comparison.share * 100, height)
-                if len(platforms) > _DISTINGUISHABLE or comparison.caveat:
+                if len(platforms) > _DISTINGUISHABLE or platform in analysis.caveats:
                     panel.annotate(
                         caveat_signs.name(analysis, platform),
                         (1.0, height),
@@ -73,7 +73,7 @@ def draw(analysis: Analysis) -> "Figure":
 
 
 def _limits(analysis: Analysis, shown: list[Comparison]) -> tuple[float, float]:
-    """In percent: all dots, intervals as far as they stay within a factor of three of their dot, and the margin's band."""
+    """In percent: all dots, intervals within a factor of three of their dot, and the margin's band."""
     values = [100.0, 100 / (1 + analysis.margin), 100 * (1 + analysis.margin)]
     for one in shown:
         if one.share is not None:
