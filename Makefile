@@ -121,6 +121,9 @@ miri: ## unit tests without system calls under Miri (needs a nightly compiler wi
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 cargo +nightly miri test $(CARGO_FLAGS) --target-dir target/miri \
 		-p virtoll-proto -p virtoll-wire --lib -- --skip what_is_too_late_is_skipped_and_booked
 
+verdicts: setup-dev ## what verdicts promise, by simulation (ten minutes); prints the tables of docs/statistics.md
+	@$(BIN)/python benches/verdicts.py
+
 bench: ## the project's own benchmarks
 	cargo bench $(CARGO_FLAGS) --workspace
 

@@ -9,7 +9,7 @@ from virtoll.report.headline import headline_tasks, platform_words
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.comparability import Identity, why_incomparable
-from virtoll.stats.compare import Verdict, judge
+from virtoll.stats.compare import DECIDED, DIFFERENT, Verdict
 from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.summaries import outliers
 
@@ -31,7 +31,7 @@ def test_an_injected_cost_of_a_fifth_is_found(blocks: int) -> None:
         assert one.share == pytest.approx(0.8, rel=0.05)
         assert one.interval is not None
         assert one.interval.low < one.interval.high < 1
-    assert not analysis.rejected_controls
+    assert not analysis.alarms
 
 
 @pytest.mark.parametrize("blocks", [3, 9])
@@ -42,10 +42,10 @@ def test_equal_platforms_are_not_told_apart_beyond_the_nominal_level(blocks: int
     for seed in range(campaigns):
         truth = Truth(FLAT | {"a": {}, "b": {}}, seed=seed, blocks=blocks, noise=0.03, frame_sizes=(64,))
         analysis = run(truth)
-        false_verdicts += any(one.verdict in (Verdict.SLOWER, Verdict.FASTER) for one in analysis.comparisons)
-        false_alarms += bool(analysis.rejected_controls)
+        false_verdicts += any(one.verdict in DIFFERENT for one in analysis.comparisons)
+        false_alarms += bool(analysis.alarms)
     assert false_verdicts / campaigns <= 0.05 + 0.03
-    assert false_alarms / campaigns <= 0.05 + 0.04
+    assert false_alarms / campaigns <= 0.01 + 0.03
 
 
 def test_drift_is_seen_and_does_not_make_differences() -> None:
@@ -54,38 +54,49 @@ def test_drift_is_seen_and_does_not_make_differences() -> None:
     assert analysis.drift is not None
     assert analysis.drift.p_value < 0.001
     assert analysis.drift.over_run == pytest.approx(1 / 1.3 - 1, abs=0.05)
-    assert {one.verdict for one in analysis.comparisons} == {Verdict.NONE}
+    assert {one.verdict for one in analysis.comparisons} <= {Verdict.ALIKE, Verdict.UNKNOWN}
+    assert [one.verdict for one in analysis.comparisons].count(Verdict.ALIKE) >= 4
 
 
-def test_the_smallest_detectable_difference_grows_with_noise_and_hides_smaller_costs() -> None:
-    quiet, loud = (run(Truth(FLAT | {"a": {"cpu": 1.05}}, noise=noise)) for noise in (0.002, 0.05))
+def test_the_smallest_detectable_difference_grows_with_noise() -> None:
+    quiet, loud = (run(Truth(FLAT | {"a": {"cpu": 1.05}, "b": {}}, noise=noise)) for noise in (0.002, 0.05))
     task = next(task for task in quiet.tasks if task.workload == "superpi")
-    assert 1 < quiet.detectable[task.metric].factor < 1.03
-    assert loud.detectable[task.metric].factor > 1.05
+    assert 1 < quiet.detectable[task.metric] < 1.04
+    assert loud.detectable[task.metric] > 1.1
     found, hidden = quiet.comparison("a", task), loud.comparison("a", task)
     assert found is not None
     assert hidden is not None
-    assert (found.verdict, hidden.verdict) == (Verdict.SLOWER, Verdict.NONE)
+    assert found.verdict is Verdict.SLOWER
+    assert hidden.verdict not in DIFFERENT
 
 
 def test_what_is_noisy_hides_nothing_of_what_is_not() -> None:
-    """Two metrics of one resource, by another workload each: the limit is each one's own."""
-    analysis = run(Truth(FLAT | {"a": {"cpu": 1.3}}, noise=0.002))
+    """One platform whose trials are disturbed everywhere costs the others no verdict."""
+    data = run_data(Truth(FLAT | {"a": {"cpu": 1.3}, "b": {}, "wild": {}}, noise=0.01, blocks=5))
+    trials = tuple(
+        replace(one, repeats=1 + one.trial % 3) if one.platform == "wild" and one.clock else one for one in data.trials
+    )
+    analysis = analyse(replace(data, trials=trials))
+    own = {(one.platform, one.task.workload): one for one in analysis.comparisons}
+    assert own["a", "superpi"].verdict is Verdict.SLOWER
+    assert own["b", "superpi"].verdict is Verdict.ALIKE
+
+
+def test_an_older_runs_two_entries_are_one_baseline() -> None:
+    """One round, baseline and control once each: both are the host, and there are verdicts."""
+    data = run_data(Truth(FLAT | {"a": {"cpu": 2.0}}, noise=0.0, blocks=3))
+    trials = tuple(
+        replace(one, repeats=2) if one.platform == "native-again" and one.workload == "superpi" else one
+        for one in data.trials
+    )
+    analysis = analyse(replace(data, trials=trials))
     task = next(task for task in analysis.tasks if task.workload == "superpi")
-    other = replace(task.metric, workload="noisy", title="a noisy one")
-    limits = {**analysis.detectable, other: replace(analysis.detectable[task.metric], metric=other, factor=30.0)}
-    found = analysis.comparison("a", task)
+    found, control = analysis.comparison("a", task), analysis.comparison("native-again", task)
     assert found is not None
-    assert judge(found, limits, analysis.family).verdict is Verdict.SLOWER
-    hidden = replace(found, task=replace(task, metric=other))
-    assert judge(hidden, limits, analysis.family).reason.startswith("smaller than the smallest difference")
-
-
-def test_an_a_a_difference_is_raised_loudly() -> None:
-    analysis = run(Truth({"native": {}, "native-again": FOUR, "a": {}}, noise=0.01))
-    assert len(analysis.rejected_controls) == 7
-    task = next(task for task in analysis.tasks if task.workload == "superpi")
-    assert analysis.detectable[task.metric].factor > 1.2
+    assert control is not None
+    assert found.share == pytest.approx(0.5 / 2**0.5, rel=0.01)
+    assert control.share == pytest.approx(2.0, rel=0.01)
+    assert found.verdict in DECIDED
 
 
 def test_failures_leave_their_pair_out_and_are_counted() -> None:
@@ -126,7 +137,7 @@ def test_without_a_measured_baseline_there_are_no_ratios(truth: Truth) -> None:
 
 def test_one_block_gives_ratios_and_no_verdict() -> None:
     analysis = run(Truth(REALISTIC, blocks=1))
-    assert {one.verdict for one in analysis.comparisons} == {Verdict.UNDECIDED}
+    assert {one.verdict for one in analysis.comparisons} == {Verdict.UNKNOWN}
     assert all(one.share is not None and one.interval is None for one in analysis.comparisons)
     assert analysis.detectable == {}
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.compare import LEVEL, Comparison, compare
 from virtoll.stats.looks import PLANNED
-from virtoll.stats.states import TwoStates, split, two_states
+from virtoll.stats.states import LARGEST_DIFFERENCE, TwoStates, split, two_states
 from virtoll.stats.values import Observation, Task
 from virtoll.stats.verdicts import Judged, Rules, decide, judge
 
@@ -84,6 +84,9 @@ class Trials:
             limit = split(slowness.tolist())
             if limit is not None:
                 slow = slowness >= limit
+                again = slow.reshape(own.shape)
+                if abs(again[1].mean() - again[::2].mean()) > LARGEST_DIFFERENCE:
+                    continue
                 found[place] = abs(np.median(own.ravel()[slow]) - np.median(own.ravel()[~slow]))
         return found
 

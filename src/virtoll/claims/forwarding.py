@@ -9,7 +9,7 @@ from virtoll.claims.base import MARGIN, ClaimAnswer, Outcome, as_native, ordered
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, paired_shares
-from virtoll.stats.intervals import log_ratio_estimate
+from virtoll.stats.intervals import student
 from virtoll.stats.study import plain_frame_size
 from virtoll.stats.sweeps import LOSSLESS_SHARE, Curve
 from virtoll.stats.values import Task
@@ -96,10 +96,10 @@ def paravirtual_above_emulated(analysis: Analysis, platforms: Sequence[str]) -> 
 def _against(analysis: Analysis, task: Task, one: str, other: str) -> ClaimAnswer | None:
     """One platform's rate as a share of another's on a task, paired by block."""
     own, theirs = analysis.cells.get((one, task)), analysis.cells.get((other, task))
-    pairs = paired_shares(task, own, theirs) if own and theirs else ()
+    pairs = paired_shares(task, own.observations, theirs.observations) if own and theirs else ()
     if not pairs:
         return None
-    found = log_ratio_estimate([math.log(share) for _, share in pairs])
+    found = student([math.log(share) for _, share in pairs])
     words = f"{one} {units.percent(math.exp(found.value))} of {other} at {task.size}"
     if found.interval is None:
         return ClaimAnswer(Outcome.INCONCLUSIVE, words)

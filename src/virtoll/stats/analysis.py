@@ -173,7 +173,7 @@ def analyse(data: RunData) -> Analysis:
     observations, gaps = observations_of(tasks, data.trials)
     cells = _cells(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, data.trials)
-    host = _host_values(data, observations)
+    host = _host_values(data, observations, caveats)
     states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
     comparisons, control = _compare_all(data, platforms, tasks, cells, caveats, host)
     level = _level(data, len({one.block for one in observations}))
@@ -308,15 +308,22 @@ def _compare_all(
     return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
 
 
-def _host_values(data: RunData, observations: Sequence[Observation]) -> dict[Task, list[Observation]]:
-    """The values of the baseline and of its control, where that ran on the same host, by task.
+def _host_values(
+    data: RunData, observations: Sequence[Observation], caveats: Mapping[str, str]
+) -> dict[Task, list[Observation]]:
+    """The values of the baseline and of its control, where that ran on the same host without a caveat, by task.
 
     Empty where nothing of the baseline itself was measured: the control alone is no baseline.
     """
     baseline, control = data.manifest.baseline, data.manifest.control
     entries = {baseline} if baseline is not None else set()
     hosts, agents = hosts_of(data.manifest), agents_by_platform(data.boots)
-    if baseline is not None and control is not None and why_other_host(hosts, control, baseline) is None:
+    if (
+        baseline is not None
+        and control is not None
+        and control not in caveats
+        and why_other_host(hosts, control, baseline) is None
+    ):
         entries |= {control} if why_platform_incomparable(agents, control, baseline) is None else set()
     found: dict[Task, list[Observation]] = {}
     for one in observations:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from virtoll.stats.intervals import CONFIDENCE, Interval
+from virtoll.stats.intervals import Interval
 from virtoll.stats.values import Observation, Task
 
-LEVEL = 1 - CONFIDENCE
+LEVEL = 0.05
 
 
 class Verdict(StrEnum):

@@ -3,8 +3,10 @@
 The rule, on the logarithms of the host's durations (or of 1 / rate): in each round of three entries or more, how much
 slower than the fastest the others were. The two groups of these with the least scatter inside them (Otsu 1979) are two
 states, if their means lie at least 4 pooled standard deviations and at least 10 % apart, the slower group is at least
-15 % of all entries, and there are nine entries in all. One normal distribution cut at its mean gives 2.7 deviations. A
-state that lasts for a whole round is no concern: it is in the platforms' trials of that round as well. Pure.
+15 % of all entries, and there are nine entries in all. One normal distribution cut at its mean gives 2.7 deviations.
+The slower parts of baseline and control must differ by less than a half of the entries: a control that is always
+slower is no second state, but an alarm. A state that lasts for a whole round is no concern: it is in the platforms'
+trials of that round as well. Pure.
 """
 
 import math
@@ -20,6 +22,7 @@ LEAST_A_ROUND = 3
 LEAST_SHARE = 0.15
 LEAST_DEVIATIONS = 4.0
 LEAST_FACTOR = 1.1
+LARGEST_DIFFERENCE = 0.5
 
 
 @dataclass(frozen=True)
@@ -42,19 +45,25 @@ def two_states(task: Task, host: Sequence[Observation]) -> TwoStates | None:
     for one in host:
         rounds.setdefault((one.block, one.round), []).append(one)
     slowness: list[float] = []
-    values: list[float] = []
+    entries: list[Observation] = []
     for own in rounds.values():
         if len(own) >= LEAST_A_ROUND:
             ordered = sorted(own, key=lambda one: sign * one.value)
             slowness += [sign * math.log(one.value / ordered[0].value) for one in ordered]
-            values += [one.value for one in ordered]
+            entries += ordered
     limit = split(slowness)
     if limit is None:
         return None
-    slow = [value for value, slower in zip(values, slowness, strict=True) if slower >= limit]
-    fast = [value for value, slower in zip(values, slowness, strict=True) if slower < limit]
-    low, high = sorted((statistics.median(fast), statistics.median(slow)))
-    return TwoStates(task, low, high, len(slow) / len(values))
+    slow = [one for one, slower in zip(entries, slowness, strict=True) if slower >= limit]
+    fast = [one for one, slower in zip(entries, slowness, strict=True) if slower < limit]
+    labels = {one.platform for one in entries}
+    parts = [
+        sum(one.platform == label for one in slow) / sum(one.platform == label for one in entries) for label in labels
+    ]
+    if max(parts) - min(parts) > LARGEST_DIFFERENCE:
+        return None
+    low, high = sorted(statistics.median(one.value for one in own) for own in (slow, fast))
+    return TwoStates(task, low, high, len(slow) / len(entries))
 
 
 def split(slowness: Sequence[float]) -> float | None:

@@ -1,0 +1,69 @@
+"""Looks fixed in advance: their levels add up to 5 %, and a run ends where all that is primary is decided."""
+
+from dataclasses import replace
+
+import pytest
+from tests.support.synthetic_run import REALISTIC, Truth, run_data
+
+from virtoll.stats.analysis import Analysis, analyse
+from virtoll.stats.compare import Verdict
+from virtoll.stats.looks import PLANNED, Looks, decided, undecided
+
+
+def test_the_planned_levels() -> None:
+    assert sum(level for _, level in PLANNED.plan) == pytest.approx(0.05)
+    assert [PLANNED.level_at(blocks) for blocks in (3, 5, 7, 9, 12)] == [0.02, 0.01, 0.01, 0.005, 0.005]
+    assert [PLANNED.next_after(blocks) for blocks in (0, 3, 4, 11, 12, 20)] == [3, 5, 5, 12, None, None]
+
+
+def test_between_two_looks_the_next_ones_level_counts() -> None:
+    """An interrupted run has seen the look before and must not spend its level twice."""
+    assert [PLANNED.level_at(blocks) for blocks in (2, 4, 8, 10, 13)] == [0.02, 0.01, 0.005, 0.005, 0.005]
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "blocks"),
+    [(3, 12, (3, 5, 7, 9, 12)), (5, 9, (5, 7, 9)), (4, 20, (4, 5, 7, 9, 12, 20)), (3, 3, (3,))],
+)
+def test_other_bounds_spend_five_percent_too(least: int, most: int, blocks: tuple[int, ...]) -> None:
+    looks = Looks.between(least, most)
+    assert tuple(at for at, _ in looks.plan) == blocks
+    assert sum(level for _, level in looks.plan) == pytest.approx(0.05)
+    assert all(level > 0 for _, level in looks.plan)
+
+
+@pytest.mark.parametrize(("least", "most"), [(1, 5), (5, 4)])
+def test_impossible_bounds_are_refused(least: int, most: int) -> None:
+    with pytest.raises(ValueError, match="2 <= least <= most"):
+        Looks.between(least, most)
+
+
+def run(noise: float, blocks: int) -> Analysis:
+    """A run whose manifest fixes the planned looks."""
+    data = run_data(Truth(REALISTIC, blocks=blocks, noise=noise, rounds=3))
+    experiment = data.manifest.experiment | {"looks": [list(look) for look in PLANNED.plan]}
+    return analyse(replace(data, manifest=replace(data.manifest, experiment=experiment)))
+
+
+def test_a_run_is_judged_at_the_level_of_its_last_look() -> None:
+    assert [run(0.01, blocks).level for blocks in (3, 5, 9)] == [0.02, 0.01, 0.005]
+    assert Looks.of({}) is None
+
+
+def test_a_run_is_decided_when_nothing_primary_is_unknown() -> None:
+    clear, noisy = run(0.005, 5), run(0.3, 3)
+    assert decided(clear.comparisons)
+    assert undecided(clear.comparisons) == []
+    assert not decided(noisy.comparisons)
+    assert {one.verdict for one in undecided(noisy.comparisons)} == {Verdict.UNKNOWN}
+    assert not decided([])
+
+
+def test_what_is_not_measured_or_not_primary_is_not_waited_for() -> None:
+    known, *_ = run(0.005, 5).comparisons
+    missing = replace(known, verdict=Verdict.NOT_MEASURED)
+    second = replace(
+        known, verdict=Verdict.UNKNOWN, task=replace(known.task, metric=replace(known.task.metric, primary=False))
+    )
+    assert decided([known, missing, second])
+    assert not decided([missing, second])

@@ -1,0 +1,72 @@
+"""Two states of the host are recognised where there are two, and not in noise, disturbed trials or a slow control."""
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from virtoll.runfolder.records import MetricRecord
+from virtoll.stats.states import TwoStates, two_states
+from virtoll.stats.values import Observation, Task
+
+TASK = Task("w", MetricRecord("w", "duration", "ns", "lower", "marks", "a job", "cpu"), "{}", "")
+
+
+def host(
+    seed: int, *, cv: float = 0.05, slow: float = 0.0, outliers: float = 0.0, control: float = 1.0, blocks: int = 3
+) -> list[Observation]:
+    """Three entries in each of five rounds a block, around 100; blocks and rounds have a scatter of their own."""
+    dice, found = random.Random(seed), []
+    for block in range(blocks):
+        of_block = dice.gauss(0, 0.1)
+        for turn in range(5):
+            of_round = dice.gauss(0, 0.1)
+            for label in ("native", "native-again", "native"):
+                value = 100 * math.exp(of_block + of_round + dice.gauss(0, cv))
+                value *= 1.45 if dice.random() < slow else 1.0
+                value *= dice.uniform(1.5, 3.0) if dice.random() < outliers else 1.0
+                value *= control if label == "native-again" else 1.0
+                found.append(Observation(TASK, label, 0, block, 0, value, turn))
+    return found
+
+
+def recognised(seeds: int, **given: float) -> list[TwoStates]:
+    found = [two_states(TASK, host(seed, **given)) for seed in range(seeds)]  # type: ignore[arg-type]
+    return [one for one in found if one is not None]
+
+
+@pytest.mark.parametrize(("slow", "least"), [(0.3, 95), (0.5, 90)])
+def test_two_states_are_recognised_and_told(slow: float, least: int) -> None:
+    found = recognised(100, slow=slow)
+    assert len(found) >= least
+    shares = sorted(one.share_high for one in found)
+    assert shares[50] == pytest.approx(slow, abs=0.1)
+    factors = sorted(one.high / one.low for one in found)
+    assert factors[50] == pytest.approx(1.45, rel=0.1)
+
+
+@pytest.mark.parametrize(("cv", "outliers"), [(0.02, 0.0), (0.05, 0.0), (0.05, 0.05), (0.15, 0.0)])
+def test_noise_and_disturbed_trials_are_no_second_state(cv: float, outliers: float) -> None:
+    assert len(recognised(200, cv=cv, outliers=outliers)) <= 12
+
+
+def test_a_control_that_is_always_slower_is_no_second_state() -> None:
+    assert recognised(20, control=1.3) == []
+
+
+def test_of_a_rate_the_lower_state_is_the_slower_one() -> None:
+    task = replace(TASK, metric=replace(TASK.metric, better="higher"))
+    rates = [replace(one, task=task, value=1e4 / one.value) for one in host(1, slow=0.3)]
+    found, same = two_states(task, rates), two_states(TASK, host(1, slow=0.3))
+    assert found is not None
+    assert same is not None
+    assert found.share_high == same.share_high < 0.5
+    assert found.high / found.low == pytest.approx(same.high / same.low, rel=0.01)  # medians of two
+
+
+def test_too_few_entries_say_nothing() -> None:
+    """A run of an older Virtoll has two entries a block."""
+    assert two_states(TASK, [one for one in host(1, slow=0.5, blocks=9) if one.round == 0][::3]) is None
+    assert two_states(TASK, host(1, slow=0.5)[:6]) is None
+    assert two_states(TASK, []) is None

@@ -1,0 +1,178 @@
+"""Verdicts of comparisons whose truth is known: words, bounds, families, margins, and one state of the host or two."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.support.synthetic_run import REALISTIC, Truth, run_data
+from tests.support.trials import WORLDS, Kind, simulate
+
+from virtoll.runfolder.records import MetricRecord
+from virtoll.stats.analysis import RunData, analyse
+from virtoll.stats.compare import Comparison, Verdict, compare, paired_shares
+from virtoll.stats.intervals import Interval
+from virtoll.stats.values import Observation, Task, one_primary_each
+from virtoll.stats.verdicts import Rules, decide, judge
+
+METRIC = MetricRecord("w", "duration", "ns", "lower", "marks", "a job", "cpu")
+TASK = Task("w", METRIC, "{}", "")
+FLAT: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
+
+
+def observed(platform: str, *values: tuple[int, int, float]) -> list[Observation]:
+    """One observation for each (block, round, value)."""
+    return [Observation(TASK, platform, 0, block, 0, value, turn) for block, turn, value in values]
+
+
+def with_logs(*logs: float, platform: str = "p", task: Task = TASK) -> Comparison:
+    """A comparison of these log shares, one a block."""
+    host = observed("native", *((block, 0, 1e9) for block in range(len(logs))))
+    own = observed(platform, *((block, 0, 1e9 * math.exp(-one)) for block, one in enumerate(logs)))
+    return compare(task, platform, own, host, "")
+
+
+def interval_of(one: Comparison) -> Interval:
+    assert one.interval is not None
+    return one.interval
+
+
+def test_a_share_is_of_the_same_round_and_the_median_of_its_block() -> None:
+    host = observed("native", (0, 0, 10), (0, 0, 40), (0, 1, 100), (0, 2, 10), (1, 0, 10))
+    host += observed("native-again", (0, 0, 20))
+    own = observed("p", (0, 0, 40), (0, 1, 400), (0, 2, 1000), (0, 3, 1), (2, 0, 1))
+    assert dict(paired_shares(TASK, own, host)) == pytest.approx({0: 0.25})
+    rate = replace(TASK, metric=replace(METRIC, better="higher"))
+    assert dict(paired_shares(rate, own, host)) == pytest.approx({0: 4.0})
+
+
+def test_of_two_entries_the_host_is_their_geometric_mean() -> None:
+    host = [*observed("native", (0, 0, 10)), *observed("native-again", (0, 0, 40))]
+    assert dict(paired_shares(TASK, observed("p", (0, 0, 20)), host)) == pytest.approx({0: 1.0})
+
+
+@pytest.mark.parametrize("world", ["even", "outliers, slowest in one round", "host in two states"])
+def test_values_one_by_one_and_arrays_give_the_same(world: str) -> None:
+    """What the simulations judge is what an analysis of such trials says."""
+    trials = simulate(
+        Kind(world, (4, 5), 4, 0.05, False, 1).dice(), WORLDS[world], (4, 5), blocks=4, cv=0.05, equal=False
+    )
+    judged = trials.judged(Rules())
+    comparisons, control, states = trials.comparisons(Rules())
+    assert len(states) == (trials.gaps() > 0).sum() == (4 if world == "host in two states" else 0)
+    for place, one in enumerate([*comparisons, *control]):
+        at = (place // 5, place % 5) if place < 20 else (place - 20, 5)
+        assert one.share == pytest.approx(math.exp(judged.mean[at]))
+        assert one.p_adjusted == pytest.approx(judged.p_adjusted[at])
+        assert interval_of(one).low == pytest.approx(math.exp(judged.low[at]), rel=1e-3)  # medians of values, of logs
+        assert (one.verdict in (Verdict.SLOWER, Verdict.FASTER)) == judged.different[at]
+        assert (one.at_least is not None) == judged.different[at]
+
+
+def test_interval_and_test_agree() -> None:
+    """One standard error: alone in its family, a comparison is different just where its interval leaves out 100 %."""
+    seen = set()
+    for seed in range(60):
+        logs = np.random.default_rng(seed).normal(-0.06, 0.05, 4)
+        (one,), _ = decide([with_logs(*logs)], [], Rules())
+        assert (one.verdict is Verdict.SLOWER) == (interval_of(one).high < 1), (seed, one)
+        seen.add(one.verdict)
+    assert {Verdict.SLOWER, Verdict.UNKNOWN} <= seen
+
+
+def test_at_least_is_between_one_and_the_estimate() -> None:
+    slow, fast = with_logs(-2.3, -2.25, -2.35, -2.3), with_logs(0.7, 0.72, 0.69, 0.71, platform="q")
+    (one, other), _ = decide([slow, fast], [], Rules())
+    assert (one.verdict, other.verdict) == (Verdict.SLOWER, Verdict.FASTER)
+    assert one.at_least is not None
+    assert other.at_least is not None
+    assert 8 < one.at_least < math.exp(2.3)
+    assert 1.8 < other.at_least < math.exp(0.705)
+    assert (one.margin, other.margin) == (None, None)
+
+
+@pytest.mark.parametrize(("margin", "told"), [(0.05, None), (0.10, 0.10), (0.12, 0.10), (0.50, 0.10)])
+def test_alike_names_the_smallest_margin_that_holds(margin: float, told: float | None) -> None:
+    """A mean of -1 % with a standard error of 1.5 % and 3 degrees of freedom leaves 4.5 % at most, one-sided 5 %."""
+    logs = np.array([-0.03, 0.03, -0.03, 0.03]) * math.sqrt(3) / 2 - 0.02
+    (one,), _ = decide([with_logs(*logs)], [], Rules(margin=margin))
+    assert one.verdict is (Verdict.ALIKE if told else Verdict.UNKNOWN)
+    assert one.margin == told
+
+
+def test_one_block_and_a_caveat_have_no_verdict() -> None:
+    single, marked = with_logs(-3.0), replace(with_logs(-3.0, -3.1, -3.0), verdict=Verdict.FUNCTIONAL, caveat="nested")
+    told, _ = decide([single, marked], [], Rules())
+    assert told == [single, marked]
+    assert single.verdict is Verdict.UNKNOWN
+    assert "one block" in single.reason
+
+
+def test_the_control_vetoes_nothing_and_raises_an_alarm_when_it_differs() -> None:
+    four = {"packet path": 1.25, "cpu": 1.25, "memory": 1.25, "kernel": 1.25}
+    truth = Truth({"native": {}, "native-again": four, "a": {"cpu": 9.0}}, noise=0.01, rounds=3)
+    analysis = analyse(run_data(truth))
+    assert len(analysis.alarms) == len(analysis.control) == 7
+    task = next(task for task in analysis.tasks if task.workload == "superpi")
+    found = analysis.comparison("a", task)
+    assert found is not None
+    assert found.verdict is Verdict.SLOWER
+    quiet = analyse(run_data(Truth(FLAT | {"a": {"cpu": 9.0}}, noise=0.01, rounds=3)))
+    assert quiet.alarms == ()
+    assert all(one.share is not None for one in quiet.control)
+
+
+def test_without_a_control_there_are_verdicts() -> None:
+    analysis = analyse(run_data(Truth({"native": {}, "a": {"cpu": 2.0}}, control=None, noise=0.01, rounds=3, blocks=5)))
+    found = {one.task.workload: one.verdict for one in analysis.comparisons}
+    assert found["superpi"] is Verdict.SLOWER
+    assert found["masr"] is Verdict.ALIKE
+    assert analysis.control == ()
+
+
+def figures_added(data: RunData, names: tuple[str, ...]) -> RunData:
+    """The run with further metrics of masr, each the same thing as its duration."""
+    masr = next(one for one in data.manifest.metrics if one.workload == "masr")
+    added = [replace(masr, name=name, source="figures", title=name) for name in names]
+    trials = tuple(
+        replace(one, result={"figures": dict.fromkeys(names, float(one.clock.marks.end_ns - one.clock.marks.start_ns))})
+        if one.workload == "masr" and one.clock is not None and one.clock.marks is not None
+        else one
+        for one in data.trials
+    )
+    return replace(data, trials=trials, manifest=replace(data.manifest, metrics=(*data.manifest.metrics, *added)))
+
+
+def test_figures_of_the_same_trials_are_a_second_family() -> None:
+    """Nine more metrics of one workload change no verdict and no number of the primary ones."""
+    data = run_data(Truth(REALISTIC, rounds=3))
+    plain, more = analyse(data), analyse(figures_added(data, tuple(f"figure_{number}" for number in range(9))))
+    assert (more.family, more.second_family) == (plain.family, 9 * 4)
+    assert [one for one in more.comparisons if one.task.metric.primary] == list(plain.comparisons)
+    assert {one.verdict for one in more.comparisons if not one.task.metric.primary} >= {Verdict.SLOWER}
+
+
+def test_of_an_older_run_each_workloads_first_metric_is_primary() -> None:
+    metrics = [METRIC, replace(METRIC, name="rate"), replace(METRIC, workload="v"), replace(METRIC, name="late")]
+    assert [one.primary for one in one_primary_each(metrics)] == [True, False, True, False]
+    named = [replace(METRIC, primary=False), replace(METRIC, name="rate")]
+    assert [one.primary for one in one_primary_each(named)] == [False, True]
+
+
+def test_in_two_states_nothing_below_a_factor_of_two_is_said() -> None:
+    """The host's gap widens intervals and bounds, so that they hold against either state."""
+    logs = np.log(np.array([[[0.98, 0.99, 1.0], [0.6, 0.61, 0.59], [0.1, 0.101, 0.099]]]))
+    gap = np.array([math.log(1.45)])
+    steady, unsteady = judge(logs, Rules()), judge(logs, Rules(), gaps=gap)
+    assert steady.different.tolist() == [[False, True, True]]
+    assert unsteady.different.tolist() == [[False, False, True]]
+    assert (unsteady.within > math.log(1.25)).all()
+    assert steady.at_least[0, 2] - unsteady.at_least[0, 2] == pytest.approx(gap[0])
+    assert steady.low - unsteady.low == pytest.approx(np.full((1, 3), gap[0]))
+
+
+def test_the_experiments_margin_counts() -> None:
+    strict, wide = (analyse(run_data(Truth(REALISTIC, noise=0.02, margin=margin))) for margin in (0.01, 0.25))
+    alike = [sum(one.verdict is Verdict.ALIKE for one in found.comparisons) for found in (strict, wide)]
+    assert alike[0] < alike[1]
+    assert strict.level == wide.level == 0.05
