@@ -138,7 +138,7 @@ def detectable_line(analysis: Analysis) -> str:
     )
     return (
         f"What this run can see: a difference of {limits} would be found in four of five such runs, a smaller one "
-        "less often. Not known is no 'no difference': run it with more blocks."
+        "less often. Not known does not mean no difference: more blocks would tell."
     )
 
 

@@ -197,6 +197,8 @@ def _cost_cell(comparison: Comparison | None, generator_bound: bool) -> Shown:
     estimate = words.share(comparison.share)
     interval = comparison.interval
     small = f"{estimate} ({words.between(interval.low, interval.high)})" if interval else estimate
+    if comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None:
+        small = f"estimate {estimate}"  # the interval is in the verdict
     but = "generator-bound" if generator_bound else ""
     kind = _VERDICT_CLASS[comparison.verdict]
     return Shown(found.head, small, kind, f"{found.text}: {comparison.reason}", but, words=found.tail)

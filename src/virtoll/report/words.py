@@ -91,7 +91,9 @@ def between(low: float, high: float) -> str:
 
 def share(value: float) -> str:
     """A share of the baseline's performance: '87 %', '3.8 %', '104 %'."""
-    return units.percent(value) if value < 0.0995 else f"{100 * value:.0f} %"
+    if value >= 0.0995:
+        return f"{100 * value:.0f} %"
+    return f"{units.significant(100 * value, 2)} %" if value >= 0.0001 else units.percent(value)
 
 
 def joined(low: str, high: str) -> str:
