@@ -227,7 +227,7 @@ def _metrics() -> list[dict[str, Any]]:
     return [
         {
             "workload": "forward",
-            "name": "maximum_forwarded_rate",
+            "name": "maximum_forwarding_rate",
             "unit": "frames/s",
             "better": "higher",
             "source": "points",

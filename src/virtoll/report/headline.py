@@ -1,13 +1,14 @@
 """The result in words: one sentence a platform and workload that an engineer can use; `terminal.py` has the table.
 
-Only verdicts that survived correction are stated as differences; "no difference detectable" always comes with what the
-interval still allows. It is not the same as "no cost".
+Only verdicts that survived correction are stated as differences, each with its bound. What is not known always comes
+with what the interval still allows: it is not the same as "no cost". The words of a verdict are in `words`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.cautions import Caution
 from virtoll.stats.caveats import hosts_of
@@ -15,33 +16,26 @@ from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.values import Task
 
-DECIDED = (Verdict.SLOWER, Verdict.FASTER)
 CAVEAT_SIGN = "†"
 # Of one metric so many sizes are told one by one, and more as a range: the table has each.
 _NAMED_SINGLY = 3
-_MOST_PERCENT, _MOST_TIMES = 300, 100
-OPEN = "Not shown by this run, for correction or A/A noise, though each interval by itself leaves out 100 %"
 
 
 @dataclass(frozen=True)
 class HeadlineCell:
-    """One task of one platform: the share of the baseline's performance (None: not known) and the verdict's words.
+    """One task of one platform: the share of the baseline's performance (None: there is none), verdict and words.
 
-    `generator_bound`: it, or the baseline, came within 10 % of the instrument's own ceiling. `caveat`: the number is no
-    result, for this reason. `is_open`: no difference is said to be there, though the interval by itself has one.
+    `short`: the words for a narrow column, in two parts. `generator_bound`: it, or the baseline, came within 10 % of
+    the instrument's own ceiling. `caveat`: the number is no result, for this reason.
     """
 
     task: str
     share: float | None
+    verdict: Verdict | None
     words: str
+    short: tuple[str, str]
     generator_bound: bool = False
     caveat: str | None = None
-    is_open: bool = False
-
-    @property
-    def share_text(self) -> str:
-        """The share as a percentage; a dash where there is none."""
-        return "–" if self.share is None else units.percent(self.share)
 
 
 @dataclass(frozen=True)
@@ -89,11 +83,17 @@ def _cell(analysis: Analysis, platform: str, task: Task) -> HeadlineCell:
     comparison = analysis.comparison(platform, task)
     bound = any(analysis.generator_bound(one, task) for one in (platform, analysis.baseline or platform))
     if comparison is not None and (comparison.share is not None or analysis.baseline is not None):
-        words, is_open = str(comparison.verdict), comparison.is_open
-        return HeadlineCell(task.short, comparison.share, words, bound, comparison.caveat, is_open)
+        said = words.said(comparison)
+        short = (said.short_head, said.short_tail)
+        return HeadlineCell(
+            task.short, comparison.share, comparison.verdict, said.text, short, bound, comparison.caveat
+        )
     cell = analysis.cells.get((platform, task))
-    words = str(Verdict.NOT_MEASURED) if cell is None else units.value(cell.median, task.metric.unit)
-    return HeadlineCell(task.short, None, words, bound, analysis.caveats.get(platform))
+    text = "" if cell is None else units.value(cell.median, task.metric.unit)
+    missing = str(Verdict.NOT_MEASURED)
+    return HeadlineCell(
+        task.short, None, None, text or missing, (text or "–", ""), bound, analysis.caveats.get(platform)
+    )
 
 
 def order_line(analysis: Analysis) -> str:
@@ -108,40 +108,62 @@ def order_line(analysis: Analysis) -> str:
 
 
 def control_line(analysis: Analysis) -> str:
-    """The A/A control and the smallest difference that the run can see, in one or two sentences."""
+    """The host against itself (the A/A control): the shares that it reached, and what a difference there means."""
     control, baseline = analysis.data.manifest.control, analysis.data.manifest.baseline
     measured = [one for one in analysis.control if one.share is not None]
     if control is None or not measured:
-        return "There is no A/A control: how small a difference this run can see is not known."
+        return "There is no A/A control: the host was not compared with itself."
     shares = [one.share for one in measured if one.share is not None]
-    decided = sum(one.interval is not None for one in measured)
-    if not analysis.detectable:
-        return f"A/A: {control} reaches {_range(shares)} of {baseline}; with one block it is not known what is noise."
-    limits = ", ".join(f"{resource} {_range(factors, limit_words)}" for resource, factors in _limits(analysis).items())
-    if analysis.rejected_controls:
-        found = ", ".join(f"{one.task.short} ({units.percent(one.share or 0.0)})" for one in analysis.rejected_controls)
-        return (
-            f"A/A FAILED: {control} differs from {baseline}, which is the same thing: {found}. Do not trust this run."
-        )
+    line = f"The host against itself ({control} against {baseline}): {_shares(shares)}."
+    if not analysis.alarms:
+        return line
+    found = ", ".join(f"{one.task.short} ({words.said(one).text})" for one in analysis.alarms)
     return (
-        f"A/A: {control} reaches {_range(shares)} of {baseline}, no difference detectable in {decided} "
-        f"comparisons. Smallest difference that this run can see: {limits}."
+        f"Do not trust this run: the host differs from itself in {found}. {control} and {baseline} are the same "
+        "host, and chance alone does this in one run of a hundred. What disturbed it may have disturbed the platforms "
+        f"as well. {line}"
     )
 
 
-def _limits(analysis: Analysis) -> dict[str, list[float]]:
-    """The smallest detectable differences of each resource's metrics, as factors."""
+def detectable_line(analysis: Analysis) -> str:
+    """What this run can see, by resource, and what 'not known' does not mean; empty where nothing was tested."""
+    if not analysis.detectable:
+        return ""
     found: dict[str, list[float]] = {}
-    for metric, limit in analysis.detectable.items():
-        found.setdefault(metric.resource, []).append(limit.factor)
-    return found
+    for metric, factor in analysis.detectable.items():
+        found.setdefault(metric.resource, []).append(factor)
+    limits = ", ".join(
+        f"{resource} {words.joined(words.smallest(min(own)), words.smallest(max(own)))}"
+        for resource, own in found.items()
+    )
+    return (
+        f"What this run can see: a difference of {limits} would be found in four of five such runs, a smaller one "
+        "less often. Not known does not mean no difference: more blocks would tell."
+    )
 
 
-def limit_words(factor: float) -> str:
-    """A smallest detectable difference; where it is many times, as a factor, and where it is absurd, only that."""
-    if factor > _MOST_TIMES:
-        return f"more than {_MOST_TIMES} ×"
-    return units.times(factor) if factor > _MOST_PERCENT / 100 else units.percent(factor - 1)
+def family_line(analysis: Analysis) -> str:
+    """For how many comparisons the verdicts are corrected, by family; empty where nothing was tested."""
+    if not analysis.family + analysis.second_family:
+        return ""
+    rest = f"; the rest, a second family of {analysis.second_family}" if analysis.second_family else ""
+    return (
+        f"{words.blocks_words(analysis)}. Primary metrics: Holm over {analysis.family} "
+        f"comparison{'' if analysis.family == 1 else 's'}{rest}. The chance that any difference of a family is false "
+        f"is at most {words.amount(analysis.level)}."
+    )
+
+
+def states_line(analysis: Analysis) -> str:
+    """The tasks that the host ran in two states, and what follows; empty where there are none."""
+    if not analysis.two_states:
+        return ""
+    found = ", ".join(
+        f"{one.task.short} (about {units.value(one.low, one.task.metric.unit)} and "
+        f"{units.value(one.high, one.task.metric.unit)}, {words.share(one.share_high)} of the time in the slower)"
+        for one in analysis.two_states
+    )
+    return f"The host has two states in {found}. Less than a factor of two is not told there: it wants more blocks."
 
 
 def bound_line(analysis: Analysis) -> str:
@@ -189,27 +211,28 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
     own = [one for one in analysis.comparisons if one.platform == platform]
     if own and all(one.verdict is Verdict.NOT_MEASURED for one in own):
         return (f"not measured ({own[0].reason})",)
-    caveat = next((one.caveat for one in own if one.caveat), None)
+    caveat = next((one.caveat for one in own if one.verdict is Verdict.FUNCTIONAL), None)
     if caveat is not None:
         return (_functional(analysis, platform, own, caveat),)
-    baseline = analysis.baseline or ""
     groups = [
         [one for one in own if one.task.metric == metric] for metric in dict.fromkeys(one.task.metric for one in own)
     ]
-    found = [_difference(group, verdict, baseline) for group in groups for verdict in DECIDED]
-    alike = [one for one in own if one.verdict is Verdict.NONE]
+    unknown = [one for one in own if one.verdict is Verdict.UNKNOWN]
     rest = [
-        _remainder(OPEN, [one for one in alike if one.is_open]),
+        _alike([one for one in own if one.verdict is Verdict.ALIKE]),
+        _remainder("Not known", [one for one in unknown if one.caveat is None and one.interval is not None]),
         _remainder(
-            "No difference detectable, with what the interval allows", [one for one in alike if not one.is_open]
-        ),
-        _remainder(
-            "Not decided, only one block has both values",
-            [one for one in own if one.verdict is Verdict.UNDECIDED],
+            "Not known, only one block has both values",
+            [one for one in unknown if one.caveat is None and one.interval is None],
             most=_NAMED_SINGLY,
+        ),
+        *(
+            _remainder(f"No verdict, {caveat}", [one for one in unknown if one.caveat == caveat])
+            for caveat in dict.fromkeys(one.caveat for one in unknown if one.caveat is not None)
         ),
         _remainder("Not measured", [one for one in own if one.verdict is Verdict.NOT_MEASURED]),
     ]
+    found = [_difference(group, verdict) for group in groups for verdict in (Verdict.SLOWER, Verdict.FASTER)]
     return tuple(phrase for phrase in (*found, *rest) if phrase)
 
 
@@ -221,23 +244,33 @@ def _functional(analysis: Analysis, platform: str, own: Sequence[Comparison], ca
     return f"{caveat[0].upper()}{caveat[1:]} ({counts['ok']} of {sum(counts.values())} trials ok{rest})"
 
 
-def _difference(group: Sequence[Comparison], verdict: Verdict, baseline: str) -> str:
-    """One workload's comparisons of one verdict: 'IP forwarding reaches 81 % to 85 % of native's rate at 64 B'."""
-    own = [one for one in group if one.verdict is verdict and one.share is not None]
+def _difference(group: Sequence[Comparison], verdict: Verdict) -> str:
+    """One metric's comparisons of one verdict: 'IP forwarding 64 B, 1500 B: 25 to 31 times slower, at least 15'."""
+    own = [one for one in group if one.verdict is verdict]
     if not own:
         return ""
-    sizes = "" if len(own) == len(group) else " at " + ", ".join(one.task.size for one in own)
-    shares = [one.share for one in own if one.share is not None]
-    metric = group[0].task.metric
-    if metric.better == "higher":
-        rate = " rate" if metric.unit.endswith("/s") else ""
-        return f"{metric.title} reaches {_range(shares)} of {baseline}'s{rate}{sizes}"
-    factors = _range([1 / share for share in shares], units.times)
-    return (
-        f"{metric.title} takes {factors} as long{sizes}"
-        if metric.unit == "ns"
-        else f"{metric.title} is {factors} {baseline}'s{sizes}"
-    )
+    sizes = "" if len(own) == len(group) else " " + ", ".join(one.task.size for one in own)
+    return f"{group[0].task.metric.title}{sizes}: {words.difference(own).text}"
+
+
+def _alike(alike: Sequence[Comparison]) -> str:
+    """What is alike, gathered by the margin: 'Alike within 10 %: Super Pi, fork and wait'."""
+    phrases = []
+    for margin in sorted({one.margin for one in alike if one.margin is not None}):
+        own = [one for one in alike if one.margin == margin]
+        phrases.append(f"within {words.amount(margin)}: {', '.join(_names(own))}")
+    return f"Alike {'; '.join(phrases)}" if phrases else ""
+
+
+def _names(some: Sequence[Comparison]) -> list[str]:
+    """Each metric once: with its size, or with their number."""
+    names = []
+    for metric in dict.fromkeys(one.task.metric for one in some):
+        sizes = [one.task.size for one in some if one.task.metric == metric]
+        names.append(
+            f"{metric.title} {sizes[0]}".strip() if len(sizes) == 1 else f"{metric.title} in {len(sizes)} sizes"
+        )
+    return names
 
 
 def _remainder(lead: str, alike: Sequence[Comparison], most: int | None = None) -> str:
@@ -251,23 +284,21 @@ def _remainder(lead: str, alike: Sequence[Comparison], most: int | None = None) 
         reported = [[one] for one in group] if len(group) <= _NAMED_SINGLY else [group]
         names += [_named(some) for some in reported]
     if most is not None and len(names) > most:
-        shares = _range([one.share for one in alike if one.share is not None])
+        shares = _shares([one.share for one in alike if one.share is not None])
         return f"{lead}: {len(alike)} comparisons ({shares}), one by one in the table of cost"
     return f"{lead}: {', '.join(names)}" if names else ""
 
 
-def _named(alike: Sequence[Comparison]) -> str:
-    """Comparisons of one metric: one with its size, several with their number; behind it what is known of the share."""
-    metric, size = alike[0].task.metric, alike[0].task.size
-    name = f"{metric.title} {size}".strip() if len(alike) == 1 else f"{metric.title} in {len(alike)} sizes"
-    ends = [end for one in alike for end in ((one.interval.low, one.interval.high) if one.interval else (one.share,))]
+def _named(some: Sequence[Comparison]) -> str:
+    """Comparisons of one metric, and behind it what is known of the share."""
+    (name,) = _names(some)
+    ends = [end for one in some for end in ((one.interval.low, one.interval.high) if one.interval else (one.share,))]
     known = [end for end in ends if end is not None]
-    return f"{name} ({_range(known)})" if known else name
+    return f"{name} ({_shares(known)})" if known else name
 
 
-def _range(values: Sequence[float], show: Callable[[float], str] = units.percent) -> str:
-    low, high = show(min(values)), show(max(values))
-    return low if low == high else f"{low} to {high}"
+def _shares(values: Sequence[float]) -> str:
+    return words.between(min(values), max(values))
 
 
 def level_class(level: FitnessLevel) -> str:

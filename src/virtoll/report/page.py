@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from virtoll import units
-from virtoll.report import headline
+from virtoll.report import headline, words
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.base import SECTIONS
@@ -25,8 +25,9 @@ from virtoll.report.scaling import scaling_context
 from virtoll.report.study import study_context
 from virtoll.report.tables import csv_tables
 from virtoll.report.wire import wire_context
+from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.compare import Comparison, Detectable, Verdict
+from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.equivalence import Equivalence
 from virtoll.stats.sweeps import Curve, CurvePoint, Spread
 from virtoll.stats.values import Task
@@ -35,8 +36,8 @@ _LONG_TEXT = 90  # characters of a fact in the table; the whole of it is in equi
 _VERDICT_CLASS = {
     Verdict.SLOWER: "slower",
     Verdict.FASTER: "faster",
-    Verdict.NONE: "same",
-    Verdict.UNDECIDED: "same",
+    Verdict.ALIKE: "alike",
+    Verdict.UNKNOWN: "unknown",
     Verdict.FUNCTIONAL: "caveat",
     Verdict.NOT_MEASURED: "missing",
 }
@@ -85,6 +86,12 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "words": headline.platform_words(analysis),
         "order_line": headline.order_line(analysis),
         "control_line": headline.control_line(analysis),
+        "states_line": headline.states_line(analysis),
+        "detectable_line": headline.detectable_line(analysis),
+        "family_line": headline.family_line(analysis),
+        "blocks_words": words.blocks_words(analysis),
+        "margin": words.amount(analysis.margin),
+        "level": words.amount(analysis.level),
         "host_line": headline.host_line(analysis),
         "bound_line": headline.bound_line(analysis),
         "caveat_line": headline.caveat_line(analysis),
@@ -95,7 +102,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "same_blocks": blocks.pop() if len(blocks) == 1 else None,
         "cost": [_cost_row(analysis, task, compared) for task in analysis.tasks],
         "medians": [_median_row(analysis, task) for task in analysis.tasks],
-        "detectable": [_detectable_row(limit) for limit in analysis.detectable.values()],
+        "detectable": [_detectable_row(analysis, metric, factor) for metric, factor in analysis.detectable.items()],
         "figures": [_figure(analysis, name, drawings.get(name)) for name in FIGURES],
         "own_sections": list(dict.fromkeys(spec.section for spec in FIGURES.values() if spec.section not in SECTIONS)),
         "troubles": _troubles(analysis),
@@ -186,11 +193,15 @@ def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableR
 def _cost_cell(comparison: Comparison | None, generator_bound: bool) -> Shown:
     if comparison is None or comparison.share is None:
         return Shown("–", str(Verdict.NOT_MEASURED), "missing", comparison.reason if comparison else "")
+    found = words.said(comparison)
+    estimate = words.share(comparison.share)
     interval = comparison.interval
-    small = _between(interval.low, interval.high) if interval else _blocks(1)
-    main = units.percent(comparison.share)
-    but = ", ".join(filter(None, (comparison.obstacle, "generator-bound" if generator_bound else "")))
-    return Shown(main, small, _VERDICT_CLASS[comparison.verdict], comparison.reason, but, words=str(comparison.verdict))
+    small = f"{estimate} ({words.between(interval.low, interval.high)})" if interval else estimate
+    if comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None:
+        small = f"estimate {estimate}"  # the interval is in the verdict
+    but = "generator-bound" if generator_bound else ""
+    kind = _VERDICT_CLASS[comparison.verdict]
+    return Shown(found.head, small, kind, f"{found.text}: {comparison.reason}", but, words=found.tail)
 
 
 def _median_row(analysis: Analysis, task: Task) -> TableRow:
@@ -210,16 +221,16 @@ def _median_row(analysis: Analysis, task: Task) -> TableRow:
     return TableRow(task.label, tuple(cells))
 
 
-def _detectable_row(limit: Detectable) -> TableRow:
+def _detectable_row(analysis: Analysis, metric: MetricRecord, factor: float) -> TableRow:
+    own = [one.smallest for one in analysis.comparisons if one.task.metric == metric and one.smallest is not None]
     return TableRow(
-        limit.metric.title,
+        metric.title,
         (
-            Shown(limit.metric.resource),
-            Shown(headline.limit_words(limit.factor)),
-            Shown(headline.limit_words(limit.noise_factor)),
-            Shown(headline.limit_words(limit.worst_factor)),
-            Shown(str(limit.tasks)),
-            Shown(str(limit.pairs)),
+            Shown(metric.resource),
+            Shown("primary" if metric.primary else "second"),
+            Shown(words.smallest(factor)),
+            Shown(words.joined(words.smallest(min(own)), words.smallest(max(own)))),
+            Shown(str(len(own))),
         ),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 from virtoll import units
 from virtoll.claims import ClaimResult, Outcome, judge_claims
 from virtoll.reference.published import PublishedShare, PublishedValue
+from virtoll.report import words
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.analysis import Analysis
@@ -21,7 +22,13 @@ _OUTCOME_CLASS = {
     Outcome.INCONCLUSIVE: "warn",
     Outcome.UNTESTABLE: "missing",
 }
-_VERDICT_CLASS = {Verdict.SLOWER: "slower", Verdict.FASTER: "faster", Verdict.FUNCTIONAL: "caveat"}
+_VERDICT_CLASS = {
+    Verdict.SLOWER: "slower",
+    Verdict.FASTER: "faster",
+    Verdict.ALIKE: "alike",
+    Verdict.UNKNOWN: "unknown",
+    Verdict.FUNCTIONAL: "caveat",
+}
 
 
 def study_context(analysis: Analysis) -> dict[str, Any] | None:
@@ -69,14 +76,15 @@ def _ours(comparison: Comparison | None, label: str | None) -> Shown:
     if comparison is None or comparison.share is None:
         return Shown("–", str(Verdict.NOT_MEASURED), "missing", comparison.reason if comparison else "")
     interval = comparison.interval
-    small = f"{units.percent(interval.low)} to {units.percent(interval.high)}" if interval else "one block"
-    kind = _VERDICT_CLASS.get(comparison.verdict, "same")
+    small = words.between(interval.low, interval.high) if interval else "one block"
+    functional = comparison.verdict is Verdict.FUNCTIONAL
     return Shown(
-        units.percent(comparison.share),
+        words.share(comparison.share),
         small,
-        kind,
+        _VERDICT_CLASS[comparison.verdict],
         comparison.reason,
-        str(Verdict.FUNCTIONAL) if comparison.caveat else "",
+        str(Verdict.FUNCTIONAL) if functional else "",
+        words="" if functional else words.said(comparison).text,
     )
 
 
@@ -122,6 +130,7 @@ def study_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         "share_of_baseline",
         "interval_low",
         "interval_high",
+        "at_least",
         "verdict",
         "caveat",
     )
@@ -144,6 +153,7 @@ def study_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
                     ours.share if ours else None,
                     interval.low if interval else None,
                     interval.high if interval else None,
+                    ours.at_least if ours else None,
                     str(ours.verdict) if ours else None,
                     ours.caveat if ours else None,
                 )

@@ -81,21 +81,24 @@ def _comparisons(analysis: Analysis) -> CsvTable:
         "pairs",
         "baseline_median",
         "platform_median",
-        "share_of_baseline",
-        "interval_low",
-        "interval_high",
+        "share",
+        "low",
+        "high",
         "interval_method",
         "p_value",
-        "p_value_holm",
-        "smallest_detectable_factor",
+        "p_adjusted",
+        "family",
         "verdict",
+        "at_least",
+        "margin",
+        "smallest_detectable_factor",
         "reason",
         "caveat",
     )
     rows = []
     baseline = analysis.data.manifest.baseline
     for one in (*analysis.control, *analysis.comparisons):
-        task, limit = one.task, analysis.detectable.get(one.task.metric)
+        task, primary = one.task, "primary" if one.task.metric.primary else "second"
         base, own = analysis.cells.get((baseline or "", task)), analysis.cells.get((one.platform, task))
         interval = one.interval
         rows.append(
@@ -115,8 +118,11 @@ def _comparisons(analysis: Analysis) -> CsvTable:
                 interval.method if interval else None,
                 one.p_value,
                 one.p_adjusted,
-                limit.factor if limit else None,
+                "A/A" if one.platform == analysis.data.manifest.control else primary,
                 str(one.verdict),
+                one.at_least,
+                one.margin,
+                one.smallest,
                 one.reason,
                 one.caveat,
             )

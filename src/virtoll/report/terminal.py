@@ -1,6 +1,5 @@
-"""The headline as a table for the terminal: shares of the baseline, their verdicts, what must be known of them."""
+"""The headline as a table for the terminal: the verdicts, and below it what must be known of them."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from virtoll.report.headline import (
@@ -9,80 +8,85 @@ from virtoll.report.headline import (
     bound_line,
     caveat_line,
     control_line,
+    detectable_line,
+    family_line,
     headline_rows,
     headline_tasks,
     host_line,
     order_line,
+    states_line,
 )
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Verdict
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
-# A terminal has no room for the words in every cell; the legend stands below the table.
-SIGNS: Mapping[str, str] = {
-    Verdict.NONE: "=",
-    Verdict.UNDECIDED: "?",
-    Verdict.NOT_MEASURED: "–",
-    Verdict.FUNCTIONAL: "†",
-}
-LEGEND = "= no difference detectable   ? not decided   – not measured"
-BOUND_SIGN, OPEN_SIGN = "g", "~"
+LEGEND = (
+    "12% slower takes 1.12 times as long, 26× slower 26 times   ≥ at least, all statements together with 95 %   "
+    "not known: between these shares of {baseline}"
+)
+BOUND_SIGN = "g"
+NO_VERDICT = "no verdict: both lost nothing at the largest rate, so that both may be able to do more"
 MOST_COLUMNS = 6
+_NARROWEST = 10  # characters: "26× slower", "within 10%"
 
 
 def headline_table(analysis: Analysis) -> "Table":
-    """The headline as a rich table for the terminal: shares of the baseline with their words, A/A and host below."""
+    """The headline as a rich table for the terminal: a verdict in each cell, the A/A control in a row of its own."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
-    from rich.text import Text
 
     baseline = analysis.baseline
-    title = (
-        f"Performance as a share of {baseline} (100 % = as fast)" if baseline else "Medians (no baseline: no shares)"
-    )
+    title = f"Against {baseline}" if baseline else "Medians (no baseline: no shares)"
     rows = headline_rows(analysis)
     cells_shown = [cell for row in rows for cell in row.cells]
-    legend = LEGEND
+    legend = LEGEND.format(baseline=baseline) if baseline else ""
     if any(cell.generator_bound for cell in cells_shown):
         legend += f"   {BOUND_SIGN} generator-bound"
-    if any(cell.is_open for cell in cells_shown):
-        legend += f"   {OPEN_SIGN} not shown, for correction or A/A noise, though its interval leaves out 100 %"
     lines = (
         legend,
+        NO_VERDICT if any(cell.verdict is Verdict.UNKNOWN and cell.caveat for cell in cells_shown) else "",
         order_line(analysis),
         caveat_line(analysis),
         bound_line(analysis),
         control_line(analysis),
+        states_line(analysis),
+        detectable_line(analysis),
+        family_line(analysis),
         host_line(analysis),
     )
     caption = "\n".join(filter(None, lines))
     many = len(headline_tasks(analysis)) > MOST_COLUMNS
-    table = Table(title=title, caption=caption, caption_justify="left")
-    if many:
-        table.box, table.padding = SIMPLE_HEAD, (0, 0, 0, 1)
-    heads = [f"{row.platform} {CAVEAT_SIGN}" if row.caveat else row.platform for row in rows]
+    table = Table(title=title, caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False)
+    control = analysis.data.manifest.control
+    heads = [
+        f"{row.platform}{f' {CAVEAT_SIGN}' if row.caveat else ''}{' (A/A)' if row.platform == control else ''}"
+        for row in rows
+    ]
     names = [task.short for task in headline_tasks(analysis)]
-    cells = [[Text(*_cell_text(cell, baseline is not None)) for cell in row.cells] for row in rows]
+    cells = [[_cell_text(cell) for cell in row.cells] for row in rows]
     if many:  # as many workloads as no terminal is wide: they become the lines
         heads, names, cells = names, heads, [[line[place] for line in cells] for place in range(len(names))]
         table.add_column("workload")
     else:
         table.add_column("platform", no_wrap=True)
     for name in names:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", min_width=_NARROWEST)
     for head, line in zip(heads, cells, strict=True):
         table.add_row(head, *line)
     return table
 
 
-def _cell_text(cell: HeadlineCell, compared: bool) -> tuple[str, str]:
-    """What stands in a cell of the terminal's table, and its style."""
-    sign = OPEN_SIGN if cell.is_open else SIGNS.get(cell.words, cell.words)
-    text = sign if cell.share is None else f"{cell.share_text} {sign}"
-    text += f" {BOUND_SIGN}" if cell.generator_bound else ""
-    text += f" {CAVEAT_SIGN}" if cell.caveat and CAVEAT_SIGN not in text else ""
-    colours = {Verdict.SLOWER: "red", Verdict.FASTER: "green"}
-    style = next((colour for verdict, colour in colours.items() if verdict == cell.words), "dim")
-    return text, style if compared else ""
+def _cell_text(cell: HeadlineCell) -> "Text":
+    """What stands in a cell of the terminal's table: two lines, the bound below the finding."""
+    from rich.text import Text
+
+    head, tail = cell.short
+    signs = f" {BOUND_SIGN}" if cell.generator_bound else ""
+    if cell.caveat and cell.verdict is not Verdict.UNKNOWN:
+        head = f"{head} {CAVEAT_SIGN}"
+    style = {Verdict.SLOWER: "red", Verdict.FASTER: "green"}.get(cell.verdict) if cell.verdict else None
+    text = Text(head + signs, style or ("" if cell.verdict is None else "dim"))
+    return text.append(f"\n{tail}", "dim") if tail else text

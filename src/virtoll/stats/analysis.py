@@ -129,6 +129,11 @@ class Analysis:
         return label if any(platform == label for platform, _ in self.cells) else None
 
     @property
+    def margin(self) -> float:
+        """Within how much platforms are alike, by the experiment (0.1 = 10 %)."""
+        return _margin(self.data)
+
+    @property
     def alarms(self) -> tuple[Comparison, ...]:
         """A/A comparisons that find a difference, with one chance in a hundred that any does by accident."""
         return tuple(one for one in self.control if one.verdict in DIFFERENT)

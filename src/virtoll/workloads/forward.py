@@ -70,7 +70,7 @@ class Forward(Workload[ForwardParameters]):
     title: ClassVar[str] = "IP forwarding"
     resource: ClassVar[str] = "packet path"
     parameter_model = ForwardParameters
-    metrics: ClassVar[tuple[Metric, ...]] = (Metric("maximum_forwarded_rate", "frames/s", "higher", "points"),)
+    metrics: ClassVar[tuple[Metric, ...]] = (Metric("maximum_forwarding_rate", "frames/s", "higher", "points"),)
 
     def needs(self) -> Needs:
         """The links of its sources, and room for the table."""

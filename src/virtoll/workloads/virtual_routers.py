@@ -43,7 +43,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
     title: ClassVar[str] = "Virtual routers side by side"
     resource: ClassVar[str] = "packet path"
     parameter_model = VirtualRoutersParameters
-    metrics: ClassVar[tuple[Metric, ...]] = (Metric("maximum_forwarded_rate", "frames/s", "higher", "points"),)
+    metrics: ClassVar[tuple[Metric, ...]] = (Metric("maximum_forwarding_rate", "frames/s", "higher", "points"),)
 
     def needs(self) -> Needs:
         """As many guests as routers."""

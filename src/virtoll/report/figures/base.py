@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from virtoll.report import words
 from virtoll.stats.analysis import Analysis
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ def new_figure(height_inches: float) -> "Figure":
 
 def blocks_text(analysis: Analysis) -> str:
     """How often each cell was measured, for captions."""
-    count = analysis.blocks
-    return f"n = {count} block{'' if count == 1 else 's'} (fresh guests)"
+    return f"{words.blocks_words(analysis)} (fresh guests in each block)"
 
 
 def interval_text(analysis: Analysis) -> str:

@@ -1,12 +1,13 @@
 """What each platform costs: its performance as a share of the baseline's, for every workload."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from virtoll.report import words
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, new_figure
 from virtoll.report.figures.style import BAND, INK, MUTED, PlatformStyle, nice_log_ticks, platform_styles
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
 from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def draw(analysis: Analysis) -> "Figure":
     panel = figure.subplots()
     limits = _limits(analysis, shown)
     styles = platform_styles(analysis.platforms)
-    _bands(panel, analysis, tasks)
+    panel.axvspan(100 / (1 + analysis.margin), 100 * (1 + analysis.margin), color=BAND, linewidth=0, zorder=0.5)
     for row, task in enumerate(tasks):
         if row:
             panel.axhline(row - 0.5, color="#d4d4d4", linewidth=0.6)
@@ -44,7 +45,7 @@ def draw(analysis: Analysis) -> "Figure":
                 height = row + (place - (len(platforms) - 1) / 2) * step
                 _dot(panel, comparison, height, styles[platform], limits)
                 caveat_signs.cross(panel, analysis, platform, comparison.share * 100, height)
-                if len(platforms) > _DISTINGUISHABLE or comparison.caveat:
+                if len(platforms) > _DISTINGUISHABLE or platform in analysis.caveats:
                     panel.annotate(
                         caveat_signs.name(analysis, platform),
                         (1.0, height),
@@ -72,33 +73,22 @@ def draw(analysis: Analysis) -> "Figure":
 
 
 def _limits(analysis: Analysis, shown: list[Comparison]) -> tuple[float, float]:
-    """In percent: all dots, intervals as far as they stay within a factor of three of their dot, and the A/A bands."""
-    values = [100.0]
+    """In percent: all dots, intervals within a factor of three of their dot, and the margin's band."""
+    values = [100.0, 100 / (1 + analysis.margin), 100 * (1 + analysis.margin)]
     for one in shown:
         if one.share is not None:
             values.append(one.share * 100)
             if one.interval is not None:
                 values += [max(one.interval.low, one.share / 3) * 100, min(one.interval.high, one.share * 3) * 100]
-    for band in analysis.detectable.values():
-        values += [100 / min(band.factor, 10), 100 * min(band.factor, 10)]
     low, high = min(values), max(values)
     margin = (high / low) ** 0.04
     return low / margin, high * margin
 
 
-def _bands(panel: "Axes", analysis: Analysis, tasks: list[Task]) -> None:
-    for row, task in enumerate(tasks):
-        band = analysis.detectable.get(task.metric)
-        if band is not None:
-            panel.fill_betweenx(
-                [row - 0.5, row + 0.5], 100 / band.factor, 100 * band.factor, color=BAND, linewidth=0, zorder=0.5
-            )
-
-
 def _dot(
     panel: "Axes", comparison: Comparison, height: float, style: PlatformStyle, limits: tuple[float, float]
 ) -> None:
-    """A filled marker where there is a verdict, else an open one; an arrow where an interval leaves the axis."""
+    """A filled marker: slower or faster; a half one: alike; an open one: not known. An arrow: its interval goes on."""
     share = (comparison.share or 0.0) * 100
     if comparison.interval is not None:
         low, high = comparison.interval.low * 100, comparison.interval.high * 100
@@ -108,7 +98,6 @@ def _dot(
         for beyond, place, arrow in ((low < limits[0], limits[0], "<"), (high > limits[1], limits[1], ">")):
             if beyond:
                 panel.plot(place, height, marker=arrow, color=style.colour, markersize=3.5, clip_on=False)
-    found = comparison.verdict in (Verdict.SLOWER, Verdict.FASTER)
     panel.plot(
         share,
         height,
@@ -116,10 +105,17 @@ def _dot(
         markersize=4.6,
         markeredgecolor=style.colour,
         markeredgewidth=1.1,
-        markerfacecolor=style.colour if found else "white",
+        **_filling(comparison.verdict, style.colour),
         linestyle="none",
         zorder=3,
     )
+
+
+def _filling(verdict: Verdict, colour: str) -> dict[str, Any]:
+    """How a marker shows a verdict."""
+    if verdict is Verdict.ALIKE:
+        return {"fillstyle": "left", "markerfacecolor": colour, "markerfacecoloralt": "white"}
+    return {"markerfacecolor": colour if verdict in DIFFERENT else "white"}
 
 
 def _axes(panel: "Axes", analysis: Analysis, tasks: list[Task], limits: tuple[float, float]) -> None:
@@ -161,42 +157,45 @@ def _legend(figure: "Figure", analysis: Analysis, platforms: list[str], styles: 
         )
         for one in platforms
     ]
-    handles.append(
+    margin = words.amount(analysis.margin)
+    meanings = {
+        Verdict.SLOWER: "slower or faster",
+        Verdict.ALIKE: f"alike within {margin}",
+        Verdict.UNKNOWN: "not known",
+    }
+    handles += [
         Line2D(
             [],
             [],
-            color=MUTED,
+            color=INK,
             marker="o",
-            markerfacecolor="white",
             linestyle="none",
-            markersize=4.5,
-            label="open: no verdict",
+            markersize=5,
+            markeredgewidth=1.1,
+            **_filling(verdict, INK),
+            label=meaning,
         )
-    )
-    if analysis.detectable:
-        handles.append(Patch(facecolor=BAND, label="A/A: nothing detectable"))
+        for verdict, meaning in meanings.items()
+    ]
+    handles.append(Patch(facecolor=BAND, label=f"within {margin} of {analysis.baseline}"))
     handles += caveat_signs.handles(analysis, platforms)
     figure.legend(handles=handles, loc="outside lower center", ncols=4)
 
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
-    methods = sorted({one.interval.method for one in _shown(analysis) if one.interval})
-    method = "; ".join(methods)
-    band = (
-        " Inside the grey zone two entries of the same bare host differ as much."
-        if analysis.detectable
-        else " There is no A/A control in this run, so no zone is drawn."
-    )
-    if not methods:
+    if not any(one.interval for one in _shown(analysis)):
         return (
             f"Each dot is the ratio to {analysis.baseline} in the one block that was measured: there are no "
             "intervals, so there is no verdict."
         )
+    margin = words.amount(analysis.margin)
     return (
-        f"Each dot is the location of the ratios to {analysis.baseline} of the same block; lines are 95 % intervals "
-        f"({method}), each by itself. A filled marker is a difference that survives Holm's correction over "
-        f"{analysis.family} comparisons and lies outside the zone; an open one is not.{band}"
+        f"Each marker is a platform's share of {analysis.baseline}, over {words.blocks_words(analysis)}; its line is "
+        "the 95 % interval, by itself. Filled: slower or faster, after Holm's correction over "
+        f"{analysis.family} comparisons of primary metrics and, as a second family, {analysis.second_family} others. "
+        f"Half filled: alike, no difference above {margin} or a smaller margin is left. Open: not known, or no verdict "
+        f"because it is no result; anything on its line is possible. Grey: within {margin} of {analysis.baseline}."
     )
 
 

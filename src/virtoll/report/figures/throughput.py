@@ -1,4 +1,4 @@
-"""Largest forwarded rate by platform and frame size (Schlosser et al. 2011, Figure 4)."""
+"""Maximum forwarding rate (RFC 2285, 3.6.3) by platform and frame size (Schlosser et al. 2011, Figure 4)."""
 
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ def draw(analysis: Analysis) -> "Figure":
         analysis.cells[one, task].median for one in platforms for task in tasks if (one, task) in analysis.cells
     )
     panels[0].set_xlim(0, largest * 1.42)
-    panels[max(0, len(tasks) - columns)].set_xlabel("largest forwarded rate of the sweep, frames/s")
+    panels[max(0, len(tasks) - columns)].set_xlabel("maximum forwarding rate (RFC 2285), frames/s")
     caveat_signs.legend(figure, analysis, platforms)
     return figure
 
@@ -121,13 +121,13 @@ def caption(analysis: Analysis) -> str:
         bound += " Generator-bound: within 10 % of what generator and sink reach with nothing between."
     return (
         f"Bars are medians over {blocks_text(analysis)} with {interval_text(analysis)}. Beside each bar is its "
-        f"value{share}.{line}{bound} The largest rate need not be at the largest offered one, and some "
-        "frames are lost there: it is not a no-drop rate. After Schlosser et al. 2011, Figure 4."
+        f"value{share}.{line}{bound} The maximum need not be at the largest offered rate (there it is "
+        "FRMOL, the rate flat out), and frames may be lost at it: it is not a no-drop rate. After Schlosser et al. 2011, Figure 4."
     )
 
 
 def why_not(analysis: Analysis) -> str | None:
-    """A cell with a largest rate is needed."""
+    """A cell with a maximum is needed."""
     return None if _tasks(analysis) else "no forwarding trial has a value"
 
 

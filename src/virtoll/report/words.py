@@ -1,0 +1,146 @@
+"""What is said of a comparison, in one place: on the page, in the terminal, in figures and tables alike.
+
+A difference is a factor: "2.3 times slower" takes 2.3 times as long, or does 1/2.3 as much in the same time. Below 1.5
+it is given as what is above one: "12 % slower" takes 1.12 times as long. Bounds ("at least") are rounded down. A share
+of the baseline is in percent: 50 % takes twice as long. Main function: `said`. Must not: decide anything.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from virtoll import units
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
+
+_IN_PERCENT_BELOW = 1.5
+_SHARES_BELOW = 3.0  # above, a share is a factor of the baseline: '0.2 to 40 times'
+_MOST_TIMES = 100
+TWO_BOUNDS = "no verdict"
+
+
+@dataclass(frozen=True)
+class Said:
+    """A verdict in two parts: `head` ('26 times slower') and `tail` ('at least 18'), which may be empty.
+
+    `short_head` and `short_tail` are the same for a narrow column: '26× slower', '≥18×'.
+    """
+
+    head: str
+    tail: str = ""
+    short_head: str = ""
+    short_tail: str = ""
+    joint: str = ", "
+
+    @property
+    def text(self) -> str:
+        """All of it: '26 times slower, at least 18', 'alike within 10 %', 'not known (66 to 114 %)'."""
+        if not self.tail:
+            return self.head
+        return f"{self.head} ({self.tail})" if self.joint == "(" else f"{self.head}{self.joint}{self.tail}"
+
+
+def said(comparison: Comparison) -> Said:
+    """What may be said of a comparison."""
+    verdict = comparison.verdict
+    if verdict in DIFFERENT and comparison.share is not None:
+        return difference([comparison])
+    if verdict is Verdict.ALIKE and comparison.margin is not None:
+        margin = amount(comparison.margin)
+        return Said("alike", f"within {margin}", "alike", f"within {_narrow(margin)}", " ")
+    if verdict is Verdict.UNKNOWN and comparison.caveat is not None:
+        return Said(TWO_BOUNDS, comparison.caveat, TWO_BOUNDS, "", "(")
+    if verdict is Verdict.UNKNOWN:
+        known = _known(comparison)
+        return Said(str(verdict), known, str(verdict), _narrow(known), "(")
+    return Said(str(verdict), "", "–" if verdict is Verdict.NOT_MEASURED else str(verdict))
+
+
+def difference(group: Sequence[Comparison]) -> Said:
+    """Comparisons that are all slower, or all faster, with the smallest bound of them: '25 to 31 times slower'."""
+    factors = [max(one.share, 1 / one.share) for one in group if one.share is not None]
+    direction, low, high = str(group[0].verdict), min(factors), max(factors)
+    least = min(one.at_least or 1.0 for one in group)
+    if high < _IN_PERCENT_BELOW:
+        size = joined(amount(low - 1), amount(high - 1))
+        bound = amount(least - 1, down=True)
+        narrow, short_bound = f"{_narrow(size)} {direction}", _narrow(bound)
+        head = f"{size} {direction}"
+    else:
+        size = joined(_times(low), _times(high))
+        bound = _times(least, down=True)
+        narrow, short_bound = f"{_narrow(size)}× {direction}", f"{bound}×"
+        head = f"{size} times {direction}"
+    if bound in ("0 %", "1", "1.0"):  # the test leaves no doubt that there is a difference, and none is too small
+        return Said(head, "at least a little", narrow, "")
+    return Said(head, f"at least {bound}", narrow, f"≥{short_bound}")
+
+
+def _known(comparison: Comparison) -> str:
+    if comparison.interval is not None:
+        return between(comparison.interval.low, comparison.interval.high)
+    return "one block" if comparison.share is None else f"{share(comparison.share)} in one block"
+
+
+def between(low: float, high: float) -> str:
+    """An interval of shares: '66 to 114 %', and where it reaches far above the baseline '0.2 to 40 times'."""
+    if high < _SHARES_BELOW:
+        return joined(share(low), share(high))
+    return f"{joined(_times(low), _times(high) if high < 1000 else 'over 1000')} times"
+
+
+def share(value: float) -> str:
+    """A share of the baseline's performance: '87 %', '3.8 %', '104 %'."""
+    if value >= 0.0995:
+        return f"{100 * value:.0f} %"
+    return f"{units.significant(100 * value, 2)} %" if value >= 0.0001 else units.percent(value)
+
+
+def joined(low: str, high: str) -> str:
+    """'66 to 114 %' of '66 %' and '114 %'; one of them where both are the same."""
+    if low == high:
+        return low
+    number, _, unit = low.rpartition(" ")
+    return f"{number if number and high.endswith(f' {unit}') else low} to {high}"
+
+
+def amount(part: float, *, down: bool = False) -> str:
+    """A difference as a part of the baseline's: '12 %', '0.8 %'; ``down``: never more than it is."""
+    value = 100 * part
+    if value >= 10:
+        return f"{math.floor(value + 1e-9) if down else round(value)} %"
+    value = (math.floor(value * 10 + 1e-9) if down else round(value * 10)) / 10
+    return f"{value:g} %"
+
+
+def smallest(factor: float) -> str:
+    """A smallest detectable difference, given as a factor: '7 %', '2.6 times', 'more than 100 times'."""
+    if factor > _MOST_TIMES:
+        return f"more than {_MOST_TIMES} times"
+    return amount(factor - 1) if factor < 2 else f"{_times(factor)} times"
+
+
+def _times(factor: float, *, down: bool = False) -> str:
+    """Two digits: '1.9', '26', '130'."""
+    if factor <= 0 or not math.isfinite(factor):
+        return str(factor)
+    step = 10.0 ** (math.floor(math.log10(factor)) - 1)
+    value = (math.floor(factor / step + 1e-9) if down else round(factor / step)) * step
+    return f"{value:.0f}" if value >= 9.95 else units.significant(value, 2)
+
+
+def _narrow(text: str) -> str:
+    """For a narrow column: '66–114%'."""
+    return text.replace(" to ", "–").replace(" %", "%").replace(" times", "×")
+
+
+def blocks_words(analysis: Analysis) -> str:
+    """How much was measured: '3 blocks', '3 blocks of 5 rounds', '3 blocks of up to 5 rounds'."""
+    rounds: dict[tuple[object, ...], set[int]] = {}
+    for one in analysis.observations:
+        rounds.setdefault((one.platform, one.task, one.block), set()).add(one.round)
+    counts = {len(own) for own in rounds.values()}
+    text = f"{analysis.blocks} block{'' if analysis.blocks == 1 else 's'}"
+    if max(counts, default=1) == 1:
+        return text
+    return f"{text} of {'' if len(counts) == 1 else 'up to '}{max(counts)} rounds"
