@@ -27,7 +27,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "claims": "reference runfolder stats units",
         "report": "claims errors reference runfolder stats units",
         # what stands by itself
-        "experiment": "errors",
+        "experiment": "errors runfolder",
         "image": "errors",
         "lab": "errors units",
         "host": "errors lab runfolder",

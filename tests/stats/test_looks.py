@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.experiment.looks import PLANNED, Looks
+from virtoll.runfolder.looks import PLANNED, Looks
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
 from virtoll.stats.looks import decided, undecided

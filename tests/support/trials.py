@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from virtoll.experiment.looks import PLANNED
+from virtoll.runfolder.looks import PLANNED
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.compare import LEVEL, Comparison, compare
 from virtoll.stats.states import LARGEST_DIFFERENCE, TwoStates, split, two_states

@@ -12,11 +12,11 @@ from virtoll.cli.output import Json, print_json, say
 from virtoll.errors import ImageError
 
 if TYPE_CHECKING:
-    from virtoll.experiment.looks import Looks
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
     from virtoll.experiment.selection import Selection
     from virtoll.report.build import Foreseen
+    from virtoll.runfolder.looks import Looks
 
 ExperimentArgument = Annotated[str, typer.Argument(help="The name of an experiment, or the path of its YAML file.")]
 SizeOption = Annotated[
@@ -133,9 +133,8 @@ def _foreseen(checked: Experiment) -> Foreseen | None:
     if earlier is None:
         return None
     from virtoll.report.build import foreseen_by
-    from virtoll.stats.compare import LEVEL
 
-    return foreseen_by(earlier, *(checked.looks.plan[-1] if checked.looks else (checked.blocks, LEVEL)))
+    return foreseen_by(earlier, checked.blocks, checked.looks)
 
 
 def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> list[str]:

@@ -14,9 +14,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, StringConstraints
 
-from virtoll.experiment.looks import Looks
 from virtoll.experiment.selection import EVERYTHING, Cell, Selection
 from virtoll.experiment.topology import HostAddress, Testbed
+from virtoll.runfolder.looks import Looks
 
 LABEL_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN)]

@@ -19,7 +19,6 @@ from pydantic import BaseModel, ValidationError
 
 from virtoll.errors import UsageError
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile, UntilDecided
-from virtoll.experiment.looks import Looks
 from virtoll.experiment.model import (
     LABEL_PATTERN,
     Catalogue,
@@ -32,6 +31,7 @@ from virtoll.experiment.model import (
 from virtoll.experiment.selection import EVERYTHING, Selection, kept_cells
 from virtoll.experiment.sizes import at_size
 from virtoll.experiment.topology import HostAddress, Testbed
+from virtoll.runfolder.looks import Looks
 
 Model = TypeVar("Model", bound=BaseModel)
 

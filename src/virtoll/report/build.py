@@ -7,15 +7,18 @@ from pathlib import Path
 
 from virtoll.errors import StorageError
 from virtoll.reference.published import Study, load_study, study_names
+from virtoll.report import words
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing, render
 from virtoll.report.figures import FIGURES
-from virtoll.report.headline import HeadlineRow, headline_rows, limit_words
+from virtoll.report.headline import HeadlineRow, headline_rows
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
+from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.records import LookRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import Analysis, RunData, analyse
+from virtoll.stats.compare import LEVEL
 from virtoll.stats.foreseen import foreseen
 from virtoll.stats.looks import look
 
@@ -70,13 +73,14 @@ class Foreseen:
     @property
     def line(self) -> str:
         """In one sentence."""
-        limits = ", ".join(f"{task} {limit_words(factor)}" for task, factor in self.factors.items())
+        limits = ", ".join(f"{task} {words.smallest(factor)}" for task, factor in self.factors.items())
         return f"by run {self.run} of this host, {self.blocks} blocks show in 8 of 10 runs a difference of: {limits}"
 
 
-def foreseen_by(run_directory: Path, blocks: int, level: float) -> Foreseen:
-    """What a run of so many blocks, tested at this level, would show on the host of an earlier run."""
+def foreseen_by(run_directory: Path, blocks: int, looks: Looks | None) -> Foreseen:
+    """What a run of so many blocks, at the level of its looks, would show on the host of an earlier run."""
     earlier = load_analysis(run_directory)
+    level = LEVEL if looks is None else looks.level_at(blocks)
     found = foreseen(earlier.comparisons, earlier.control, blocks, level=level)
     return Foreseen(run_directory.name, blocks, {task.short: factor for task, factor in found.items()})
 

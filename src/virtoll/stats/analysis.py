@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from virtoll.experiment.looks import Looks
 from virtoll.reference.published import Study
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
+from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.records import (
     BootRecord,
     CommandRecord,

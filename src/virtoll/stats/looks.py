@@ -1,4 +1,4 @@
-"""A look at a run that is measured "until decided" (`experiment/looks.py`): which verdicts are known. Pure."""
+"""A look at a run that is measured "until decided" (`runfolder/looks.py`): which verdicts are known. Pure."""
 
 from collections.abc import Iterable
 

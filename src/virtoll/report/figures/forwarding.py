@@ -150,7 +150,14 @@ def _legend(figure: "Figure", analysis: Analysis, styles: dict[str, PlatformStyl
     ]
     handles.append(
         Line2D(
-            [], [], color=MUTED, marker="o", markerfacecolor="white", linestyle="none", markersize=6.5, label="flat out (FRMOL)"
+            [],
+            [],
+            color=MUTED,
+            marker="o",
+            markerfacecolor="white",
+            linestyle="none",
+            markersize=6.5,
+            label="flat out (FRMOL)",
         )
     )
     handles.append(Line2D([], [], color=MUTED, linestyle=(0, (1, 2)), label="all forwarded"))
