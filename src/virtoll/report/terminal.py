@@ -59,7 +59,9 @@ def headline_table(analysis: Analysis) -> "Table":
     )
     caption = "\n".join(filter(None, lines))
     many = len(headline_tasks(analysis)) > MOST_COLUMNS
-    table = Table(title=title, caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False)
+    table = Table(
+        title=title, caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False
+    )
     control = analysis.data.manifest.control
     heads = [
         f"{row.platform}{f' {CAVEAT_SIGN}' if row.caveat else ''}{' (A/A)' if row.platform == control else ''}"
