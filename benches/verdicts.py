@@ -36,7 +36,7 @@ LEAST_COVERAGE, MOST_COVERAGE = 0.93, 0.98
 DISTURBED = ("outliers", "two states", "unlike")  # worlds whose intervals may be wider: they are reported
 ALIKE_ERRORS = 0.05
 FOUND, FOUND_NOISY = {0.5: 0.95, 0.1: 0.98}, {0.5: 0.85, 0.1: 0.98}
-POWER_WORLDS = ("outliers", "outliers, slowest in one round", "uneven, outliers")
+POWER_WORLDS = ("outliers", "uneven, outliers")
 POWER_CV = 0.05
 LESS = 0.02  # by which more blocks may decide less: chance in the simulation
 

@@ -41,7 +41,7 @@ def test_two_states_are_recognised_and_told(slow: float, least: int) -> None:
     found = recognised(100, slow=slow)
     assert len(found) >= least
     shares = sorted(one.share_high for one in found)
-    assert shares[50] == pytest.approx(slow, abs=0.1)
+    assert shares[50] == pytest.approx(slow - slow**3, abs=0.06)  # less the rounds of which all is slow
     factors = sorted(one.high / one.low for one in found)
     assert factors[50] == pytest.approx(1.45, rel=0.1)
 

@@ -29,7 +29,7 @@ LARGEST_DIFFERENCE = 0.5
 class TwoStates:
     """A task that the host ran in two states: medians of both in the metric's unit, `low` below `high`.
 
-    `share_high`: the part of the host's values that are in the slower state.
+    `share_high`: the part of the host's values that are in the slower state, and not all of their round with them.
     """
 
     task: Task
