@@ -24,6 +24,7 @@ from virtoll.runfolder.records import (
     TrialRecord,
 )
 from virtoll.runfolder.traffic_records import CalibrationRecord
+from virtoll.stats.bounds import lower_bounds, without_two_bounds
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of, hosts_of, why_other_host
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
@@ -179,12 +180,12 @@ def analyse(data: RunData) -> Analysis:
     host = _host_values(data, observations, caveats)
     states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
     comparisons, control = _compare_all(data, platforms, tasks, cells, caveats, host)
+    limits, points = ceilings(data.calibrations), point_values(data.trials)
+    sweeps, headroom = curves(points), headrooms(limits, cells, data.trials)
+    comparisons = without_two_bounds(comparisons, lower_bounds(sweeps, headroom), data.manifest.baseline)
     level = _level(data, len({one.block for one in observations}))
     comparisons, control = _verdicts(comparisons, control, Rules(_margin(data), level, level), states)
-    points = point_values(data.trials)
     order = ordered_values(cells.values())
-    limits, sweeps = ceilings(data.calibrations), curves(points)
-    headroom = headrooms(limits, cells, data.trials)
     losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
     backends = backend_uses(tasks, data.trials)
     return Analysis(

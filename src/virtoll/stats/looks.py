@@ -13,7 +13,9 @@ def undecided(comparisons: Iterable[Comparison]) -> list[Comparison]:
     What is not measured or *functional only* waits for nothing. The comparisons are those of an analysis at the look's
     own level (`analyse` takes it from the manifest).
     """
-    return [one for one in comparisons if one.task.metric.primary and one.verdict is Verdict.UNKNOWN]
+    return [
+        one for one in comparisons if one.task.metric.primary and one.verdict is Verdict.UNKNOWN and one.caveat is None
+    ]
 
 
 def decided(comparisons: Iterable[Comparison]) -> bool:

@@ -158,7 +158,7 @@ def standard_errors(
 
 def testable(one: Comparison) -> bool:
     """Whether there is a test of it: two blocks or more, and no caveat."""
-    return one.verdict not in (Verdict.NOT_MEASURED, Verdict.FUNCTIONAL) and len(one.pairs) >= 2
+    return one.caveat is None and len(one.pairs) >= 2
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,8 @@ def caption(analysis: Analysis) -> str:
     return (
         f"Bars are medians over {blocks_text(analysis)} with {interval_text(analysis)}. Beside each bar is its "
         f"value{share}.{line}{bound} The maximum need not be at the largest offered rate (there it is "
-        "FRMOL, the rate flat out), and frames may be lost at it: it is not a no-drop rate. After Schlosser et al. 2011, Figure 4."
+        "FRMOL, the rate flat out), and frames may be lost at it: it is not a no-drop rate. "
+        "After Schlosser et al. 2011, Figure 4."
     )
 
 

@@ -1,0 +1,36 @@
+"""Rates that are lower bounds, and what two of them do not say.
+
+Where a platform lost nothing flat out, or came within 10 % of what generator and sink reach, it may be able to forward
+more than was seen. The ratio of two such rates is anything: it says what the sender can, and has no verdict. Pure.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from virtoll.stats.ceilings import Headroom
+from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.sweeps import Curve
+from virtoll.stats.values import Task
+
+TWO_BOUNDS = "two lower bounds"
+
+
+def lower_bounds(curves: Sequence[Curve], headrooms: Mapping[tuple[str, Task], Headroom]) -> set[tuple[str, str]]:
+    """(platform, parameters) of the cells whose maximum forwarding rate is a lower bound."""
+    lossless = {(curve.platform, curve.parameters) for curve in curves if curve.lossless}
+    return lossless | {(label, task.parameters) for (label, task), one in headrooms.items() if one.generator_bound}
+
+
+def without_two_bounds(
+    comparisons: Sequence[Comparison], bounds: Collection[tuple[str, str]], baseline: str | None
+) -> list[Comparison]:
+    """The same comparisons, those of two lower bounds with that as their caveat: they are not tested."""
+
+    def told(one: Comparison) -> Comparison:
+        both = all((label, one.task.parameters) in bounds for label in (one.platform, baseline))
+        if one.task.metric.source != "points" or one.verdict is not Verdict.UNKNOWN or not both:
+            return one
+        reason = "both lost nothing flat out or reached the generator's limit, so that either may forward more"
+        return replace(one, caveat=TWO_BOUNDS, reason=reason)
+
+    return [told(one) for one in comparisons]
