@@ -400,8 +400,8 @@ def test_a_model_on_a_nested_host_is_branded_from_its_records_to_the_headline(tm
     for trial in folder.trials():
         assert (trial.host, trial.caveat) == (elsewhere if trial.platform == "slow" else here)
     headline = {row.platform: row for row in headline_rows(analyse(load(tmp_path / "run")))}
-    assert {cell.words for cell in headline["slow"].cells} == {"functional only"}
-    assert {cell.words for cell in headline["slow-here"].cells} == {"slower"}
+    assert {(cell.verdict, cell.words) for cell in headline["slow"].cells} == {(Verdict.FUNCTIONAL, "functional only")}
+    assert {cell.verdict for cell in headline["slow-here"].cells} == {Verdict.SLOWER}
 
 
 def interrupted_but_replaced() -> None:
