@@ -243,6 +243,8 @@ COMPLAINTS: list[tuple[str, dict[str, Any], str, list[str]]] = [
         "platforms[1].vfio",
         ["add the section 'testbed'"],
     ),
+    ("a margin of everything", {"margin": 0.6}, "margin", ["less than or equal to 0.5"]),
+    ("a margin of next to nothing", {"margin": 0.005}, "margin", ["greater than or equal to 0.01"]),
     (
         "a device that is no address",
         {"platforms": ["native", QEMU | {"attachment": "passthrough", "vfio": ["eth0"]}]},

@@ -178,6 +178,21 @@ def test_where_nothing_was_injected_nothing_is_found(self_test: Analysis) -> Non
             assert found.verdict == Verdict.ALIKE, (platform, task.label)
 
 
+def test_the_manifest_stores_margin_and_primary_metrics(tmp_path: Path) -> None:
+    jobs = [JOBS[0], {"workload": "context-switch"}]
+    plain, asked = (
+        run(tmp_path / "plain", platforms=[fake("model")]),
+        run(tmp_path / "asked", platforms=[fake("model")], workloads=jobs, margin=0.05),
+    )
+    assert (plain.manifest.experiment["margin"], asked.manifest.experiment["margin"]) == (0.1, 0.05)
+    named = [(one.workload, one.name, one.primary) for one in asked.manifest.metrics]
+    assert named == [
+        ("superpi", "duration", True),
+        ("context-switch", "duration", True),
+        ("context-switch", "switch_time", False),
+    ]
+
+
 def test_the_injected_clock_error_is_found(self_test: Analysis) -> None:
     errors = {error.platform: error for error in self_test.clocks}
     assert errors["model-clock-2"].median == pytest.approx(0.02, abs=0.002)
@@ -401,8 +416,8 @@ def test_a_model_on_a_nested_host_is_branded_from_its_records_to_the_headline(tm
     for trial in folder.trials():
         assert (trial.host, trial.caveat) == (elsewhere if trial.platform == "slow" else here)
     headline = {row.platform: row for row in headline_rows(analyse(load(tmp_path / "run")))}
-    assert {cell.words for cell in headline["slow"].cells} == {"functional only"}
-    assert {cell.words for cell in headline["slow-here"].cells} == {"slower"}
+    assert {(cell.verdict, cell.words) for cell in headline["slow"].cells} == {(Verdict.FUNCTIONAL, "functional only")}
+    assert {cell.verdict for cell in headline["slow-here"].cells} == {Verdict.SLOWER}
 
 
 def interrupted_but_replaced() -> None:

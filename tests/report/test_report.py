@@ -14,19 +14,22 @@ import pytest
 from rich.console import Console
 from tests.support.synthetic_run import REALISTIC, Truth, run_data, write
 
-from virtoll import units
 from virtoll.errors import StorageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
-from virtoll.report import ReportResult, build_report, headline_table
+from virtoll.report import ReportResult, build_report, headline_table, words
 from virtoll.report.drawing import render
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.style import KNOWN, SETTINGS, platform_styles
-from virtoll.report.headline import limit_words, platform_words
+from virtoll.report.headline import control_line, detectable_line, family_line, platform_words, states_line
+from virtoll.report.tables import csv_tables
 from virtoll.stats.analysis import analyse
-from virtoll.stats.compare import Obstacle, Verdict, judge
+from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.intervals import Interval
+from virtoll.stats.states import TwoStates
 
 KVM = {"qemu-kvm": "/dev/kvm does not exist on <this> host"}
 RUNS = {
+    "rounds": Truth(REALISTIC, rounds=3, margin=0.25, frame_sizes=(64, 1500)),
     "whole": Truth(REALISTIC, clock_error={"qemu-tcg-e1000": -0.002}),
     "troubled": Truth(
         REALISTIC | {"qemu-kvm": {}},
@@ -160,7 +163,7 @@ MISSING = {
     "Only one block was measured": {"interrupted", "one block"},
     "This run has no baseline": {"no baseline"},
     "There is no A/A control": {"no control", "one platform"},
-    "A/A FAILED": {"control differs"},
+    "Do not trust this run": {"control differs"},
     "/dev/kvm does not exist on &lt;this&gt; host": {"troubled"},
     "the guest&#39;s process ended during the job": {"troubled", "as a paper", "all failed"},
 }
@@ -188,9 +191,11 @@ def test_the_pages_numbers_are_the_analysiss(reports: Callable[[str], ReportResu
     text = built.path.read_text(encoding="utf-8").replace("\u00a0", " ")
     for one in built.analysis.comparisons:
         assert one.share is not None
-        assert f"<b>{units.percent(one.share)}</b>" in text
-    for limit in built.analysis.detectable.values():
-        assert limit_words(limit.factor) in text
+        assert one.interval is not None
+        assert f"<b>{words.said(one).head}</b>" in text
+        assert words.share(one.share) in text
+    for factor in built.analysis.detectable.values():
+        assert words.smallest(factor) in text
     assert "relative numbers only" in text
     assert all(word in text for word in ("image tools package fio", "3.33-3", "image tools packages"))
     assert "zlib1g" not in text
@@ -221,7 +226,7 @@ def test_a_brand_is_in_every_table_figure_and_verdict(reports: Callable[[str], R
     console = Console(width=140, record=True, file=io.StringIO())
     console.print(headline_table(built.analysis))
     printed = console.export_text()
-    assert re.search(r"xen †.*0\.\d+ % †", printed)
+    assert re.search(r"xen †.*functional only †", printed)
     assert f"† {FUNCTIONAL_ONLY}" in printed
 
 
@@ -269,8 +274,9 @@ def test_the_headline_fits_a_terminal(name: str) -> None:
     text = console.export_text()
     assert "Host:" in text
     if name == "whole":
-        assert "slower" in text
-        assert re.search(r"qemu-tcg-e1000.*4\.\d+ %", text)
+        assert re.search(r"qemu-tcg-e1000.*\d× slower", text)
+        assert re.search(r"native-again \(A/A\) +alike", text)
+        assert not re.search(r"[=~]", text)
 
 
 def test_many_workloads_stay_readable() -> None:
@@ -279,23 +285,21 @@ def test_many_workloads_stay_readable() -> None:
     task = analysis.tasks[0]
     tasks = tuple(replace(task, size=f"size {number}") for number in range(12))
     platform = analysis.comparisons[0].platform
-    some = next(one for one in analysis.comparisons if (one.platform, one.verdict) == (platform, Verdict.UNDECIDED))
+    some = next(one for one in analysis.comparisons if (one.platform, one.verdict) == (platform, Verdict.UNKNOWN))
     found = replace(
         analysis,
         tasks=tasks,
         comparisons=tuple(replace(some, task=one, share=0.5 + number / 10) for number, one in enumerate(tasks)),
     )
     phrases = next(one for one in platform_words(found) if one.platform == platform).phrases
-    assert phrases == (
-        f"Not decided, only one block has both values: {task.metric.title} in 12 sizes (50.0 % to 160 %)",
-    )
+    assert phrases == (f"Not known, only one block has both values: {task.metric.title} in 12 sizes (50 to 160 %)",)
     titled = (replace(one, metric=replace(one.metric, title=f"metric {number}")) for number, one in enumerate(tasks))
     many = replace(
         found, comparisons=tuple(replace(one, task=task) for one, task in zip(found.comparisons, titled, strict=True))
     )
     phrases = next(one for one in platform_words(many) if one.platform == platform).phrases
-    lead = "Not decided, only one block has both values"
-    assert phrases == (f"{lead}: 12 comparisons (50.0 % to 160 %), one by one in the table of cost",)
+    lead = "Not known, only one block has both values"
+    assert phrases == (f"{lead}: 12 comparisons (50 to 160 %), one by one in the table of cost",)
     other = replace(task, workload="another")
     wide = replace(found, tasks=tuple(replace(other, workload=f"another-{number}") for number in range(9)))
     console = Console(width=80, record=True, file=io.StringIO())
@@ -327,39 +331,117 @@ def test_the_harness_has_a_column_where_it_was_measured(tmp_path: Path, harness_
     assert (reported["runc"], reported["native"]) == ("1700000", "")
 
 
-def test_a_limit_is_a_percentage_or_a_factor_or_beyond_words() -> None:
-    assert [limit_words(one) for one in (1.0, 1.274, 2.5, 3.5, 48.0, 16_200.0)] == [
-        "0 %",
-        "27.4 %",
-        "150 %",
-        "3.50 ×",
-        "48.0 ×",
-        "more than 100 ×",
+SOME = next(one for one in analyse(run_data(RUNS["whole"])).comparisons if one.platform == "runc")
+
+
+def told(verdict: Verdict, share: float, **known: object) -> Comparison:
+    """A comparison with these numbers alone."""
+    empty = Comparison(SOME.platform, SOME.task, verdict, share=share)
+    return replace(empty, **known)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("comparison", "text", "short"),
+    [
+        (told(Verdict.SLOWER, 1 / 26.4, at_least=18.9), "26 times slower, at least 18", ("26× slower", "≥18×")),
+        (told(Verdict.SLOWER, 1 / 2.34, at_least=1.99), "2.3 times slower, at least 1.9", ("2.3× slower", "≥1.9×")),
+        (told(Verdict.SLOWER, 1 / 130.2, at_least=104.0), "130 times slower, at least 100", ("130× slower", "≥100×")),
+        (told(Verdict.SLOWER, 1 / 1.124, at_least=1.0489), "12 % slower, at least 4.8 %", ("12% slower", "≥4.8%")),
+        (told(Verdict.FASTER, 1.124, at_least=1.12), "12 % faster, at least 12 %", ("12% faster", "≥12%")),
+        (told(Verdict.SLOWER, 1 / 1.2, at_least=1.0), "20 % slower, at least a little", ("20% slower", "")),
+        (told(Verdict.ALIKE, 0.98, margin=0.1), "alike within 10 %", ("alike", "within 10%")),
+        (
+            told(Verdict.UNKNOWN, 0.9, interval=Interval(0.664, 1.144, 0.95, "t")),
+            "not known (66 to 114 %)",
+            ("not known", "66–114%"),
+        ),
+        (
+            told(Verdict.UNKNOWN, 0.9, interval=Interval(0.21, 40.2, 0.95, "t")),
+            "not known (0.21 to 40 times)",
+            ("not known", "0.21–40×"),
+        ),
+        (told(Verdict.UNKNOWN, 0.9), "not known (90 % in one block)", ("not known", "90% in one block")),
+        (told(Verdict.UNKNOWN, 0.9, caveat="two lower bounds"), "no verdict (two lower bounds)", ("no verdict", "")),
+        (told(Verdict.NOT_MEASURED, 1.0), "not measured", ("–", "")),
+        (told(Verdict.FUNCTIONAL, 0.1, caveat=FUNCTIONAL_ONLY), "functional only", ("functional only", "")),
+    ],
+)
+def test_a_verdict_has_the_same_words_everywhere(comparison: Comparison, text: str, short: tuple[str, str]) -> None:
+    found = words.said(comparison)
+    assert (found.text, (found.short_head, found.short_tail)) == (text, short)
+
+
+def test_a_bound_is_never_more_than_what_was_shown() -> None:
+    """Whatever is printed as 'at least' is rounded down."""
+    for number in range(1, 400):
+        least = 1.013**number
+        bound = words.said(told(Verdict.SLOWER, 1 / (least * 1.6), at_least=least)).tail.removeprefix("at least ")
+        assert bound == "a little" or float(bound) <= least + 1e-9
+
+
+def test_a_detectable_difference_is_a_percentage_or_a_factor_or_beyond_words() -> None:
+    assert [words.smallest(one) for one in (1.004, 1.274, 1.99, 3.52, 48.0, 16_200.0)] == [
+        "0.4 %",
+        "27 %",
+        "99 %",
+        "3.5 times",
+        "48 times",
+        "more than 100 times",
     ]
 
 
-def test_what_correction_or_noise_took_is_told_apart_from_what_is_alike() -> None:
+def test_what_a_run_can_see_and_its_families_are_sentences() -> None:
+    analysis = analyse(run_data(RUNS["rounds"]))
+    assert control_line(analysis).startswith("The host against itself (native-again against native): ")
+    assert "Do not trust" not in control_line(analysis)
+    assert "packet path" in detectable_line(analysis)
+    assert "does not mean no difference" in detectable_line(analysis)
+    assert family_line(analysis).startswith("3 blocks of 3 rounds. Primary metrics: Holm over 20 comparisons.")
+    assert states_line(analysis) == ""
+    task = next(task for task in analysis.tasks if task.workload == "superpi")
+    unsteady = replace(analysis, two_states=(TwoStates(task, 38e6, 55e6, 0.3),))
+    assert states_line(unsteady).startswith(
+        "The host has two states in superpi 16384 digits (about 38.0 ms and 55.0 ms, 30 % of the time in the slower)."
+    )
+    shown = analyse(run_data(RUNS["control differs"]))
+    assert control_line(shown).startswith("Do not trust this run: the host differs from itself in ")
+    assert re.search(r"superpi 16384 digits \((1\.5 times|\d\d %) slower, at least", control_line(shown))
+
+
+def test_what_is_not_known_comes_with_what_is_possible() -> None:
     analysis = analyse(run_data(RUNS["whole"]))
-    some = next(one for one in analysis.comparisons if one.verdict is Verdict.NONE and one.interval is not None)
-    assert some.interval is not None
-    clear = replace(some, share=0.2, interval=replace(some.interval, low=0.15, high=0.25))
-    taken = judge(replace(clear, p_adjusted=0.5), analysis.detectable, analysis.family)
-    hidden = {metric: replace(one, factor=10.0) for metric, one in analysis.detectable.items()}
-    assert taken.obstacle is Obstacle.CORRECTION
-    assert judge(replace(clear, p_adjusted=0.001), hidden, analysis.family).obstacle is Obstacle.CONTROL
-    shown = judge(replace(clear, p_adjusted=0.001), analysis.detectable, analysis.family)
-    assert (some.is_open, taken.is_open, shown.is_open) == (False, True, False)
-    assert shown.verdict is Verdict.SLOWER
-    found = replace(analysis, comparisons=(taken,))
+    some = told(Verdict.UNKNOWN, 0.2, interval=Interval(0.15, 0.25, 0.95, "t"))
+    found = replace(analysis, comparisons=(some,))
     (phrase,) = next(one for one in platform_words(found) if one.platform == some.platform).phrases
-    name = f"{some.task.metric.title} {some.task.size}".strip()
-    assert phrase.startswith("Not shown by this run, for correction or A/A noise, though ")
-    assert phrase.endswith(f": {name} (15.0 % to 25.0 %)")
+    assert phrase == f"Not known: {some.task.metric.title} {some.task.size} (15 to 25 %)"
+    table = next(table for table in csv_tables(found) if table.name == "comparisons")
+    row = dict(zip(table.header, table.rows[-1], strict=True))
+    assert (row["verdict"], row["share"], row["low"], row["high"]) == ("not known", 0.2, 0.15, 0.25)
+    assert (row["family"], row["at_least"], row["margin"]) == ("primary", None, None)
+    assert table.rows[0][table.header.index("family")] == "A/A"
+
+
+def test_two_lower_bounds_have_no_verdict_and_two_platforms_with_losses_have_one() -> None:
+    costs = {"native": {"packet path": 0.4}, "netns": {"packet path": 0.5}, "qemu-tcg": {"packet path": 5.0}}
+    analysis = analyse(run_data(Truth(costs, control=None, frame_sizes=(64,))))
+    task = next(task for task in analysis.tasks if task.workload == "forward")
+    lossless, lossy = analysis.comparison("netns", task), analysis.comparison("qemu-tcg", task)
+    assert lossless is not None
+    assert lossy is not None
+    assert (lossless.verdict, lossless.p_value, lossless.caveat) == (Verdict.UNKNOWN, None, "two lower bounds")
+    assert lossy.verdict is Verdict.SLOWER
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(headline_table(found))
-    text = console.export_text()
-    assert "20.0 % ~" in text
-    assert "~ not shown, for correction or A/A noise" in text
+    console.print(headline_table(analysis))
+    assert re.search(r"netns +no verdict", console.export_text())
+
+
+def test_the_cost_figure_tells_verdicts_by_the_filling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
+    analysis = analyse(run_data(RUNS["rounds"]))
+    svg = render("cost", FIGURES["cost"], analysis).svg
+    for meaning in ("slower or faster", "alike within 25 %", "not known", "within 25 % of native"):
+        assert f">{meaning}<" in svg, meaning
+    assert "Half filled: alike" in FIGURES["cost"].caption(analysis)
 
 
 def test_a_report_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The whole analysis on runs of known truth: an injected cost is found, an A/A finds nothing, failures are said."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
@@ -10,6 +11,7 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DECIDED, DIFFERENT, Verdict
+from virtoll.stats.equivalence import Likeness, likeness
 from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.summaries import outliers
 
@@ -201,6 +203,33 @@ def test_equivalence_counts_and_names_what_differs() -> None:
     assert flags.values["qemu-tcg-e1000"] == "3 flags; − aes avx2 avx512f"
 
 
+def test_unknown_and_varying_facts_are_not_equal() -> None:
+    """One platform tells no page size, one another kernel after each boot: neither is equal, and pairs count both."""
+    data = run_data(Truth(FLAT | {"netns": {}, "runc": {}}))
+
+    def facts(platform: str, block: int, known: dict[str, Any]) -> dict[str, Any]:
+        if platform == "runc":
+            return known | {"page_size_bytes": None}
+        return known | {"kernel_release": f"6.1.{block % 2}"} if platform == "netns" else known
+
+    boots = tuple(replace(one, facts=facts(one.platform, one.block, dict(one.facts or {}))) for one in data.boots)
+    report = analyse(replace(data, boots=boots)).equivalence
+    kinds = {row.name: row.likeness for row in report.rows}
+    assert kinds["page size"] is Likeness.UNKNOWN
+    assert kinds["kernel release"] is Likeness.DIFFERENT
+    assert kinds["machine"] is Likeness.EQUAL
+    pair, same = report.pair("runc", "native"), report.pair("native", "native-again")
+    assert pair is not None
+    assert same is not None
+    assert "page size" in pair.unknown
+    assert "page size" not in (*pair.same, *pair.different)
+    assert "page size" in same.same
+    varying = report.pair("netns", "native")
+    assert varying is not None
+    assert "kernel release" in varying.different
+    assert likeness(["varies: a / b", "varies: a / b"]) is Likeness.DIFFERENT
+
+
 def test_values_are_what_was_injected() -> None:
     """No noise: the largest rate and the duration come out as the generator's formula has them."""
     analysis = run(Truth({"native": {}}, control=None, noise=0.0))
@@ -246,7 +275,7 @@ def test_the_metrics_of_one_workload_are_told_apart() -> None:
         replace(data, trials=trials, manifest=replace(data.manifest, metrics=(*data.manifest.metrics, rate, late)))
     )
     (netns,) = [words.phrases for words in platform_words(analysis) if words.platform == "netns"]
-    assert "MASR: transactions per second reaches 25.0 % of native's rate" in netns
-    assert "MASR: latency p95 takes 3.99 × as long" in netns
+    assert "MASR: transactions per second: 4.0 times slower, at least 3.9" in netns
+    assert "MASR: latency p95: 4.0 times slower, at least 3.9" in netns
     assert [task.short for task in headline_tasks(analysis) if task.workload == "masr"] == ["masr 64 MiB"]
     assert [use.task.metric.source for use in analysis.host_cpu if use.task.workload == "masr"].count("figures") == 0

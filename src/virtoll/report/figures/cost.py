@@ -190,10 +190,11 @@ def caption(analysis: Analysis) -> str:
             "intervals, so there is no verdict."
         )
     margin = words.amount(analysis.margin)
+    others = f" and, as a second family, {analysis.second_family} others" if analysis.second_family else ""
     return (
         f"Each marker is a platform's share of {analysis.baseline}, over {words.blocks_words(analysis)}; its line is "
         "the 95 % interval, by itself. Filled: slower or faster, after Holm's correction over "
-        f"{analysis.family} comparisons of primary metrics and, as a second family, {analysis.second_family} others. "
+        f"{analysis.family} comparisons of primary metrics{others}. "
         f"Half filled: alike, no difference above {margin} or a smaller margin is left. Open: not known, or no verdict "
         f"because it is no result; anything on its line is possible. Grey: within {margin} of {analysis.baseline}."
     )
