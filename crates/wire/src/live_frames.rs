@@ -57,7 +57,7 @@ struct Source {
     composer: Composer,
     interface: u32,
     /// Nanoseconds of a batch of one frame on this way.
-    call_ns: f64,
+    call_ns: u64,
     before: LinkStatistics,
 }
 
@@ -138,7 +138,7 @@ impl Generator {
             (Some(batch), _) => batch.clamp(1, LARGEST_BATCH),
             (None, None) => FLAT_OUT_BATCH,
             (None, Some(rates)) => {
-                let call_ns = sources.iter().map(|source| source.call_ns).fold(0.0, f64::max);
+                let call_ns = sources.iter().map(|source| source.call_ns).max().unwrap_or(0);
                 batch::smallest_that_holds(rates.iter().sum(), call_ns)?
             }
         };

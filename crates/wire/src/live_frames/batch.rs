@@ -28,8 +28,8 @@ const LOOPBACK: u32 = 1;
 ///
 /// # Errors
 /// The kernel's refusal to run the program.
-pub(crate) fn smallest_that_holds(frames_per_second: f64, call_ns: f64) -> io::Result<u32> {
-    Ok(choose(turns()?, call_ns, 1e9 / frames_per_second))
+pub(crate) fn smallest_that_holds(frames_per_second: f64, call_ns: u64) -> io::Result<u32> {
+    Ok(choose(turns()?, call_ns as f64, 1e9 / frames_per_second))
 }
 
 /// The rule: `turns` are nanoseconds of an idle turn by batch size, ascending.
@@ -44,11 +44,11 @@ fn choose(turns: &[(u32, f64)], call_ns: f64, gap_ns: f64) -> u32 {
 }
 
 /// The time of a batch of one sent frame: the median step between the turns of a probe.
-pub(crate) fn call_ns(probe_times: &[u64]) -> f64 {
+pub(crate) fn call_ns(probe_times: &[u64]) -> u64 {
     let mut steps: Vec<u64> =
         probe_times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     steps.sort_unstable();
-    steps.get(steps.len() / 2).map_or(0.0, |step| *step as f64)
+    steps.get(steps.len() / 2).copied().unwrap_or(0)
 }
 
 /// Nanoseconds of an idle turn by batch size, measured once.
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn one_long_step_of_a_probe_is_not_what_a_call_costs() {
-        assert_eq!(call_ns(&[0, 700, 1_400, 900_000, 900_710, 901_400]), 700.0);
-        assert_eq!(call_ns(&[5]), 0.0);
+        assert_eq!(call_ns(&[0, 700, 1_400, 900_000, 900_710, 901_400]), 700);
+        assert_eq!(call_ns(&[5]), 0);
     }
 }
