@@ -3,7 +3,8 @@
 
 `bench.py peers`: generators straight into a counting sink and through a netns router, interleaved rounds, medians.
 `bench.py pacing`: 16 cells of rate and frame size. `bench.py sink-loss`: 100 million frames back to back.
-`bench.py latency-floor`: the instrument's own delay. Standard library only.
+`bench.py latency-floor`: the instrument's own delay. `bench.py sinks`: the sink with full books on a core of its own
+against the one that only counts. Standard library only.
 """
 
 import argparse
@@ -32,6 +33,8 @@ WINDOW_SECONDS = 1.0
 MARGIN_SECONDS = 0.4
 # Below this a generator did not run, or its frames do not pass.
 MINIMUM_MFPS = 0.001
+# What the sink with full books is to take of what the counting sink takes.
+SINK_GOAL = 0.7
 
 
 def install() -> None:
@@ -188,6 +191,30 @@ def print_peers(titles: list[str], results: dict[tuple[str, str], list[dict[str,
         print(f"  {'routed: ours / best peer':<34} {own_best / peer_best:6.2f}   goal  1.0  {verdict}")
 
 
+def sinks(options: argparse.Namespace) -> None:
+    """Frames that the sink with full books takes on a core of its own, as a share of what the counting sink takes.
+
+    Each pair measures both within seconds, in alternating order; live frames send flat out from the other core.
+    """
+    counting, books = (peer for peer in PEERS if peer.name in {"ours: live-frames", "ours: live, full books"})
+    taken: dict[str, list[float]] = {counting.name: [], books.name: []}
+    with lab.namespaces(), tempfile.TemporaryDirectory() as folder:
+        for number in range(options.pairs):
+            for peer in (counting, books) if number % 2 else (books, counting):
+                result = measure(peer, routed=False, own_core=True, folder=Path(folder), agent=options.agent)
+                if result is None:
+                    raise SystemExit(f"bench: {peer.name} did not run")
+                taken[peer.name].append(result["received"])
+    shares = [full / counted for full, counted in zip(taken[books.name], taken[counting.name], strict=True)]
+    for name, rates in taken.items():
+        rate = statistics.median(rates)
+        print(f"{name:<22} {rate:6.3f} million frames/s ({min(rates):.3f} to {max(rates):.3f})")
+    share = statistics.median(shares)
+    verdict = "met" if share >= SINK_GOAL else "MISSED"
+    spread = f"{min(shares):.3f} to {max(shares):.3f}"
+    print(f"share of {len(shares)} pairs, median {share:.3f} ({spread})  goal {SINK_GOAL}  {verdict}")
+
+
 def _calibrate(options: argparse.Namespace, *words: str) -> list[dict[str, Any]]:
     command = [str(options.agent), "wire", "calibrate", "--json", "--cpu", "0", *words]
     output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -259,7 +286,7 @@ def latency_floor(options: argparse.Namespace) -> None:
         print(f"{answer['backend']:<12} {answer['sink']['backend']:<8} {rate:9.0f} {numbers}")
 
 
-COMMANDS = {"peers": peers, "pacing": pacing, "sink-loss": sink_loss, "latency-floor": latency_floor}
+COMMANDS = {"peers": peers, "pacing": pacing, "sink-loss": sink_loss, "latency-floor": latency_floor, "sinks": sinks}
 
 
 def main() -> int:
@@ -269,6 +296,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="of a paced trial")
     parser.add_argument("--frames", type=int, default=100_000_000, help="of sink-loss")
+    parser.add_argument("--pairs", type=int, default=10, help="of sinks")
     parser.add_argument("--agent", type=Path, default=AGENT)
     options = parser.parse_args()
     if os.geteuid() != 0 or shutil.which("ip") is None:

@@ -56,6 +56,8 @@ struct Source {
     plan: SourcePlan,
     composer: Composer,
     interface: u32,
+    /// Nanoseconds of a batch of one frame on this way.
+    call_ns: u64,
     before: LinkStatistics,
 }
 
@@ -108,7 +110,8 @@ impl Source {
         let state = State::idle(GENERATOR)?;
         let plain = GENERATOR.load("plain", state.descriptor(), &[named("devices", &devices)])?;
         probe(&plan, interface, &plain)?;
-        Ok(Self { plan, composer, interface, before: LinkStatistics::default() })
+        let call_ns = batch::call_ns(&state.probe_times());
+        Ok(Self { plan, composer, interface, call_ns, before: LinkStatistics::default() })
     }
 }
 
@@ -134,7 +137,10 @@ impl Generator {
         let batch = match (first.batch_frames, rates) {
             (Some(batch), _) => batch.clamp(1, LARGEST_BATCH),
             (None, None) => FLAT_OUT_BATCH,
-            (None, Some(rates)) => batch::smallest_that_holds(rates.iter().sum())?,
+            (None, Some(rates)) => {
+                let call_ns = sources.iter().map(|source| source.call_ns).max().unwrap_or(0);
+                batch::smallest_that_holds(rates.iter().sum(), call_ns)?
+            }
         };
         Ok(Self { sources, program, state, batch })
     }
@@ -276,7 +282,8 @@ fn probe(plan: &SourcePlan, interface: u32, plain: &OwnedFd) -> io::Result<()> {
     for _ in 0..PROBE_TRIES {
         let started_ns = monotonic_ns();
         let before = seen(statistics(interface)?);
-        run_live(plain.as_fd(), &frame, PROBE_FRAMES, PROBE_FRAMES)?;
+        // One a batch, so that the turns' times say what a batch costs.
+        run_live(plain.as_fd(), &frame, PROBE_FRAMES, 1)?;
         for looks in 1.. {
             let grown = seen(statistics(interface)?).saturating_sub(before);
             let in_time = monotonic_ns() - started_ns < PROBE_LIMIT_NS;

@@ -230,6 +230,12 @@ impl State {
         })
     }
 
+    /// When each of the probe's turns began, in nanoseconds.
+    pub(crate) fn probe_times(&self) -> Vec<u64> {
+        let data: SourceData = self.shared.part(place_of(0));
+        data.gaps[..(data.idle_turns as usize).min(BUCKETS)].to_vec()
+    }
+
     /// What a source sent, but for what only the trial knows. Intended is what was attempted.
     pub(crate) fn counts(&self, source: usize) -> SourceCounts {
         let data: SourceData = self.shared.part(place_of(source));
