@@ -15,7 +15,6 @@ from virtoll.report.build import load
 from virtoll.run.pipeline import measure
 from virtoll.run.progress import SilentProgress
 from virtoll.stats.analysis import Analysis, analyse
-from virtoll.stats.compare import Verdict
 
 JOBS = ["superpi", "masr", "forkwait", "sysbench-cpu", "stream", "context-switch", "kernel-operations"]
 FIGURES = {
@@ -75,8 +74,7 @@ def test_no_duration_follows_the_guests_clock(analysis: Analysis) -> None:
         for platform in ("fast", "slow"):
             found = analysis.comparison(platform, task)
             assert found is not None
-            assert found.verdict in (Verdict.ALIKE, Verdict.UNKNOWN), (task.label, platform)
-            assert found.share == pytest.approx(1.0, abs=0.005), (task.label, platform)
+            assert found.share == pytest.approx(1.0, abs=0.005), "not 1.02, whatever so little noise lets a test find"
 
 
 @pytest.mark.parametrize(("job", "figure"), FIGURES.items())
