@@ -174,7 +174,8 @@ def analyse(data: RunData) -> Analysis:
     detectable = smallest_detectable(control, comparisons, prior)
     points = point_values(data.trials)
     order = ordered_values(cells.values())
-    limits, sweeps = ceilings(data.calibrations), curves(points)
+    swept = {task.parameters for task in tasks if task.metric.source == "points"}
+    limits, sweeps = ceilings(data.calibrations), curves([one for one in points if one.parameters in swept])
     headroom = headrooms(limits, cells, data.trials)
     losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
     backends = backend_uses(tasks, data.trials)
