@@ -14,7 +14,7 @@ from virtoll.report import page
 from virtoll.report.build import load_analysis
 from virtoll.report.tables import csv_tables
 from virtoll.run.pipeline import measure
-from virtoll.run.progress import SilentProgress
+from virtoll.run.progress import SilentProgress, outcome
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import Distribution
@@ -160,6 +160,14 @@ def test_loss_and_the_generators_ceiling_are_said(trials: dict[str, TrialRecord]
         assert (goal["ended"], goal["upper"]) == ("generator-bound", None)
     noisy = goals(trials["noisy"])["pdr"]
     assert noisy["conditional_throughput_frames_per_second"] == pytest.approx(CAPACITY, rel=0.05)
+
+
+def test_the_progress_says_what_was_found(trials: dict[str, TrialRecord]) -> None:
+    """The points' last one is paced, and not flat out."""
+    trial = trials["model"]
+    assert trial.result is not None
+    assert outcome(trial) == f"PDR {trial.result['figures']['pdr'] / 1e3:.1f} kframes/s"
+    assert outcome(trials["lossy"]).startswith("PDR ")
 
 
 def test_two_lower_bounds_make_no_ratio(trials: dict[str, TrialRecord]) -> None:

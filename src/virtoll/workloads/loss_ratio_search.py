@@ -69,7 +69,7 @@ class Found:
 
 
 class _OutOfTimeError(Exception):
-    """The next trial would not fit in the search's time."""
+    """The search's time is over."""
 
 
 @dataclass
@@ -82,7 +82,7 @@ class _Measurer:
 
     def measure(self, intended_duration: float, intended_load: float) -> Any:
         """One trial, which may be longer than asked for; it counts by its real length."""
-        if sum(one.seconds for one in self.made) + intended_duration > self.limit_seconds:
+        if sum(one.seconds for one in self.made) >= self.limit_seconds:
             raise _OutOfTimeError
         counted = self.trial(intended_load, intended_duration)
         self.made.append(counted)
@@ -103,8 +103,8 @@ def search(
 ) -> tuple[Found, ...]:
     """Search between the least and the largest load, in frames/s, for all goals at once.
 
-    ``trial`` is given a load and the least length in seconds. ``limit_seconds`` is of traffic: no trial begins that
-    would go past it.
+    ``trial`` is given a load and the least length in seconds. ``limit_seconds`` is of traffic: no trial begins after
+    it.
     """
     from MLRsearch import Config, MultipleLossRatioSearch
 
