@@ -24,7 +24,9 @@ from virtoll.report.figures import FIGURES
 from virtoll.workloads import WORKLOADS
 
 PRESETS = ["camargos2008", "mattos2012", "schlosser2011", "suresh2014"]
-EXPERIMENTS = sorted([*PRESETS, "one-host", "quick", "routes", "schlosser-nested", "self-test", "virtual-routers"])
+EXPERIMENTS = sorted(
+    [*PRESETS, "one-host", "quick", "router", "routes", "schlosser-nested", "self-test", "virtual-routers"]
+)
 
 
 @pytest.fixture(scope="module")

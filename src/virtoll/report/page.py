@@ -15,6 +15,7 @@ from typing import Any
 
 from virtoll import units
 from virtoll.report import headline, words
+from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing, inline
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.base import SECTIONS
@@ -120,6 +121,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         ),
         "wire": wire_context(analysis),
         "scaling": scaling_context(analysis),
+        "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
         "study": study_context(analysis),
         "paper": paper_context(analysis),

@@ -1,5 +1,6 @@
 """The report's tables as CSV: raw values per trial, comparisons, points, clock, facts. Column names hold the units."""
 
+from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.guest_tables import guest_tables
 from virtoll.report.papers import paper_tables
@@ -18,6 +19,7 @@ def csv_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         *guest_tables(analysis),
         _equivalence(analysis),
         *scaling_tables(analysis),
+        *throughput_tables(analysis),
         *study_tables(analysis),
         *paper_tables(analysis),
     )

@@ -61,11 +61,14 @@ def outcome(record: TrialRecord) -> str:
     """A trial's result in a few words, from its record."""
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
+    pdr = ((record.result or {}).get("figures") or {}).get("pdr")
+    if pdr is not None:
+        return f"PDR {pdr / 1e3:.1f} kframes/s"
     if record.points:
         last = record.points[-1]
         forwarded = sum(source.forwarded_frames for source in last.sink.per_source)
-        flat_out = " flat out" if last.intended_rate_frames_per_second is None else ""
-        return f"{forwarded / last.duration_ns * 1e6:.1f} kframes/s forwarded{flat_out}"
+        where = "flat out" if last.intended_rate_frames_per_second is None else "at the last point"
+        return f"{forwarded / last.duration_ns * 1e6:.1f} kframes/s forwarded {where}"
     marks = record.clock.marks if record.clock is not None else None
     if marks is None:  # its duration is given, and no result
         return "ok"

@@ -31,6 +31,7 @@ from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
 from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, compare
+from virtoll.stats.conditional_throughput import throughput_rows
 from virtoll.stats.consolidation import Consolidation, consolidations
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
@@ -181,8 +182,11 @@ def analyse(data: RunData) -> Analysis:
     states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
     comparisons, control = _compare_all(data, platforms, tasks, cells, caveats, host)
     limits, points = ceilings(data.calibrations), point_values(data.trials)
-    sweeps, headroom = curves(points), headrooms(limits, cells, data.trials)
-    comparisons = without_two_bounds(comparisons, lower_bounds(sweeps, headroom), data.manifest.baseline)
+    swept = {task.parameters for task in tasks if task.metric.source == "points"}
+    sweeps = curves([one for one in points if one.parameters in swept])
+    headroom = headrooms(limits, cells, data.trials)
+    bounds = lower_bounds(tasks, sweeps, headroom, throughput_rows(tasks, data.trials))
+    comparisons = without_two_bounds(comparisons, bounds, data.manifest.baseline)
     level = _level(data, len({one.block for one in observations}))
     comparisons, control = _verdicts(comparisons, control, Rules(_margin(data), level, level), states)
     order = ordered_values(cells.values())

@@ -21,6 +21,12 @@ def _forward() -> type[Workload[Parameters]]:
     return Forward
 
 
+def _throughput() -> type[Workload[Parameters]]:
+    from virtoll.workloads.throughput import Throughput
+
+    return Throughput
+
+
 def _virtual_routers() -> type[Workload[Parameters]]:
     from virtoll.workloads.virtual_routers import VirtualRouters
 
@@ -192,6 +198,7 @@ def _netperf_tcp_rr() -> type[Workload[Parameters]]:
 WORKLOADS: Registry[type[Workload[Parameters]]] = Registry(
     {
         "forward": _forward,
+        "throughput": _throughput,
         "virtual-routers": _virtual_routers,
         "transmitters": _transmitters,
         "superpi": _superpi,

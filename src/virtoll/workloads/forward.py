@@ -22,7 +22,7 @@ from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
 from virtoll.workloads.sweep import Points, SweepParameters, first_point, point_seconds, sweep, sweep_seconds
-from virtoll.workloads.traffic import MOST_ROUTES, Lane, Table, TrafficStream, send, unbalanced
+from virtoll.workloads.traffic import MOST_ROUTES, FrameParameters, Lane, Table, TrafficStream, send, unbalanced
 
 
 class ForwardParameters(SweepParameters):
@@ -107,18 +107,24 @@ class Forward(Workload[ForwardParameters]):
         )
 
     def point(self, bench: Bench, rate: float | None) -> MeasuredPoint:
-        """One point at a rate of each source, or flat out, between two readings of its hops.
-
-        An agent of before ``counters`` knows no histograms either.
-        """
+        """One point of the sweep, at a rate of each source or flat out."""
         wanted = self.parameters
-        before = bench.hops.read()
-        known = before.counted["peer"] is not None
-        stream = _stream(bench, wanted)
-        point = send(bench.peer, stream, wanted, bench.next_tag(), wanted.point_ns, rate, histograms=known)
-        after = bench.hops.read()
-        hops = bench.hops.hops(before, after, wanted.sources)
-        return replace(point, beside={"hops": hops, "surroundings": surroundings(before, after)})
+        return point_between_hops(bench, _stream(bench, wanted), wanted, wanted.point_ns, rate)
+
+
+def point_between_hops(
+    bench: Bench, stream: TrafficStream, wanted: FrameParameters, duration_ns: int, rate: float | None
+) -> MeasuredPoint:
+    """One point at a rate of each source, or flat out, between two readings of its hops.
+
+    An agent of before ``counters`` knows no histograms either.
+    """
+    before = bench.hops.read()
+    known = before.counted["peer"] is not None
+    point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=known)
+    after = bench.hops.read()
+    hops = bench.hops.hops(before, after, wanted.sources)
+    return replace(point, beside={"hops": hops, "surroundings": surroundings(before, after)})
 
 
 def _stream(bench: Bench, wanted: ForwardParameters) -> TrafficStream:

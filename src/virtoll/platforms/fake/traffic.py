@@ -14,6 +14,7 @@ from virtoll.agent.operations.counters import CountersReply, InterfaceCounters
 from virtoll.agent.operations.network import Interface
 from virtoll.agent.operations.traffic import (
     ArrivedSource,
+    Distribution,
     SendReply,
     SentSource,
     SinkFinishReply,
@@ -73,7 +74,10 @@ class FakeWire:
             forwarded = int(min(offered, capacity / share * duration / 1e9) * (1 - self.loss))
             self._count(source, wanted.sink.interfaces[0], offered, forwarded)
             sources.append(_source(number, intended, offered, now_ns, duration))
-            sinks.append(self._arrived(number, offered, forwarded, now_ns, duration))
+            arrived = self._arrived(number, offered, forwarded, now_ns, duration)
+            if wanted.histograms and forwarded:
+                arrived = arrived.but(delay_ns=_delay(offered, capacity / share * duration / 1e9, forwarded))
+            sinks.append(arrived)
         return TrafficReply(
             backend="model",
             frame_size_bytes=wanted.frame_size_bytes,
@@ -143,6 +147,23 @@ class FakeWire:
 
     def _at(self, where: str, name: str) -> dict[str, int]:
         return self._passed.setdefault((where, name), dict.fromkeys(_STATISTICS, 0))
+
+
+def _delay(offered: int, most: float, forwarded: int) -> Distribution:
+    """Every frame waits as in a queue of Poisson arrivals (M/M/1), and never longer than a hundred times the link's."""
+    delay = int(LINK_DELAY_NS * min(100.0, 1 / max(1e-9, 1 - offered / most)))
+    return Distribution(
+        count=forwarded,
+        minimum=delay,
+        maximum=delay,
+        mean=delay,
+        p1=delay,
+        p50=delay,
+        p90=delay,
+        p99=delay,
+        p999=delay,
+        histogram=((delay, forwarded),),
+    )
 
 
 def _source(number: int, intended: int, offered: int, now_ns: int, duration: int) -> SentSource:

@@ -1,0 +1,154 @@
+"""NDR and PDR with both bounds, from the trials of `throughput`, and the delay below them. Pure.
+
+Main types: `GoalFound` (one goal of one trial) and `ThroughputRow` (one platform's goal over the blocks). A bound that
+the generator set is none of the platform's: it is None, and two such values make no ratio (`bounds.py`).
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.traffic_records import Distribution
+from virtoll.stats.values import Task
+
+PERCENTILES = (0.5, 0.9, 0.99, 0.999)
+
+
+@dataclass(frozen=True)
+class BoundFound:
+    """A rate in frames/s, the length of each of its trials, and their places among the trial's points."""
+
+    rate_frames_per_second: float
+    trial_ns: int
+    points: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GoalFound:
+    """One goal of one trial, as `result.goals` has it (docs/run-folder.md)."""
+
+    name: str
+    loss_ratio: float
+    exceed_ratio: float
+    relative_width: float
+    sum_seconds: float
+    ended: str
+    lower: BoundFound | None
+    upper: BoundFound | None
+    conditional_throughput_frames_per_second: float | None
+
+
+@dataclass(frozen=True)
+class ThroughputRow:
+    """One platform's goal: one `GoalFound` a block; rates in frames/s."""
+
+    platform: str
+    task: Task
+    found: tuple[GoalFound, ...]
+
+    @property
+    def conditional_throughput(self) -> float | None:
+        """The median over the blocks that have a lower bound; None where no block has one."""
+        known = [one.conditional_throughput_frames_per_second for one in self.found]
+        return _median([rate for rate in known if rate is not None])
+
+    @property
+    def lower(self) -> float | None:
+        """The median lower bound; None where no block has one."""
+        return _median([one.lower.rate_frames_per_second for one in self.found if one.lower])
+
+    @property
+    def upper(self) -> float | None:
+        """The median upper bound; None where a block has none, since the middle one is then not known."""
+        known = [one.upper.rate_frames_per_second for one in self.found if one.upper]
+        return _median(known) if len(known) == len(self.found) else None
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """How the searches ended, each way once."""
+        return tuple(dict.fromkeys(one.ended for one in self.found))
+
+    @property
+    def trial_ns(self) -> tuple[int, ...]:
+        """The lengths of the trials at the bounds, in ascending order."""
+        bounds = [bound for one in self.found for bound in (one.lower, one.upper) if bound]
+        return tuple(sorted({bound.trial_ns for bound in bounds}))
+
+
+@dataclass(frozen=True)
+class DelayBelow:
+    """The delay at a share of the PDR, ns: percentiles (`PERCENTILES`) of the frames of all blocks together."""
+
+    platform: str
+    task: Task
+    share_of_pdr: float
+    rate: float
+    percentiles_ns: tuple[int, ...]
+    samples: int
+    lost_frames: int
+
+
+def goals_of(trial: TrialRecord) -> tuple[GoalFound, ...]:
+    """The goals of a trial of `throughput`; nothing for every other trial."""
+    if trial.workload != "throughput" or trial.status != "ok":
+        return ()
+    return TypeAdapter(tuple[GoalFound, ...]).validate_python((trial.result or {}).get("goals", ()))
+
+
+def throughput_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[ThroughputRow, ...]:
+    """One row for each platform, set of parameters and goal."""
+    found: dict[tuple[str, Task], list[GoalFound]] = {}
+    for task in tasks:
+        for trial in trials:
+            if task.is_of(trial):
+                own = [goal for goal in goals_of(trial) if goal.name == task.metric.name]
+                found.setdefault((trial.platform, task), []).extend(own)
+    return tuple(ThroughputRow(platform, task, tuple(own)) for (platform, task), own in found.items() if own)
+
+
+def delays_below(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[DelayBelow, ...]:
+    """One row for each platform, set of parameters and share of the PDR of which delays were measured."""
+    groups: dict[tuple[str, Task, float], list[tuple[float, Distribution, int]]] = {}
+    for task in tasks:
+        for trial in trials:
+            if task.metric.name != "pdr" or not goals_of(trial) or not task.is_of(trial):
+                continue
+            for asked in (trial.result or {}).get("delays", ()):
+                point = (trial.points or ())[asked["point"]]
+                (sink,) = point.sink.per_source
+                if sink.delay_ns is not None and sink.delay_ns.histogram:
+                    key = (trial.platform, task, asked["share_of_pdr"])
+                    rate = point.intended_rate_frames_per_second or 0.0
+                    groups.setdefault(key, []).append((rate, sink.delay_ns, sink.lost_frames))
+    return tuple(
+        DelayBelow(
+            *key,
+            rate=statistics.median(rate for rate, _, _ in own),
+            percentiles_ns=pooled_percentiles([delay for _, delay, _ in own], PERCENTILES),
+            samples=sum(delay.count for _, delay, _ in own),
+            lost_frames=sum(lost for _, _, lost in own),
+        )
+        for key, own in groups.items()
+    )
+
+
+def pooled_percentiles(distributions: Sequence[Distribution], shares: Sequence[float]) -> tuple[int, ...]:
+    """Percentiles of several histograms together, ns: the largest value of the bucket that holds each."""
+    counts: dict[int, int] = {}
+    for one in distributions:
+        for value, count in one.histogram or ():
+            counts[value] = counts.get(value, 0) + count
+    total, passed, wanted = sum(counts.values()), 0, sorted(shares)
+    found: list[int] = []
+    for value in sorted(counts):
+        passed += counts[value]
+        while len(found) < len(wanted) and passed >= wanted[len(found)] * total:
+            found.append(value)
+    return tuple(found)
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None

@@ -1,0 +1,168 @@
+"""throughput: at which rate does the guest, as an IP router, lose nothing (NDR), and at most a small share (PDR)?
+
+A trial is a search by MLRsearch (``loss_ratio_search.py``) between a least rate and what the generator can offer flat
+out. Three points at a share of the PDR come after it, for the delay. The path, the books and the hops are those of
+``forward``. A point is so long that the queues on the way cannot hide 1 % of its rate, up to a stated limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
+from virtoll.workloads.forward import lane, point_between_hops
+from virtoll.workloads.loss_ratio_search import Bound, Counted, Found, Goal, search
+from virtoll.workloads.points import MeasuredPoint
+from virtoll.workloads.router import routing
+from virtoll.workloads.traffic import FrameParameters, TrafficStream, unbalanced
+
+DELAY_SHARES = (0.1, 0.5, 0.9)
+_HIDDEN_SHARE = 0.01
+# For estimates only: trials of a search (models: 11; real guests: up to 30), and what each takes besides its traffic.
+_TRIALS, _BESIDES_SECONDS = 20, 0.4
+
+
+class ThroughputParameters(FrameParameters):
+    """The goals: nothing lost (NDR) and ``partial_drop_ratio`` (PDR), both by the same exceed ratio and width.
+
+    A trial takes ``trial_seconds``, and ``queue_frames / (0.01 rate)`` where that is longer, but never more than
+    ``longest_trial_seconds``. Trials of ``sum_seconds`` decide about a rate, those of ``search_seconds`` end a search.
+    """
+
+    sources: Literal[1] = 1
+    destinations: Literal[1] = 1
+    partial_drop_ratio: float = Field(default=0.005, gt=0, lt=1)
+    exceed_ratio: float = Field(default=0.5, ge=0, lt=1)
+    relative_width: float = Field(default=0.02, gt=0, lt=1)
+    trial_seconds: float = Field(default=1.0, ge=0.05)
+    sum_seconds: float = Field(default=5.0, gt=0)
+    longest_trial_seconds: float = Field(default=10.0, gt=0)
+    queue_frames: int = Field(default=1256, ge=0)
+    search_seconds: float = Field(default=120.0, gt=0)
+    least_rate_frames_per_second: float = Field(default=1000.0, gt=0)
+
+    @model_validator(mode="after")
+    def _lengths_agree(self) -> Self:
+        if not self.trial_seconds <= min(self.sum_seconds, self.longest_trial_seconds):
+            raise ValueError("trial_seconds is at most sum_seconds and longest_trial_seconds; give a smaller one")
+        return self
+
+    def goals(self) -> tuple[Goal, Goal]:
+        """NDR and PDR."""
+        shared = (self.exceed_ratio, self.relative_width, self.trial_seconds, self.sum_seconds)
+        return Goal("ndr", 0.0, *shared), Goal("pdr", self.partial_drop_ratio, *shared)
+
+    def seconds_at(self, rate: float) -> float:
+        """How long a trial at this rate is, for queues of so many frames to hide at most 1 % of it."""
+        enough = self.queue_frames / (_HIDDEN_SHARE * rate)
+        return min(self.longest_trial_seconds, max(self.trial_seconds, enough))
+
+
+class Throughput(Workload[ThroughputParameters]):
+    """NDR, PDR and the delay below them."""
+
+    name: ClassVar[str] = "throughput"
+    title: ClassVar[str] = "IP forwarding without loss"
+    resource: ClassVar[str] = "packet path"
+    parameter_model = ThroughputParameters
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("pdr", "frames/s", "higher", "figures"),
+        Metric("ndr", "frames/s", "higher", "figures"),
+    )
+
+    def needs(self) -> Needs:
+        """The largest frame's MTU."""
+        return Needs(mtu_bytes=self.parameters.mtu_bytes)
+
+    def estimate_seconds(self, slowdown: float) -> float:
+        """So many trials of a search; queues make them longer where the CPU is slow."""
+        wanted = self.parameters
+        seconds = wanted.seconds_at(1e6 / max(slowdown, 1.0))
+        searched = min(wanted.search_seconds, _TRIALS * seconds)
+        return searched + len(DELAY_SHARES) * wanted.trial_seconds + _TRIALS * _BESIDES_SECONDS
+
+    def warm_up_seconds(self, slowdown: float) -> float:
+        """One point."""
+        del slowdown
+        return self.parameters.trial_seconds + _BESIDES_SECONDS
+
+    def warm_up(self, bench: Bench) -> Measurement:
+        """The point flat out."""
+        with routing(bench, self.parameters):
+            points = [self._point(bench, None, self.parameters.trial_seconds)]
+        return Measurement(points=points, problem=unbalanced(points))
+
+    def measure(self, bench: Bench) -> Measurement:
+        """Flat out, the search, and the points for the delay; every point is kept as the agent answered it."""
+        wanted = self.parameters
+        with routing(bench, wanted):
+            points = [self._point(bench, None, wanted.trial_seconds)]
+            ceiling = _offered_rate(points[0])
+            if ceiling <= wanted.least_rate_frames_per_second:
+                problem = f"the generator offered {ceiling:.0f} frames/s flat out, which is not above the least rate"
+                return Measurement(points=points, problem=problem)
+
+            def trial(load: float, seconds: float) -> Counted:
+                del seconds  # seconds_at is never below it
+                length = wanted.seconds_at(load)
+                points.append(self._point(bench, load, length))
+                return _counted(points[-1], load, length)
+
+            loads = (wanted.least_rate_frames_per_second, ceiling)
+            found = search(wanted.goals(), loads, wanted.search_seconds, trial)
+            searched = len(points)
+            pdr = found[1].conditional_throughput
+            delays = [] if pdr is None else [(share, share * pdr) for share in DELAY_SHARES]
+            points += [self._point(bench, rate, wanted.trial_seconds) for _, rate in delays]
+        result = {
+            "figures": {one.goal.name: one.conditional_throughput for one in reversed(found)},
+            "ceiling_frames_per_second": ceiling,
+            "queue_frames": wanted.queue_frames,
+            "goals": [_goal_record(one, points) for one in found],
+            "delays": [{"share_of_pdr": one[0], "point": searched + n} for n, one in enumerate(delays)],
+        }
+        return Measurement(result=result, points=points, problem=unbalanced(points))
+
+    def _point(self, bench: Bench, rate: float | None, seconds: float) -> MeasuredPoint:
+        wanted, sink = self.parameters, bench.network.sink
+        lanes = (lane(bench.network.sources[0], sink, wanted),)
+        stream = TrafficStream(lanes, (sink.peer_interface,), bench.generator_cpu, bench.sink_cpu)
+        return point_between_hops(bench, stream, wanted, int(seconds * 1e9), rate)
+
+
+def _offered_rate(point: MeasuredPoint) -> float:
+    """Frames/s that left the generator, over the time that its thread ran."""
+    (source,) = point.traffic.sources
+    return source.offered_frames * 1e9 / (source.end_monotonic_ns - source.start_monotonic_ns)
+
+
+def _counted(point: MeasuredPoint, load: float, seconds: float) -> Counted:
+    (source,) = point.traffic.sources
+    forwarded = sum(one.forwarded_frames for one in point.traffic.sink.per_source)
+    return Counted(load, seconds, source.intended_frames, source.offered_frames, forwarded)
+
+
+def _goal_record(found: Found, points: Sequence[MeasuredPoint]) -> dict[str, Any]:
+    goal = found.goal
+    return {
+        "name": goal.name,
+        "loss_ratio": goal.loss_ratio,
+        "exceed_ratio": goal.exceed_ratio,
+        "relative_width": goal.relative_width,
+        "sum_seconds": goal.sum_seconds,
+        "ended": found.ended,
+        "lower": _bound_record(found.lower, points),
+        "upper": _bound_record(found.upper, points),
+        "conditional_throughput_frames_per_second": found.conditional_throughput,
+    }
+
+
+def _bound_record(bound: Bound | None, points: Sequence[MeasuredPoint]) -> dict[str, Any] | None:
+    """The bound, the length of each of its trials, and their places among the trial's points, the first flat out."""
+    if bound is None:
+        return None
+    own = [number + 1 for number in bound.trials]
+    return {"rate_frames_per_second": bound.load, "trial_ns": points[own[0]].duration_ns, "points": own}
