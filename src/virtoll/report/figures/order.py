@@ -141,8 +141,8 @@ def caption(analysis: Analysis) -> str:
             f"means of blocks; exact Mann-Kendall test of these p = {analysis.drift.p_value:.2g}: {found})."
         )
     return (
-        "A slope would be drift, a dip a disturbed stretch. Blocks are randomised and ratios are taken within a block, "
-        f"so drift slower than a block falls out of the comparisons.{trend} What lies far out is drawn at the edge "
+        "A slope would be drift, a dip a disturbed stretch. The order is randomised and ratios are taken within a "
+        f"round, so what is slower than a round falls out of the comparisons.{trend} What lies far out is drawn at the edge "
         "with its value. Outliers (modified z-score above 3.5, from five values on) are flagged, never removed."
     )
 
