@@ -74,7 +74,7 @@ def macvtap_nodes(family: machine.Family) -> list[Path]:
 
 
 def short_then_long() -> dict[str, Any]:
-    """An experiment of five guests, whose first trial is over at once and whose second one is not while one looks."""
+    """An experiment of five guests: a job that is over at once in each, then one that is not while one looks."""
     for seed in itertools.count():
         changed: dict[str, Any] = {
             "platforms": [
@@ -87,8 +87,7 @@ def short_then_long() -> dict[str, Any]:
             "guest": {"memory": "128MiB"},
             "workloads": [{"workload": "forkwait", "processes": [10, 1_000_000]}],
         }
-        trials = plan_of(experiments.parsed(**changed)).trials[:2]
-        if [one.workload.parameters.model_dump()["processes"] for one in trials] == [10, 1_000_000]:
+        if plan_of(experiments.parsed(**changed)).trials[0].workload.parameters.model_dump()["processes"] == 10:
             return changed
     raise AssertionError
 
@@ -101,7 +100,7 @@ def test_nothing_of_any_attachment_is_left_after_kill_9() -> None:
     with playground(root=True) as place:
         file = experiments.write(place.base, **short_then_long())
         with place.start("run", file) as running:
-            running.wait_for("1/10 ")
+            running.wait_for("5/10 ")
             seen = machine.family(running.process.pid)
             nodes = macvtap_nodes(seen)
             kill_all([one for one in seen.processes if "virtoll.lab.launch" not in one.argv])

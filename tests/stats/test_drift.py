@@ -11,7 +11,8 @@ from virtoll.stats.summaries import summarise
 from virtoll.stats.values import Observation, Task
 
 TASKS = [
-    Task(name, MetricRecord(name, "duration", "ns", "lower", "marks", "a job", "cpu"), "{}", "") for name in "abcdefgh"
+    Task(name, MetricRecord(name, "duration", "ns", "lower", "marks", title="a job", resource="cpu"), "{}", "")
+    for name in "abcdefgh"
 ]
 
 

@@ -10,7 +10,7 @@ from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.states import TwoStates, two_states
 from virtoll.stats.values import Observation, Task
 
-TASK = Task("w", MetricRecord("w", "duration", "ns", "lower", "marks", "a job", "cpu"), "{}", "")
+TASK = Task("w", MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu"), "{}", "")
 
 
 def host(
@@ -27,7 +27,7 @@ def host(
                 value *= 1.45 if dice.random() < slow else 1.0
                 value *= dice.uniform(1.5, 3.0) if dice.random() < outliers else 1.0
                 value *= control if label == "native-again" else 1.0
-                found.append(Observation(TASK, label, 0, block, 0, value, turn))
+                found.append(Observation(TASK, label, 0, block, 0, value, round=turn))
     return found
 
 

@@ -15,14 +15,14 @@ from virtoll.stats.intervals import Interval
 from virtoll.stats.values import Observation, Task, one_primary_each
 from virtoll.stats.verdicts import Rules, decide, judge
 
-METRIC = MetricRecord("w", "duration", "ns", "lower", "marks", "a job", "cpu")
+METRIC = MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu")
 TASK = Task("w", METRIC, "{}", "")
 FLAT: dict[str, dict[str, float]] = {"native": {}, "native-again": {}}
 
 
 def observed(platform: str, *values: tuple[int, int, float]) -> list[Observation]:
     """One observation for each (block, round, value)."""
-    return [Observation(TASK, platform, 0, block, 0, value, turn) for block, turn, value in values]
+    return [Observation(TASK, platform, 0, block, 0, value, round=turn) for block, turn, value in values]
 
 
 def with_logs(*logs: float, platform: str = "p", task: Task = TASK) -> Comparison:

@@ -100,7 +100,7 @@ class Trials:
         """Comparisons and control with their verdicts, and the tasks in two states, one value after the other."""
         compared, control, states = [], [], []
         for number in range(len(self.host)):
-            metric = MetricRecord(f"w{number}", "duration", "ns", "lower", "marks", "a job", "cpu")
+            metric = MetricRecord(f"w{number}", "duration", "ns", "lower", "marks", title="a job", resource="cpu")
             task = Task(metric.workload, metric, "{}", "")
             native, again = (
                 self._values(task, "native", self.host[number, ::2]),
@@ -118,7 +118,7 @@ class Trials:
     def _values(task: Task, platform: str, values: Array) -> list[Observation]:
         """Durations around a second; values that are nan were not measured."""
         return [
-            Observation(task, platform, 0, block, 0, 1e9 * math.exp(-value), turn)
+            Observation(task, platform, 0, block, 0, 1e9 * math.exp(-value), round=turn)
             for entry in values
             for block, rounds in enumerate(entry)
             for turn, value in enumerate(rounds)

@@ -86,13 +86,13 @@ def _cell(analysis: Analysis, platform: str, task: Task) -> HeadlineCell:
         said = words.said(comparison)
         short = (said.short_head, said.short_tail)
         return HeadlineCell(
-            task.short, comparison.share, comparison.verdict, said.text, short, bound, comparison.caveat
+            task.short, comparison.share, comparison.verdict, said.text, short, bound, caveat=comparison.caveat
         )
     cell = analysis.cells.get((platform, task))
     text = "" if cell is None else units.value(cell.median, task.metric.unit)
     missing = str(Verdict.NOT_MEASURED)
     return HeadlineCell(
-        task.short, None, None, text or missing, (text or "–", ""), bound, analysis.caveats.get(platform)
+        task.short, None, None, text or missing, (text or "–", ""), bound, caveat=analysis.caveats.get(platform)
     )
 
 

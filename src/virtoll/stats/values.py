@@ -152,7 +152,9 @@ def observations_of(
             if value is None:
                 gaps.append(Gap(trial.trial, reason))
             else:
-                found.append(Observation(task, trial.platform, trial.trial, trial.block, position, value, trial.round))
+                found.append(
+                    Observation(task, trial.platform, trial.trial, trial.block, position, value, round=trial.round)
+                )
     return tuple(found), tuple(gaps)
 
 
