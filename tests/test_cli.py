@@ -242,6 +242,24 @@ def test_a_report_is_made_anew_from_a_run(runs: Path) -> None:
     assert f"report: {path}/report/index.html" in by_path.stdout
 
 
+def test_a_plan_says_which_difference_it_would_show_by_an_earlier_run(runs: Path, tmp_path: Path) -> None:
+    """From the noise of the newest complete run of that experiment on this host; more blocks show smaller ones."""
+    asked = {"platforms": [fake("model"), fake("slow", cost=1.5)], "baseline": "model"}
+    few, many = tmp_path / "few.yaml", tmp_path / "many.yaml"
+    for path, blocks in ((few, 3), (many, 12)):
+        path.write_text(experiments.text(**asked, blocks=blocks))
+    (run,) = (path.name for path in runs.iterdir())
+    said = as_json("plan", str(few), runs=runs)["foreseen"]
+    more = as_json("plan", str(many), runs=runs)["foreseen"]
+    assert (said["run"], said["blocks"], more["blocks"]) == (run, 3, 12)
+    assert list(said["factors"]) == ["superpi 16384 digits"]
+    assert 1 < more["factors"]["superpi 16384 digits"] < said["factors"]["superpi 16384 digits"]
+    line = f"by run {run} of this host, 3 blocks show in 8 of 10 runs a difference of: superpi 16384 digits "
+    assert line in virtoll("plan", str(few), runs=runs).stdout
+    assert as_json("plan", str(few), runs=tmp_path / "none")["foreseen"] is None
+    assert as_json("plan", "quick", runs=runs)["foreseen"] is None, "a run of another experiment says nothing of it"
+
+
 def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
     file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
     finished = virtoll("run", file, runs=tmp_path / "runs")
