@@ -90,6 +90,7 @@ def _experiment(address: str, parameters: dict[str, object]) -> dict[str, object
             {"workload": "superpi", "digits": 2000},
         ],
         "blocks": 1,
+        "rounds": 1,
         "testbed": {
             "generator": {"host": "local", "interfaces": ["near0"]},
             "sink": {"host": "local", "interfaces": ["near1"]},

@@ -23,6 +23,8 @@ def document(**changed: Any) -> dict[str, Any]:
         "workloads": ["superpi"],
         "rounds": 1,
     }
+    if changed.get("scenario") in ("consolidation", "density"):
+        del right["rounds"]
     return {key: value for key, value in {**right, **changed}.items() if value is not None}
 
 
