@@ -40,9 +40,9 @@ def recognised(seeds: int, **given: float) -> list[TwoStates]:
 def test_two_states_are_recognised_and_told(slow: float, least: int) -> None:
     found = recognised(100, slow=slow)
     assert len(found) >= least
-    shares = sorted(one.share_high for one in found)
+    shares = sorted(one.share_slow for one in found)
     assert shares[50] == pytest.approx(slow - slow**3, abs=0.06)  # less the rounds of which all is slow
-    factors = sorted(one.high / one.low for one in found)
+    factors = sorted(one.factor for one in found)
     assert factors[50] == pytest.approx(1.45, rel=0.1)
 
 
@@ -61,8 +61,8 @@ def test_of_a_rate_the_lower_state_is_the_slower_one() -> None:
     found, same = two_states(task, rates), two_states(TASK, host(1, slow=0.3))
     assert found is not None
     assert same is not None
-    assert found.share_high == same.share_high < 0.5
-    assert found.high / found.low == pytest.approx(same.high / same.low, rel=0.01)  # medians of two
+    assert found.share_slow == same.share_slow < 0.5
+    assert found.factor == pytest.approx(same.factor, rel=0.01)
 
 
 def test_too_few_entries_say_nothing() -> None:

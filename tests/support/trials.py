@@ -87,7 +87,7 @@ class Trials:
                 again = slow.reshape(own.shape)
                 if abs(again[1].mean() - again[::2].mean()) > LARGEST_DIFFERENCE:
                     continue
-                found[place] = abs(np.median(own.ravel()[slow]) - np.median(own.ravel()[~slow]))
+                found[place] = np.median(slowness[slow]) - np.median(slowness[~slow])
         return found
 
     def judged(self, rules: Rules, blocks: int | None = None) -> Judged:

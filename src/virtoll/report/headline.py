@@ -159,8 +159,7 @@ def states_line(analysis: Analysis) -> str:
     if not analysis.two_states:
         return ""
     found = ", ".join(
-        f"{one.task.short} (about {units.value(one.low, one.task.metric.unit)} and "
-        f"{units.value(one.high, one.task.metric.unit)}, {words.share(one.share_high)} of the time in the slower)"
+        f"{one.task.short} ({words.share(one.share_slow)} of its trials about {words.smallest(one.factor)} slower)"
         for one in analysis.two_states
     )
     return f"The host has two states in {found}. Less than a factor of two is not told there: it wants more blocks."

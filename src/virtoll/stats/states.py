@@ -27,15 +27,15 @@ LARGEST_DIFFERENCE = 0.5
 
 @dataclass(frozen=True)
 class TwoStates:
-    """A task that the host ran in two states: medians of both in the metric's unit, `low` below `high`.
+    """A task that the host ran in two states: how many times slower the slower one is, above 1.
 
-    `share_high`: the part of the host's values that are in the slower state, and not all of their round with them.
+    The medians of both are compared by round, since what drifts from round to round would hide them. `share_slow`: the
+    part of the host's values that are in the slower state, and not all of their round with them.
     """
 
     task: Task
-    low: float
-    high: float
-    share_high: float
+    factor: float
+    share_slow: float
 
 
 def two_states(task: Task, host: Sequence[Observation]) -> TwoStates | None:
@@ -55,15 +55,15 @@ def two_states(task: Task, host: Sequence[Observation]) -> TwoStates | None:
     if limit is None:
         return None
     slow = [one for one, slower in zip(entries, slowness, strict=True) if slower >= limit]
-    fast = [one for one, slower in zip(entries, slowness, strict=True) if slower < limit]
     labels = {one.platform for one in entries}
     parts = [
         sum(one.platform == label for one in slow) / sum(one.platform == label for one in entries) for label in labels
     ]
     if max(parts) - min(parts) > LARGEST_DIFFERENCE:
         return None
-    low, high = sorted(statistics.median(one.value for one in own) for own in (slow, fast))
-    return TwoStates(task, low, high, len(slow) / len(entries))
+    above, below = ([one for one in slowness if (one >= limit) is state] for state in (True, False))
+    factor = math.exp(statistics.median(above) - statistics.median(below))
+    return TwoStates(task, factor, len(slow) / len(entries))
 
 
 def split(slowness: Sequence[float]) -> float | None:

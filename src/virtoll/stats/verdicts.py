@@ -125,7 +125,7 @@ def decide(
     table = _Table.of(comparisons, control)
     if table is None:
         return list(comparisons), list(control)
-    apart = {one.task: math.log(one.high / one.low) for one in states}
+    apart = {one.task: math.log(one.factor) for one in states}
     judged = judge(table.logs, rules, table.control, np.array([apart.get(task, 0.0) for task in table.tasks]))
 
     def told(own: Sequence[Comparison]) -> list[Comparison]:

@@ -14,11 +14,12 @@ from pydantic import Field
 
 from virtoll.agent.operations.traffic import TrafficReply
 from virtoll.workloads.points import MeasuredPoint
-from virtoll.workloads.traffic import FrameParameters
+from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 
 _MAXIMUM_POINTS = 24
 # For estimates only: what a bare host and an emulated guest may forward, and what a point takes besides its traffic.
 _FAST_FRAMES_PER_SECOND, _SLOW_FRAMES_PER_SECOND, _BESIDES_SECONDS = 4e6, 1e5, 0.15
+_LOSING_FROM = 3.0  # times slower than a bare host
 
 
 class SweepParameters(FrameParameters):
@@ -57,10 +58,14 @@ def sweep(wanted: SweepParameters, point: Callable[[float | None], MeasuredPoint
 
 
 def sweep_seconds(wanted: SweepParameters, slowdown: float) -> float:
-    """One point a step up to a rate that such a platform may forward, the first one, and one flat out."""
-    reach = _FAST_FRAMES_PER_SECOND if slowdown < 3 else _SLOW_FRAMES_PER_SECOND
+    """One point a step up to a rate that such a platform may forward, the first one, and one flat out.
+
+    What is slow loses frames at the last two, and the sink waits for them.
+    """
+    reach = _FAST_FRAMES_PER_SECOND if slowdown < _LOSING_FROM else _SLOW_FRAMES_PER_SECOND
     steps = math.log(max(reach / wanted.first_rate_frames_per_second, 1.0), wanted.rate_factor)
-    return (math.ceil(steps) + 2) * point_seconds(wanted)
+    waits = 2 * RESIDUAL_NS / 1e9 if slowdown >= _LOSING_FROM else 0.0
+    return (math.ceil(steps) + 2) * point_seconds(wanted) + waits
 
 
 def point_seconds(wanted: SweepParameters) -> float:
