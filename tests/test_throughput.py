@@ -20,7 +20,7 @@ from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import Distribution
 from virtoll.stats.bounds import TWO_BOUNDS, lower_bounds, without_two_bounds
 from virtoll.stats.compare import Comparison, Verdict
-from virtoll.stats.conditional_throughput import PERCENTILES, pooled_percentiles, throughput_rows
+from virtoll.stats.conditional_throughput import PERCENTILES, pooled_percentiles
 from virtoll.workloads.loss_ratio_search import Counted, Found, Goal, search
 from virtoll.workloads.throughput import DELAY_SHARES, ThroughputParameters
 
@@ -175,8 +175,7 @@ def test_the_progress_says_what_was_found(trials: dict[str, TrialRecord]) -> Non
 def test_two_lower_bounds_make_no_ratio(folder: RunFolder) -> None:
     """Where the generator ended the search of both; with one bound alone the ratio is one itself."""
     analysis = load_analysis(folder.path)
-    rows = throughput_rows(analysis.tasks, analysis.data.trials)
-    bounds = lower_bounds(analysis.tasks, analysis.curves, analysis.headrooms, rows)
+    bounds = lower_bounds(analysis.tasks, analysis.curves, analysis.headrooms, analysis.searches)
     assert {(label, task.metric.name) for label, task in bounds} == {("fast", "pdr"), ("fast", "ndr")}
     measured = [Comparison("fast", task, Verdict.UNKNOWN) for task in analysis.tasks]
     assert [one.caveat for one in without_two_bounds(measured, bounds, "fast")] == [TWO_BOUNDS, TWO_BOUNDS]

@@ -106,10 +106,11 @@ def _rounds(
     if experiment.rounds == 1:
         yield from ((platform, 0, False) for platform in _shuffled(generator, platforms))
         return
+    each = {platform: seconds(platform, workload) for platform in platforms}
     for platform in _shuffled(generator, platforms):
-        if seconds(platform, workload) <= ROUNDS_SECONDS:
+        if each[platform] <= ROUNDS_SECONDS:
             yield platform, 0, True
-    count = {platform: _count(experiment.rounds, seconds(platform, workload)) for platform in platforms}
+    count = {platform: _count(experiment.rounds, each[platform]) for platform in platforms}
     host = [one for one in platforms if one.label in (experiment.baseline, experiment.control)]
     others = [one for one in platforms if one not in host]
     rounds = min(count[one] for one in host) if host else max(count.values(), default=0)

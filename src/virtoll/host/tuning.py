@@ -20,6 +20,7 @@ from pathlib import Path
 from virtoll.errors import UsageError
 from virtoll.host.readings import read_text
 from virtoll.host.settings import SETTINGS, TunedHost
+from virtoll.runfolder.jsonlines import replace_text, sync_directory
 
 TUNED_VARIABLE = "VIRTOLL_TUNED"  # in a lab, whose /run is its own: the record's text; empty where there is none
 _NAME = "tuning.json"
@@ -262,18 +263,9 @@ def _parse(text: str, where: str) -> TuningRecord:
 
 def _save(folder: Path, record: TuningRecord) -> None:
     """The record durably in the place of the old one; without entries there is none."""
-    file, new = folder / _NAME, folder / f"{_NAME}.new"
     if record.entries:
-        with new.open("w", encoding="utf-8") as out:
-            out.write(record.as_text())
-            out.flush()
-            os.fsync(out.fileno())
-        new.replace(file)
-    else:
-        new.unlink(missing_ok=True)
-        file.unlink(missing_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        replace_text(folder / _NAME, record.as_text())
+        return
+    for name in (f"{_NAME}.new", _NAME):
+        (folder / name).unlink(missing_ok=True)
+    sync_directory(folder)

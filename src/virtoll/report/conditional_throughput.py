@@ -14,7 +14,6 @@ from virtoll.stats.conditional_throughput import (
     DelayBelow,
     ThroughputRow,
     delays_below,
-    throughput_rows,
 )
 
 _UNKNOWN = Shown("–", kind="missing")
@@ -22,17 +21,11 @@ _UNKNOWN = Shown("–", kind="missing")
 
 def throughput_context(analysis: Analysis) -> dict[str, Any]:
     """What ``conditional_throughput.html.j2`` prints."""
-    rows, delays = _found(analysis)
     return {
-        "rows": [_row(one) for one in rows],
-        "delays": [_delay_row(one) for one in delays],
+        "rows": [_row(one) for one in analysis.searches],
+        "delays": [_delay_row(one) for one in delays_below(analysis.tasks, analysis.data.trials)],
         "percentiles": [f"p{share * 100:g}" for share in PERCENTILES],
     }
-
-
-def _found(analysis: Analysis) -> tuple[tuple[ThroughputRow, ...], tuple[DelayBelow, ...]]:
-    trials = analysis.data.trials
-    return throughput_rows(analysis.tasks, trials), delays_below(analysis.tasks, trials)
 
 
 def _row(row: ThroughputRow) -> TableRow:
@@ -72,8 +65,7 @@ def _delay_row(row: DelayBelow) -> TableRow:
 
 def throughput_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     """One row a search and goal, and one a platform and share of the PDR; nothing where none was searched for."""
-    searched, delays = _found(analysis)
-    if not searched:
+    if not analysis.searches:
         return ()
     bounds = [
         f"{bound}_{value}" for bound in ("lower", "upper") for value in ("frames_per_second", "trial_ns", "trials")
@@ -91,7 +83,7 @@ def throughput_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
         *bounds,
     )
     rows: list[Row] = []
-    for row in searched:
+    for row in analysis.searches:
         for one in row.found:
             ends = [
                 (bound.rate_frames_per_second, bound.trial_ns, len(bound.points)) if bound else (None, None, None)
@@ -116,7 +108,7 @@ def throughput_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
     delay_header = ("platform", "parameters", "share_of_pdr", "rate", *names, "samples", "lost_frames")
     delay_rows: list[Row] = [
         (d.platform, d.task.parameters, d.share_of_pdr, d.rate, *d.percentiles_ns, d.samples, d.lost_frames)
-        for d in delays
+        for d in delays_below(analysis.tasks, analysis.data.trials)
     ]
     return (
         CsvTable("conditional_throughput", header, tuple(rows)),

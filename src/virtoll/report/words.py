@@ -16,7 +16,7 @@ from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
 _IN_PERCENT_BELOW = 1.5
 _SHARES_BELOW = 3.0  # above, a share is a factor of the baseline: '0.2 to 40 times'
 _MOST_TIMES = 100
-TWO_BOUNDS = "no verdict"
+_NO_VERDICT = "no verdict"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def said(comparison: Comparison) -> Said:
         margin = amount(comparison.margin)
         return Said("alike", f"within {margin}", "alike", f"within {_narrow(margin)}", " ")
     if verdict is Verdict.UNKNOWN and comparison.caveat is not None:
-        return Said(TWO_BOUNDS, comparison.caveat, TWO_BOUNDS, "", "(")
+        return Said(_NO_VERDICT, comparison.caveat, _NO_VERDICT, "", "(")
     if verdict is Verdict.UNKNOWN:
         known = _known(comparison)
         return Said(str(verdict), known, str(verdict), _narrow(known), "(")

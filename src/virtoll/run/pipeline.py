@@ -145,7 +145,7 @@ def _measure_plan(
 
 def _is_decided(experiment: Experiment, blocks: int, folder: RunFolder, progress: Progress, look: Look | None) -> bool:
     """Whether a run that goes on until all is decided ends after so many blocks; each look is taken once."""
-    if look is None or experiment.looks is None or not experiment.looks.is_at(blocks):
+    if look is None or experiment.looks is None or experiment.looks.next_after(blocks - 1) != blocks:
         return False
     record = next((one for one in folder.looks() if one.blocks == blocks), None)
     if record is None:

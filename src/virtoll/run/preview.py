@@ -48,25 +48,23 @@ def plan_of(experiment: Experiment) -> Plan:
     return make_plan(experiment, trial_seconds)
 
 
-def trial_seconds(platform: PlatformChoice, workload: WorkloadChoice) -> float:
-    """How long one trial takes, in seconds, from the workload's and the platform's own estimate."""
+def trial_seconds(platform: PlatformChoice, workload: WorkloadChoice, *, warm_up: bool = False) -> float:
+    """How long one trial or warm-up takes, in seconds, from the workload's and the platform's own estimate."""
     kind = PLATFORMS[platform.platform]
     if not kind.needs_lab:
         return 0.0  # a model's time is simulated
-    return workload_of(workload).estimate_seconds(kind.slowdown)
+    run = workload_of(workload)
+    return run.warm_up_seconds(kind.slowdown) if warm_up else run.estimate_seconds(kind.slowdown)
 
 
 def estimate(plan: Plan) -> float:
     """How long a plan will take here, in seconds."""
     real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
-
-    def planned_seconds(trial: Trial) -> float:
-        if not trial.warm_up:
-            return trial_seconds(trial.platform, trial.workload)
-        kind = PLATFORMS[trial.platform.platform]
-        return workload_of(trial.workload).warm_up_seconds(kind.slowdown) if kind.needs_lab else 0.0
-
-    trials = estimate_seconds(plan, planned_seconds, lambda choice: PLATFORMS[choice.platform].boot_seconds)
+    trials = estimate_seconds(
+        plan,
+        lambda trial: trial_seconds(trial.platform, trial.workload, warm_up=trial.warm_up),
+        lambda choice: PLATFORMS[choice.platform].boot_seconds,
+    )
     co_located: dict[tuple[int, PlatformChoice], int] = {}
     for trial in plan.trials:
         key = trial.block, trial.platform

@@ -107,23 +107,32 @@ def _whole_length(data: bytes) -> int:
 
 
 def replace(path: Path, content: Mapping[str, object]) -> None:
-    """Write a JSON file so that a reader sees the old content or the new, never a part: fsync, then rename."""
-    beside = path.with_name(path.name + ".new")
+    """Write a JSON file as `replace_text` does; StorageError where that fails."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    try:
+        replace_text(path, text)
+    except OSError as error:
+        raise _write_failure(path, error) from error
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part: fsync, then rename; OSError."""
+    beside = path.with_name(path.name + ".new")
     try:
         with beside.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-        _sync_directory(path.parent)
-    except OSError as error:
+        sync_directory(path.parent)
+    except OSError:
         beside.unlink(missing_ok=True)
-        raise _write_failure(path, error) from error
+        raise
 
 
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def sync_directory(path: Path) -> None:
+    """Make durable which files a folder has."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

@@ -48,10 +48,6 @@ class Looks:
         """
         return next((level for at, level in self.plan if at >= blocks), self.plan[-1][1])
 
-    def is_at(self, blocks: int) -> bool:
-        """Whether there is a look after so many blocks."""
-        return any(at == blocks for at, _ in self.plan)
-
     def next_after(self, blocks: int) -> int | None:
         """After how many blocks one looks again; None: there is no further look."""
         return next((at for at, _ in self.plan if at > blocks), None)

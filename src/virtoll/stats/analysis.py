@@ -31,7 +31,7 @@ from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
 from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, compare
-from virtoll.stats.conditional_throughput import throughput_rows
+from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
 from virtoll.stats.consolidation import Consolidation, consolidations
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
@@ -77,7 +77,7 @@ class Analysis:
     than baseline and control and each task; `control` one for each task (A/A), none where there is no control: it is
     shown, and vetoes nothing. `detectable`: by metric, the median of its comparisons' smallest detectable differences,
     as factors. `two_states`: the tasks that the host ran in two states. `level`: the
-    chance of any false difference in a family, 5 % or what the last look at the run spends (`stats/looks.py`).
+    chance of any false difference in a family, 5 % or what the last look at the run spends (`runfolder/looks.py`).
     `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`).
     """
 
@@ -94,6 +94,7 @@ class Analysis:
     level: float
     points: tuple[PointValue, ...]
     curves: tuple[Curve, ...]
+    searches: tuple[ThroughputRow, ...]
     clocks: tuple[ClockError, ...]
     order: tuple[OrderedValue, ...]
     drift: Drift | None
@@ -185,7 +186,8 @@ def analyse(data: RunData) -> Analysis:
     swept = {task.parameters for task in tasks if task.metric.source == "points"}
     sweeps = curves([one for one in points if one.parameters in swept])
     headroom = headrooms(limits, cells, data.trials)
-    bounds = lower_bounds(tasks, sweeps, headroom, throughput_rows(tasks, data.trials))
+    searches = throughput_rows(tasks, data.trials)
+    bounds = lower_bounds(tasks, sweeps, headroom, searches)
     comparisons = without_two_bounds(comparisons, bounds, data.manifest.baseline)
     level = _level(data, len({one.block for one in observations}))
     comparisons, control = _verdicts(comparisons, control, Rules(_margin(data), level, level), states)
@@ -206,6 +208,7 @@ def analyse(data: RunData) -> Analysis:
         level=level,
         points=points,
         curves=sweeps,
+        searches=searches,
         clocks=clock_errors(clock_readings(data.trials), platforms),
         order=order,
         drift=drift([one for one in order if one.observation.platform not in caveats]),

@@ -4,6 +4,7 @@ Main types: `GoalFound` (one goal of one trial) and `ThroughputRow` (one platfor
 the generator set is none of the platform's: it is None, and two such values make no ratio (`bounds.py`).
 """
 
+import functools
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,7 +96,13 @@ def goals_of(trial: TrialRecord) -> tuple[GoalFound, ...]:
     """The goals of a trial of `throughput`; nothing for every other trial."""
     if trial.workload != "throughput" or trial.status != "ok":
         return ()
-    return TypeAdapter(tuple[GoalFound, ...]).validate_python((trial.result or {}).get("goals", ()))
+    return _goals().validate_python((trial.result or {}).get("goals", ()))
+
+
+@functools.cache
+def _goals() -> TypeAdapter[tuple[GoalFound, ...]]:
+    """What reads them; making it takes milliseconds, and most runs have none."""
+    return TypeAdapter(tuple[GoalFound, ...])
 
 
 def throughput_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[ThroughputRow, ...]:
