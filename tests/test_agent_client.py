@@ -118,7 +118,7 @@ def test_a_mismatch_that_the_agent_finds_is_passed_on() -> None:
 
 def test_console_noise_is_kept_and_disturbs_nothing() -> None:
     with stub("noisy") as (client, _):
-        assert client.wait_ready(READY_SECONDS) == HelloReply(protocol=1)
+        assert client.wait_ready(READY_SECONDS) == HelloReply(protocol=2)
         assert client.call("clocks") == {"monotonic_ns": 7}
         for noise in (b"Linux version 6.1", b"{not json}", b"neither", b"between request and answer", b"\xff\xfe"):
             assert noise in client.console

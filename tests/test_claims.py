@@ -91,8 +91,8 @@ def with_shares(analysis: Analysis, platform: str, shares: Mapping[str, tuple[fl
 def test_small_frames_lose_more_where_the_intervals_are_apart(
     small: tuple[float, float, float], large: tuple[float, float, float], outcome: Outcome
 ) -> None:
-    analysis = analysed({"netns": {}}, frame_sizes=(64, 1500))
-    found = with_shares(analysis, "netns", {"64 B": small, "1500 B": large})
+    analysis = analysed({"netns": {}}, frame_sizes=(68, 1504))
+    found = with_shares(analysis, "netns", {"68 B": small, "1504 B": large})
     assert outcomes(small_frames_lose_more(found, ["netns"])) == [outcome]
 
 
@@ -108,8 +108,8 @@ def test_small_frames_lose_more_where_the_intervals_are_apart(
 def test_os_level_is_judged_by_both_sizes(
     small: tuple[float, float, float], large: tuple[float, float, float], outcome: Outcome
 ) -> None:
-    analysis = analysed({"netns": {}}, frame_sizes=(64, 1500))
-    found = with_shares(analysis, "netns", {"64 B": small, "1500 B": large})
+    analysis = analysed({"netns": {}}, frame_sizes=(68, 1504))
+    found = with_shares(analysis, "netns", {"68 B": small, "1504 B": large})
     assert outcomes(os_level_large_and_small(found, ["netns"])) == [outcome]
 
 
@@ -117,7 +117,7 @@ def test_os_level_is_judged_by_both_sizes(
     ("top_share", "outcome"), [(0.5, Outcome.SUPPORTED), (1.0, Outcome.REFUTED), (0.97, Outcome.REFUTED)]
 )
 def test_a_collapse_is_a_rate_flat_out_far_below_the_largest(top_share: float, outcome: Outcome) -> None:
-    analysis = analysed({"netns": {"packet path": 3.0}}, frame_sizes=(64,))
+    analysis = analysed({"netns": {"packet path": 3.0}}, frame_sizes=(68,))
     curves = []
     for curve in analysis.curves:
         best = max(point.forwarded.median for point in curve.points)
@@ -152,7 +152,7 @@ def test_claims_on_sources_need_several() -> None:
     [(3.0, Outcome.SUPPORTED, Outcome.REFUTED), (1.0, Outcome.REFUTED, Outcome.SUPPORTED)],
 )
 def test_more_sources_lift_a_rate_or_they_do_not(three_times: float, native: Outcome, guest: Outcome) -> None:
-    analysis = with_three_sources(analysed({"netns": {}}, frame_sizes=(1500,)), three_times)
+    analysis = with_three_sources(analysed({"netns": {}}, frame_sizes=(1504,)), three_times)
     assert outcomes(native_grows_with_sources(analysis, [])) == [native]
     assert outcomes(sources_do_not_lift_the_limit(analysis, ["netns"])) == [guest]
 
@@ -170,7 +170,7 @@ def with_three_sources(analysis: Analysis, factor: float) -> Analysis:
 
 
 def test_a_paravirtual_nic_is_set_against_the_emulated_one_of_the_same_platform() -> None:
-    analysis = analysed({"one": {"packet path": 2.0}, "two": {"packet path": 4.0}}, frame_sizes=(64,))
+    analysis = analysed({"one": {"packet path": 2.0}, "two": {"packet path": 4.0}}, frame_sizes=(68,))
     manifest = analysis.data.manifest
 
     def with_nics(one: str, two: str) -> list[ClaimAnswer]:

@@ -135,7 +135,7 @@ def test_all_guests_have_the_links_of_the_workload_that_needs_most(
     workloads = [*({"workload": "forward", **quick, **one} for one in forward), {"workload": "superpi", "digits": 10}]
     measured(tmp_path / "run", platforms=[fake("model"), fake("other")], workloads=workloads, blocks=1)
     assert [len(one.network.sources) for one in Watched.asked] == [3, 3]
-    assert {link.mtu_bytes for one in Watched.asked for link in (*one.network.sources, one.network.sink)} == {1504}
+    assert {link.mtu_bytes for one in Watched.asked for link in (*one.network.sources, one.network.sink)} == {1500}
 
 
 def test_two_cpus_are_too_many_for_user_mode_linux_alone() -> None:

@@ -38,7 +38,7 @@ def test_a_size_is_refused_exactly_where_no_test_frame_fits(size: int, ip_versio
             FrameParameters.model_validate(given_values)
         return
     wanted = FrameParameters.model_validate(given_values)
-    assert wanted.mtu_bytes == size - 14 - (4 if vlan else 0)
+    assert wanted.mtu_bytes == size - 18 - (4 if vlan else 0)
 
 
 def test_the_complaint_is_one_sentence_with_the_remedy() -> None:
@@ -112,7 +112,7 @@ def test_imix_is_the_same_in_both_languages_and_in_the_documents() -> None:
 @pytest.mark.parametrize(("key", "smallest"), SMALLEST.items())
 def test_imix_fits_its_headers(key: tuple[int, int], smallest: int) -> None:
     wanted = FrameParameters.model_validate({"mix": "imix", "ip_version": key[0], "vlan": key[1]})
-    assert wanted.parts == ((smallest, 7), (590, 4), (1514, 1))
+    assert wanted.parts == ((smallest, 7), (594, 4), (1518, 1))
     assert wanted.mtu_bytes == 1500 - (4 if key[1] else 0)
 
 

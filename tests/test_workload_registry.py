@@ -73,12 +73,12 @@ def test_the_image_holds_nothing_that_nobody_runs() -> None:
 
 def test_links_are_as_many_and_as_large_as_frames_need() -> None:
     forward = Forward(ForwardParameters(sources=3, frame_size_bytes=1518)).needs()
-    assert (forward.sources, forward.mtu_bytes) == (3, 1504)
+    assert (forward.sources, forward.mtu_bytes) == (3, 1500)
     tagged = Forward(ForwardParameters(frame_size_bytes=1518, vlan=5)).needs()
-    assert (tagged.sources, tagged.mtu_bytes) == (1, 1500)
+    assert (tagged.sources, tagged.mtu_bytes) == (1, 1496)
     routers = VirtualRouters(VirtualRoutersParameters(routers=4, mix="imix")).needs()
     assert (routers.guests, routers.sources, routers.mtu_bytes) == (4, 1, 1500)
     sending = Transmitters(TransmittersParameters(transmitters=3, frame_size_bytes=1518)).needs()
-    assert (sending.guests, sending.sources, sending.mtu_bytes) == (3, 1, 1504)
+    assert (sending.guests, sending.sources, sending.mtu_bytes) == (3, 1, 1500)
     superpi = SuperPi(SuperPiParameters()).needs()
     assert (superpi.sources, superpi.mtu_bytes) == (1, 0)

@@ -1,13 +1,13 @@
 """Numbers for people: times, sizes, rates, shares, and the wire's rate of a stream of frames.
 
-Pure text in and out. *Frame size* is the Ethernet header to the end of the payload. On the *wire* each frame takes 24
-bytes more: frame check sequence 4, preamble and start 8, inter-frame gap 12 (Schlosser et al. 2011, where the delay
-between frames of s bytes at b bit/s is `8000 * (s + 24) / b` ms).
+Pure text in and out. *Frame size* is the Ethernet header to the end of the frame check sequence (RFC 2544). On the
+*wire* each frame takes 20 bytes more: preamble and start 8, inter-frame gap 12. Schlosser et al. 2011 add 24 to their s
+bytes (`8000 * (s + 24) / b`): their sizes are pktgen's, without FCS.
 """
 
 import math
 
-WIRE_OVERHEAD_BYTES = 24
+WIRE_OVERHEAD_BYTES = 20
 
 _TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZE = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -111,5 +111,5 @@ def between(low: float, high: float, unit: str) -> str:
 
 
 def wire_rate_bits_per_second(frames_per_second: float, frame_size_bytes: int) -> float:
-    """Rate on the wire in bit/s of frames of this size: `rate * 8 * (size + 24)` (Schlosser et al. 2011)."""
+    """Rate on the wire in bit/s of frames of this size: `rate * 8 * (size + 20)`."""
     return frames_per_second * 8 * (frame_size_bytes + WIRE_OVERHEAD_BYTES)

@@ -24,8 +24,8 @@ from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.analysis import RunData
 
 FAMILIES = {"native": "native", "native-again": "native", "netns": "os-level", "runc": "os-level"}
-FRAME_SIZES = (64, 500, 1000, 1500)
-GENERATOR_LIMIT = {64: 620e3, 500: 600e3, 1000: 560e3, 1500: 520e3}
+FRAME_SIZES = (68, 504, 1004, 1504)
+GENERATOR_LIMIT = {64: 620e3, 68: 620e3, 504: 600e3, 1004: 560e3, 1500: 520e3, 1504: 520e3}
 JOBS: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("superpi", {"digits": 16384}, 180e6),
     ("masr", {"size_bytes": 64 << 20}, 95e6),
@@ -120,6 +120,7 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
             **({} if truth.margin is None else {"margin": truth.margin}),
         },
         "command": ["virtoll", "run", "quick"],
+        "frame_sizes": "with FCS",
         "baseline": truth.baseline,
         "control": truth.control,
         "platforms": [_platform(label, truth) for label in truth.costs],
@@ -138,7 +139,7 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
                 "bytes": 2**20,
             },
         },
-        "agent": {"version": "0.1.0", "protocol": 1, "build": "0123456789ab", "sha256": "a" * 64, "bytes": 1234567},
+        "agent": {"version": "0.1.0", "protocol": 2, "build": "0123456789ab", "sha256": "a" * 64, "bytes": 1234567},
         "pinning": {"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1},
     }
     written = planned[: truth.stop_after] if truth.stop_after is not None else planned

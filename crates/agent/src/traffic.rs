@@ -9,7 +9,7 @@ use virtoll_proto::request::{Backend, Destinations, SinkBackend, Source, Traffic
 use virtoll_proto::{Error, ErrorKind, reply};
 use virtoll_wire::backend::{MOST_SOURCES, Quiet};
 use virtoll_wire::frame::{
-    FrameShape, MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, mix_slots,
+    FrameShape, MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES, TestFrameRepr, frame_bytes_of, mix_slots,
 };
 use virtoll_wire::pcap::CapturedPacket;
 use virtoll_wire::routes::{MOST_DESTINATIONS, MOST_ROUTES, Table};
@@ -123,7 +123,7 @@ pub const fn sink(backend: SinkBackend) -> backend_selection::Sink {
     }
 }
 
-/// The pattern of frame sizes.
+/// The pattern of frame sizes, as bytes in the buffer.
 fn sizes(request: &Traffic) -> Result<Vec<usize>, Error> {
     let sizes = if request.mix.is_empty() {
         vec![request.frame_size_bytes as usize]
@@ -133,11 +133,12 @@ fn sizes(request: &Traffic) -> Result<Vec<usize>, Error> {
         mix_slots(&weights)
             .ok_or_else(|| Error::bad_request("the weights of mix must add up to 1 to 128"))?
     };
-    if sizes.iter().all(|size| (MINIMUM_FRAME_BYTES..=MAXIMUM_FRAME_BYTES).contains(size)) {
-        Ok(sizes)
-    } else {
-        Err(Error::bad_request("frame_size_bytes must be 64 to 1518"))
-    }
+    let possible = MINIMUM_FRAME_BYTES..=MAXIMUM_FRAME_BYTES;
+    sizes
+        .into_iter()
+        .map(|size| frame_bytes_of(size).filter(|bytes| possible.contains(bytes)))
+        .collect::<Option<_>>()
+        .ok_or_else(|| Error::bad_request("frame_size_bytes must be 64 to 1518, with FCS"))
 }
 
 fn source_plan(

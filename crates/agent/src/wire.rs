@@ -111,7 +111,7 @@ fn send(arguments: &Arguments) -> Result<(), Failure> {
     let result = SendResult {
         backend: sent.name.into(),
         backend_reason: sent.reason,
-        sizes_bytes: plan.sources[0].shape.sizes.clone(),
+        sizes_bytes: plan.sources[0].shape.frame_sizes(),
         sources,
         interface: answer::changes(&before, &after),
     };

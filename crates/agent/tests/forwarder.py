@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 MAGIC = 0x5654
-SOURCE, SEQUENCE = 46, slice(48, 56)  # in an untagged IPv4 frame
+SOURCE, SEQUENCE = 46, slice(48, 52)  # in an untagged IPv4 frame
 SOL_PACKET, PACKET_STATISTICS = 263, 6
 # Frames that are on their way when nobody sends any more come within this time, or never.
 MOST_SECONDS = 120

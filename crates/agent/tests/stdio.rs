@@ -22,7 +22,7 @@ fn it_says_what_it_is() {
     assert_eq!(agent.ready["event"], "ready");
     assert_eq!(agent.ready["protocol"], 1);
     assert_eq!(agent.ready["build"].as_str().unwrap().len(), 12);
-    let hello = agent.call("hello", json!({"protocol": 1}));
+    let hello = agent.call("hello", json!({"protocol": 2}));
     for field in ["protocol", "version", "build", "role", "pid"] {
         assert_eq!(hello[field], agent.ready[field]);
     }

@@ -253,8 +253,8 @@ mod tests {
 
     #[test]
     fn a_request_is_read() {
-        let request = Request::parse(br#"{"id": 7, "op": "hello", "protocol": 1}"#).unwrap();
-        assert_eq!(request, Request { id: 7, operation: Operation::Hello(Hello { protocol: 1 }) });
+        let request = Request::parse(br#"{"id": 7, "op": "hello", "protocol": 2}"#).unwrap();
+        assert_eq!(request, Request { id: 7, operation: Operation::Hello(Hello { protocol: 2 }) });
     }
 
     #[test]

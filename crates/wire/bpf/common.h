@@ -13,6 +13,7 @@ typedef long long s64;
 #define INLINE static inline __attribute__((always_inline))
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define SWAP16(value) __builtin_bswap16(value)
+#define SWAP32(value) __builtin_bswap32(value)
 #define SWAP64(value) __builtin_bswap64(value)
 
 // struct xdp_md of the kernel's interface.
@@ -46,8 +47,8 @@ static long (*const load_bytes)(struct context *context, u32 offset, void *place
 #define SOURCE 4
 #define FLAGS 5
 #define SEQUENCE 6
-#define SENT 14
-#define STAMPED_BYTES 22
+#define SENT 10
+#define STAMPED_BYTES 18
 // The send time was not read for this frame: it is that of an earlier one.
 #define FLAG_EARLIER_TIME 1
 // A frame that asks whether the peer takes redirected frames, and that every sink lets fall unseen.

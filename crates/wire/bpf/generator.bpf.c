@@ -129,12 +129,13 @@ INLINE int write_frame(struct context *context, struct source *own, u32 udp, u64
         *(u32 *)(frame + udp - 4) = address;
         *(u16 *)(frame + udp - 10) = fold_plain((u64)shape->ip_sum + address);
     }
-    u64 number = SWAP64(sequence), time = SWAP64(sent_ns);
+    u32 number = SWAP32((u32)sequence);
+    u64 time = SWAP64(sent_ns);
     *(u16 *)(frame + udp) = port;
     frame[payload + FLAGS] = flags;
-    *(u64 *)(frame + payload + SEQUENCE) = number;
+    *(u32 *)(frame + payload + SEQUENCE) = number;
     *(u64 *)(frame + payload + SENT) = time;
-    *(u16 *)(frame + udp + 6) = fold((u64)shape->sum + address + port + (flags << 8) + (u32)number + (number >> 32)
+    *(u16 *)(frame + udp + 6) = fold((u64)shape->sum + address + port + (flags << 8) + number
                                      + (u32)time + (time >> 32));
     return 0;
 }

@@ -151,7 +151,7 @@ INLINE enum verdict examine(u32 queue, const u8 *payload, const u8 *end, u32 ip_
     if (!(sink.ip_sizes[BOUNDED(ip_bytes / 64, SIZE_WORDS - 1)] >> (ip_bytes & 63) & 1)
         || (u16)(port - expected->first_port) >= expected->flows || destination != expected->destination_port)
         return FOREIGN;
-    return enter(queue, source, SWAP64(*(u64 *)(payload + SEQUENCE)), payload);
+    return enter(queue, source, SWAP32(*(u32 *)(payload + SEQUENCE)), payload);
 }
 
 INLINE enum verdict examine_ip(u32 queue, const u8 *ip, const u8 *end, u16 type)

@@ -1,8 +1,10 @@
-//! The test frame: Ethernet II, at most one VLAN tag, IPv4 or IPv6, UDP, and 22 bytes of our own.
+//! The test frame: Ethernet II, at most one VLAN tag, IPv4 or IPv6, UDP, and 18 bytes of our own.
 //!
 //! [`TestFrame`] is a view over bytes that were captured (they may be cut short after the part that we read),
 //! [`TestFrameRepr`] the plain value, [`FrameShape`] the frames of a source, [`Composer`] what writes sequence number and send time into prepared frames.
-//! Sizes are Ethernet header to the end of the payload, without FCS, preamble and gap; a VLAN tag counts.
+//! A *frame size* is the field's (RFC 2544): Ethernet header to the end of the FCS, a VLAN tag included, without preamble
+//! and gap. The kernel is handed [`FCS_BYTES`] less, the *frame bytes* of this crate: [`frame_bytes_of`] and
+//! [`frame_size_of`] are the only places that know.
 
 mod composer;
 mod repr;
@@ -13,13 +15,14 @@ pub(crate) use composer::{MOST_SHAPES, MOST_SLOTS};
 pub use repr::TestFrameRepr;
 pub use shape::FrameShape;
 
-/// The smallest test frame in bytes: all headers of untagged IPv4 and nothing else.
-pub const MINIMUM_FRAME_BYTES: usize = 64;
-/// The largest test frame in bytes.
-pub const MAXIMUM_FRAME_BYTES: usize = 1518;
-/// The simple IMIX: frame size in bytes and weight. These are the usual 594 and 1518 bytes without their FCS; the usual
-/// smallest frame, 64 bytes with it, has no room for a test frame's payload and is 4 bytes longer.
-pub const IMIX: [(usize, u32); 3] = [(64, 7), (590, 4), (1_514, 1)];
+/// The frame check sequence, which the interface adds: no buffer holds it.
+pub const FCS_BYTES: usize = 4;
+/// The smallest test frame in bytes without FCS: all headers of untagged IPv4, the test frame's own, and nothing else.
+pub const MINIMUM_FRAME_BYTES: usize = 60;
+/// The largest test frame in bytes without FCS.
+pub const MAXIMUM_FRAME_BYTES: usize = 1514;
+/// The simple IMIX: frame size in bytes, with FCS, and weight.
+pub const IMIX: [(usize, u32); 3] = [(64, 7), (594, 4), (1_518, 1)];
 /// The first two bytes of the payload: "VT".
 pub(crate) const MAGIC: u16 = 0x5654;
 /// A bit of the flags: the send time is that of an earlier frame, and says nothing of this one's delay.
@@ -45,8 +48,8 @@ const TRIAL: usize = 2;
 const SOURCE: usize = 4;
 const FLAGS: usize = 5;
 const SEQUENCE: usize = 6;
-const SENT: usize = 14;
-const STAMPED_BYTES: usize = 22;
+const SENT: usize = 10;
+const STAMPED_BYTES: usize = 18;
 
 /// Why bytes are not a test frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,16 @@ pub enum FrameError {
     WrongChecksum,
     /// An IPv4 and an IPv6 address, or a VLAN number over 4094.
     WrongAddresses,
+}
+
+/// The bytes in the buffer of a frame of this size; none where it has no room for an FCS.
+pub const fn frame_bytes_of(frame_size: usize) -> Option<usize> {
+    frame_size.checked_sub(FCS_BYTES)
+}
+
+/// The frame size of so many bytes in the buffer.
+pub const fn frame_size_of(frame_bytes: usize) -> usize {
+    frame_bytes + FCS_BYTES
 }
 
 /// Which headers a frame has.
@@ -90,12 +103,12 @@ impl Layout {
         self.udp() + UDP_BYTES
     }
 
-    /// The simple IMIX, its smallest frame raised to what these headers need.
+    /// The simple IMIX in frame sizes, its smallest frame raised to what these headers need.
     pub fn imix(self) -> [(usize, u32); 3] {
-        IMIX.map(|(size, weight)| (size.max(self.minimum_bytes()), weight))
+        IMIX.map(|(size, weight)| (size.max(frame_size_of(self.minimum_bytes())), weight))
     }
 
-    /// The smallest frame: 64, 68, 84 or 88 bytes.
+    /// The smallest frame without FCS: 60, 64, 80 or 84 bytes.
     pub(crate) const fn minimum_bytes(self) -> usize {
         self.payload() + STAMPED_BYTES
     }
@@ -205,7 +218,7 @@ impl<'a> TestFrame<'a> {
     /// The frame's number within its source, from 0.
     #[inline]
     pub fn sequence(self) -> u64 {
-        u64_at(self.payload(), SEQUENCE)
+        u64::from(u32_at(self.payload(), SEQUENCE))
     }
 
     /// `CLOCK_MONOTONIC` of the sender, in nanoseconds.
@@ -218,6 +231,13 @@ impl<'a> TestFrame<'a> {
 #[inline]
 fn u16_at(bytes: &[u8], offset: usize) -> u16 {
     u16::from_be_bytes([bytes[offset], bytes[offset + 1]])
+}
+
+#[inline]
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    let mut value = [0; 4];
+    value.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_be_bytes(value)
 }
 
 #[inline]
@@ -235,6 +255,12 @@ const fn never_zero(sum: u16) -> u16 {
 #[inline]
 fn put_u16(bytes: &mut [u8], offset: usize, value: u16) {
     bytes[offset..offset + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+/// Writes a frame's number; the largest trial has 2^32 frames of a source.
+#[inline]
+fn put_sequence(bytes: &mut [u8], offset: usize, sequence: u64) {
+    bytes[offset..offset + 4].copy_from_slice(&(sequence as u32).to_be_bytes());
 }
 
 #[inline]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::frame::{Composer, FrameShape};
+use crate::frame::{Composer, FrameShape, frame_size_of};
 use crate::gaps::GapSummary;
 
 /// One source of a trial.
@@ -33,9 +33,9 @@ impl SourcePlan {
     /// A size, number of flows or addresses that cannot be.
     pub fn composer(&self) -> io::Result<Composer> {
         Composer::new(&self.shape).map_err(|_| {
-            let least = self.shape.layout().minimum_bytes();
+            let least = frame_size_of(self.shape.layout().minimum_bytes());
             let sentence = format!(
-                "frames of these headers have {least} to 1518 bytes, at most 16 sizes, ports up to 65535 and two \
+                "frames of these headers have {least} to 1518 bytes with FCS, at most 16 sizes, ports up to 65535 and two \
                  addresses of one family, which is IPv4 where there are several destinations"
             );
             io::Error::new(io::ErrorKind::InvalidInput, sentence)

@@ -21,7 +21,7 @@ from virtoll.agent.messages import REBUILD, JsonObject, Message, Request
 from virtoll.agent.operations.session import HelloReply, HelloRequest, Ready, TerminalExit, TerminalOutput
 from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
 
-PROTOCOL = 1
+PROTOCOL = 2
 MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -87,12 +87,23 @@ def experiment_of(folder: RunFolder) -> Experiment:
     described = folder.manifest.experiment
     selection = Selection.of_record(described.get("selection"))
     experiment = parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
-    planned = [(t.platform.label, t.workload.workload, t.round, t.warm_up) for t in plan_of(experiment).trials]
-    if planned != [(t.platform, t.workload, t.round, t.warm_up) for t in folder.manifest.plan.trials]:
+    planned = [
+        (t.platform.label, t.workload.workload, t.round, t.warm_up, _frame_size(t.workload.parameters.model_dump()))
+        for t in plan_of(experiment).trials
+    ]
+    begun = [
+        (t.platform, t.workload, t.round, t.warm_up, _frame_size(t.parameters)) for t in folder.manifest.plan.trials
+    ]
+    if planned != begun:
         raise UsageError(
             f"{folder.path}: this Virtoll plans other trials from the same file; resume with the version that began it"
         )
     return experiment
+
+
+def _frame_size(parameters: Mapping[str, object]) -> object:
+    """None without frames. Sizes of a run of before were without FCS, so the same file asks for other frames now."""
+    return parameters.get("frame_size_bytes")
 
 
 def _measure_plan(

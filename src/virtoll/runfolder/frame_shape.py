@@ -13,14 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 # As in the agent (crates/wire/src/routes.rs, crates/agent/src/traffic.rs).
 MOST_DESTINATIONS, MOST_SOURCES = 65_536, 16
-# Frame size in bytes and weight of the simple IMIX, as in the agent (crates/wire/src/frame.rs): the usual 594 and 1518
-# bytes without their FCS; the usual smallest one, 64 with it, has no room for a test frame and is 4 bytes longer.
-IMIX = ((64, 7), (590, 4), (1514, 1))
-_SMALLEST_FRAME_BYTES, _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 64, 20, 4, 14
+# Frame size in bytes and weight of the simple IMIX, as in the agent (crates/wire/src/frame.rs).
+IMIX = ((64, 7), (594, 4), (1518, 1))
+SMALLEST_FRAME_BYTES, LARGEST_FRAME_BYTES = 64, 1518
+# The frame check sequence, which the interface adds: in every frame size, in no buffer.
+FCS_BYTES = 4
+_IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 20, 4, 14
 
 
 class FrameShape(BaseModel):
-    """Frame size without FCS, or a mix; sources; headers. Records of before a field leave it out: it has its default.
+    """Frame size (RFC 2544: with FCS), or a mix; sources; headers. A record that leaves a field out has its default.
 
     ``vlan``: number of the frames' 802.1Q tag, which counts in the frame's size; 0 for none.
     ``batch_frames``: frames handed to the kernel at once by live frames; 0 is the smallest that holds the rate.
@@ -29,7 +31,7 @@ class FrameShape(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    frame_size_bytes: int = Field(default=64, ge=64, le=1518)
+    frame_size_bytes: int = Field(default=64, ge=SMALLEST_FRAME_BYTES, le=LARGEST_FRAME_BYTES)
     sources: int = Field(default=1, ge=1, le=MOST_SOURCES)
     mix: Literal["none", "imix"] = "none"
     ip_version: Literal[4, 6] = 4
@@ -43,7 +45,8 @@ class FrameShape(BaseModel):
             kind = f"IPv{self.ip_version}" + (" with a VLAN tag" if self.tagged else "")
             raise ValueError(
                 f"frame_size_bytes is {self.frame_size_bytes}, and a test frame of {kind} has at least "
-                f"{self.smallest_frame_bytes} bytes; give frame_size_bytes {self.smallest_frame_bytes} to 1518"
+                f"{self.smallest_frame_bytes} bytes; give frame_size_bytes {self.smallest_frame_bytes} to "
+                f"{LARGEST_FRAME_BYTES}"
             )
         if self.destinations > 1 and self.ip_version != 4:
             raise ValueError(
@@ -76,7 +79,7 @@ class FrameShape(BaseModel):
     def smallest_frame_bytes(self) -> int:
         """What the headers and the payload of a test frame need: 64, 68 (VLAN), 84 (IPv6) or 88 (both)."""
         more = _IPV6_MORE_BYTES if self.ip_version == 6 else 0
-        return _SMALLEST_FRAME_BYTES + more + (_TAG_BYTES if self.tagged else 0)
+        return SMALLEST_FRAME_BYTES + more + (_TAG_BYTES if self.tagged else 0)
 
     @property
     def parts(self) -> tuple[tuple[int, int], ...]:
@@ -87,8 +90,8 @@ class FrameShape(BaseModel):
 
     @property
     def mtu_bytes(self) -> int:
-        """The least MTU of links that let its largest frame pass: neither link header nor tag count."""
-        headers = _ETHERNET_HEADER_BYTES + (_TAG_BYTES if self.tagged else 0)
+        """The least MTU of links that let its largest frame pass: neither link header, tag nor FCS count."""
+        headers = _ETHERNET_HEADER_BYTES + FCS_BYTES + (_TAG_BYTES if self.tagged else 0)
         return max(size for size, _ in self.parts) - headers
 
     @property
@@ -112,3 +115,24 @@ def field_words(key: str, value: object) -> str | None:
             return f"VLAN {value}" if value else "untagged"
         case _:
             return None
+
+
+def with_fcs(record: object) -> object:
+    """A plain JSON value of a run folder whose frame sizes are without FCS, in which all of them are with it."""
+    match record:
+        case dict():
+            return {key: _sized(value) if key in _SIZES else with_fcs(value) for key, value in record.items()}
+        case list():
+            return [with_fcs(value) for value in record]
+        case _:
+            return record
+
+
+_SIZES = ("frame_size_bytes", "sizes_bytes")
+
+
+def _sized(value: object) -> object:
+    """A size, or each of several (a choice of an experiment, the sizes of a mix)."""
+    if isinstance(value, list):
+        return [_sized(one) for one in value]
+    return value + FCS_BYTES if isinstance(value, int) else value

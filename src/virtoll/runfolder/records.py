@@ -103,6 +103,8 @@ class Manifest:
     agent: dict[str, Any] | None
     pinning: dict[str, Any] | None
     testbed: dict[str, Any] | None = None
+    # None in folders of before: their sizes are without FCS as written, and with it as read (frame_shape.with_fcs).
+    frame_sizes: Literal["with FCS"] | None = None
 
 
 @dataclass(frozen=True)

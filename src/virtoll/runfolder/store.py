@@ -16,6 +16,7 @@ It must not round, subtract or drop anything, and must not import what measures 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -164,7 +165,11 @@ class RunFolder:
                 f"{path} is not a run folder (no readable manifest.json): see `virtoll list runs`."
             ) from error
         _refuse_other_format(data, path)
-        return cls(path, _parse(Manifest, data, f"{path}/manifest.json"))
+        where = f"{path}/manifest.json"
+        manifest = _parse(Manifest, data, where)
+        if manifest.frame_sizes is None:
+            manifest = _parse(Manifest, _with_fcs(data), where)
+        return cls(path, manifest)
 
     def append_trial(self, record: TrialRecord) -> None:
         """Store one finished trial durably; raises RunFolderError (not the format) or StorageError (cannot write)."""
@@ -314,7 +319,20 @@ class RunFolder:
 
     def _read(self, name: str, kind: type[Record]) -> tuple[Record, ...]:
         path = self.path / name
-        return tuple(_parse(kind, line, f"{path}, line {number}") for number, line in jsonlines.read(path))
+        as_meant = bytes if self.manifest.frame_sizes else _with_fcs
+        return tuple(_parse(kind, as_meant(line), f"{path}, line {number}") for number, line in jsonlines.read(path))
+
+
+def _with_fcs(data: bytes) -> bytes:
+    """A line of a folder whose frame sizes are without FCS, as it is meant; what is no JSON is left to the parser."""
+    from virtoll.runfolder.frame_shape import with_fcs
+
+    if not any(key in data for key in (b"frame_size_bytes", b"sizes_bytes")):
+        return data
+    try:
+        return json.dumps(with_fcs(json.loads(data))).encode()
+    except ValueError:
+        return data
 
 
 def _refuse_other_format(manifest: bytes, path: Path) -> None:

@@ -26,7 +26,7 @@ from virtoll.agent.operations.traffic import (
 )
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
-from virtoll.runfolder.frame_shape import MOST_SOURCES
+from virtoll.runfolder.frame_shape import LARGEST_FRAME_BYTES, MOST_SOURCES, SMALLEST_FRAME_BYTES
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import Backend, FrameParameters, Lane, TrafficStream, totals, unbalanced
@@ -41,12 +41,12 @@ _BESIDES_SECONDS = 0.3
 class TransmittersParameters(Parameters):
     """``transmitters``: how many guests send at once, each at ``rate_frames_per_second`` (0: as fast as it goes).
 
-    ``frame_size_bytes`` is without FCS; the default carries the paper's 1472 bytes of UDP payload. ``backend``: what
+    ``frame_size_bytes`` is with FCS; the default carries the paper's 1472 bytes of UDP payload. ``backend``: what
     sends inside the guests; the default is what all kernels have.
     """
 
     transmitters: int = Field(default=2, ge=1, le=MOST_SOURCES)
-    frame_size_bytes: int = Field(default=1514, ge=64, le=1518)
+    frame_size_bytes: int = Field(default=LARGEST_FRAME_BYTES, ge=SMALLEST_FRAME_BYTES, le=LARGEST_FRAME_BYTES)
     rate_frames_per_second: float = Field(default=0, ge=0, le=1e8)
     duration_milliseconds: int = Field(default=1000, ge=100, le=600_000)
     backend: Backend = "af-packet"

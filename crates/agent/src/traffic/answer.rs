@@ -50,7 +50,7 @@ pub fn sources(request: &Traffic, plan: &TrialPlan, all: &Chosen<Vec<Sent>>) -> 
         backend: all.name.into(),
         backend_reason: all.reason.clone(),
         frame_size_bytes: request.frame_size_bytes,
-        sizes_bytes: plan.sources.first().map(|source| source.shape.sizes.clone()),
+        sizes_bytes: plan.sources.first().map(|source| source.shape.frame_sizes()),
         sources: numbered
             .map(|(number, one)| sent(number, one, plan, request.histograms))
             .collect(),

@@ -17,10 +17,10 @@ af-xdp, af-packet and tpacket work with CAP_NET_RAW alone.
 pub const HELP_SEND: &str = "\
 virtoll-agent wire send --interface IF --destination-mac MAC --source IP --destination IP [options]
 
-  --rate-mbit N       frame bits per second / 10^6, without preamble, gap and FCS
+  --rate-mbit N       frame bits per second / 10^6, FCS included, without preamble and gap
   --rate-frames N     frames per second (neither: flat out, as fast as possible)
-  --size BYTES        frame size, Ethernet header to payload's end, 64..1518 (64)
-  --mix S:W,S:W,...   several sizes with weights; --imix is 64:7,590:4,1514:1
+  --size BYTES        frame size, Ethernet header to FCS, 64..1518 (64)
+  --mix S:W,S:W,...   several sizes with weights; --imix is 64:7,594:4,1518:1
   --duration SECONDS  (1)
   --source-mac MAC    (the interface's own)
   --ports S:D         UDP ports (5000:6000)        --flows N   source ports from S on (1)

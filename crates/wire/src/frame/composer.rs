@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{
     FLAG_EARLIER_TIME, FLAGS, FrameError, FrameShape, IPV4_BYTES, IPV4_CHECKSUM, IPV4_DESTINATION,
-    Layout, MAXIMUM_FRAME_BYTES, SENT, SEQUENCE, TestFrameRepr, never_zero, put_u16, put_u64,
+    Layout, MAXIMUM_FRAME_BYTES, SENT, SEQUENCE, TestFrameRepr, never_zero, put_sequence, put_u16,
+    put_u64,
 };
 use crate::checksum;
 
@@ -142,7 +143,7 @@ impl Composer {
         put_u16(frame, self.layout.udp(), port);
         let payload = self.layout.payload();
         frame[payload + FLAGS] = flags;
-        put_u64(frame, payload + SEQUENCE, sequence);
+        put_sequence(frame, payload + SEQUENCE, sequence);
         put_u64(frame, payload + SENT, sent_monotonic_ns);
         let mut sum = shape.sum + u64::from(port) + u64::from(flags);
         if !self.destinations.is_empty() {
@@ -154,7 +155,10 @@ impl Composer {
             put_u16(frame, ip + IPV4_CHECKSUM, of_ip);
             sum = checksum::add_bytes(sum, &address);
         }
-        let sum = checksum::add_u64(checksum::add_u64(sum, sequence), sent_monotonic_ns);
+        let sum = checksum::add_u64(
+            checksum::add_u64(sum, u64::from(sequence as u32)),
+            sent_monotonic_ns,
+        );
         put_u16(frame, self.layout.udp() + 6, never_zero(checksum::finish(sum)));
     }
 }

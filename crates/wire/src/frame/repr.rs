@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::{
     DO_NOT_FRAGMENT, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, FLAG_EARLIER_TIME, FLAGS,
     FrameError, Layout, MAGIC, MAXIMUM_FRAME_BYTES, PROTOCOL_UDP, SENT, SEQUENCE, SOURCE,
-    STAMPED_BYTES, TRIAL, TestFrame, never_zero, put_u16, put_u64, u16_at,
+    STAMPED_BYTES, TRIAL, TestFrame, never_zero, put_sequence, put_u16, put_u64, u16_at,
 };
 use crate::checksum;
 use crate::mac::MacAddress;
@@ -34,13 +34,13 @@ pub struct TestFrameRepr {
     pub trial: u16,
     /// The source's number.
     pub source: u8,
-    /// The frame's number, from 0.
+    /// The frame's number, from 0, below 2^32.
     pub sequence: u64,
     /// Send time, `CLOCK_MONOTONIC` nanoseconds.
     pub sent_monotonic_ns: u64,
     /// Whether that time was read for this very frame.
     pub timed: bool,
-    /// Frame size in bytes.
+    /// Bytes in the buffer: the frame size without FCS.
     pub frame_bytes: usize,
 }
 
@@ -113,7 +113,7 @@ impl TestFrameRepr {
     /// Writes the frame into the first [`Self::frame_bytes`] of `bytes`.
     ///
     /// # Errors
-    /// [`FrameError::Truncated`] if the size is below the headers' or above 1518 or `bytes` is shorter,
+    /// [`FrameError::Truncated`] if the size is below the headers' or above 1514 or `bytes` is shorter,
     /// [`FrameError::WrongAddresses`] for addresses of two families.
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), FrameError> {
         let layout = self.layout();
@@ -157,7 +157,7 @@ impl TestFrameRepr {
         put_u16(payload, TRIAL, self.trial);
         payload[SOURCE] = self.source;
         payload[FLAGS] = if self.timed { 0 } else { FLAG_EARLIER_TIME };
-        put_u64(payload, SEQUENCE, self.sequence);
+        put_sequence(payload, SEQUENCE, self.sequence);
         put_u64(payload, SENT, self.sent_monotonic_ns);
         for (offset, byte) in payload[STAMPED_BYTES..].iter_mut().enumerate() {
             *byte = offset as u8;

@@ -11,7 +11,7 @@ use super::{Layout, TestFrameRepr};
 pub struct FrameShape {
     /// Headers and trial; sequence number, send time and size are ignored.
     pub repr: TestFrameRepr,
-    /// The pattern of frame sizes, which is repeated.
+    /// The pattern of bytes in the buffer, which is repeated: frame sizes without FCS.
     pub sizes: Vec<usize>,
     /// How many flows. Their source ports count up from that of `repr`.
     pub flows: u16,
@@ -28,6 +28,11 @@ impl FrameShape {
     /// Which headers they have.
     pub const fn layout(&self) -> Layout {
         self.repr.layout()
+    }
+
+    /// The pattern as frame sizes, with FCS.
+    pub fn frame_sizes(&self) -> Vec<usize> {
+        self.sizes.iter().copied().map(super::frame_size_of).collect()
     }
 
     /// Lengths of their IP packets, with repetitions.

@@ -172,7 +172,7 @@ def caption(analysis: Analysis) -> str:
         "Where a curve leaves the dotted diagonal, frames are lost; where it turns down, overload makes it worse. "
         f"Points are medians over {blocks_text(analysis)}, bars the range from the smallest to the largest block; "
         f"large open markers are the point sent flat out (RFC 2285: FRMOL). A point lasts "
-        f"{length}. Frame size without FCS; on the wire a frame "
+        f"{length}. Frame size with FCS; on the wire a frame "
         f"takes {units.WIRE_OVERHEAD_BYTES} bytes more. After Schlosser et al. 2011, Figure 3."
     )
 
