@@ -107,7 +107,7 @@ def test_another_agent_is_refused_in_one_sentence() -> None:
     with stub("other-protocol") as (client, _), pytest.raises(ProtocolError) as raised:
         client.wait_ready(READY_SECONDS)
     assert str(raised.value) == (
-        "the agent speaks protocol 2, this Virtoll speaks 1; rebuild agent and image with 'make agent image'"
+        "the agent speaks protocol 3, this Virtoll speaks 2; rebuild agent and image with 'make agent image'"
     )
 
 

@@ -21,6 +21,7 @@ from virtoll.runfolder.store import RunFolder, parse_record, to_json
 def manifest() -> Manifest:
     content: dict[str, Any] = {
         "format": 1,
+        "frame_sizes": "with FCS",
         "run": "20261121T001500Z-quick-1a2b",
         "created_realtime_ns": 5,
         "virtoll": "0.1.0",

@@ -49,7 +49,7 @@ def serve() -> dict[str, Any]:
 def main(behaviour: str) -> None:
     """Misbehave."""
     if behaviour == "other-protocol":
-        say({**READY, "protocol": 2, "version": "9.9.9"})
+        say({**READY, "protocol": 3, "version": "9.9.9"})
     elif behaviour == "refuses-hello":
         say(READY)
         number = hear()["id"]
