@@ -38,9 +38,9 @@ fn it_says_what_it_is() {
 #[test]
 fn another_version_is_one_clear_sentence() {
     let mut agent = Agent::start("guest");
-    let (kind, message) = agent.refused("hello", json!({"protocol": 2}));
+    let (kind, message) = agent.refused("hello", json!({"protocol": 9}));
     assert_eq!(kind, "protocol-mismatch");
-    assert!(message.contains("protocol 2") && message.contains("protocol 1"), "{message}");
+    assert!(message.contains("protocol 9") && message.contains("protocol 2"), "{message}");
     assert!(message.contains("make agent"), "{message}");
 }
 

@@ -31,7 +31,7 @@ _SOURCES = "more than one source"
 # What a run must have for a claim to be tested; reported where it has not.
 _NEEDS: Mapping[str, str] = MappingProxyType(
     {
-        "S01": "1504-byte frames (the paper's 1500) and a platform beside the host, on a host whose numbers are results",
+        "S01": "1504-byte frames (the paper's 1500) and a platform beside it, on a host whose numbers are results",
         "S02": "two frame sizes and a platform beside the bare host, on a host whose numbers are results",
         "S03": _SOURCES,
         "S04": f"{_SOURCES} and a platform on a host whose numbers are results",
