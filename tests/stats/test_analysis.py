@@ -235,7 +235,7 @@ def test_values_are_what_was_injected() -> None:
     analysis = run(Truth({"native": {}}, control=None, noise=0.0))
     by_name = {task.short: analysis.cells["native", task].median for task in analysis.tasks}
     assert by_name["superpi 16384 digits"] == pytest.approx(180e6, rel=1e-3)
-    assert by_name["forward 64 B"] == pytest.approx(480e3 * (1 - 64 / 6000), rel=0.02)
+    assert by_name["forward 68 B"] == pytest.approx(480e3 * (1 - 64 / 6000), rel=0.02)
     assert all(point.offered_frames == point.forwarded_frames + point.lost_frames for point in analysis.points)
 
 

@@ -64,7 +64,7 @@ def test_generator_bound_is_said_wherever_the_number_stands(wired: Analysis) -> 
     task = next(task for task in wired.tasks if task.workload == "forward")
     rate = wired.cells["native", task].median * 1.05
     found = with_ceiling(wired.data, rate)
-    assert bound_line(found).startswith("Generator-bound: native (64 B")
+    assert bound_line(found).startswith("Generator-bound: native (68 B")
     row = next(row for row in headline_rows(found) if row.platform == "netns")
     assert row.cells[0].generator_bound
     console = Console(width=120, record=True, file=io.StringIO())
@@ -72,7 +72,7 @@ def test_generator_bound_is_said_wherever_the_number_stands(wired: Analysis) -> 
     assert "g generator-bound" in console.export_text()
     drawn = {name: spec for name, spec in FIGURES.items() if spec.why_not(found) is None}
     page = render_page(found, {name: render(name, spec, found) for name, spec in drawn.items()})
-    assert "native (64 B" in page
+    assert "native (68 B" in page
     assert page.count("generator-bound") > 5
     assert not bound_line(wired)
 
