@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.plan import Trial
-from virtoll.runfolder.guest_records import AgentClock, LimitsSeen
+from virtoll.runfolder.guest_records import AgentClock, Forwarding, LimitsSeen
 from virtoll.runfolder.records import BootRecord, Check, Clock, Requested, TrialRecord
 from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import Point
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from virtoll.agent.operations.session import FactsReply, HelloReply
     from virtoll.host.guest_usage import HostView
     from virtoll.lab.network import GuestNetwork
+    from virtoll.lab.receiving import ReceivingCpus
     from virtoll.platforms.base import Guest, GuestRequest
     from virtoll.run.guest_check import Mismatch
     from virtoll.workloads.base import Measurement
@@ -77,6 +78,10 @@ class BootDraft:
             host_boot_id=host.boot_id,
             limits_seen=LimitsSeen(host.limits.memory_bytes, host.limits.cpu_quota),
         )
+
+    def receives_on(self, found: ReceivingCpus) -> None:
+        """On which CPUs of the host its frames are worked off."""
+        self.record = replace(self.record, forwarding=Forwarding(found.cpus, found.means, found.reason))
 
     def failed(self, reason: str, evidence: tuple[str, ...]) -> None:
         """The start came to nothing."""

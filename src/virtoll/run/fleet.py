@@ -327,6 +327,8 @@ class Fleet:
                     network = with_found_macs(network, [one.mac for one in inside if one.mac is not None])
                 draft.asked(request, network)
                 timekeeper, hops = self._connect(guest, network, site)
+                if site.network.local is not None and network.sources:
+                    draft.receives_on(site.network.local.receive_on(network, request.cpus))
                 unlike = self._examine(guest, request, draft, pre_provisioned=choice.parameters.pre_provisioned)
                 if instance == 0:
                     self._append_footprint(guest, boot, choice.label, "idle", site)

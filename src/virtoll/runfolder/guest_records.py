@@ -9,6 +9,19 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
+class Forwarding:
+    """The host CPUs on which what arrives for a guest is worked off by the host's kernel; None: on the sender's.
+
+    `means`: how that was reached: `threaded NAPI` (all of it) or `RPS` (all but the first interface's own queue).
+    `reason`: why there are none, or why it is not the first means.
+    """
+
+    cpus: tuple[int, ...] | None
+    means: Literal["threaded NAPI", "RPS"] | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
 class AgentClock:
     """When the agent began and said that it is ready, by the clocks of the kernel that it runs on, in ns."""
 

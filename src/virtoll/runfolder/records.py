@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from virtoll.runfolder.guest_records import AgentClock, HostCpu, LimitsSeen
+from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, LimitsSeen
 from virtoll.runfolder.traffic_records import Answered, Point
 
 Status = Literal["ok", "invalid", "failed", "skipped"]
@@ -231,6 +231,7 @@ class BootRecord:
 
     `instance`: 0 for the platform's guest, from 1 for those co-located with it.
     `executed_monotonic_ns`: when Virtoll's own part of the start was over; None: not measured, or an older Virtoll.
+    `forwarding`: which host CPUs forward for it; None: an older Virtoll, a model, or links that end on another host.
     """
 
     boot: str
@@ -254,6 +255,7 @@ class BootRecord:
     caveat: Caveat = None
     instance: Instance = 0
     executed_monotonic_ns: int | None = None
+    forwarding: Forwarding | None = None
 
 
 @dataclass(frozen=True)
