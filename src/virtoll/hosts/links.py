@@ -68,6 +68,10 @@ class LocalPorts(Links, Protocol):
         """Have what arrives by the guest's source links worked off on these CPUs."""
         ...
 
+    def receive_at_peer(self, interface: str, cpus: Sequence[int]) -> ReceivingCpus:
+        """The same for one interface at the peer."""
+        ...
+
     def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
         """The link with this rate, delay and loss in each direction, within the context; yields what shapes it."""
         ...

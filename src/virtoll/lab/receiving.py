@@ -1,10 +1,12 @@
-"""Which CPUs take in what a link carries: its lab's interface is given threads of its own, pinned to the guest's CPUs.
+"""Which CPUs take in what a link carries: for its lab's interface, the guest's.
 
 A veth works what it receives off in softirq, on the CPU of whoever sent it. So the generator's core would do the work
-of a router that is the host's kernel. *Threaded NAPI* (``/sys/class/net/IF/threaded``) hands all of it to a kernel
-thread: the interface's queue, the stack, and every veth further on the way. The lab does not see the kernel's threads,
-because it has a PID namespace of its own. So a thread of the launcher, outside, finds and pins them (``pin_for_lab``).
-Where that cannot be, *receive packet steering* (``rps_cpus``) moves the stack's part alone.
+of a router that is the host's kernel. There are two ways to the stack, and each has its own means:
+
+- frames of an XDP program wait in the interface's queue. *Threaded NAPI* (``/sys/class/net/IF/threaded``) hands the
+  queue, and all that follows, to a kernel thread. The lab does not see the kernel's threads, because it has a PID
+  namespace of its own. So a thread of the launcher, outside, finds and pins them (``pin_for_lab``);
+- frames of a socket wait in the sender's backlog. *Receive packet steering* (``rps_cpus``) chooses another CPU's.
 
 Both belong to the interface and go with it. Main types: ``ReceivingCpus`` (what was reached), ``ReceivingInterface``.
 It must not know what a guest or a link is: that is ``network.py``.
@@ -17,7 +19,7 @@ import fcntl
 import os
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -27,7 +29,7 @@ _ANSWER_BYTES = 4096
 _ANSWER_SECONDS = 10.0
 _VIEWS = Path("/run/virtoll/sys")
 
-Means = Literal["threaded NAPI", "RPS"]
+Means = Literal["threaded NAPI and RPS", "RPS"]
 
 
 @dataclass(frozen=True)
@@ -53,26 +55,27 @@ class ReceivingCpus:
 def receive_on(interfaces: Sequence[ReceivingInterface], cpus: Sequence[int]) -> ReceivingCpus:
     """Have these interfaces receive on these CPUs, all by the same means; whatever is refused is in the reason.
 
-    By threads they must be switched on, with NAPI (``receive_offload``).
+    They must be switched on, with NAPI (``receive_offload``).
     """
     if not cpus:
         return ReceivingCpus(None, reason="nothing is pinned: this host has too few CPUs")
-    refused: list[str] = []
-    means: tuple[Means, ...] = ("threaded NAPI", "RPS")
-    for mean in means:
-        try:
-            for interface in interfaces:
-                with _settings(interface) as folder:
-                    if mean == "RPS":
-                        _steer(folder, cpus)
-                    else:
-                        _start_threads(folder, interface.name, cpus)
-        except (OSError, subprocess.SubprocessError) as error:
-            said = error.strerror if isinstance(error, OSError) else None
-            refused.append(f"{mean}: {said or error}")
-        else:
-            return ReceivingCpus(tuple(cpus), mean, "; ".join(refused) or None)
-    return ReceivingCpus(None, reason="; ".join(refused))
+    refused = _refused("RPS", interfaces, lambda folder, _: _steer(folder, cpus))
+    if refused:
+        return ReceivingCpus(None, reason=refused)
+    refused = _refused("threaded NAPI", interfaces, lambda folder, name: _start_threads(folder, name, cpus))
+    return ReceivingCpus(tuple(cpus), "RPS" if refused else "threaded NAPI and RPS", refused)
+
+
+def _refused(means: str, interfaces: Sequence[ReceivingInterface], setting: Callable[[Path, str], None]) -> str | None:
+    """Set it on each interface, by the folder of its settings and its name; what was refused, or None."""
+    try:
+        for interface in interfaces:
+            with _settings(interface) as folder:
+                setting(folder, interface.name)
+    except (OSError, subprocess.SubprocessError) as error:
+        said = error.strerror if isinstance(error, OSError) else None
+        return f"{means}: {said or error}"
+    return None
 
 
 def _start_threads(folder: Path, name: str, cpus: Sequence[int]) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from virtoll.platforms.base import Guest, GuestRequest
     from virtoll.run.guest_check import Mismatch
     from virtoll.workloads.base import Measurement
+    from virtoll.workloads.points import MeasuredPoint
 
 
 class BootDraft:
@@ -124,11 +125,15 @@ def skipped_trial(trial: Trial, attempt: int, reason: str | None = None) -> Tria
 
 def with_outcome(record: TrialRecord, outcome: Measurement) -> TrialRecord:
     """The record with what its workload measured; RunFolderError where that is not of the run folder's format."""
-    points = outcome.points
+
+    def stored(points: Sequence[MeasuredPoint] | None) -> tuple[Point, ...] | None:
+        return None if points is None else tuple(parse_record(Point, point.to_json()) for point in points)
+
     return replace(
         record,
         clock=None if outcome.clock is None else parse_record(Clock, outcome.clock),
         result=outcome.result,
         check=None if outcome.check is None else parse_record(Check, outcome.check),
-        points=None if points is None else tuple(parse_record(Point, point.to_json()) for point in points),
+        points=stored(outcome.points),
+        cpu_points=stored(outcome.cpu_points),
     )

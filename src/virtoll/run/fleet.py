@@ -55,6 +55,12 @@ class Pinning:
     generator_cpu: int | None
     sink_cpu: int | None
 
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """All of them, ascending; where nothing is pinned all that this process may use."""
+        pinned = {*self.guest_cpus, self.generator_cpu, self.sink_cpu} - {None}
+        return tuple(sorted(cpu for cpu in pinned or os.sched_getaffinity(0) if cpu is not None))
+
 
 def choose_pinning(vcpus: int, allowed: tuple[int, ...] | None = None) -> Pinning:
     """Guests on the first CPUs, the generator on the last, the sink on the last but one where that is not a guest's.
@@ -121,6 +127,7 @@ class LiveGuest:
             co_located=co_located,
             programs=self.site.programs,
             shaper=self._shaper(),
+            cpus=pinning.cpus if self.site.far is None else (),
         )
         return bench if self.data is None else replace(bench, data_state=self.data.state)
 

@@ -12,12 +12,12 @@ from typing import Literal
 class Forwarding:
     """The host CPUs on which what arrives for a guest is worked off by the host's kernel; None: on the sender's.
 
-    `means`: how that was reached: `threaded NAPI` (all of it) or `RPS` (all but the first interface's own queue).
+    `means`: how that was reached: `RPS` alone leaves the queue of frames that an XDP program sent to the sender.
     `reason`: why there are none, or why it is not the first means.
     """
 
     cpus: tuple[int, ...] | None
-    means: Literal["threaded NAPI", "RPS"] | None
+    means: Literal["threaded NAPI and RPS", "RPS"] | None
     reason: str | None
 
 

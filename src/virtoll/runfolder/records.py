@@ -55,7 +55,7 @@ class MetricRecord:
     name: str
     unit: str
     better: Literal["lower", "higher"]
-    source: Literal["marks", "points", "figures"]
+    source: Literal["marks", "points", "figures", "cpu_points"]
     title: str
     resource: str
     primary: bool = True
@@ -184,7 +184,8 @@ class TrialRecord(Answered):
     """One trial that came to an end, whatever that end was; `host` and `caveat` as in `PlatformEntry`.
 
     `round`: of its block and workload, from 0; trials of one round stand side by side. `warm_up`: in no summary.
-    `repeats`: how often the job ran between its marks. A run of an older Virtoll has their defaults.
+    `repeats`: how often the job ran between its marks. `cpu_points`: a few frames and many, for the CPU time of a
+    frame; None where that was not measured. A run of an older Virtoll has their defaults.
     """
 
     trial: int
@@ -209,6 +210,7 @@ class TrialRecord(Answered):
     round: int = 0
     warm_up: bool = False
     repeats: int = 1
+    cpu_points: tuple[Point, ...] | None = None
 
 
 @dataclass(frozen=True)

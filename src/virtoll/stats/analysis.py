@@ -24,7 +24,7 @@ from virtoll.runfolder.records import (
     TrialRecord,
 )
 from virtoll.runfolder.traffic_records import CalibrationRecord
-from virtoll.stats.bounds import lower_bounds, without_two_bounds
+from virtoll.stats.bounds import forwarded_by_senders, lower_bounds, without_senders, without_two_bounds
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of, hosts_of, why_other_host
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
@@ -36,6 +36,7 @@ from virtoll.stats.consolidation import Consolidation, consolidations
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
+from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperRow, paper_rows
 from virtoll.stats.scaling import Scaling, scalings
@@ -176,7 +177,10 @@ def analyse(data: RunData) -> Analysis:
     """The pipeline of the module's docstring."""
     platforms = _platforms(data)
     tasks = tasks_of(data.manifest, data.trials)
-    observations, gaps = observations_of(tasks, data.trials)
+    costs = frame_costs(data.trials, data.boots, data.calibrations)
+    observations, gaps = observations_of(
+        tasks, data.trials, {trial: (one.value, one.none_because) for trial, one in costs.items()}
+    )
     cells = _cells(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, data.trials)
     host = _host_values(data, observations, caveats)
@@ -189,6 +193,9 @@ def analyse(data: RunData) -> Analysis:
     searches = throughput_rows(tasks, data.trials)
     bounds = lower_bounds(tasks, sweeps, headroom, searches)
     comparisons = without_two_bounds(comparisons, bounds, data.manifest.baseline)
+    senders = forwarded_by_senders(data.boots)
+    comparisons = without_senders(comparisons, senders, data.manifest.baseline)
+    control = without_senders(control, senders, data.manifest.baseline)
     level = _level(data, len({one.block for one in observations}))
     comparisons, control = _verdicts(comparisons, control, Rules(_margin(data), level, level), states)
     order = ordered_values(cells.values())
