@@ -22,7 +22,7 @@ from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.hosts.remote_peer import Apart
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
-from virtoll.run.preview import CALIBRATION_POINT_NS, CPU_POINT_NS, shapes
+from virtoll.run.preview import CALIBRATION_POINT_NS, CPU_PAIRS, CPU_POINT_NS, shapes
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.store import RunFolder, parse_record
 from virtoll.workloads.frame_cost import Meter
@@ -104,7 +104,8 @@ class Calibrator:
         if self.site.far:
             return points, []
         meter = Meter(ends, stream, shape, self.pinning.cpus, self._tag, CPU_POINT_NS)
-        return points, meter.points(_CPU_RATE_FRAMES_PER_SECOND / shape.sources)
+        rate = _CPU_RATE_FRAMES_PER_SECOND / shape.sources
+        return points, [point for _ in range(CPU_PAIRS) for point in meter.points(rate)]
 
     def _tag(self) -> int:
         return next(self.tags) % 2**16

@@ -184,8 +184,8 @@ class TrialRecord(Answered):
     """One trial that came to an end, whatever that end was; `host` and `caveat` as in `PlatformEntry`.
 
     `round`: of its block and workload, from 0; trials of one round stand side by side. `warm_up`: in no summary.
-    `repeats`: how often the job ran between its marks. `cpu_points`: a few frames and many, for the CPU time of a
-    frame; None where that was not measured. A run of an older Virtoll has their defaults.
+    `repeats`: how often the job ran between its marks. `cpu_points`: pairs of a few frames and many, for the CPU time
+    of a frame; None where that was not measured. A run of an older Virtoll has their defaults.
     """
 
     trial: int

@@ -251,7 +251,7 @@ class Point(Answered):
 class CalibrationRecord(Answered):
     """Generator and sink back to back: `points` holds one flat out (the ceiling) and one paced (the latency's floor).
 
-    `cpu_points`: a few frames and many, for what generator and sink cost; None: not measured, or an older Virtoll.
+    `cpu_points`: pairs of a few frames and many, for what generator and sink cost; None: not measured.
     `parameters` are those of the forward workload that shape its frames; `status` failed has a reason and no points.
     `way`: `lab`, veth pairs inside the lab's own peer; `testbed`, veth pairs in a namespace of the testbed's host.
     """

@@ -76,12 +76,19 @@ def _cpus(point: Point, forwarding: Collection[int] | None) -> frozenset[int]:
 
 
 def slope(points: Sequence[Point], cpus: Collection[int]) -> float | None:
-    """CPU time of a frame, ns, over these CPUs: `(busy of many - busy of few) / (frames of many - frames of few)`.
+    """CPU time of a frame, ns, over these CPUs: the median over pairs of points, of few and of many frames.
 
-    None where it is not known, or where more than 0.5 % of the frames did not arrive.
+    Of each pair it is `(busy of many - busy of few) / (frames of many - frames of few)`. None where it is not known of
+    any, and where more than 0.5 % of the frames did not arrive.
     """
-    rest, busy = _busy(points[0], cpus), _busy(points[-1], cpus)
-    least, most = _forwarded(points[0]), _forwarded(points[-1])
+    slopes = [_slope(few, many, cpus) for few, many in zip(points[::2], points[1::2], strict=True)]
+    known = [one for one in slopes if one is not None]
+    return statistics.median(known) if known else None
+
+
+def _slope(few: Point, many: Point, cpus: Collection[int]) -> float | None:
+    rest, busy = _busy(few, cpus), _busy(many, cpus)
+    least, most = _forwarded(few), _forwarded(many)
     if rest is None or busy is None or least is None or most is None or most <= least:
         return None
     return (busy - rest) / (most - least)

@@ -47,7 +47,7 @@ class ForwardParameters(SweepParameters):
     sources: int = Field(default=1, ge=1, le=MAXIMUM_SOURCES)
     routes: int = Field(default=0, ge=0, le=MOST_ROUTES)
     routes_seed: int = Field(default=1, ge=0, lt=2**63)
-    cpu_milliseconds: int = Field(default=300, ge=0, le=600_000)
+    cpu_milliseconds: int = Field(default=200, ge=0, le=600_000)
     cpu_rate_frames_per_second: float = Field(default=100_000, gt=0, le=200_000)
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
