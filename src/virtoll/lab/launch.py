@@ -101,8 +101,14 @@ def run_in_lab(
 def _pinner(record: residue.LabRecord) -> Iterator[socket.socket]:
     """The lab's end of a connection to a thread of this process that pins kernel threads for it."""
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    thread = threading.Thread(target=pin_for_lab, args=(ours, record.folder.parent), daemon=True)
     with theirs:
-        threading.Thread(target=pin_for_lab, args=(ours, record.folder.parent), daemon=True).start()
+        # A signal that the kernel gave to this thread would not interrupt the main one, which waits for the lab.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield theirs
 
 

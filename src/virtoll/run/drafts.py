@@ -84,6 +84,11 @@ class BootDraft:
         """On which CPUs of the host its frames are worked off."""
         self.record = replace(self.record, forwarding=Forwarding(found.cpus, found.means, found.reason))
 
+    @property
+    def receives_apart(self) -> bool:
+        """Whether these are other CPUs than the sender's."""
+        return self.record.forwarding is not None and self.record.forwarding.cpus is not None
+
     def failed(self, reason: str, evidence: tuple[str, ...]) -> None:
         """The start came to nothing."""
         self.record = replace(self.record, status="failed", reason=reason, evidence=evidence)

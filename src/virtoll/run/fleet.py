@@ -91,6 +91,7 @@ class LiveGuest:
     unlike: tuple[str, ...] = ()
     data: DataKeeper | None = None
     no_data: str | None = None
+    receives_apart: bool = False
     _directory: DataDirectory = field(default_factory=DataDirectory)
 
     @contextlib.contextmanager
@@ -128,6 +129,7 @@ class LiveGuest:
             programs=self.site.programs,
             shaper=self._shaper(),
             cpus=pinning.cpus if self.site.far is None else (),
+            receives_apart=self.receives_apart,
         )
         return bench if self.data is None else replace(bench, data_state=self.data.state)
 
@@ -355,6 +357,7 @@ class Fleet:
             unlike=unlike,
             data=data,
             no_data=no_data,
+            receives_apart=draft.receives_apart,
         )
 
     def _examine(

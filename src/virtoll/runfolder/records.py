@@ -46,9 +46,10 @@ class PlatformEntry:
 class MetricRecord:
     """How the value of a workload's trial is read.
 
-    `marks`: the duration in ns; `points`: the maximum rate in frames/s; `figures`: the number of the metric's name in
-    the result's `figures`, in the metric's own unit. `primary`: the one of its workload that the verdicts are about;
-    in the records of an older Virtoll, which do not say it, it is the workload's first (`stats/values.py`).
+    `marks`: the duration in ns; `points`: the maximum rate in frames/s; `cpu_points`: the CPU time of a frame in ns;
+    `figures`: the number of the metric's name in the result's `figures`, in the metric's own unit. `primary`: the one
+    of its workload that the verdicts are about; in the records of an older Virtoll, which do not say it, it is the
+    workload's first (`stats/values.py`).
     """
 
     workload: str

@@ -24,7 +24,13 @@ from virtoll.runfolder.records import (
     TrialRecord,
 )
 from virtoll.runfolder.traffic_records import CalibrationRecord
-from virtoll.stats.bounds import forwarded_by_senders, lower_bounds, without_senders, without_two_bounds
+from virtoll.stats.bounds import (
+    forwarded_by_senders,
+    lower_bounds,
+    receiving_apart,
+    without_senders,
+    without_two_bounds,
+)
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of, hosts_of, why_other_host
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
@@ -188,7 +194,7 @@ def analyse(data: RunData) -> Analysis:
     comparisons, control = _compare_all(data, platforms, tasks, cells, caveats, host)
     limits, points = ceilings(data.calibrations), point_values(data.trials)
     swept = {task.parameters for task in tasks if task.metric.source == "points"}
-    sweeps = curves([one for one in points if one.parameters in swept])
+    sweeps = curves([one for one in points if one.parameters in swept], receiving_apart(data.boots))
     headroom = headrooms(limits, cells, data.trials)
     searches = throughput_rows(tasks, data.trials)
     bounds = lower_bounds(tasks, sweeps, headroom, searches)

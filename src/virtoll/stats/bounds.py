@@ -58,6 +58,13 @@ def forwarded_by_senders(boots: Sequence[BootRecord]) -> dict[str, str]:
     }
 
 
+def receiving_apart(boots: Sequence[BootRecord]) -> frozenset[str]:
+    """Platforms of which the host's kernel forwards on other CPUs than the sender's."""
+    return frozenset(
+        boot.platform for boot in boots if boot.forwarding is not None and boot.forwarding.cpus is not None
+    )
+
+
 def without_senders(
     comparisons: Sequence[Comparison], by_senders: Mapping[str, str], baseline: str | None
 ) -> list[Comparison]:

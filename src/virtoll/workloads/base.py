@@ -115,6 +115,7 @@ class Bench:
     where the peer is on another host, or the image holds no programs. ``shaper``: None where links are not the lab's.
     ``repeats``: how often a job runs between its marks; 1 for a workload that cannot be repeated. ``cpus``: the host
     CPUs of guest, generator and sink; where nothing is pinned all of them, and none where the host is another.
+    ``receives_apart``: its links receive on other CPUs than the sender's, so that what they refuse it has turned away.
     """
 
     guest: Caller
@@ -132,6 +133,7 @@ class Bench:
     shaper: Shaper | None = None
     repeats: int = 1
     cpus: tuple[int, ...] = ()
+    receives_apart: bool = False
 
     def require_sources(self) -> None:
         """``GuestCannot`` where the guest has no link that traffic could come from."""
