@@ -24,7 +24,14 @@ GUEST, SENDER = 0, 1
 ON_THE_GUESTS = Forwarding((GUEST,), "threaded NAPI and RPS", None)
 ON_THE_SENDERS = Forwarding(None, None, "RPS: Operation not permitted")
 COST = MetricRecord(
-    "forward", "cpu_per_frame", "ns", "lower", "cpu_points", "IP forwarding", "packet path", primary=False
+    workload="forward",
+    name="cpu_per_frame",
+    unit="ns",
+    better="lower",
+    source="cpu_points",
+    title="IP forwarding: cpu per frame",
+    resource="packet path",
+    primary=False,
 )
 
 
@@ -126,7 +133,7 @@ def test_what_cannot_be_known_has_a_reason_and_no_value(data: RunData) -> None:
     for other, words in (
         (uncalibrated, "what generator and sink cost with nothing between was not measured"),
         (free, "it is no more than what generator and sink cost with nothing between"),
-        (lossy, "more than 5 % of the frames were lost at a paced rate, or the idle time of a CPU is not known"),
+        (lossy, "more than 5 % of the frames were lost, or the idle time of a CPU is not known"),
     ):
         assert reasons(other) == {words}
         assert not values(other)

@@ -56,9 +56,7 @@ def _frame_cost(
     cpus = _cpus(points[-1], forwarding)
     own = slope(points, cpus)
     if own is None:
-        return FrameCost(
-            None, "more than 5 % of the frames were lost at a paced rate, or the idle time of a CPU is not known"
-        )
+        return FrameCost(None, "more than 5 % of the frames were lost, or the idle time of a CPU is not known")
     instrument = _instrument(trial.parameters, points[-1], cpus, calibrations)
     if instrument is None:
         return FrameCost(None, "what generator and sink cost with nothing between was not measured", own)
