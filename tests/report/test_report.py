@@ -340,6 +340,17 @@ def told(verdict: Verdict, share: float, **known: object) -> Comparison:
     return replace(empty, **known)  # type: ignore[arg-type]
 
 
+def test_cpu_time_is_more_or_less_and_not_slower() -> None:
+    metric = replace(SOME.task.metric, source="cpu_points")
+    task = replace(SOME.task, metric=metric)
+    more = replace(told(Verdict.SLOWER, 1 / 26.4, at_least=18.9), task=task)
+    less = replace(told(Verdict.FASTER, 1.124, at_least=1.12), task=task)
+    assert [words.said(one).text for one in (more, less)] == [
+        "26 times more, at least 18",
+        "12 % less, at least 12 %",
+    ]
+
+
 @pytest.mark.parametrize(
     ("comparison", "text", "short"),
     [

@@ -149,7 +149,8 @@ def _title(name: str, metric: Metric) -> str:
     """The workload's, and of which of its metrics, where it has several: else two rows of a table would have one
     name."""
     workload = WORKLOADS[name]
-    return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {metric.name.replace('_', ' ')}"
+    words = metric.name.replace("_", " ").replace("cpu", "CPU")
+    return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {words}"
 
 
 def _image(site: Site) -> dict[str, object] | None:

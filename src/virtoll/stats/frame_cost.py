@@ -109,17 +109,15 @@ def _forwarded(point: Point) -> int | None:
 def _instrument(
     parameters: Mapping[str, object], point: Point, cpus: Collection[int], calibrations: Sequence[CalibrationRecord]
 ) -> float | None:
-    """What generator and sink take a frame on these CPUs: the median over the calibrations of this shape of frames."""
+    """What generator and sink take a frame on these CPUs: of all pairs of all calibrations of this shape of frames."""
     if point.backend == MODEL:
         return 0.0
     used = (point.backend, point.sink.backend)
-    slopes = [
-        slope(one.cpu_points, cpus)
-        for one in calibrations
-        if one.status == "ok"
-        and one.cpu_points
-        and shape_of(one.parameters) == shape_of(parameters)
-        and (one.cpu_points[-1].backend, one.cpu_points[-1].sink.backend) == used
+    pairs = [
+        one
+        for record in calibrations
+        if record.status == "ok" and record.cpu_points and shape_of(record.parameters) == shape_of(parameters)
+        for one in record.cpu_points
+        if (one.backend, one.sink.backend) == used
     ]
-    known = [one for one in slopes if one is not None]
-    return statistics.median(known) if known else None
+    return slope(pairs, cpus)
