@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use virtoll_clock::{CpuTime, monotonic_ns, process_and_children_cpu, realtime_ns};
+use virtoll_clock::{
+    CpuTime, monotonic_ns, process_and_children_cpu, realtime_ns, sleep_until_monotonic,
+};
 use virtoll_proto::reply::{self, GuestTimes};
 use virtoll_proto::request::Run;
 use virtoll_proto::{Edge, Error, Event};
@@ -11,6 +13,10 @@ use crate::channel::Channel;
 use crate::marks::PreparedMarks;
 use crate::sys::ChildSignals;
 use crate::workloads::{self, Done, Outcome, Workload};
+
+/// Between the start mark and the job the guest sleeps, so that who carries the mark out of it (a device model on the
+/// guest's own CPU) gets that CPU: a job that began at once kept it from the mark for a slice of the scheduler's.
+const PAUSE_NS: u64 = 10_000_000;
 
 /// The guest's clocks at an edge, read just before the mark leaves, so that the way of the mark cancels out.
 struct Reading {
@@ -42,6 +48,8 @@ pub fn run(
 
     let start = Reading::take();
     send(Edge::Start)?;
+    sleep_until_monotonic(start.monotonic_ns + PAUSE_NS);
+    let begun_ns = monotonic_ns();
     let outcome = repeated(workload.as_ref(), request.repeats);
     let end = Reading::take();
     let sent = send(Edge::End);
@@ -50,7 +58,7 @@ pub fn run(
     tell(channel, id, Edge::End, end.monotonic_ns)?;
     let cpu = process_and_children_cpu().since(before);
     sent?;
-    Ok(answer(&start, &end, cpu, outcome?.check()))
+    Ok(answer(&start, begun_ns, &end, cpu, outcome?.check()))
 }
 
 /// Does the work so often; the last time is the one whose answer counts.
@@ -67,9 +75,16 @@ fn tell(channel: &mut Channel, id: u64, edge: Edge, guest_monotonic_ns: u64) -> 
         .map_err(|cause| Error::system("write a mark to the channel", &cause))
 }
 
-fn answer(start: &Reading, end: &Reading, cpu: CpuTime, outcome: Outcome) -> reply::Run {
+fn answer(
+    start: &Reading,
+    begun_ns: u64,
+    end: &Reading,
+    cpu: CpuTime,
+    outcome: Outcome,
+) -> reply::Run {
     let guest = GuestTimes {
         start_monotonic_ns: start.monotonic_ns,
+        begun_monotonic_ns: begun_ns,
         end_monotonic_ns: end.monotonic_ns,
         start_realtime_ns: start.realtime_ns,
         end_realtime_ns: end.realtime_ns,

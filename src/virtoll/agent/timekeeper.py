@@ -1,11 +1,15 @@
-"""The clock outside the guest: marks, the path's delay, and the error bound of each duration.
+"""The clock outside the guest: marks, the path's delay, and an estimate of each duration's error.
 
 Guests' clocks are not to be believed (Mattos et al. 2012, III.A). The guest sends an ICMP echo request on a link that
 carries nothing else at the start and at the end of each job. The kernel of the peer's namespace stamps their arrival.
 Where a guest has no such link, the same marks over the agent's channel do, stamped when they are read.
 
-A mark travels for a time between zero and one whole round trip. So a duration between two marks is wrong by at most the
-largest round trip that the path shows: ``error_bound_ns``. Nothing is subtracted: the bound stands beside the value.
+After the start mark the guest pauses, until the mark is out of it: a job that begins at once can keep the CPU from who
+carries the mark. The pause is by the guest's clock, is stored, and comes off the duration.
+
+A mark travels for a time between zero and one whole round trip, as long as the path is as it was when it was tried. It
+may not be, so that this bounds nothing: ``error_estimate_ns`` is the largest round trip seen, or the difference of the
+durations by both kinds of marks where that is larger. Nothing is subtracted: it stands beside the value.
 Marks on the channel are stamped by this process. On a busy host a late wake-up can exceed what the path showed, which
 is one more reason to give a guest its link.
 """
@@ -36,13 +40,14 @@ _PATH_ECHO_TIMEOUT_NS = 250_000_000
 class TimedJob:
     """One job's result with its clock block, both as ``docs/run-folder.md`` stores them.
 
-    ``problem`` makes the trial invalid.
+    ``problem`` makes the trial invalid. ``duration_ns``: of the job, by the outside clock; None without both marks.
     """
 
     clock: dict[str, Any]
     result: dict[str, Any]
     check: str
     problem: str | None
+    duration_ns: int | None = None
 
 
 class Timekeeper:
@@ -86,22 +91,26 @@ class Timekeeper:
         channel = _edges(list(self._guest.channel_marks))
         marks, step = self._marks_from_link() if self._link is not None else _marks_from_channel(channel)
         after = self.path_delay_ns()
+        beside, beside_step = _marks_from_channel(channel)
+        own_ns, beside_ns = _between(marks, step), _between(beside, beside_step)
+        apart = [abs(own_ns - beside_ns)] if own_ns is not None and beside_ns is not None else []
         clock = {
             "method": "icmp" if self._link is not None else "channel",
             "marks": marks,
-            "channel_marks": _marks_from_channel(channel)[0],
+            "channel_marks": beside,
             "realtime_step_ns": step,
             "path_delay_before_ns": before,
             "path_delay_after_ns": after,
-            "error_bound_ns": max(before + after, default=None),
+            "error_estimate_ns": max(before + after + apart) if before + after else None,
             "guest": reply.guest.to_json(),
         }
         problem = None
         if marks is None:
             problem = "a mark of the job's start or end did not reach the timekeeper; the duration is not known"
         elif not before or not after:
-            problem = "the path to the timekeeper answered no echo; the duration has no error bound"
-        return TimedJob(clock, dict(reply.result), reply.check, problem)
+            problem = "the path to the timekeeper answered no echo; the error of the duration is not known"
+        duration_ns = None if own_ns is None else own_ns - reply.guest.pause_ns
+        return TimedJob(clock, dict(reply.result), reply.check, problem, duration_ns)
 
     def _mark_link(self) -> MarkLink | None:
         if self._link is None:
@@ -164,6 +173,10 @@ def _step_ns(offset_change_ns: int) -> int:
     Both clocks are slewed alike, so their offset changes only when the real-time clock is set.
     """
     return offset_change_ns if abs(offset_change_ns) >= 1_000_000 else 0
+
+
+def _between(marks: Mapping[str, int] | None, step_ns: int) -> int | None:
+    return None if marks is None else marks["end_ns"] - marks["start_ns"] - step_ns
 
 
 def _edges(marks: list[ChannelMark]) -> dict[str, ChannelMark]:

@@ -241,14 +241,22 @@ def _clock_row(analysis: Analysis, index: int) -> TableRow:
     clock = analysis.clocks[index]
     ppm = units.parts_per_million
     methods = ", ".join(sorted({reading.method for reading in clock.readings}))
-    kind = "same" if clock.within * 2 >= len(clock.readings) else "slower"
+    slope = clock.slope
+    if slope is None:
+        rate, marks = Shown("–", hint=clock.why_no_slope), Shown("–")
+    else:
+        between = f"{ppm(slope.low)} to {ppm(slope.high)}"
+        rate = Shown(ppm(slope.rate), between, "slower" if clock.wrong else "same")
+        marks = Shown(units.nanoseconds(slope.marks_ns).replace("-", "−"))
     return TableRow(
         clock.platform,
         (
-            Shown(ppm(clock.median), "", kind),
+            rate,
+            marks,
+            Shown(clock.words, clock.why_no_slope),
+            Shown(ppm(clock.median)),
             Shown(f"{ppm(clock.low)} to {ppm(clock.high)}"),
-            Shown("±" + ppm(clock.bound).lstrip("+")),
-            Shown(clock.words),
+            Shown("±" + ppm(clock.estimate).lstrip("+")),
             Shown(str(len(clock.readings))),
             Shown(methods),
         ),

@@ -116,7 +116,11 @@ class Marks:
 
 @dataclass(frozen=True)
 class GuestClock:
-    """The same job on the guest's own clocks, in ns."""
+    """The same job on the guest's own clocks, in ns.
+
+    `begun_monotonic_ns`: when the job began, after a pause that lets the start mark leave; None: at once (an older
+    Virtoll).
+    """
 
     start_monotonic_ns: int
     end_monotonic_ns: int
@@ -124,11 +128,25 @@ class GuestClock:
     end_realtime_ns: int
     user_cpu_ns: int
     system_cpu_ns: int
+    begun_monotonic_ns: int | None = None
+
+    @property
+    def pause_ns(self) -> int:
+        """Between the start mark and the job."""
+        return 0 if self.begun_monotonic_ns is None else self.begun_monotonic_ns - self.start_monotonic_ns
+
+    @property
+    def duration_ns(self) -> int:
+        """The job's."""
+        return self.end_monotonic_ns - self.start_monotonic_ns - self.pause_ns
 
 
 @dataclass(frozen=True)
 class Clock(Answered):
-    """The timekeeper's readings of one trial; `realtime_step_ns`: the outside clock's step between the marks."""
+    """The timekeeper's readings of one trial; `realtime_step_ns`: the outside clock's step between the marks.
+
+    `error_estimate_ns`: of the duration (docs/run-folder.md); an older Virtoll called its own a bound.
+    """
 
     method: Literal["icmp", "channel"]
     marks: Marks | None
@@ -136,15 +154,21 @@ class Clock(Answered):
     realtime_step_ns: int
     path_delay_before_ns: tuple[int, ...]
     path_delay_after_ns: tuple[int, ...]
-    error_bound_ns: int | None
+    error_estimate_ns: Annotated[
+        int | None, Field(validation_alias=AliasChoices("error_estimate_ns", "error_bound_ns"))
+    ]
     guest: GuestClock | None
 
 
 def duration_ns(clock: Clock) -> int | None:
-    """Outside duration: `end - start - step` of the outside clock (docs/run-folder.md); None without both marks."""
+    """Outside duration of the job: `end - start - step` of the outside clock, less the pause after the start mark.
+
+    The pause is by the guest's clock (docs/run-folder.md). None without both marks.
+    """
     if clock.marks is None:
         return None
-    return clock.marks.end_ns - clock.marks.start_ns - clock.realtime_step_ns
+    pause_ns = clock.guest.pause_ns if clock.guest is not None else 0
+    return clock.marks.end_ns - clock.marks.start_ns - clock.realtime_step_ns - pause_ns
 
 
 @dataclass(frozen=True)

@@ -156,9 +156,8 @@ class _Rsync(NetworkWorkload[Rsync_co]):
             figures = parse(said.output)
         except ValueError as error:
             return Measurement(timed.clock, result, None, None, f"what rsync printed cannot be read: {error}")
-        marks = timed.clock["marks"]
-        if marks is not None and marks["end_ns"] > marks["start_ns"]:
-            figures["throughput"] = 8e3 * figures["file_bytes"] / (marks["end_ns"] - marks["start_ns"])
+        if timed.duration_ns is not None and timed.duration_ns > 0:
+            figures["throughput"] = 8e3 * figures["file_bytes"] / timed.duration_ns
         result["figures"] = figures
         sender, receiver = (other, guest) if pulls else (guest, other)
         expected = listing(sender, folder if pulls else _SENT, seconds)

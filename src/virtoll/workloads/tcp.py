@@ -93,10 +93,8 @@ class _Tcp(NetworkWorkload[Path_co]):
             "shaped_by": shaped_by,
             "figures": None,
         }
-        marks = timed.clock["marks"]
-        if marks is not None and marks["end_ns"] > marks["start_ns"]:
-            seconds = (marks["end_ns"] - marks["start_ns"]) / 1e9
-            result["figures"] = self.figures(seconds, (timed.result, served.result))
+        if timed.duration_ns is not None and timed.duration_ns > 0:
+            result["figures"] = self.figures(timed.duration_ns / 1e9, (timed.result, served.result))
         right = value == expected
         problem = timed.problem if right else f"the check value is wrong: {value[:40]!r} instead of {expected!r}"
         check = {"value": value, "expected": expected, "ok": right}

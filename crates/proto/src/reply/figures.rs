@@ -21,6 +21,8 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct GuestTimes {
     pub start_monotonic_ns: u64,
+    /// When the job began, after the pause that lets the start mark leave.
+    pub begun_monotonic_ns: u64,
     pub end_monotonic_ns: u64,
     pub start_realtime_ns: u64,
     pub end_realtime_ns: u64,

@@ -23,7 +23,10 @@ class MarkLink(Message):
 
 
 class GuestTimes(Message):
-    """The guest's clocks at the marks, and the CPU time between them."""
+    """The guest's clocks at the marks, and the CPU time between them.
+
+    ``begun_monotonic_ns``: when the job began, after a pause that lets the start mark leave; None: at once.
+    """
 
     start_monotonic_ns: int
     end_monotonic_ns: int
@@ -31,6 +34,13 @@ class GuestTimes(Message):
     end_realtime_ns: int
     user_cpu_ns: int
     system_cpu_ns: int
+    begun_monotonic_ns: int | None = None
+
+    @property
+    def pause_ns(self) -> int:
+        """Between the start mark and the job."""
+        begun = self.begun_monotonic_ns
+        return 0 if begun is None else begun - self.start_monotonic_ns
 
 
 class RunReply(Message):
