@@ -94,6 +94,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "margin": words.amount(analysis.margin),
         "level": words.amount(analysis.level),
         "host_line": headline.host_line(analysis),
+        "observer_line": headline.observer_line(analysis),
         "bound_line": headline.bound_line(analysis),
         "caveat_line": headline.caveat_line(analysis),
         "caveats": analysis.caveats,

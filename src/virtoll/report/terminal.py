@@ -13,6 +13,7 @@ from virtoll.report.headline import (
     headline_rows,
     headline_tasks,
     host_line,
+    observer_line,
     order_line,
     states_line,
 )
@@ -56,6 +57,7 @@ def headline_table(analysis: Analysis) -> "Table":
         detectable_line(analysis),
         family_line(analysis),
         host_line(analysis),
+        observer_line(analysis),
     )
     caption = "\n".join(filter(None, lines))
     many = len(headline_tasks(analysis)) > MOST_COLUMNS

@@ -37,6 +37,7 @@ from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
+from virtoll.stats.observer import ObserverEffect, ObserverUse, observer_effects, observer_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperRow, paper_rows
 from virtoll.stats.scaling import Scaling, scalings
 from virtoll.stats.states import TwoStates, two_states
@@ -78,7 +79,8 @@ class Analysis:
     shown, and vetoes nothing. `detectable`: by metric, the median of its comparisons' smallest detectable differences,
     as factors. `two_states`: the tasks that the host ran in two states. `level`: the
     chance of any false difference in a family, 5 % or what the last look at the run spends (`runfolder/looks.py`).
-    `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`).
+    `observer`: what the instrument used, with counters and without (None: not read); `observer_effects`: what counters
+    change. `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`).
     """
 
     data: RunData
@@ -112,6 +114,9 @@ class Analysis:
     consolidations: tuple[Consolidation, ...]
     scalings: tuple[Scaling, ...]
     caveats: Mapping[str, str]
+    observer: ObserverUse | None
+    observer_uncounted: ObserverUse | None
+    observer_effects: tuple[ObserverEffect, ...]
     study: StudyComparison | None
     paper: tuple[PaperRow, ...]
 
@@ -190,7 +195,8 @@ def analyse(data: RunData) -> Analysis:
     bounds = lower_bounds(tasks, sweeps, headroom, searches)
     comparisons = without_two_bounds(comparisons, bounds, data.manifest.baseline)
     level = _level(data, len({one.block for one in observations}))
-    comparisons, control = _verdicts(comparisons, control, Rules(_margin(data), level, level), states)
+    rules = Rules(_margin(data), level, level)
+    comparisons, control = _verdicts(comparisons, control, rules, states)
     order = ordered_values(cells.values())
     losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
     backends = backend_uses(tasks, data.trials)
@@ -228,6 +234,9 @@ def analyse(data: RunData) -> Analysis:
         consolidations=consolidations(data.consolidation),
         scalings=scalings(tasks, observations, data.trials, platforms),
         caveats=caveats,
+        observer=observer_uses(data.trials),
+        observer_uncounted=observer_uses(data.trials, counters=False),
+        observer_effects=observer_effects(data.manifest, tasks, observations, host, rules),
         study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
         paper=paper_rows(_paper_method(data), cells, data.manifest.baseline),
     )
