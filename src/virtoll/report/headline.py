@@ -159,15 +159,15 @@ def observer_line(analysis: Analysis) -> str:
     use = analysis.observer or analysis.observer_uncounted
     if use is None:
         return ""
-    agents = "" if use.agents_share is None else f", its agents {words.amount(use.agents_share)}"
+    agents = "" if use.agents_share is None else f", its agents {units.percent(use.agents_share)}"
     line = (
-        f"Observer: while a guest was measured, the controller used {words.amount(use.share)} of a CPU (at most "
-        f"{words.amount(use.largest_share)}){agents}; a trial took {units.nanoseconds(use.besides_ns)} besides "
+        f"Observer: while a guest was measured, the controller used {units.percent(use.share)} of a CPU (at most "
+        f"{units.percent(use.largest_share)}){agents}; a trial took {units.nanoseconds(use.besides_ns)} besides "
         f"(at most {units.nanoseconds(use.largest_besides_ns)})."
     )
     other = analysis.observer_uncounted
     if other is not None and analysis.observer is not None:
-        line += f" Without counters {words.amount(other.share)} and {units.nanoseconds(other.besides_ns)}."
+        line += f" Without counters {units.percent(other.share)} and {units.nanoseconds(other.besides_ns)}."
     found = [
         f"{one.platform} {one.comparison.task.short} {words.precise(one.comparison.share)}"
         + (f" ({_precise(one.comparison)})" if one.comparison.interval else "")

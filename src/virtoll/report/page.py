@@ -83,6 +83,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "analysis": analysis,
         "manifest": manifest,
         "state": analysis.data.state,
+        "planned": sum(not one.warm_up for one in manifest.plan.trials),
         "created": _moment(manifest.created_realtime_ns),
         "words": headline.platform_words(analysis),
         "order_line": headline.order_line(analysis),
