@@ -154,6 +154,16 @@ def family_line(analysis: Analysis) -> str:
     )
 
 
+def unlike_line(analysis: Analysis) -> str:
+    """Which platforms differ from the baseline in what should be equal; empty where none does."""
+    if not analysis.unlike:
+        return ""
+    found = "; ".join(f"{platform}: {', '.join(names)}" for platform, names in analysis.unlike.items())
+    return (
+        f"Not equal to {analysis.data.manifest.baseline} although it should be ({found}): that is part of the shares."
+    )
+
+
 def observer_line(analysis: Analysis) -> str:
     """What the instrument itself cost, and what its counters changed; empty where it was not read."""
     use = analysis.observer or analysis.observer_uncounted

@@ -16,6 +16,7 @@ from virtoll.report.headline import (
     observer_line,
     order_line,
     states_line,
+    unlike_line,
 )
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Verdict
@@ -51,6 +52,7 @@ def headline_table(analysis: Analysis) -> "Table":
         NO_VERDICT if any(cell.verdict is Verdict.UNKNOWN and cell.caveat for cell in cells_shown) else "",
         order_line(analysis),
         caveat_line(analysis),
+        unlike_line(analysis),
         bound_line(analysis),
         control_line(analysis),
         states_line(analysis),

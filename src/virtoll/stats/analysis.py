@@ -29,7 +29,7 @@ from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of, hosts_of, why_other_host
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
-from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
+from virtoll.stats.comparability import agents_by_platform, unlike_facts, why_platform_incomparable
 from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, compare
 from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
 from virtoll.stats.consolidation import Consolidation, consolidations
@@ -80,7 +80,8 @@ class Analysis:
     as factors. `two_states`: the tasks that the host ran in two states. `level`: the
     chance of any false difference in a family, 5 % or what the last look at the run spends (`runfolder/looks.py`).
     `observer`: what the instrument used, with counters and without (None: not read); `observer_effects`: what counters
-    change. `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`).
+    change. `unlike`: by platform, the facts that should be as the baseline's and are not.
+    `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`).
     """
 
     data: RunData
@@ -114,6 +115,7 @@ class Analysis:
     consolidations: tuple[Consolidation, ...]
     scalings: tuple[Scaling, ...]
     caveats: Mapping[str, str]
+    unlike: Mapping[str, tuple[str, ...]]
     observer: ObserverUse | None
     observer_uncounted: ObserverUse | None
     observer_effects: tuple[ObserverEffect, ...]
@@ -234,12 +236,21 @@ def analyse(data: RunData) -> Analysis:
         consolidations=consolidations(data.consolidation),
         scalings=scalings(tasks, observations, data.trials, platforms),
         caveats=caveats,
+        unlike=_unlike(data, platforms),
         observer=observer_uses(data.trials),
         observer_uncounted=observer_uses(data.trials, counters=False),
         observer_effects=observer_effects(data.manifest, tasks, observations, host, rules),
         study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
         paper=paper_rows(_paper_method(data), cells, data.manifest.baseline),
     )
+
+
+def _unlike(data: RunData, platforms: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    baseline = data.manifest.baseline
+    if baseline is None:
+        return {}
+    found = {one: unlike_facts(data.boots, one, baseline) for one in platforms if one != baseline}
+    return {one: names for one, names in found.items() if names}
 
 
 def _paper_method(data: RunData) -> PaperMethod | None:
