@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll.agent.client import Caller, ChannelMark
+from virtoll.agent.observer import Observer
 from virtoll.agent.operations.jobs import MarkLink, RunRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.timekeeping import MarksRequest, PathDelayRequest, TimekeeperStartRequest
@@ -53,12 +54,21 @@ class TimedJob:
 class Timekeeper:
     """Times jobs of one guest; ``link`` is the guest's link for marks, or None where it has none."""
 
-    def __init__(self, guest: Caller, peer: Caller, link: Link | None, guest_interface: str, identifier: int) -> None:
+    def __init__(
+        self,
+        guest: Caller,
+        peer: Caller,
+        link: Link | None,
+        guest_interface: str,
+        identifier: int,
+        observer: Observer | None = None,
+    ) -> None:
         """Start to listen on the link's peer end.
 
         ``guest_interface`` is the link's name inside the guest; ``identifier`` (16 bits) separates its marks from
-        others'.
+        others'. ``observer`` reads what the instrument uses while a job is timed; None: nobody asks.
         """
+        self.observer = observer or Observer()
         self._guest = guest
         self._peer = peer
         self._link = link
@@ -87,7 +97,8 @@ class Timekeeper:
         request = RunRequest(job=job, parameters=parameters, marks=self._mark_link())
         if repeats > 1:
             request = request.but(repeats=repeats)
-        reply = self._guest.ask(request, deadline_seconds)
+        with self.observer.measuring():
+            reply = self._guest.ask(request, deadline_seconds)
         channel = _edges(list(self._guest.channel_marks))
         marks, step = self._marks_from_link() if self._link is not None else _marks_from_channel(channel)
         after = self.path_delay_ns()

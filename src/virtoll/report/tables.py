@@ -96,6 +96,7 @@ def _comparisons(analysis: Analysis) -> CsvTable:
         "smallest_detectable_factor",
         "reason",
         "caveat",
+        "unlike_facts",
     )
     rows = []
     baseline = analysis.data.manifest.baseline
@@ -127,6 +128,7 @@ def _comparisons(analysis: Analysis) -> CsvTable:
                 one.smallest,
                 one.reason,
                 one.caveat,
+                ", ".join(analysis.unlike.get(one.platform, ())),
             )
         )
     return CsvTable("comparisons", header, tuple(rows))

@@ -13,8 +13,10 @@ from virtoll.report.headline import (
     headline_rows,
     headline_tasks,
     host_line,
+    observer_line,
     order_line,
     states_line,
+    unlike_line,
 )
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import SENDERS_CORE, TWO_BOUNDS
@@ -58,12 +60,14 @@ def headline_table(analysis: Analysis) -> "Table":
         ),
         order_line(analysis),
         caveat_line(analysis),
+        unlike_line(analysis),
         bound_line(analysis),
         control_line(analysis),
         states_line(analysis),
         detectable_line(analysis),
         family_line(analysis),
         host_line(analysis),
+        observer_line(analysis),
     )
     caption = "\n".join(filter(None, lines))
     many = len(headline_tasks(analysis)) > MOST_COLUMNS

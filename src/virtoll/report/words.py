@@ -103,6 +103,11 @@ def share(value: float) -> str:
     return f"{units.significant(100 * value, 2)} %" if value >= 0.0001 else units.percent(value)
 
 
+def precise(value: float) -> str:
+    """A share near the whole: '99.8 %'."""
+    return f"{100 * value:.1f} %"
+
+
 def joined(low: str, high: str) -> str:
     """'66 to 114 %' of '66 %' and '114 %'; one of them where both are the same."""
     if low == high:

@@ -122,6 +122,7 @@ def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
         host=choice.whereabouts["host"],
         caveat=_caveat(choice),
         stands_for=choice.stands_for,
+        counters=choice.counters,
     )
 
 

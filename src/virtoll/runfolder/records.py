@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, LimitsSeen
+from virtoll.runfolder.observer_records import ObserverCost
 from virtoll.runfolder.traffic_records import Answered, Point
 
 Status = Literal["ok", "invalid", "failed", "skipped"]
@@ -27,7 +28,8 @@ class PlatformEntry:
 
     `host`: where its guests live, in words; `caveat`: what all that is measured there is marked with, None for a host
     whose numbers may be results. Both are None in the records of an older Virtoll, which knew this machine alone.
-    `stands_for`: what of a paper's it is in the place of, in words.
+    `stands_for`: what of a paper's it is in the place of, in words. `counters`: whether counters were read around what
+    is measured; an older Virtoll always did.
     """
 
     label: str
@@ -40,6 +42,7 @@ class PlatformEntry:
     host: str | None = None
     caveat: Caveat = None
     stands_for: str | None = None
+    counters: bool = True
 
 
 @dataclass(frozen=True)
@@ -210,7 +213,8 @@ class TrialRecord(Answered):
 
     `round`: of its block and workload, from 0; trials of one round stand side by side. `warm_up`: in no summary.
     `repeats`: how often the job ran between its marks. `cpu_points`: pairs of a few frames and many, for the CPU time
-    of a frame; None where that was not measured. A run of an older Virtoll has their defaults.
+    of a frame; None where that was not measured. `observer`: what the instrument itself used; None: not read. A run of
+    an older Virtoll has their defaults.
     """
 
     trial: int
@@ -236,6 +240,7 @@ class TrialRecord(Answered):
     warm_up: bool = False
     repeats: int = 1
     cpu_points: tuple[Point, ...] | None = None
+    observer: ObserverCost | None = None
 
 
 @dataclass(frozen=True)

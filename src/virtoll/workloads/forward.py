@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.agent.path_counters import surroundings
+from virtoll.agent.path_counters import knows_counters, surroundings
 from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import MAXIMUM_SOURCES, Link
 from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
@@ -150,8 +150,9 @@ def point_between_hops(
     An agent of before ``counters`` knows no histograms either.
     """
     before = bench.hops.read()
-    known = before.counted["peer"] is not None
-    point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=known)
+    known = before.counted["peer"] is not None if bench.hops.enabled else knows_counters(bench.peer.generator)
+    with bench.timekeeper.observer.measuring():
+        point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=known)
     after = bench.hops.read()
     hops = bench.hops.hops(before, after, wanted.sources)
     return replace(point, beside={"hops": hops, "surroundings": surroundings(before, after)})
