@@ -103,7 +103,7 @@ def test_counters_can_be_switched_off_and_are_compared(tmp_path: Path, monkeypat
     assert not any(point.hops or point.surroundings for point in points["bare"])
     assert {trial.observer.counters for trial in data.trials if trial.platform == "bare" and trial.observer} == {False}
     analysis = analyse(data)
-    (effect,) = analysis.observer_effects
+    (effect,) = (one for one in analysis.observer_effects if one.comparison.task.metric.primary)
     assert effect.platform == "model"
     assert effect.comparison.share == pytest.approx(1.25, rel=0.01)
     assert len(effect.comparison.pairs) == 3
