@@ -1,10 +1,10 @@
 //! `run`: a built-in workload between its two marks.
 
 use std::num::NonZeroU32;
+use std::thread;
+use std::time::Duration;
 
-use virtoll_clock::{
-    CpuTime, monotonic_ns, process_and_children_cpu, realtime_ns, sleep_until_monotonic,
-};
+use virtoll_clock::{CpuTime, monotonic_ns, process_and_children_cpu, realtime_ns};
 use virtoll_proto::reply::{self, GuestTimes};
 use virtoll_proto::request::Run;
 use virtoll_proto::{Edge, Error, Event};
@@ -13,10 +13,6 @@ use crate::channel::Channel;
 use crate::marks::PreparedMarks;
 use crate::sys::ChildSignals;
 use crate::workloads::{self, Done, Outcome, Workload};
-
-/// Between the start mark and the job the guest sleeps, so that who carries the mark out of it (a device model on the
-/// guest's own CPU) gets that CPU: a job that began at once kept it from the mark for a slice of the scheduler's.
-const PAUSE_NS: u64 = 10_000_000;
 
 /// The guest's clocks at an edge, read just before the mark leaves, so that the way of the mark cancels out.
 struct Reading {
@@ -48,8 +44,11 @@ pub fn run(
 
     let start = Reading::take();
     send(Edge::Start)?;
-    sleep_until_monotonic(start.monotonic_ns + PAUSE_NS);
-    let begun_ns = monotonic_ns();
+    // A machine's mark may wait for its virtual CPU to rest: the emulator needs that CPU to send it.
+    if request.pause_ns > 0 {
+        thread::sleep(Duration::from_nanos(request.pause_ns));
+    }
+    let pause_ns = monotonic_ns().saturating_sub(start.monotonic_ns);
     let outcome = repeated(workload.as_ref(), request.repeats);
     let end = Reading::take();
     let sent = send(Edge::End);
@@ -58,7 +57,7 @@ pub fn run(
     tell(channel, id, Edge::End, end.monotonic_ns)?;
     let cpu = process_and_children_cpu().since(before);
     sent?;
-    Ok(answer(&start, begun_ns, &end, cpu, outcome?.check()))
+    Ok(answer(&start, &end, pause_ns, cpu, outcome?.check()))
 }
 
 /// Does the work so often; the last time is the one whose answer counts.
@@ -77,17 +76,17 @@ fn tell(channel: &mut Channel, id: u64, edge: Edge, guest_monotonic_ns: u64) -> 
 
 fn answer(
     start: &Reading,
-    begun_ns: u64,
     end: &Reading,
+    pause_ns: u64,
     cpu: CpuTime,
     outcome: Outcome,
 ) -> reply::Run {
     let guest = GuestTimes {
         start_monotonic_ns: start.monotonic_ns,
-        begun_monotonic_ns: begun_ns,
         end_monotonic_ns: end.monotonic_ns,
         start_realtime_ns: start.realtime_ns,
         end_realtime_ns: end.realtime_ns,
+        pause_ns,
         user_cpu_ns: cpu.user_ns,
         system_cpu_ns: cpu.system_ns,
     };

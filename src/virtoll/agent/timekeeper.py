@@ -4,8 +4,9 @@ Guests' clocks are not to be believed (Mattos et al. 2012, III.A). The guest sen
 carries nothing else at the start and at the end of each job. The kernel of the peer's namespace stamps their arrival.
 Where a guest has no such link, the same marks over the agent's channel do, stamped when they are read.
 
-After the start mark the guest pauses, until the mark is out of it: a job that begins at once can keep the CPU from who
-carries the mark. The pause is by the guest's clock, is stored, and comes off the duration.
+After the start mark the guest sleeps for ``PAUSE_NS``: a job that begins at once can keep the CPU from who carries the
+mark. It measures the pause by its own clock, and the duration is without that share of it
+(``runfolder.records.duration_ns``).
 
 A mark travels for a time between zero and one whole round trip, as long as the path is as it was when it was tried. It
 may not be, so that this bounds nothing: ``error_estimate_ns`` is the largest round trip seen, or the difference of the
@@ -30,6 +31,8 @@ from virtoll.errors import GuestError
 from virtoll.lab.network import Link
 
 PATH_DELAY_SAMPLES = 10
+# Between the start mark and the job; `benches/marks.py` shows what it takes.
+PAUSE_NS = 10_000_000
 # A guest that is emulated on a busy host answers late; who answers at once pays nothing for them.
 _ECHO_TIMEOUT_NS = 5_000_000_000
 _MARK_DEADLINE_NS = 10_000_000_000
@@ -41,14 +44,13 @@ _PATH_ECHO_TIMEOUT_NS = 250_000_000
 class TimedJob:
     """One job's result with its clock block, both as ``docs/run-folder.md`` stores them.
 
-    ``problem`` makes the trial invalid. ``duration_ns``: of the job, by the outside clock; None without both marks.
+    ``problem`` makes the trial invalid.
     """
 
     clock: dict[str, Any]
     result: dict[str, Any]
     check: str
     problem: str | None
-    duration_ns: int | None = None
 
 
 class Timekeeper:
@@ -94,7 +96,7 @@ class Timekeeper:
         """Run a built-in job between two marks; a missing mark or path delay is named in ``problem``."""
         before = self.path_delay_ns()
         self._guest.channel_marks.clear()
-        request = RunRequest(job=job, parameters=parameters, marks=self._mark_link())
+        request = RunRequest(job=job, parameters=parameters, marks=self._mark_link(), pause_ns=PAUSE_NS)
         if repeats > 1:
             request = request.but(repeats=repeats)
         with self.observer.measuring():
@@ -120,8 +122,7 @@ class Timekeeper:
             problem = "a mark of the job's start or end did not reach the timekeeper; the duration is not known"
         elif not before or not after:
             problem = "the path to the timekeeper answered no echo; the error of the duration is not known"
-        duration_ns = None if own_ns is None else own_ns - reply.guest.pause_ns
-        return TimedJob(clock, dict(reply.result), reply.check, problem, duration_ns)
+        return TimedJob(clock, dict(reply.result), reply.check, problem)
 
     def _mark_link(self) -> MarkLink | None:
         if self._link is None:

@@ -119,11 +119,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class GuestClock:
-    """The same job on the guest's own clocks, in ns.
-
-    `begun_monotonic_ns`: when the job began, after a pause that lets the start mark leave; None: at once (an older
-    Virtoll).
-    """
+    """The same job on the guest's own clocks, in ns; `pause_ns`: from the start mark to the job, 0 in older records."""
 
     start_monotonic_ns: int
     end_monotonic_ns: int
@@ -131,17 +127,12 @@ class GuestClock:
     end_realtime_ns: int
     user_cpu_ns: int
     system_cpu_ns: int
-    begun_monotonic_ns: int | None = None
+    pause_ns: int = 0
 
     @property
-    def pause_ns(self) -> int:
-        """Between the start mark and the job."""
-        return 0 if self.begun_monotonic_ns is None else self.begun_monotonic_ns - self.start_monotonic_ns
-
-    @property
-    def duration_ns(self) -> int:
-        """The job's."""
-        return self.end_monotonic_ns - self.start_monotonic_ns - self.pause_ns
+    def between_marks_ns(self) -> int:
+        """From mark to mark, the pause included."""
+        return self.end_monotonic_ns - self.start_monotonic_ns
 
 
 @dataclass(frozen=True)
@@ -163,15 +154,23 @@ class Clock(Answered):
     guest: GuestClock | None
 
 
-def duration_ns(clock: Clock) -> int | None:
-    """Outside duration of the job: `end - start - step` of the outside clock, less the pause after the start mark.
-
-    The pause is by the guest's clock (docs/run-folder.md). None without both marks.
-    """
+def between_marks_ns(clock: Clock) -> int | None:
+    """From mark to mark, the pause included: `end - start - step` of the outside clock; None without both marks."""
     if clock.marks is None:
         return None
-    pause_ns = clock.guest.pause_ns if clock.guest is not None else 0
-    return clock.marks.end_ns - clock.marks.start_ns - clock.realtime_step_ns - pause_ns
+    return clock.marks.end_ns - clock.marks.start_ns - clock.realtime_step_ns
+
+
+def duration_ns(clock: Clock) -> int | None:
+    """The job's outside duration: `between_marks_ns` less the share of it that the guest's clock says was the pause.
+
+    A share and no length: it is the same by a clock that is fast or slow.
+    """
+    between_ns = between_marks_ns(clock)
+    if between_ns is None or clock.guest is None or not clock.guest.pause_ns:
+        return between_ns
+    guest_ns = clock.guest.between_marks_ns
+    return between_ns * (guest_ns - clock.guest.pause_ns) // guest_ns if guest_ns > 0 else between_ns
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from virtoll.runfolder.records import TrialRecord, duration_ns
+from virtoll.runfolder.records import TrialRecord, between_marks_ns
 
 # A slope needs durations that differ, and more readings than two lines can share.
 LEAST_READINGS, LEAST_SPREAD = 5, 1.5
@@ -18,8 +18,10 @@ _MOST_READINGS = 1000  # the method takes all pairs
 
 @dataclass(frozen=True)
 class ClockReading:
-    """One trial: `error` = (guest - outside) / outside; `method`: the marks' path; `estimate`: of the outside clock's
-    own error, as a share of the duration."""
+    """One trial, from mark to mark: `error` = (guest - outside) / outside; `method`: the marks' path.
+
+    `estimate`: of the outside clock's own error, as a share of the duration.
+    """
 
     trial: int
     block: int
@@ -105,7 +107,7 @@ def clock_readings(trials: Sequence[TrialRecord]) -> tuple[ClockReading, ...]:
         clock = trial.clock
         if trial.status != "ok" or clock is None or clock.guest is None or clock.error_estimate_ns is None:
             continue
-        outside = duration_ns(clock)
+        outside = between_marks_ns(clock)
         if outside is None or outside <= 0:
             continue
         found.append(
@@ -116,7 +118,7 @@ def clock_readings(trials: Sequence[TrialRecord]) -> tuple[ClockReading, ...]:
                 workload=trial.workload,
                 method=clock.method,
                 outside_ns=outside,
-                guest_ns=clock.guest.duration_ns,
+                guest_ns=clock.guest.between_marks_ns,
                 error_estimate_ns=clock.error_estimate_ns,
             )
         )

@@ -27,6 +27,8 @@ from virtoll.agent.operations.jobs import (
 )
 from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
+from virtoll.runfolder.records import Clock, duration_ns
+from virtoll.runfolder.store import parse_record
 from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, Path_co, PathParameters, far_end
 
@@ -93,8 +95,9 @@ class _Tcp(NetworkWorkload[Path_co]):
             "shaped_by": shaped_by,
             "figures": None,
         }
-        if timed.duration_ns is not None and timed.duration_ns > 0:
-            result["figures"] = self.figures(timed.duration_ns / 1e9, (timed.result, served.result))
+        took_ns = duration_ns(parse_record(Clock, timed.clock))
+        if took_ns is not None and took_ns > 0:
+            result["figures"] = self.figures(took_ns / 1e9, (timed.result, served.result))
         right = value == expected
         problem = timed.problem if right else f"the check value is wrong: {value[:40]!r} instead of {expected!r}"
         check = {"value": value, "expected": expected, "ok": right}

@@ -21,11 +21,11 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct GuestTimes {
     pub start_monotonic_ns: u64,
-    /// When the job began, after the pause that lets the start mark leave.
-    pub begun_monotonic_ns: u64,
     pub end_monotonic_ns: u64,
     pub start_realtime_ns: u64,
     pub end_realtime_ns: u64,
+    /// From the start mark to the job.
+    pub pause_ns: u64,
     pub user_cpu_ns: u64,
     pub system_cpu_ns: u64,
 }

@@ -183,10 +183,10 @@ mod tests {
         assert_eq!(text(&delay), r#"{"lost":1,"round_trip_ns":[4,5]}"#);
         let guest = GuestTimes {
             start_monotonic_ns: 1,
-            begun_monotonic_ns: 7,
             end_monotonic_ns: 2,
             start_realtime_ns: 3,
             end_realtime_ns: 4,
+            pause_ns: 7,
             user_cpu_ns: 5,
             system_cpu_ns: 6,
         };
@@ -197,7 +197,7 @@ mod tests {
         };
         assert_eq!(
             text(&run),
-            r#"{"check":"ok","guest":{"begun_monotonic_ns":7,"end_monotonic_ns":2,"end_realtime_ns":4,"start_monotonic_ns":1,"start_realtime_ns":3,"system_cpu_ns":6,"user_cpu_ns":5},"result":{"processes":2,"reaped":1}}"#
+            r#"{"check":"ok","guest":{"end_monotonic_ns":2,"end_realtime_ns":4,"pause_ns":7,"start_monotonic_ns":1,"start_realtime_ns":3,"system_cpu_ns":6,"user_cpu_ns":5},"result":{"processes":2,"reaped":1}}"#
         );
     }
 
