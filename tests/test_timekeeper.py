@@ -34,7 +34,7 @@ class Script(ScriptedAgent):
         return self.answers[type(request)]()
 
 
-def guest(edges: tuple[str, ...] = ("start", "end"), step_ns: int = 0, pause_ns: int | None = None) -> Script:
+def guest(edges: tuple[str, ...] = ("start", "end"), step_ns: int = 0, pause_ns: int = 0) -> Script:
     """A guest whose job takes 1 s by its own clock; its marks arrive over the channel 1.5 s apart."""
     script = Script()
 
@@ -43,9 +43,7 @@ def guest(edges: tuple[str, ...] = ("start", "end"), step_ns: int = 0, pause_ns:
             script.channel_marks.append(
                 ChannelMark(edge, 10**18 + number * (1_500_000_000 + step_ns), 10**9 + number * 1_500_000_000)
             )
-        clock = {"start_monotonic_ns": 5, "end_monotonic_ns": 1_000_000_005}
-        if pause_ns is not None:
-            clock["pause_ns"] = pause_ns
+        clock = {"start_monotonic_ns": 5, "end_monotonic_ns": 1_000_000_005, "pause_ns": pause_ns}
         return {"guest": clock, "result": {"digits": 3}, "check": "23"}
 
     script.answers = {RunRequest: run, ClocksRequest: dict}
@@ -123,6 +121,7 @@ def test_the_pause_after_the_start_mark_is_stored_and_comes_off() -> None:
 def test_a_duration_of_an_older_virtoll_is_read_as_it_was_and_its_bound_as_an_estimate() -> None:
     clock = _whole(timed(guest(), peer()).clock)
     clock["error_bound_ns"] = clock.pop("error_estimate_ns")
+    del clock["guest"]["pause_ns"]
     read = parse_record(Clock, clock)
     assert (duration_ns(read), read.error_estimate_ns) == (2_000_000_000, 500_000_000)
 
