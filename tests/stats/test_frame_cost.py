@@ -22,7 +22,7 @@ FEW, MANY, BETWEEN_NS = 1_000, 20_000, 400_000_000
 REST_NS = {0: 9_000_000, 1: 3_000_000}
 GUEST, SENDER = 0, 1
 ON_THE_GUESTS = Forwarding((GUEST,), "threaded NAPI and RPS", None)
-ON_THE_SENDERS = Forwarding(None, None, "RPS: Operation not permitted")
+ON_THE_SENDERS = Forwarding(None, None, "threaded NAPI: refused")
 COST = MetricRecord(
     workload="forward",
     name="cpu_per_frame",
@@ -104,7 +104,7 @@ def test_where_the_sender_forwards_all_cpus_count_and_generator_and_sink_come_of
 
 
 def test_a_guest_that_shares_its_cpu_with_the_sender_is_measured_on_all(data: RunData) -> None:
-    shared = Forwarding((GUEST, SENDER), "RPS", "threaded NAPI: refused")
+    shared = Forwarding((GUEST, SENDER), "threaded NAPI and RPS", None)
     run = metered(data, each(data, {GUEST: 700.0, SENDER: 4000.0}), {GUEST: 0.0, SENDER: 2000.0}, shared)
     assert values(run) == {2700}
 
@@ -166,7 +166,7 @@ def test_a_rate_of_the_senders_core_has_no_verdict_and_the_cpu_time_of_a_frame_h
     assert {verdict for verdict, _ in rates} == {Verdict.UNKNOWN}
     assert SENDERS_CORE in {caveat for _, caveat in rates}
     told = next(one for one in found.comparisons if one.caveat == SENDERS_CORE)
-    assert "RPS: Operation not permitted" in told.reason
+    assert "threaded NAPI: refused" in told.reason
     assert any(verdict in DIFFERENT for verdict, _ in compared(found, "cpu_per_frame"))
 
 

@@ -8,7 +8,8 @@ of a router that is the host's kernel. There are two ways to the stack, and each
   namespace of its own. So a thread of the launcher, outside, finds and pins them (``pin_for_lab``);
 - frames of a socket wait in the sender's backlog. *Receive packet steering* (``rps_cpus``) chooses another CPU's.
 
-Both belong to the interface and go with it. Main types: ``ReceivingCpus`` (what was reached), ``ReceivingInterface``.
+One of them alone would leave a part of the work, or one kind of sender, to the sender's CPU: it is both or none. Both
+belong to the interface and go with it. Main types: ``ReceivingCpus`` (what was reached), ``ReceivingInterface``.
 It must not know what a guest or a link is: that is ``network.py``.
 """
 
@@ -24,12 +25,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from virtoll.lab.priority import HIGHEST
+
 PINNER_VARIABLE = "VIRTOLL_PINNER"  # the number of a descriptor that leads to ``pin_for_lab``, inside the lab
 _ANSWER_BYTES = 4096
 _ANSWER_SECONDS = 10.0
 _VIEWS = Path("/run/virtoll/sys")
 
-Means = Literal["threaded NAPI and RPS", "RPS"]
+Means = Literal["threaded NAPI and RPS"]
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,8 @@ class ReceivingInterface:
 
 @dataclass(frozen=True)
 class ReceivingCpus:
-    """The CPUs that work off what interfaces receive, and by what means; None where it was left to the sender's.
-
-    ``reason``: why that is so, or why it is not the better means; None: nothing to be said.
+    """The CPUs that work off what interfaces receive, and by what means; None where it was left to the sender's, for
+    this ``reason``.
     """
 
     cpus: tuple[int, ...] | None
@@ -53,17 +55,21 @@ class ReceivingCpus:
 
 
 def receive_on(interfaces: Sequence[ReceivingInterface], cpus: Sequence[int]) -> ReceivingCpus:
-    """Have these interfaces receive on these CPUs, all by the same means; whatever is refused is in the reason.
+    """Have these interfaces receive on these CPUs; what is refused is in the reason, and leaves them as they were.
 
     They must be switched on, with NAPI (``receive_offload``).
     """
     if not cpus:
         return ReceivingCpus(None, reason="nothing is pinned: this host has too few CPUs")
-    refused = _refused("RPS", interfaces, lambda folder, _: _steer(folder, cpus))
-    if refused:
-        return ReceivingCpus(None, reason=refused)
-    refused = _refused("threaded NAPI", interfaces, lambda folder, name: _start_threads(folder, name, cpus))
-    return ReceivingCpus(tuple(cpus), "RPS" if refused else "threaded NAPI and RPS", refused)
+    for means, setting in (
+        ("threaded NAPI", lambda folder, name: _start_threads(folder, name, cpus)),
+        ("RPS", lambda folder, _: _steer(folder, cpus)),
+    ):
+        if refused := _refused(means, interfaces, setting):
+            for undo in (lambda folder, _: _end_threads(folder), lambda folder, _: _steer(folder, ())):
+                _refused(means, interfaces, undo)
+            return ReceivingCpus(None, reason=refused)
+    return ReceivingCpus(tuple(cpus), "threaded NAPI and RPS")
 
 
 def _refused(means: str, interfaces: Sequence[ReceivingInterface], setting: Callable[[Path, str], None]) -> str | None:
@@ -96,9 +102,14 @@ def _start_threads(folder: Path, name: str, cpus: Sequence[int]) -> None:
             raise
 
 
+def _end_threads(folder: Path) -> None:
+    if (folder / "threaded").read_text(encoding="ascii").strip() != "0":
+        (folder / "threaded").write_text("0", encoding="ascii")
+
+
 def _steer(folder: Path, cpus: Sequence[int]) -> None:
     mask = sum(1 << cpu for cpu in cpus)
-    words = [f"{mask >> shift & 0xFFFFFFFF:x}" for shift in range(0, mask.bit_length(), 32)]
+    words = [f"{mask >> shift & 0xFFFFFFFF:x}" for shift in range(0, max(mask.bit_length(), 1), 32)]
     queues = sorted(folder.glob("queues/rx-*/rps_cpus"))
     if not queues:
         raise OSError(0, "this kernel has no rps_cpus")
@@ -171,6 +182,8 @@ def _pin(threads: set[int], cpus: str) -> str:
     try:
         for thread in threads:
             os.sched_setaffinity(thread, {int(cpu) for cpu in cpus.split(",")})
+            # As the softirq whose work it does, and no later than a guest that boots on the same CPU.
+            os.setpriority(os.PRIO_PROCESS, thread, HIGHEST)
     except OSError as error:
         return f"its thread could not be pinned ({error.strerror})"
     return "ok"

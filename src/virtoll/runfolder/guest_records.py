@@ -10,14 +10,13 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Forwarding:
-    """The host CPUs on which what arrives for a guest is worked off by the host's kernel; None: on the sender's.
+    """The host CPUs on which what arrives for a guest is worked off by the host's kernel, and by what `means`.
 
-    `means`: how that was reached: `RPS` alone leaves the queue of frames that an XDP program sent to the sender.
-    `reason`: why there are none, or why it is not the first means.
+    None: on the sender's, for this `reason`.
     """
 
     cpus: tuple[int, ...] | None
-    means: Literal["threaded NAPI and RPS", "RPS"] | None
+    means: Literal["threaded NAPI and RPS"] | None
     reason: str | None
 
 
