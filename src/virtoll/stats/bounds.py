@@ -41,7 +41,7 @@ def without_two_bounds(
 
     def told(one: Comparison) -> Comparison:
         both = all((label, one.task) in bounds for label in (one.platform, baseline))
-        if one.verdict is not Verdict.UNKNOWN or not both:
+        if one.verdict is not Verdict.UNKNOWN or not both or one.caveat:
             return one
         reason = "both lost nothing flat out or reached the generator's limit, so that either may forward more"
         return replace(one, caveat=TWO_BOUNDS, reason=reason)
