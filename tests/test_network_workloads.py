@@ -149,7 +149,7 @@ class Agent(ScriptedAgent):
         if isinstance(answer, Exception):
             raise answer
         assert isinstance(answer, dict)
-        return answer
+        return {"guest": {"pause_ns": 0}, **answer} if isinstance(request, RunRequest) else answer
 
 
 def said(output: str = "", status: int = 0, complaints: str = "") -> dict[str, Any]:

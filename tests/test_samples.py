@@ -203,7 +203,7 @@ def test_what_an_agent_told_without_a_field_for_it_is_stored(folder: RunFolder) 
         "realtime_step_ns": 0,
         "path_delay_before_ns": [1],
         "path_delay_after_ns": [],
-        "error_bound_ns": 1,
+        "error_estimate_ns": 1,
         "guest": None,
         "source": "tsc",
     }

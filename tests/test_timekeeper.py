@@ -16,6 +16,8 @@ from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.timekeeping import MarksRequest, PathDelayRequest, TimekeeperStartRequest
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.lab.network import plan_links
+from virtoll.runfolder.records import Clock, duration_ns
+from virtoll.runfolder.store import parse_record
 
 IDENTIFIER = 23
 MARKS = plan_links(0).marks
@@ -32,7 +34,7 @@ class Script(ScriptedAgent):
         return self.answers[type(request)]()
 
 
-def guest(edges: tuple[str, ...] = ("start", "end"), step_ns: int = 0) -> Script:
+def guest(edges: tuple[str, ...] = ("start", "end"), step_ns: int = 0, pause_ns: int = 0) -> Script:
     """A guest whose job takes 1 s by its own clock; its marks arrive over the channel 1.5 s apart."""
     script = Script()
 
@@ -41,7 +43,7 @@ def guest(edges: tuple[str, ...] = ("start", "end"), step_ns: int = 0) -> Script
             script.channel_marks.append(
                 ChannelMark(edge, 10**18 + number * (1_500_000_000 + step_ns), 10**9 + number * 1_500_000_000)
             )
-        clock = {"start_monotonic_ns": 5, "end_monotonic_ns": 1_000_000_005}
+        clock = {"start_monotonic_ns": 5, "end_monotonic_ns": 1_000_000_005, "pause_ns": pause_ns}
         return {"guest": clock, "result": {"digits": 3}, "check": "23"}
 
     script.answers = {RunRequest: run, ClocksRequest: dict}
@@ -103,10 +105,31 @@ def test_marks_on_the_link_are_what_counts() -> None:
     assert found.clock["realtime_step_ns"] == 0
     assert found.clock["path_delay_before_ns"] == [20, 30]
     assert found.clock["path_delay_after_ns"] == [25, 40]
-    assert found.clock["error_bound_ns"] == 40
+    assert found.clock["error_estimate_ns"] == 500_000_000, "the marks differ by more than any round trip"
     assert found.clock["guest"]["end_monotonic_ns"] == 1_000_000_005
     assert (found.result, found.check) == ({"digits": 3}, "23")
     assert by.operations() == ["timekeeper-start", "path-delay", "marks", "path-delay"]
+
+
+def test_the_pause_after_the_start_mark_is_stored_and_comes_off() -> None:
+    """As a share: the guest's clock runs at half the speed of the outside one."""
+    found = timed(guest(pause_ns=10_000_000), peer())
+    assert found.clock["guest"]["pause_ns"] == 10_000_000
+    assert duration_ns(parse_record(Clock, _whole(found.clock))) == 1_980_000_000
+
+
+def test_a_duration_of_an_older_virtoll_is_read_as_it_was_and_its_bound_as_an_estimate() -> None:
+    clock = _whole(timed(guest(), peer()).clock)
+    clock["error_bound_ns"] = clock.pop("error_estimate_ns")
+    del clock["guest"]["pause_ns"]
+    read = parse_record(Clock, clock)
+    assert (duration_ns(read), read.error_estimate_ns) == (2_000_000_000, 500_000_000)
+
+
+def _whole(clock: dict[str, Any]) -> dict[str, Any]:
+    """A clock block with what this script's guest does not tell."""
+    rest = {"start_realtime_ns": 0, "end_realtime_ns": 0, "user_cpu_ns": 0, "system_cpu_ns": 0}
+    return {**clock, "guest": {**rest, **clock["guest"]}}
 
 
 def test_a_mark_names_its_link_and_each_job_has_sequences_of_its_own() -> None:
@@ -141,8 +164,8 @@ def test_a_lost_mark_is_a_problem_and_no_duration(lost: int) -> None:
 @pytest.mark.parametrize("round_trips", [([], [1]), ([1], []), ([], [])])
 def test_a_path_that_does_not_answer_is_a_problem(round_trips: tuple[list[int], list[int]]) -> None:
     found = timed(guest(), peer(round_trips=round_trips))
-    assert "no error bound" in found.problem
-    assert found.clock["error_bound_ns"] == max([*round_trips[0], *round_trips[1]], default=None)
+    assert "the error of the duration is not known" in found.problem
+    assert found.clock["error_estimate_ns"] == (500_000_000 if any(round_trips) else None)
 
 
 @pytest.mark.parametrize(("step", "stored"), [(0, 0), (999_999, 0), (1_000_000, 1_000_000), (-(10**9), -(10**9))])
@@ -161,7 +184,7 @@ def test_without_a_link_the_channel_does() -> None:
     assert found.clock["marks"]["end_ns"] - found.clock["marks"]["start_ns"] == 1_500_000_000
     delays = found.clock["path_delay_before_ns"] + found.clock["path_delay_after_ns"]
     assert all(0 < delay <= time.monotonic_ns() - before for delay in delays)
-    assert found.clock["error_bound_ns"] == max(delays)
+    assert found.clock["error_estimate_ns"] == max(delays)
     assert by.asked == []
 
 

@@ -11,7 +11,9 @@ from tests.support.playground import Playground
 from virtoll.report.build import load
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import Point
-from virtoll.stats.analysis import analyse
+from virtoll.stats.analysis import RunData, analyse
+from virtoll.stats.bounds import SENDERS_CORE
+from virtoll.stats.compare import Verdict
 from virtoll.stats.hops import Owner, locate
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
@@ -36,6 +38,58 @@ def is_whole(points: Sequence[Point], number: int) -> bool:
     An emulated guest that is off its CPU holds frames for as long as it likes; then counters are of two points.
     """
     return all(point.sink.drained and point.sink.late_trial_frames == 0 for point in points[number : number + 2])
+
+
+def forwards_where_it_should(data: RunData, place: Playground) -> None:
+    """As root on the guest's CPUs, by the kernel's own count; else the record says why not; no rate has a verdict."""
+    guests_cpus = set((data.manifest.pinning or {})["guest_cpus"])
+    found = {boot.platform: boot.forwarding for boot in data.boots}
+    assert set(found) == set(PLATFORMS)
+    for platform, forwarding in found.items():
+        assert forwarding is not None, platform
+        if place.root:
+            assert set(forwarding.cpus or ()) == guests_cpus
+            assert forwarding.means == "threaded NAPI and RPS"
+        else:
+            assert (forwarding.cpus, forwarding.means) == (None, None)
+            assert forwarding.reason == "threaded NAPI: a kernel thread can be pinned by root alone"
+    if place.root:
+        points = [one for trial in data.trials if trial.platform == "netns" for one in trial.points or ()]
+        assert {point.backend for point in points} == {"live-frames", "af-packet"}
+        for point in points:
+            offered = sum(source.offered_frames for source in point.sources)
+            assert sum(processed(point, cpu) for cpu in guests_cpus) >= offered
+    else:
+        rates = [one for one in analyse(data).comparisons if one.task.metric.name == "maximum_forwarding_rate"]
+        assert {(one.verdict, one.caveat) for one in rates} <= {(Verdict.UNKNOWN, SENDERS_CORE)}
+
+
+def processed(point: Point, cpu: int) -> int:
+    """Frames that a CPU of the host took in from a queue while the point lasted."""
+    assert point.surroundings is not None
+    readings = point.surroundings.host or {}
+    before, after = (
+        next(int(one["processed"]) for one in readings[when]["softnet"] if one["cpu"] == cpu)
+        for when in ("before", "after")
+    )
+    return after - before
+
+
+def frames_are_metered(data: RunData) -> None:
+    """Two points of each trial, at which every CPU of the run was read, and three pairs of each calibration."""
+    pinned = data.manifest.pinning or {}
+    cpus = {*pinned["guest_cpus"], pinned["generator_cpu"]}
+    trials = [trial for trial in data.trials if trial.status == "ok"]
+    for points, pairs in [(one.cpu_points, 1) for one in trials] + [(one.cpu_points, 3) for one in data.calibrations]:
+        assert points is not None
+        assert len(points) == 2 * pairs
+        for point in points:
+            assert point.cpu is not None
+            idle = {one.cpu: one for one in point.cpu.idle or ()}
+            assert set(idle) >= cpus
+            assert all(one.busy_ns >= 0 for one in idle.values() if one.means == "timer_list")
+            assert (point.backend, point.wake_ns) == ("af-packet", 1_000_000)
+            assert all(source.batch_frames for source in point.sources)
 
 
 def test_both_ends_are_calibrated_and_every_loss_is_booked(place: Playground) -> None:
@@ -68,7 +122,10 @@ def test_both_ends_are_calibrated_and_every_loss_is_booked(place: Playground) ->
         for point in record.points:
             offered = {source.source for source in point.sources if source.offered_frames}
             assert all(sink.forwarded_frames > 0 for sink in point.sink.per_source if sink.source in offered)
-    analysis = analyse(load(folder.path))
+    data = load(folder.path)
+    forwards_where_it_should(data, place)
+    frames_are_metered(data)
+    analysis = analyse(data)
     assert all(headroom.ceiling is not None for headroom in analysis.headrooms.values())
     for platform in PLATFORMS:
         points = in_order(folder, platform)

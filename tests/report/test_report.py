@@ -340,6 +340,17 @@ def told(verdict: Verdict, share: float, **known: object) -> Comparison:
     return replace(empty, **known)  # type: ignore[arg-type]
 
 
+def test_cpu_time_is_more_or_less_and_not_slower() -> None:
+    metric = replace(SOME.task.metric, source="cpu_points")
+    task = replace(SOME.task, metric=metric)
+    more = replace(told(Verdict.SLOWER, 1 / 26.4, at_least=18.9), task=task)
+    less = replace(told(Verdict.FASTER, 1.124, at_least=1.12), task=task)
+    assert [words.said(one).text for one in (more, less)] == [
+        "26 times more, at least 18",
+        "12 % less, at least 12 %",
+    ]
+
+
 @pytest.mark.parametrize(
     ("comparison", "text", "short"),
     [
@@ -444,6 +455,15 @@ def test_the_cost_figure_tells_verdicts_by_the_filling(monkeypatch: pytest.Monke
     assert "Half filled: alike" in FIGURES["cost"].caption(analysis)
 
 
+def test_the_studys_figure_tells_verdicts_by_the_filling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SETTINGS, "svg.fonttype", "none")
+    analysis = analyse(run_data(Truth(REALISTIC, study="schlosser2011", margin=0.25)))
+    (name,) = (name for name, spec in FIGURES.items() if spec.section == "study")
+    svg = render(name, FIGURES[name], analysis).svg
+    for meaning in ("slower or faster", "alike within 25 %", "not known"):
+        assert f">{meaning}<" in svg, meaning
+
+
 def test_a_report_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", RUNS["one platform"])
     (tmp_path / "file").write_text("")
@@ -489,3 +509,32 @@ def test_a_figure_can_have_a_section_of_its_own(monkeypatch: pytest.MonkeyPatch,
     assert {"start-of-the-guests", "figure-start"} <= set(page.ids)
     assert "#start-of-the-guests" in page.links
     assert (built.path.parent / "figures" / "start.svg").is_file()
+
+
+def test_warm_ups_are_no_planned_trials(tmp_path: Path) -> None:
+    """They are in no value, and in no count of what was to give one."""
+    folder = write(tmp_path / "run", Truth(REALISTIC))
+    document = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    planned = document["plan"]["trials"]
+    count = len(planned)
+    document["plan"]["trials"] = [{**planned[0], "trial": count, "warm_up": True}, *planned]
+    (folder / "manifest.json").write_text(json.dumps(document), encoding="utf-8")
+    page = build_report(folder).path.read_text(encoding="utf-8")
+    assert f"values from {count} of {count} planned trials" in page
+
+
+def test_what_should_be_equal_and_is_not_marks_the_comparison(tmp_path: Path) -> None:
+    """In the table, the page, the terminal and the file; other platforms are not marked."""
+    folder = write(tmp_path / "run", Truth(REALISTIC))
+    lines = [json.loads(line) for line in (folder / "boots.jsonl").read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        line["mismatches"] = ["CPU quota: none asked, found 0.5"] if line["platform"] == "runc" else []
+    (folder / "boots.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    made = build_report(folder)
+    assert made.analysis.unlike == {"runc": ("CPU quota",)}
+    page = made.path.read_text(encoding="utf-8")
+    assert "other CPU quota" in page
+    assert "Not equal to native although it should be (runc: CPU quota)" in page
+    (table,) = (one for one in csv_tables(made.analysis) if one.name == "comparisons")
+    rows = list(csv.DictReader(io.StringIO(table.text())))
+    assert {row["platform"] for row in rows if row["unlike_facts"]} == {"runc"}

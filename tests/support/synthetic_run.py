@@ -340,7 +340,7 @@ def _clock(started: int, duration: int, error: float, dice: random.Random) -> di
         "realtime_step_ns": 0,
         "path_delay_before_ns": delays[:5],
         "path_delay_after_ns": delays[5:],
-        "error_bound_ns": bound,
+        "error_estimate_ns": bound,
         "guest": {
             "start_monotonic_ns": 5_000,
             "end_monotonic_ns": 5_000 + guest,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from virtoll.runfolder.looks import PLANNED
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.compare import LEVEL, Comparison, compare
-from virtoll.stats.states import LARGEST_DIFFERENCE, TwoStates, split, two_states
+from virtoll.stats.states import TwoStates, apart, two_states
 from virtoll.stats.values import Observation, Task
 from virtoll.stats.verdicts import Judged, Rules, decide, judge
 
@@ -81,13 +81,9 @@ class Trials:
         found, durations = np.zeros(len(self.host)), -self.host[:, :, :blocks]
         for place, own in enumerate(durations):
             slowness = (own - own.min(axis=0)).ravel()
-            limit = split(slowness.tolist())
-            if limit is not None:
-                slow = slowness >= limit
-                again = slow.reshape(own.shape)
-                if abs(again[1].mean() - again[::2].mean()) > LARGEST_DIFFERENCE:
-                    continue
-                found[place] = np.median(slowness[slow]) - np.median(slowness[~slow])
+            labels = np.repeat(["native", "native-again", "native"], own[0].size).tolist()
+            states = apart(slowness.tolist(), labels)
+            found[place] = states[0] if states is not None else 0.0
         return found
 
     def judged(self, rules: Rules, blocks: int | None = None) -> Judged:

@@ -13,6 +13,7 @@ mod exec;
 mod facts;
 mod host_helpers;
 mod http_load;
+mod idle;
 mod init;
 mod isolated_namespace;
 mod marks;

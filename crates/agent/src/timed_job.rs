@@ -1,6 +1,8 @@
 //! `run`: a built-in workload between its two marks.
 
 use std::num::NonZeroU32;
+use std::thread;
+use std::time::Duration;
 
 use virtoll_clock::{CpuTime, monotonic_ns, process_and_children_cpu, realtime_ns};
 use virtoll_proto::reply::{self, GuestTimes};
@@ -42,6 +44,11 @@ pub fn run(
 
     let start = Reading::take();
     send(Edge::Start)?;
+    // A machine's mark may wait for its virtual CPU to rest: the emulator needs that CPU to send it.
+    if request.pause_ns > 0 {
+        thread::sleep(Duration::from_nanos(request.pause_ns));
+    }
+    let pause_ns = monotonic_ns().saturating_sub(start.monotonic_ns);
     let outcome = repeated(workload.as_ref(), request.repeats);
     let end = Reading::take();
     let sent = send(Edge::End);
@@ -50,7 +57,7 @@ pub fn run(
     tell(channel, id, Edge::End, end.monotonic_ns)?;
     let cpu = process_and_children_cpu().since(before);
     sent?;
-    Ok(answer(&start, &end, cpu, outcome?.check()))
+    Ok(answer(&start, &end, pause_ns, cpu, outcome?.check()))
 }
 
 /// Does the work so often; the last time is the one whose answer counts.
@@ -67,12 +74,19 @@ fn tell(channel: &mut Channel, id: u64, edge: Edge, guest_monotonic_ns: u64) -> 
         .map_err(|cause| Error::system("write a mark to the channel", &cause))
 }
 
-fn answer(start: &Reading, end: &Reading, cpu: CpuTime, outcome: Outcome) -> reply::Run {
+fn answer(
+    start: &Reading,
+    end: &Reading,
+    pause_ns: u64,
+    cpu: CpuTime,
+    outcome: Outcome,
+) -> reply::Run {
     let guest = GuestTimes {
         start_monotonic_ns: start.monotonic_ns,
         end_monotonic_ns: end.monotonic_ns,
         start_realtime_ns: start.realtime_ns,
         end_realtime_ns: end.realtime_ns,
+        pause_ns,
         user_cpu_ns: cpu.user_ns,
         system_cpu_ns: cpu.system_ns,
     };

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use virtoll_proto::request::{Backend, Destinations, SinkBackend, Source, Traffic};
@@ -16,6 +17,7 @@ use virtoll_wire::routes::{MOST_DESTINATIONS, MOST_ROUTES, Table};
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialError, TrialPlan, limit_frames};
 use virtoll_wire::{CATCH_UP_NS, SourcePlan, backend_selection, pcap};
 
+use crate::idle::Idle;
 use crate::marks::parse_mac;
 use crate::processors::Processors;
 
@@ -28,6 +30,7 @@ const MOST_RATE: f64 = 1e8;
 /// 2^32 sequence numbers: half a gigabyte of books.
 const MOST_FRAMES: u64 = 1 << 32;
 const MOST_DURATION_NS: u64 = 3_600_000_000_000;
+const WAKE_NS: RangeInclusive<u64> = 100_000..=1_000_000_000;
 const MOST_CAPTURED: u32 = 10_000;
 
 /// Carries the request out.
@@ -38,12 +41,15 @@ const MOST_CAPTURED: u32 = 10_000;
 pub fn run(request: &Traffic) -> Result<reply::traffic::Traffic, Error> {
     let plan = plan(request)?;
     let processors = Processors::read();
-    let counts = trial::run(&plan).map_err(failed)?;
+    let (counts, idle) =
+        trial::run_between(&plan, || Idle::read(&request.idle_of), |before| before?.since_then())
+            .map_err(failed)?;
+    let idle = idle?;
     let busy = processors.since_then();
     if let Some(capture) = &request.capture {
         write_capture(&capture.path, &counts.sink.received.counts.captured)?;
     }
-    Ok(answer::answer(request, &plan, &counts, busy))
+    Ok(answer::answer(request, &plan, &counts, busy, idle))
 }
 
 fn failed(cause: TrialError) -> Error {
@@ -69,6 +75,9 @@ pub fn plan(request: &Traffic) -> Result<TrialPlan, Error> {
     }
     if !(1..=MOST_SINKS).contains(&request.sink.interfaces.len()) {
         return Err(Error::bad_request(format!("sink.interfaces must be 1 to {MOST_SINKS}")));
+    }
+    if request.wake_ns.is_some_and(|wake_ns| !WAKE_NS.contains(&wake_ns)) {
+        return Err(Error::bad_request("wake_ns must be 100000 to 1000000000"));
     }
     if !(1..=MOST_DURATION_NS).contains(&request.duration_ns) {
         return Err(Error::bad_request("duration_ns must be 1 to 3600000000000"));
@@ -186,6 +195,7 @@ fn source_plan(
         cpu: source.cpu,
         batch_frames: request.batch_frames,
         catch_up_ns: request.catch_up_ns.unwrap_or(CATCH_UP_NS),
+        wake_ns: request.wake_ns,
     };
     plan.composer().map_err(|cause| Error::bad_request(cause.to_string()))?;
     Ok(plan)

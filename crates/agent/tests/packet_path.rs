@@ -357,6 +357,32 @@ fn what_is_too_late_is_unsent_and_the_pace_is_told() {
     );
 }
 
+#[test]
+fn a_sender_that_sleeps_sends_all_and_the_idle_time_of_processors_is_told() {
+    let mut agent = Agent::in_namespace("peer");
+    pair(&agent, 0);
+    let mut request = trial(1, 64, 50, &[source(0, Some(10_000.0))], &["s0"]);
+    request["wake_ns"] = json!(5 * MILLISECOND_NS);
+    request["idle_of"] = json!([0]);
+    let answer = agent.call("traffic", request.clone());
+    assert_eq!(books(&answer), [(500, 500, 500)], "{answer}");
+    assert!(number(&answer["sources"][0]["batch_frames"]) > 1, "{answer}");
+    let idle = answer["cpu"]["idle"].as_array().unwrap();
+    assert_eq!((idle.len(), &idle[0]["cpu"]), (1, &json!(0)), "{answer}");
+    assert!(number(&idle[0]["between_ns"]) >= 50 * MILLISECOND_NS, "{answer}");
+    // What nobody asked for is not there, and what cannot be is refused.
+    let plain = agent.call("traffic", trial(2, 64, 10, &[source(0, Some(1_000.0))], &["s0"]));
+    assert!(plain["cpu"]["idle"].is_null(), "{plain}");
+    request["wake_ns"] = json!(1);
+    assert_eq!(agent.refused("traffic", request.clone()).0, "bad-request");
+    request["wake_ns"] = json!(5 * MILLISECOND_NS);
+    request["backend"] = json!("live-frames");
+    assert_eq!(agent.refused("traffic", request.clone()).0, "system");
+    request["backend"] = json!("auto");
+    request["idle_of"] = json!([100_000]);
+    assert_eq!(agent.refused("traffic", request).0, "system");
+}
+
 /// A link that has just come up sends frames of its own: they must not pass for those by which live frames are tried.
 #[test]
 fn anothers_frames_do_not_make_an_interface_take_redirected_ones() {

@@ -83,6 +83,10 @@ fn together(first: &SourcePlan, second: &SourcePlan) -> bool {
 /// No such interface, one that is down or too narrow, a kernel that refuses, or a peer that takes no frames; with the
 /// place of the source.
 pub fn open_all(plans: &[SourcePlan]) -> Result<Vec<Sender>, (usize, io::Error)> {
+    if let Some(place) = plans.iter().position(|plan| plan.wake_ns.is_some()) {
+        let sentence = "the kernel's loop cannot sleep between frames";
+        return Err((place, io::Error::new(io::ErrorKind::Unsupported, sentence)));
+    }
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (place, plan) in plans.iter().enumerate() {
         let fits =

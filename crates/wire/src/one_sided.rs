@@ -57,12 +57,14 @@ impl<'plans> Sources<'plans> {
         self.ended = ended;
     }
 
-    /// Frames that each source offered, in the order of the plans. Before [`Self::settle`] this still includes frames that
-    /// the interface refused. None if a source failed.
-    pub fn offered_frames(&self) -> Option<Vec<u64>> {
+    /// Frames that each source offered, in the order of the plans, without those that the interface is already known to
+    /// have refused: the sink need not wait for them. Never fewer than after [`Self::settle`]. None if a source failed.
+    pub fn offered_frames(&mut self) -> Option<Vec<u64>> {
         let mut offered = vec![None; self.plans.len()];
-        for (ended, sender) in self.ended.iter().zip(&self.senders.value) {
+        for (ended, sender) in self.ended.iter().zip(&mut self.senders.value) {
             let Ok(Ok((counts, _))) = ended else { return None };
+            let mut counts = counts.clone();
+            sender.generator.settle(&mut counts).ok()?;
             for (place, counts) in sender.sources.iter().zip(counts) {
                 offered[*place] = Some(counts.offered_frames);
             }

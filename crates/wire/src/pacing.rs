@@ -47,10 +47,11 @@ pub fn send(
     plan: &SourcePlan,
     start_ns: u64,
 ) -> io::Result<SourceCounts> {
-    let (duration_ns, catch_up_ns) = (plan.duration_ns, plan.catch_up_ns);
+    let (duration_ns, catch_up_ns, wake_ns) = (plan.duration_ns, plan.catch_up_ns, plan.wake_ns);
     match plan.frames_per_second {
         Some(frames_per_second) => {
-            let schedule = Schedule { start_ns, frames_per_second, duration_ns, catch_up_ns };
+            let schedule =
+                Schedule { start_ns, frames_per_second, duration_ns, catch_up_ns, wake_ns };
             send_paced(sender, composer, &schedule)
         }
         None => send_flat_out(sender, composer, start_ns, duration_ns, plan.limit_frames),
@@ -78,7 +79,11 @@ pub fn send_paced(
         let now = monotonic_ns();
         let due = schedule.due_frames(now).min(intended);
         if due <= next {
-            wait_until(schedule.due_ns(next), now);
+            if let Some(wake_ns) = schedule.wake_ns {
+                sleep_until_monotonic(next_wake_ns(schedule.start_ns, wake_ns, now));
+            } else {
+                wait_until(schedule.due_ns(next), now);
+            }
             continue;
         }
         let late_ns = now.saturating_sub(schedule.due_ns(next));
@@ -162,6 +167,12 @@ fn wait_until(due_ns: u64, now_ns: u64) {
     }
 }
 
+/// The first time after `now_ns` that is a whole number of periods from the start, whether a frame is due then or not:
+/// a sender wakes as often for few frames as for many.
+const fn next_wake_ns(start_ns: u64, wake_ns: u64, now_ns: u64) -> u64 {
+    start_ns + (now_ns.saturating_sub(start_ns) / wake_ns + 1) * wake_ns
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,12 +218,37 @@ mod tests {
             frames_per_second: 50_000.0,
             duration_ns: 20_000_000,
             catch_up_ns: u64::MAX,
+            wake_ns: None,
         };
         let counts = send_paced(&mut sender, &composer, &schedule).unwrap();
         assert_eq!(counts.intended_frames, 1_000);
         assert_eq!(counts.offered_frames + counts.unsent_frames, 1_000);
         assert!(counts.unsent_frames >= sender.seen as u64 / 10);
         assert!(sender.sequences.iter().copied().eq(0..sender.seen as u64));
+    }
+
+    #[test]
+    fn a_sender_that_wakes_sends_all_that_is_due_and_nothing_before() {
+        let (mut sender, composer) = sender(usize::MAX);
+        let start_ns = monotonic_ns();
+        let schedule = Schedule {
+            start_ns,
+            frames_per_second: 10_000.0,
+            duration_ns: 20_000_000,
+            catch_up_ns: u64::MAX,
+            wake_ns: Some(5_000_000),
+        };
+        let counts = send_paced(&mut sender, &composer, &schedule).unwrap();
+        assert_eq!((counts.offered_frames, counts.unsent_frames), (200, 0));
+        assert!(sender.sequences.iter().copied().eq(0..200));
+        assert!(counts.batch_frames > 1 && counts.end_monotonic_ns >= start_ns + 15_000_000);
+    }
+
+    #[test]
+    fn wakes_are_whole_periods_from_the_start() {
+        assert_eq!(next_wake_ns(100, 10, 100), 110);
+        assert_eq!(next_wake_ns(100, 10, 119), 120);
+        assert_eq!(next_wake_ns(100, 10, 90), 110);
     }
 
     #[test]
@@ -231,6 +267,7 @@ mod tests {
             frames_per_second: 10_000.0,
             duration_ns: 10_000_000,
             catch_up_ns: 2_000_000,
+            wake_ns: None,
         };
         let counts = send_paced(&mut sender, &composer, &schedule).unwrap();
         assert!(counts.skipped_frames >= 30, "{counts:?}");

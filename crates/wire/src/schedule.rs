@@ -11,6 +11,8 @@ pub struct Schedule {
     pub duration_ns: u64,
     /// A frame that is later than this is not sent.
     pub catch_up_ns: u64,
+    /// What is due is sent every so many nanoseconds; none: each frame at its own time.
+    pub wake_ns: Option<u64>,
 }
 
 impl Schedule {
@@ -54,7 +56,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_exact_gap_adds_up_to_the_due_times(rate in 1.0_f64..5e6, frames in 1_u64..10_000_000) {
-            let schedule = Schedule { start_ns: 0, frames_per_second: rate, duration_ns: 1, catch_up_ns: 1 };
+            let schedule = Schedule { start_ns: 0, frames_per_second: rate, duration_ns: 1, catch_up_ns: 1, wake_ns: None };
             let (gap_ns, fraction) = schedule.gap();
             let sum = u128::from(frames) * (u128::from(gap_ns) << 32 | u128::from(fraction));
             prop_assert!(((sum >> 32) as u64).abs_diff(schedule.due_ns(frames)) <= 2 + frames / 1_000_000_000 + (frames as f64 / rate * 1e-6) as u64);
@@ -64,7 +66,7 @@ mod tests {
         fn a_frame_is_due_at_its_due_time_and_not_long_before(
             rate in 0.5_f64..5e6, sequence in 0_u64..10_000_000, start_ns in 0_u64..(1 << 50),
         ) {
-            let schedule = Schedule { start_ns, frames_per_second: rate, duration_ns: 1, catch_up_ns: 1 };
+            let schedule = Schedule { start_ns, frames_per_second: rate, duration_ns: 1, catch_up_ns: 1, wake_ns: None };
             let due_ns = schedule.due_ns(sequence);
             prop_assert!(schedule.due_frames(due_ns + 2) > sequence);
             prop_assert!(schedule.due_frames(due_ns.saturating_sub(2)) <= sequence + 1);

@@ -24,6 +24,8 @@ pub struct SourcePlan {
     pub batch_frames: Option<u32>,
     /// A frame that is later than this is not sent.
     pub catch_up_ns: u64,
+    /// Paced: it wakes every so many nanoseconds, sends what is due and sleeps; none: each frame at its own time.
+    pub wake_ns: Option<u64>,
 }
 
 impl SourcePlan {

@@ -132,6 +132,18 @@ pub fn open_sink(plan: &TrialPlan) -> Result<Chosen<Box<dyn Collect>>, TrialErro
 /// # Errors
 /// What failed while opening, sending or receiving, or books that do not balance.
 pub fn run(plan: &TrialPlan) -> Result<TrialCounts, TrialError> {
+    run_between(plan, || (), |()| ()).map(|(counts, ())| counts)
+}
+
+/// Runs a trial with a reading of something before the first frame, when all is open, and one after the last.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_between<Before, Change>(
+    plan: &TrialPlan,
+    before: impl FnOnce() -> Before,
+    after: impl FnOnce(Before) -> Change,
+) -> Result<(TrialCounts, Change), TrialError> {
     let unread = |cause| TrialError::System("read counters".to_owned(), cause);
     for source in &plan.sources {
         source.composer().map_err(|cause| failed("open a source on", &source.interface, cause))?;
@@ -143,13 +155,16 @@ pub fn run(plan: &TrialPlan) -> Result<TrialCounts, TrialError> {
     let watched = Watched::read(names).map_err(unread)?;
     let priority = SessionPriority::raise();
     let receiving = receive(plan, sink)?;
+    let reading = before();
     sources.send();
     let received = receiving.finish(sources.offered_frames().as_deref());
+    let change = after(reading);
     drop(priority);
     let sent = sources.settle().map_err(|refused| TrialError::refused("send on", refused))?;
     let totals: Vec<_> = sent.value.iter().map(|one| SourceTotals::from(&one.counts)).collect();
     let sink = received?.balance(&totals)?;
-    Ok(TrialCounts { sent, sink, interfaces: watched.changes().map_err(unread)? })
+    let interfaces = watched.changes().map_err(unread)?;
+    Ok((TrialCounts { sent, sink, interfaces }, change))
 }
 
 fn failed(what: &str, on: &str, cause: io::Error) -> TrialError {

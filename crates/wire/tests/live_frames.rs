@@ -42,6 +42,7 @@ fn plan(
         cpu: None,
         batch_frames: None,
         catch_up_ns: 0,
+        wake_ns: None,
     }
 }
 

@@ -148,6 +148,7 @@ fn plan(
         // To find the batch that holds a rate takes two seconds.
         batch_frames: frames_per_second.map(|_| 1),
         catch_up_ns: u64::MAX,
+        wake_ns: None,
     };
     TrialPlan {
         trial,

@@ -80,7 +80,8 @@ class HopReader:
 
     ``guest_names`` maps the guest's MAC addresses to its interface names; ``endpoints`` maps a link's name to the lab's
     interfaces on it, which ``lab`` or the link's router reads. It is empty where the guest's links end in the guest
-    itself. ``sink_host`` is who counts where that is not the ``peer`` who generates.
+    itself. ``sink_host`` is who counts where that is not the ``peer`` who generates. ``enabled``: without
+    it nothing is read, to see what reading costs.
     """
 
     peer: Caller
@@ -90,10 +91,13 @@ class HopReader:
     guest_names: Mapping[str, str]
     endpoints: Mapping[str, EndpointInterfaces] = field(default_factory=dict)
     sink_host: Caller | None = None
+    enabled: bool = True
     _unable: set[str] = field(default_factory=set)
 
     def read(self) -> CounterSnapshot:
         """Everything, at about one moment; whoever once could not answer is not asked again."""
+        if not self.enabled:
+            return CounterSnapshot({}, {})
         links = [*self.network.sources, self.network.sink]
         asked: dict[str, tuple[Caller, list[str]]] = {
             "peer": (self.peer, [link.peer_interface for link in links if self._where(link) == "peer"]),

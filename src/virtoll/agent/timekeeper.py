@@ -1,11 +1,16 @@
-"""The clock outside the guest: marks, the path's delay, and the error bound of each duration.
+"""The clock outside the guest: marks, the path's delay, and an estimate of each duration's error.
 
 Guests' clocks are not to be believed (Mattos et al. 2012, III.A). The guest sends an ICMP echo request on a link that
 carries nothing else at the start and at the end of each job. The kernel of the peer's namespace stamps their arrival.
 Where a guest has no such link, the same marks over the agent's channel do, stamped when they are read.
 
-A mark travels for a time between zero and one whole round trip. So a duration between two marks is wrong by at most the
-largest round trip that the path shows: ``error_bound_ns``. Nothing is subtracted: the bound stands beside the value.
+After the start mark the guest sleeps for ``PAUSE_NS``: a job that begins at once can keep the CPU from who carries the
+mark. It measures the pause by its own clock, and the duration is without that share of it
+(``runfolder.records.duration_ns``).
+
+A mark travels for a time between zero and one whole round trip, as long as the path is as it was when it was tried. It
+may not be, so that this bounds nothing: ``error_estimate_ns`` is the largest round trip seen, or the difference of the
+durations by both kinds of marks where that is larger. Nothing is subtracted: it stands beside the value.
 Marks on the channel are stamped by this process. On a busy host a late wake-up can exceed what the path showed, which
 is one more reason to give a guest its link.
 """
@@ -18,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll.agent.client import Caller, ChannelMark
+from virtoll.agent.observer import Observer
 from virtoll.agent.operations.jobs import MarkLink, RunRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.timekeeping import MarksRequest, PathDelayRequest, TimekeeperStartRequest
@@ -25,6 +31,8 @@ from virtoll.errors import GuestError
 from virtoll.lab.network import Link
 
 PATH_DELAY_SAMPLES = 10
+# Between the start mark and the job; `benches/marks.py` shows what it takes.
+PAUSE_NS = 10_000_000
 # A guest that is emulated on a busy host answers late; who answers at once pays nothing for them.
 _ECHO_TIMEOUT_NS = 5_000_000_000
 _MARK_DEADLINE_NS = 10_000_000_000
@@ -48,12 +56,21 @@ class TimedJob:
 class Timekeeper:
     """Times jobs of one guest; ``link`` is the guest's link for marks, or None where it has none."""
 
-    def __init__(self, guest: Caller, peer: Caller, link: Link | None, guest_interface: str, identifier: int) -> None:
+    def __init__(
+        self,
+        guest: Caller,
+        peer: Caller,
+        link: Link | None,
+        guest_interface: str,
+        identifier: int,
+        observer: Observer | None = None,
+    ) -> None:
         """Start to listen on the link's peer end.
 
         ``guest_interface`` is the link's name inside the guest; ``identifier`` (16 bits) separates its marks from
-        others'.
+        others'. ``observer`` reads what the instrument uses while a job is timed; None: nobody asks.
         """
+        self.observer = observer or Observer()
         self._guest = guest
         self._peer = peer
         self._link = link
@@ -79,28 +96,32 @@ class Timekeeper:
         """Run a built-in job between two marks; a missing mark or path delay is named in ``problem``."""
         before = self.path_delay_ns()
         self._guest.channel_marks.clear()
-        request = RunRequest(job=job, parameters=parameters, marks=self._mark_link())
+        request = RunRequest(job=job, parameters=parameters, marks=self._mark_link(), pause_ns=PAUSE_NS)
         if repeats > 1:
             request = request.but(repeats=repeats)
-        reply = self._guest.ask(request, deadline_seconds)
+        with self.observer.measuring():
+            reply = self._guest.ask(request, deadline_seconds)
         channel = _edges(list(self._guest.channel_marks))
         marks, step = self._marks_from_link() if self._link is not None else _marks_from_channel(channel)
         after = self.path_delay_ns()
+        beside, beside_step = _marks_from_channel(channel)
+        own_ns, beside_ns = _between(marks, step), _between(beside, beside_step)
+        apart = [abs(own_ns - beside_ns)] if own_ns is not None and beside_ns is not None else []
         clock = {
             "method": "icmp" if self._link is not None else "channel",
             "marks": marks,
-            "channel_marks": _marks_from_channel(channel)[0],
+            "channel_marks": beside,
             "realtime_step_ns": step,
             "path_delay_before_ns": before,
             "path_delay_after_ns": after,
-            "error_bound_ns": max(before + after, default=None),
+            "error_estimate_ns": max(before + after + apart) if before + after else None,
             "guest": reply.guest.to_json(),
         }
         problem = None
         if marks is None:
             problem = "a mark of the job's start or end did not reach the timekeeper; the duration is not known"
         elif not before or not after:
-            problem = "the path to the timekeeper answered no echo; the duration has no error bound"
+            problem = "the path to the timekeeper answered no echo; the error of the duration is not known"
         return TimedJob(clock, dict(reply.result), reply.check, problem)
 
     def _mark_link(self) -> MarkLink | None:
@@ -164,6 +185,10 @@ def _step_ns(offset_change_ns: int) -> int:
     Both clocks are slewed alike, so their offset changes only when the real-time clock is set.
     """
     return offset_change_ns if abs(offset_change_ns) >= 1_000_000 else 0
+
+
+def _between(marks: Mapping[str, int] | None, step_ns: int) -> int | None:
+    return None if marks is None else marks["end_ns"] - marks["start_ns"] - step_ns
 
 
 def _edges(marks: list[ChannelMark]) -> dict[str, ChannelMark]:

@@ -60,7 +60,7 @@ class PlatformChoice:
     """One platform of an experiment: ``label`` is its name in every table, ``parameters`` its checked model.
 
     ``host``: where its guests are, where that is not this machine. ``stands_for``: in a study's repetition, what of the
-    paper's it is in the place of, in words.
+    paper's it is in the place of, in words. ``counters``: whether counters are read around what is measured.
     """
 
     label: str
@@ -68,6 +68,7 @@ class PlatformChoice:
     parameters: Parameters
     host: HostAddress | None = None
     stands_for: str | None = None
+    counters: bool = True
 
     @property
     def whereabouts(self) -> dict[str, str | None]:

@@ -237,17 +237,26 @@ def _platform_choices(
         label = _label(given.pop("label", None), where, path)
         host = _host(given.pop("host", None), where, path, parsed)
         stands_for = _words(given.pop("stands_for", None), f"{where}.stands_for", path)
+        counters = _counters(given.pop("counters", None), where, path)
         _refuse_misplaced(catalogue.platforms[name], host, where, path, parsed)
         for combination in _combinations(given, catalogue.platforms[name], where, path):
             parameters = _validate(catalogue.platforms[name], combination, path, where)
             _refuse_conflict(parameters, _testbed(parsed), where, path)
             nested = ["nested"] if host is not None and host.nested is not None else []
+            uncounted = [] if counters else ["uncounted"]
             keys = [key for key in combination if key not in parameters.unlabelled]
-            named = label or "-".join([name, *nested, *(_in_words(parameters, key) for key in keys)])
+            named = label or "-".join([name, *nested, *(_in_words(parameters, key) for key in keys), *uncounted])
             if any(named == choice.label for choice in choices):
                 raise UsageError(f"{path}: key '{where}': {named!r} is there twice; give one of them another 'label'")
-            choices.append(PlatformChoice(named, name, parameters, host, stands_for))
+            choices.append(PlatformChoice(named, name, parameters, host, stands_for, counters))
     return tuple(choices)
+
+
+def _counters(given: object, where: str, path: Path) -> bool:
+    """Whether counters are read around what is measured: yes, unless the entry says ``counters: none``."""
+    if given not in (None, "all", "none"):
+        raise UsageError(f"{path}: key '{where}.counters': {given!r} is not known; allowed: all, none")
+    return given != "none"
 
 
 def _testbed(parsed: ExperimentFile | ConsolidationFile) -> Testbed | None:

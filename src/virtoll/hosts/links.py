@@ -7,10 +7,12 @@ Main types: ``Links`` (on any host: ``virtoll.hosts.remote_network``, ``virtoll.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Protocol
 
 from virtoll.lab.attachments import EndpointInterfaces, Port
 from virtoll.lab.network import GuestNetwork, Link
+from virtoll.lab.receiving import ReceivingCpus
 from virtoll.lab.shaping import Shape
 
 
@@ -60,6 +62,14 @@ class LocalPorts(Links, Protocol):
 
     def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
         """A pair of interfaces at the peer with nothing between."""
+        ...
+
+    def receive_on(self, network: GuestNetwork, cpus: Sequence[int]) -> ReceivingCpus:
+        """Have what arrives by the guest's source links worked off on these CPUs."""
+        ...
+
+    def receive_at_peer(self, interface: str, cpus: Sequence[int]) -> ReceivingCpus:
+        """The same for one interface at the peer."""
         ...
 
     def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:

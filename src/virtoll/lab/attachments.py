@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from virtoll.errors import GuestError, LabError
 from virtoll.lab import residue
 from virtoll.lab.interfaces import Interfaces, in_namespace, open_macvtap, open_tap, receive_offload
+from virtoll.lab.receiving import ReceivingInterface
 from virtoll.lab.vfio import PciBus
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Attachments:
         self._routers = routers
         self._pci = PciBus()
         self._devices: dict[str, tuple[str, str | None]] = {}
+        self._inside: dict[str, int] = {}
         self.endpoints: dict[str, EndpointInterfaces] = {}
 
     def tap(self, link: Link, device: str | None) -> Port:
@@ -140,8 +142,15 @@ class Attachments:
             self._bridged(link)
             self._outer_port(link)
 
+    def receiving(self, link: Link) -> ReceivingInterface:
+        """The first interface beyond the peer's: the lab's end, wherever the attachment has put it."""
+        router = self.endpoints.get(link.port_interface, EndpointInterfaces()).router
+        pid = self._inside.get(link.port_interface) if router is None else router.pid
+        return ReceivingInterface(link.lab_interface, pid)
+
     def remove(self, link: Link) -> None:
         """Remove a link, whatever of it is there; its names are free when this returns."""
+        self._inside.pop(link.port_interface, None)
         endpoint = self.endpoints.pop(link.port_interface, EndpointInterfaces())
         own = (link.lab_interface, link.bridge) if link.trunk is None else ()
         for name in (link.outer_interface, link.port_interface, *own):
@@ -204,6 +213,7 @@ class Attachments:
         self._at.move(link.lab_interface, pid)
         # The move switched it off, and until it is on again the peer's end has no carrier.
         in_namespace(pid, [f"link set {link.lab_interface} up"])
+        self._inside[link.port_interface] = pid
 
     def _route(self, link: Link, port: str) -> None:
         """A router of the link's own, between the lab's interface and ``port``: peer on one side, all else beyond.

@@ -22,6 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -30,6 +31,7 @@ from virtoll.errors import LabError, UsageError
 from virtoll.lab import residue
 from virtoll.lab.interrupts import SIGNALS, handled_by
 from virtoll.lab.outside import OUTSIDE_VARIABLE
+from virtoll.lab.receiving import PINNER_VARIABLE, pin_for_lab
 
 LAB_VARIABLE = "VIRTOLL_LAB"
 _TOOLS = ("setpriv", "unshare", "mount", "ip")
@@ -83,12 +85,31 @@ def run_in_lab(
         own = {LAB_VARIABLE: record.lab_id, residue.RECORD_VARIABLE: str(folder), OUTSIDE_VARIABLE: str(outside)}
         environment = {**os.environ, **(variables or {}), **own}
         ends = (theirs.fileno(), reporter.fileno())
-        kept = (*ends, lock, folder, outside, *descriptors)
+        kept = [*ends, lock, folder, outside, *descriptors]
+        if os.geteuid() == 0:
+            pinner = stack.enter_context(_pinner(record))
+            environment[PINNER_VARIABLE] = str(pinner.fileno())
+            kept.append(pinner.fileno())
         command = [*_namespace_command(), sys.executable, "-m", "virtoll.lab.init", *map(str, ends), *arguments]
         process = subprocess.Popen(command, pass_fds=kept, env=environment, start_new_session=True)
         theirs.close()
         reporter.close()
         return _supervise(process, ours)
+
+
+@contextlib.contextmanager
+def _pinner(record: residue.LabRecord) -> Iterator[socket.socket]:
+    """The lab's end of a connection to a thread of this process that pins kernel threads for it."""
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    thread = threading.Thread(target=pin_for_lab, args=(ours, record.folder.parent), daemon=True)
+    with theirs:
+        # A signal that the kernel gave to this thread would not interrupt the main one, which waits for the lab.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield theirs
 
 
 def _namespace_command() -> list[str]:

@@ -22,6 +22,7 @@ from virtoll.errors import GuestCannot, GuestError, LabError
 from virtoll.lab.attachments import Attachment, Attachments, EndpointInterfaces, Port, Router
 from virtoll.lab.commands import ConnectedHost, Connection
 from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
+from virtoll.lab.receiving import ReceivingCpus, ReceivingInterface, receive_on
 from virtoll.lab.shaping import Shape, shaped
 
 MAXIMUM_SOURCES = 3
@@ -277,6 +278,19 @@ class Network:
         """By link's name, the lab's interfaces on it; nothing for links that have none."""
         made = self._attachments.endpoints
         return {link.name: made[link.port_interface] for link in network.links if link.port_interface in made}
+
+    def receive_on(self, network: GuestNetwork, cpus: Sequence[int]) -> ReceivingCpus:
+        """Have what arrives by the guest's source links worked off on these CPUs, as far as the lab's kernel does it.
+
+        The links must be there and switched on; never raises.
+        """
+        if any(link.trunk is not None for link in network.sources):
+            return ReceivingCpus(None, reason="its traffic enters by NICs, whose interrupts choose the CPU")
+        return receive_on([self._attachments.receiving(link) for link in network.sources], cpus)
+
+    def receive_at_peer(self, interface: str, cpus: Sequence[int]) -> ReceivingCpus:
+        """The same for one interface in the peer's namespace."""
+        return receive_on([ReceivingInterface(interface, self._peer_pid)], cpus)
 
     def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
         """The link with this rate, delay and loss in each direction, within the context; yields what shapes it.

@@ -154,6 +154,43 @@ def family_line(analysis: Analysis) -> str:
     )
 
 
+def unlike_line(analysis: Analysis) -> str:
+    """Which platforms differ from the baseline in what should be equal; empty where none does."""
+    if not analysis.unlike:
+        return ""
+    found = "; ".join(f"{platform}: {', '.join(names)}" for platform, names in analysis.unlike.items())
+    return (
+        f"Not equal to {analysis.data.manifest.baseline} although it should be ({found}): that is part of the shares."
+    )
+
+
+def observer_line(analysis: Analysis) -> str:
+    """What the instrument itself cost, and what its counters changed; empty where it was not read."""
+    use = analysis.observer or analysis.observer_uncounted
+    if use is None:
+        return ""
+    agents = "" if use.agents_share is None else f", its agents {units.percent(use.agents_share)}"
+    line = (
+        f"Observer: while a guest was measured, the controller used {units.percent(use.share)} of a CPU (at most "
+        f"{units.percent(use.largest_share)}){agents}; a trial took {units.nanoseconds(use.besides_ns)} besides "
+        f"(at most {units.nanoseconds(use.largest_besides_ns)})."
+    )
+    other = analysis.observer_uncounted
+    if other is not None and analysis.observer is not None:
+        line += f" Without counters {units.percent(other.share)} and {units.nanoseconds(other.besides_ns)}."
+    found = [
+        f"{one.platform} {one.comparison.task.short} {words.precise(one.comparison.share)}"
+        + (f" ({_precise(one.comparison)})" if one.comparison.interval else "")
+        for one in analysis.observer_effects
+        if one.comparison.share is not None
+    ]
+    return f"{line} Performance without counters, of that with them: {', '.join(found)}." if found else line
+
+
+def _precise(one: Comparison) -> str:
+    return words.joined(words.precise(one.interval.low), words.precise(one.interval.high)) if one.interval else ""
+
+
 def states_line(analysis: Analysis) -> str:
     """The tasks that the host ran in two states, and what follows; empty where there are none."""
     if not analysis.two_states:

@@ -83,6 +83,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "analysis": analysis,
         "manifest": manifest,
         "state": analysis.data.state,
+        "planned": sum(not one.warm_up for one in manifest.plan.trials),
         "created": _moment(manifest.created_realtime_ns),
         "words": headline.platform_words(analysis),
         "order_line": headline.order_line(analysis),
@@ -94,6 +95,8 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "margin": words.amount(analysis.margin),
         "level": words.amount(analysis.level),
         "host_line": headline.host_line(analysis),
+        "unlike_line": headline.unlike_line(analysis),
+        "observer_line": headline.observer_line(analysis),
         "bound_line": headline.bound_line(analysis),
         "caveat_line": headline.caveat_line(analysis),
         "caveats": analysis.caveats,
@@ -188,11 +191,17 @@ def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableR
     )
     if analysis.generator_bound(analysis.baseline or "", task):
         first = replace(first, small=f"{first.small}, generator-bound")
-    cells = (_cost_cell(analysis.comparison(one, task), analysis.generator_bound(one, task)) for one in compared)
+    cells = (_cost_cell(analysis.comparison(one, task), _but(analysis, one, task)) for one in compared)
     return TableRow(task.label, (first, *cells))
 
 
-def _cost_cell(comparison: Comparison | None, generator_bound: bool) -> Shown:
+def _but(analysis: Analysis, platform: str, task: Task) -> str:
+    """What limits a comparison, in short."""
+    unlike = [f"other {name}" for name in analysis.unlike.get(platform, ())]
+    return ", ".join((["generator-bound"] if analysis.generator_bound(platform, task) else []) + unlike)
+
+
+def _cost_cell(comparison: Comparison | None, but: str) -> Shown:
     if comparison is None or comparison.share is None:
         return Shown("–", str(Verdict.NOT_MEASURED), "missing", comparison.reason if comparison else "")
     found = words.said(comparison)
@@ -201,7 +210,6 @@ def _cost_cell(comparison: Comparison | None, generator_bound: bool) -> Shown:
     small = f"{estimate} ({words.between(interval.low, interval.high)})" if interval else estimate
     if comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None:
         small = f"estimate {estimate}"  # the interval is in the verdict
-    but = "generator-bound" if generator_bound else ""
     kind = _VERDICT_CLASS[comparison.verdict]
     return Shown(found.head, small, kind, f"{found.text}: {comparison.reason}", but, words=found.tail)
 
@@ -241,14 +249,22 @@ def _clock_row(analysis: Analysis, index: int) -> TableRow:
     clock = analysis.clocks[index]
     ppm = units.parts_per_million
     methods = ", ".join(sorted({reading.method for reading in clock.readings}))
-    kind = "same" if clock.within * 2 >= len(clock.readings) else "slower"
+    slope = clock.slope
+    if slope is None:
+        rate, marks = Shown("–", hint=clock.why_no_slope), Shown("–")
+    else:
+        between = f"{ppm(slope.low)} to {ppm(slope.high)}"
+        rate = Shown(ppm(slope.rate), between, "slower" if clock.wrong else "same")
+        marks = Shown(units.nanoseconds(slope.marks_ns).replace("-", "−"))
     return TableRow(
         clock.platform,
         (
-            Shown(ppm(clock.median), "", kind),
+            rate,
+            marks,
+            Shown(clock.words, clock.why_no_slope),
+            Shown(ppm(clock.median)),
             Shown(f"{ppm(clock.low)} to {ppm(clock.high)}"),
-            Shown("±" + ppm(clock.bound).lstrip("+")),
-            Shown(clock.words),
+            Shown("±" + ppm(clock.estimate).lstrip("+")),
             Shown(str(len(clock.readings))),
             Shown(methods),
         ),

@@ -96,6 +96,7 @@ def _comparisons(analysis: Analysis) -> CsvTable:
         "smallest_detectable_factor",
         "reason",
         "caveat",
+        "unlike_facts",
     )
     rows = []
     baseline = analysis.data.manifest.baseline
@@ -127,6 +128,7 @@ def _comparisons(analysis: Analysis) -> CsvTable:
                 one.smallest,
                 one.reason,
                 one.caveat,
+                ", ".join(analysis.unlike.get(one.platform, ())),
             )
         )
     return CsvTable("comparisons", header, tuple(rows))
@@ -198,10 +200,10 @@ def _clock(analysis: Analysis) -> CsvTable:
         "method",
         "outside_ns",
         "guest_ns",
-        "error_bound_ns",
+        "error_estimate_ns",
         "relative_error",
-        "relative_bound",
-        "within_bound",
+        "relative_estimate",
+        "within_estimate",
         "caveat",
     )
     readings = sorted((one for clock in analysis.clocks for one in clock.readings), key=lambda one: one.trial)
@@ -214,9 +216,9 @@ def _clock(analysis: Analysis) -> CsvTable:
             one.method,
             one.outside_ns,
             one.guest_ns,
-            one.error_bound_ns,
+            one.error_estimate_ns,
             one.error,
-            one.bound,
+            one.estimate,
             int(one.within),
             analysis.caveats.get(one.platform),
         )

@@ -13,10 +13,13 @@ from virtoll.report.headline import (
     headline_rows,
     headline_tasks,
     host_line,
+    observer_line,
     order_line,
     states_line,
+    unlike_line,
 )
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.bounds import SENDERS_CORE, TWO_BOUNDS
 from virtoll.stats.compare import Verdict
 
 if TYPE_CHECKING:
@@ -28,7 +31,10 @@ LEGEND = (
     "not known: between these shares of {baseline}"
 )
 BOUND_SIGN = "g"
-NO_VERDICT = "no verdict: both lost nothing at the largest rate, so that both may be able to do more"
+NO_VERDICTS = {
+    TWO_BOUNDS: "no verdict: both lost nothing at the largest rate, so that both may be able to do more",
+    SENDERS_CORE: "no verdict: the sender's core forwards, so that the rate is also the sender's",
+}
 MOST_COLUMNS = 6
 _NARROWEST = 10  # characters: "26× slower", "within 10%"
 
@@ -47,15 +53,21 @@ def headline_table(analysis: Analysis) -> "Table":
         legend += f"   {BOUND_SIGN} generator-bound"
     lines = (
         legend,
-        NO_VERDICT if any(cell.verdict is Verdict.UNKNOWN and cell.caveat for cell in cells_shown) else "",
+        *(
+            words
+            for caveat, words in NO_VERDICTS.items()
+            if any(cell.verdict is Verdict.UNKNOWN and cell.caveat == caveat for cell in cells_shown)
+        ),
         order_line(analysis),
         caveat_line(analysis),
+        unlike_line(analysis),
         bound_line(analysis),
         control_line(analysis),
         states_line(analysis),
         detectable_line(analysis),
         family_line(analysis),
         host_line(analysis),
+        observer_line(analysis),
     )
     caption = "\n".join(filter(None, lines))
     many = len(headline_tasks(analysis)) > MOST_COLUMNS

@@ -190,8 +190,8 @@ def _marks(row: PlatformValidation) -> str:
     if not row.marks:
         return "–"
     count = ", ".join(f"{number} by {method}" for method, number in row.marks.items())
-    bound = f", ±{units.nanoseconds(row.error_bound_ns)}" if row.error_bound_ns is not None else ""
-    return f"{count}{bound}"
+    estimate = f", ±{units.nanoseconds(row.error_estimate_ns)}" if row.error_estimate_ns is not None else ""
+    return f"{count}{estimate}"
 
 
 def _line(cells: Sequence[str]) -> str:

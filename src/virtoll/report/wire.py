@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from virtoll import units
 from virtoll.report.rows import Shown, TableRow
+from virtoll.runfolder.records import BootRecord
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.bounds import forwarded_by_senders
 from virtoll.stats.ceilings import Ceiling
 from virtoll.stats.hops import Owner
 from virtoll.stats.order import OrderRow, order_rows
@@ -43,7 +45,7 @@ def wire_context(analysis: Analysis) -> dict[str, Any]:
         "fair": [_fair_row(row) for row in ordered(fair_rows(tasks, trials))],
         "cpu": [_cpu_row(row) for row in ordered(cpu_rows(tasks, trials, _guest_cpus(analysis)))],
         "ceilings_apart": _apart(analysis),
-        "cores": _cores(pinning),
+        "cores": _cores(pinning, analysis.data.boots),
         "backends": [_backend_row(use) for use in analysis.backends],
     }
 
@@ -192,17 +194,27 @@ def _cpu_row(row: CpuRow) -> TableRow:
     )
 
 
-def _cores(pinning: Mapping[str, Any]) -> str:
+def _cores(pinning: Mapping[str, Any], boots: Sequence[BootRecord]) -> str:
     if not pinning.get("guest_cpus"):
         return "Nothing was pinned: there are too few CPUs, or the run is of models."
     guests = ", ".join(map(str, pinning["guest_cpus"]))
     if pinning.get("generator_cpu") is None:
         return f"Cores: guests {guests}; generator and sink were on other hosts and not pinned."
-    return (
-        f"Cores: guests {guests}, generator {pinning.get('generator_cpu')}, sink {pinning.get('sink_cpu')}. A veth's "
-        "receiving side runs where the sender runs: for native, namespaces and containers the router's work is done "
-        "on the generator's core and is in the generator's time; for machines it is on the guest's."
-    )
+    cores = f"Cores: guests {guests}, generator {pinning.get('generator_cpu')}, sink {pinning.get('sink_cpu')}."
+    if all(boot.forwarding is None for boot in boots):
+        return (
+            f"{cores} A veth's receiving side runs where the sender runs: for native, namespaces and containers the "
+            "router's work is done on the generator's core and is in the generator's time; for machines it is on the "
+            "guest's."
+        )
+    senders = forwarded_by_senders(boots)
+    if not senders:
+        return f"{cores} What the host's kernel does for a guest's frames runs on the guest's."
+    platforms: dict[str, list[str]] = {}
+    for platform, reason in senders.items():
+        platforms.setdefault(reason, []).append(platform)
+    where = "; ".join(f"{', '.join(own)} ({reason})" for reason, own in platforms.items())
+    return f"{cores} What the host's kernel does for a guest's frames runs on the generator's core for {where}."
 
 
 def _testbed(testbed: Mapping[str, Any] | None) -> str:

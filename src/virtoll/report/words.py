@@ -57,9 +57,9 @@ def said(comparison: Comparison) -> Said:
 
 
 def difference(group: Sequence[Comparison]) -> Said:
-    """Comparisons that are all slower, or all faster, with the smallest bound of them: '25 to 31 times slower'."""
+    """Comparisons of one metric, all slower or all faster, with the smallest bound of them: '25 to 31 times slower'."""
     factors = [max(one.share, 1 / one.share) for one in group if one.share is not None]
-    direction, low, high = str(group[0].verdict), min(factors), max(factors)
+    direction, low, high = _direction(group[0]), min(factors), max(factors)
     least = min(one.at_least or 1.0 for one in group)
     if high < _IN_PERCENT_BELOW:
         size = joined(amount(low - 1), amount(high - 1))
@@ -74,6 +74,13 @@ def difference(group: Sequence[Comparison]) -> Said:
     if bound in ("0 %", "1", "1.0"):  # the test leaves no doubt that there is a difference, and none is too small
         return Said(head, "at least a little", narrow, "")
     return Said(head, f"at least {bound}", narrow, f"≥{short_bound}")
+
+
+def _direction(comparison: Comparison) -> str:
+    """'slower' or 'faster'; of CPU time that a frame costs 'more' or 'less'."""
+    if comparison.task.metric.source == "cpu_points":
+        return "more" if comparison.verdict is Verdict.SLOWER else "less"
+    return str(comparison.verdict)
 
 
 def _known(comparison: Comparison) -> str:
@@ -94,6 +101,11 @@ def share(value: float) -> str:
     if value >= 0.0995:
         return f"{100 * value:.0f} %"
     return f"{units.significant(100 * value, 2)} %" if value >= 0.0001 else units.percent(value)
+
+
+def precise(value: float) -> str:
+    """A share near the whole: '99.8 %'."""
+    return f"{100 * value:.1f} %"
 
 
 def joined(low: str, high: str) -> str:

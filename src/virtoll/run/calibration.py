@@ -2,7 +2,8 @@
 
 Main type: ``Calibrator``. For each shape of frames that the experiment asks for it stores one point flat out and one
 paced. Flat out is the ceiling: a router that comes near it is not what set the rate. Paced is the floor of the latency.
-Both are over veth pairs inside the peer's own namespace, or in one of a testbed's host, with the same back end, sink
+Two more, with few frames and with many, tell the CPU time that a frame takes at generator and sink. All are over veth
+pairs inside the peer's own namespace, or in one of a testbed's host, with the same back end, sink
 and CPUs. It interprets nothing: ``stats/ceilings.py``.
 """
 
@@ -21,9 +22,10 @@ from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.hosts.remote_peer import Apart
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
-from virtoll.run.preview import CALIBRATION_POINT_NS, shapes
+from virtoll.run.preview import CALIBRATION_POINT_NS, CPU_PAIRS, CPU_POINT_NS, shapes
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.store import RunFolder, parse_record
+from virtoll.workloads.frame_cost import Meter
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, TrafficStream, send, unbalanced
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from virtoll.runfolder.records import TrialRecord
 
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
+_CPU_RATE_FRAMES_PER_SECOND = 100_000.0
 _STANDARD_MTU_BYTES = 1500
 # RFC 2544, C.2.2, and RFC 5180, 8: addresses of source and sink for benchmarks of network devices.
 _ADDRESSES = {4: ("198.18.0.1", "198.18.0.2"), 6: ("2001:2::1", "2001:2::2")}
@@ -66,11 +69,13 @@ class Calibrator:
         wanted += [shape for shape in self._used if when == "end" and shape not in self._done]
         for shape in wanted:
             points: tuple[Point, ...] = ()
+            cpu: tuple[Point, ...] | None = None
             reason: str | None = None
             try:
-                measured = self._measure(shape)
-                reason = unbalanced(measured)
+                measured, metered = self._measure(shape)
+                reason = unbalanced([*measured, *metered])
                 points = tuple(parse_record(Point, one.to_json()) for one in measured)
+                cpu = tuple(parse_record(Point, one.to_json()) for one in metered) or None
                 self._done.update(shape.model_copy(update={"backend": point.backend}) for point in points)
             except GuestError as error:
                 reason = str(error)
@@ -83,18 +88,27 @@ class Calibrator:
                     reason=reason,
                     points=points,
                     way="testbed" if self.site.far else "lab",
+                    cpu_points=cpu,
                 )
             )
 
-    def _measure(self, shape: FrameParameters) -> list[MeasuredPoint]:
-        """As the agents answered: flat out, and paced."""
+    def _measure(self, shape: FrameParameters) -> tuple[list[MeasuredPoint], list[MeasuredPoint]]:
+        """As the agents answered: flat out and paced; and those for the CPU time, none where that is another host's."""
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
         histograms = knows_counters(peer)
         ends = TrafficAgents.of_one(peer)
-        return [
-            send(ends, stream, shape, next(self.tags) % 2**16, CALIBRATION_POINT_NS, rate, histograms=histograms)
+        points = [
+            send(ends, stream, shape, self._tag(), CALIBRATION_POINT_NS, rate, histograms=histograms)
             for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
         ]
+        if self.site.far:
+            return points, []
+        meter = Meter(ends, stream, shape, self.pinning.cpus, self._tag, CPU_POINT_NS)
+        rate = _CPU_RATE_FRAMES_PER_SECOND / shape.sources
+        return points, [point for _ in range(CPU_PAIRS) for point in meter.points(rate)]
+
+    def _tag(self) -> int:
+        return next(self.tags) % 2**16
 
     def _apart(self, shape: FrameParameters) -> tuple[Caller, TrafficStream]:
         """The testbed's host, as many pairs in a namespace of its own: what it reaches without any NIC."""
@@ -120,6 +134,7 @@ class Calibrator:
             names, macs = _names(number), _macs(number)
             self.site.local_ports.back_to_back(names, macs, mtu)
             self.site.peer.ask(bare_interfaces((mac, mtu) for mac in macs))
+            self.site.local_ports.receive_at_peer(names[1], self.pinning.guest_cpus)  # as a guest's links
             self._pairs = number + 1
         pairs = [(*_names(number), *_macs(number)) for number in range(shape.sources)]
         return self.site.peer, self._stream(pairs, shape)

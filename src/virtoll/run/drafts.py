@@ -7,23 +7,27 @@ made, for the same reason as the records themselves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.plan import Trial
-from virtoll.runfolder.guest_records import AgentClock, LimitsSeen
+from virtoll.runfolder.guest_records import AgentClock, Forwarding, LimitsSeen
+from virtoll.runfolder.observer_records import Observed, ObserverCost, ObserverReading
 from virtoll.runfolder.records import BootRecord, Check, Clock, Requested, TrialRecord
 from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import Point
 
 if TYPE_CHECKING:
+    from virtoll.agent import observer
     from virtoll.agent.operations.session import FactsReply, HelloReply
     from virtoll.host.guest_usage import HostView
     from virtoll.lab.network import GuestNetwork
+    from virtoll.lab.receiving import ReceivingCpus
     from virtoll.platforms.base import Guest, GuestRequest
     from virtoll.run.guest_check import Mismatch
     from virtoll.workloads.base import Measurement
+    from virtoll.workloads.points import MeasuredPoint
 
 
 class BootDraft:
@@ -78,6 +82,15 @@ class BootDraft:
             limits_seen=LimitsSeen(host.limits.memory_bytes, host.limits.cpu_quota),
         )
 
+    def receives_on(self, found: ReceivingCpus) -> None:
+        """On which CPUs of the host its frames are worked off."""
+        self.record = replace(self.record, forwarding=Forwarding(found.cpus, found.means, found.reason))
+
+    @property
+    def receives_apart(self) -> bool:
+        """Whether these are other CPUs than the sender's."""
+        return self.record.forwarding is not None and self.record.forwarding.cpus is not None
+
     def failed(self, reason: str, evidence: tuple[str, ...]) -> None:
         """The start came to nothing."""
         self.record = replace(self.record, status="failed", reason=reason, evidence=evidence)
@@ -119,11 +132,25 @@ def skipped_trial(trial: Trial, attempt: int, reason: str | None = None) -> Tria
 
 def with_outcome(record: TrialRecord, outcome: Measurement) -> TrialRecord:
     """The record with what its workload measured; RunFolderError where that is not of the run folder's format."""
-    points = outcome.points
+
+    def stored(points: Sequence[MeasuredPoint] | None) -> tuple[Point, ...] | None:
+        return None if points is None else tuple(parse_record(Point, point.to_json()) for point in points)
+
     return replace(
         record,
         clock=None if outcome.clock is None else parse_record(Clock, outcome.clock),
         result=outcome.result,
         check=None if outcome.check is None else parse_record(Check, outcome.check),
-        points=None if points is None else tuple(parse_record(Point, point.to_json()) for point in points),
+        points=stored(outcome.points),
+        cpu_points=stored(outcome.cpu_points),
     )
+
+
+def observer_cost(instrument: observer.Observer, before: observer.ObserverReading, *, counters: bool) -> ObserverCost:
+    """What the instrument used since ``before``, the trial's first reading, and in each request that was measured."""
+    measured = tuple(Observed(_reading(one.before), _reading(one.after)) for one in instrument.measured)
+    return ObserverCost(counters, Observed(_reading(before), _reading(instrument.read())), measured)
+
+
+def _reading(one: observer.ObserverReading) -> ObserverReading:
+    return ObserverReading(**asdict(one))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from virtoll.agent.client import PROTOCOL, TrafficAgents
 from virtoll.agent.links import network_request, peer_request
+from virtoll.agent.observer import Observer
 from virtoll.agent.operations.session import ClocksRequest, FactsRequest, HelloRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
@@ -55,6 +56,12 @@ class Pinning:
     generator_cpu: int | None
     sink_cpu: int | None
 
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """All of them, ascending; where nothing is pinned all that this process may use."""
+        pinned = {*self.guest_cpus, self.generator_cpu, self.sink_cpu} - {None}
+        return tuple(sorted(cpu for cpu in pinned or os.sched_getaffinity(0) if cpu is not None))
+
 
 def choose_pinning(vcpus: int, allowed: tuple[int, ...] | None = None) -> Pinning:
     """Guests on the first CPUs, the generator on the last, the sink on the last but one where that is not a guest's.
@@ -85,6 +92,7 @@ class LiveGuest:
     unlike: tuple[str, ...] = ()
     data: DataKeeper | None = None
     no_data: str | None = None
+    receives_apart: bool = False
     _directory: DataDirectory = field(default_factory=DataDirectory)
 
     @contextlib.contextmanager
@@ -103,8 +111,8 @@ class LiveGuest:
             self.data.empty()
 
     def host_cpu(self) -> contextlib.AbstractContextManager[CpuAround | None]:
-        """What its processes use of the host's CPUs in the context; None where it has none here."""
-        return cpu_around(self.guest.host_processes())
+        """What its processes use of the host's CPUs in the context; None where it has none here, or no counters."""
+        return cpu_around(self.guest.host_processes() if self.hops.enabled else None)
 
     def bench(self, pinning: Pinning, tags: Iterator[int], co_located: tuple[Bench, ...] = ()) -> Bench:
         """What a workload is given; ``co_located``: the same of the guests that are measured together with it."""
@@ -121,6 +129,8 @@ class LiveGuest:
             co_located=co_located,
             programs=self.site.programs,
             shaper=self._shaper(),
+            cpus=pinning.cpus if self.site.far is None else (),
+            receives_apart=self.receives_apart,
         )
         return bench if self.data is None else replace(bench, data_state=self.data.state)
 
@@ -162,6 +172,7 @@ class Fleet:
     platforms: Mapping[str, type[Platform[Parameters]]]
     progress: Progress
     boots: Counter[tuple[str, int]]
+    observer: Observer = field(default_factory=Observer)
     _live: dict[str, LiveGuest] = field(default_factory=dict)
     _co_located: dict[str, list[LiveGuest]] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
@@ -326,7 +337,9 @@ class Fleet:
                     inside = guest.agent.ask(FactsRequest(), _FACTS_DEADLINE_SECONDS).interfaces
                     network = with_found_macs(network, [one.mac for one in inside if one.mac is not None])
                 draft.asked(request, network)
-                timekeeper, hops = self._connect(guest, network, site)
+                timekeeper, hops = self._connect(guest, network, site, counters=choice.counters)
+                if site.network.local is not None and network.sources:
+                    draft.receives_on(site.network.local.receive_on(network, request.cpus))
                 unlike = self._examine(guest, request, draft, pre_provisioned=choice.parameters.pre_provisioned)
                 if instance == 0:
                     self._append_footprint(guest, boot, choice.label, "idle", site)
@@ -346,6 +359,7 @@ class Fleet:
             unlike=unlike,
             data=data,
             no_data=no_data,
+            receives_apart=draft.receives_apart,
         )
 
     def _examine(
@@ -422,7 +436,9 @@ class Fleet:
         """What each of the experiment's workloads needs of a guest."""
         return [workload_of(choice).needs() for choice in self.experiment.workloads]
 
-    def _connect(self, guest: Guest, network: GuestNetwork, site: Site) -> tuple[Timekeeper, HopReader]:
+    def _connect(
+        self, guest: Guest, network: GuestNetwork, site: Site, *, counters: bool
+    ) -> tuple[Timekeeper, HopReader]:
         """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""
         near = tuple(one for one in network.links if one.trunk is None or one.role == "marks")
         guest.peer.ask(peer_request(GuestNetwork(near)))
@@ -437,7 +453,9 @@ class Fleet:
         for each in network.links:
             await_path(guest.peer if each in near else wire.at(each.role), each)
         identifier = (os.getpid() + self.boots.total()) % 2**16
-        timekeeper = Timekeeper(guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier)
+        timekeeper = Timekeeper(
+            guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier, self.observer
+        )
         endpoints = site.network.endpoint_interfaces(network)
         sink_host = wire.sink if len(wire.agents) > 1 else None
         return timekeeper, HopReader(
@@ -448,6 +466,7 @@ class Fleet:
             guest_names=names,
             endpoints=endpoints,
             sink_host=sink_host,
+            enabled=counters,
         )
 
     def _wire(self, guest: Guest, site: Site) -> TrafficAgents:

@@ -123,6 +123,7 @@ def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
         host=choice.whereabouts["host"],
         caveat=_caveat(choice),
         stands_for=choice.stands_for,
+        counters=choice.counters,
     )
 
 
@@ -150,7 +151,8 @@ def _title(name: str, metric: Metric) -> str:
     """The workload's, and of which of its metrics, where it has several: else two rows of a table would have one
     name."""
     workload = WORKLOADS[name]
-    return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {metric.name.replace('_', ' ')}"
+    words = metric.name.replace("_", " ").replace("cpu", "CPU")
+    return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {words}"
 
 
 def _image(site: Site) -> dict[str, object] | None:

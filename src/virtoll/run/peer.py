@@ -55,7 +55,7 @@ def peer_programs(host: LocalHost, image: GuestImage, network: Network, cpu: int
     enter = replace(on_image(image, ("mount",)), network=Path(f"/proc/{network.peer_pid}/ns/net"))
     cpus = () if cpu is None else (cpu,)
     who = "the agent for programs of the peer"
-    with _agent(host, HOST_AGENT, "programs of the peer", who, enter=enter, cpus=cpus) as agent:
+    with _agent(host, HOST_AGENT, "programs of the peer", who, enter=enter, cpus=cpus) as (agent, _):
         yield agent
 
 
@@ -99,11 +99,11 @@ def start_router(host: LocalHost, image: GuestImage, name: str) -> RouterAgent:
 
 
 @contextlib.contextmanager
-def lab_agent(host: LocalHost, image: GuestImage) -> Iterator[AgentClient]:
-    """An agent in the lab's own namespace, which reads the counters of its bridges, veth pairs and taps."""
+def lab_agent(host: LocalHost, image: GuestImage) -> Iterator[tuple[AgentClient, int]]:
+    """An agent in the lab's own namespace, which reads the counters of its bridges, veth pairs and taps; its PID."""
     command = [str(image.agent), "--role", "host", "--channel", "stdio"]
-    with _agent(host, command, "the lab's counters", "the lab's agent") as agent:
-        yield agent
+    with _agent(host, command, "the lab's counters", "the lab's agent") as started:
+        yield started
 
 
 @contextlib.contextmanager
@@ -115,13 +115,13 @@ def _agent(
     *,
     enter: Enter | None = None,
     cpus: tuple[int, ...] = (),
-) -> Iterator[AgentClient]:
-    """An agent of the lab's own, ready; it ends with the context. ``role``: for the record of command lines."""
+) -> Iterator[tuple[AgentClient, int]]:
+    """An agent of the lab's own, ready, and its PID; it ends with the context. ``role``: for the record of commands."""
     process = host.spawn(command, role, replace(PIPED, enter=enter, cpus=cpus))
     agent = connect_stdio(process, who)
     try:
         agent.wait_ready(_READY_SECONDS)
-        yield agent
+        yield agent, process.pid
     finally:
         agent.close()
         end_process(process)

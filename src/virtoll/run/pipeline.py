@@ -140,6 +140,7 @@ def _measure_plan(
                 platforms=PLATFORMS,
                 progress=progress,
                 boots=session.boots,
+                observer=session.observer,
             ) as fleet:
                 for trial in batch:
                     progress.trial_begins(trial)
@@ -178,7 +179,7 @@ def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | No
 
 def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes) -> TrialRecord:
     """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
-    from virtoll.run.drafts import skipped_trial, with_outcome
+    from virtoll.run.drafts import observer_cost, skipped_trial, with_outcome
 
     started = time.time_ns()
     session.attempts[trial.number] += 1
@@ -190,6 +191,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSi
     workload = workload_of(trial.workload)
     needs = workload.needs()
     repeats = sizes.repeats(trial, fleet)
+    before = session.observer.begin()
     try:
         guests = fleet.guests(trial.platform.label, needs.guests)
         live = guests[0] if guests else None
@@ -228,6 +230,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSi
         evidence=evidence,
         host_cpu=host_cpu.used if host_cpu else None,
         repeats=repeats,
+        observer=observer_cost(session.observer, before, counters=trial.platform.counters),
     )
     return with_outcome(record, outcome)
 

@@ -18,7 +18,7 @@ from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 if TYPE_CHECKING:
     from virtoll.runfolder.records import PlannedTrial
 
-CALIBRATION_POINT_NS = 200_000_000
+CALIBRATION_POINT_NS, CPU_POINT_NS, CPU_PAIRS = 200_000_000, 200_000_000, 3
 
 
 def catalogue() -> Catalogue:
@@ -96,4 +96,5 @@ def shapes(workloads: Iterable[WorkloadChoice]) -> tuple[FrameParameters, ...]:
 
 def calibration_seconds(workloads: Iterable[WorkloadChoice]) -> float:
     """How long both calibrations take, in seconds; flat out some frames are lost, and the sink waits for them."""
-    return 2 * len(shapes(workloads)) * (2 * (CALIBRATION_POINT_NS / 1e9 + 0.1) + RESIDUAL_NS / 1e9)
+    pairs = CALIBRATION_POINT_NS / 1e9 + 0.1 + CPU_PAIRS * (CPU_POINT_NS / 1e9 + 0.1)
+    return 2 * len(shapes(workloads)) * (2 * pairs + RESIDUAL_NS / 1e9)

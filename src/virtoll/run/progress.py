@@ -69,8 +69,10 @@ def outcome(record: TrialRecord) -> str:
         forwarded = sum(source.forwarded_frames for source in last.sink.per_source)
         where = "flat out" if last.intended_rate_frames_per_second is None else "at the last point"
         return f"{forwarded / last.duration_ns * 1e6:.1f} kframes/s forwarded {where}"
-    marks = record.clock.marks if record.clock is not None else None
-    if marks is None:  # its duration is given, and no result
+    from virtoll.runfolder.records import duration_ns
+
+    took_ns = duration_ns(record.clock) if record.clock is not None else None
+    if took_ns is None:  # its duration is given, and no result
         return "ok"
-    took = f"{(marks.end_ns - marks.start_ns) / 1e6:.1f} ms"
+    took = f"{took_ns / 1e6:.1f} ms"
     return took if record.repeats == 1 else f"{took} for {record.repeats} repeats"

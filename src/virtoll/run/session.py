@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from virtoll.agent.observer import Observer
 from virtoll.errors import GuestError, LabError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.topology import Testbed
@@ -61,7 +62,8 @@ class RunSession:
     """What all guests of a run stand on: this machine's site (a model's for models alone), pinning, frames' tags.
 
     ``attempts`` counts the records of each trial,
-    ``boots`` the starts of each platform in each block, over all sessions of the run.
+    ``boots`` the starts of each platform in each block, over all sessions of the run. ``observer`` reads
+    what the controller and the agents of this machine use.
     """
 
     site: Site
@@ -71,6 +73,7 @@ class RunSession:
     sites: Sites | None = None
     attempts: Counter[int] = field(default_factory=Counter)
     boots: Counter[tuple[str, int]] = field(default_factory=Counter)
+    observer: Observer = field(default_factory=Observer)
 
     def site_of(self, choice: PlatformChoice) -> Site:
         """The site of a platform's guests: its host's, or this machine's; a ``GuestError`` where it is unavailable."""
@@ -99,7 +102,7 @@ def open_run_session(
     lab.agent = made.agent
     with (
         network_peer(lab, made) as (peer, network),
-        lab_agent(lab, made) as counters,
+        lab_agent(lab, made) as (counters, counters_pid),
         remote_peer(testbed, network) as far,
         contextlib.ExitStack() as stack,
     ):
@@ -108,7 +111,9 @@ def open_run_session(
             programs = stack.enter_context(peer_programs(lab, made, network, pinning.generator_cpu))
         site = Site(lab, made, peer, network, counters, far, programs=programs)
         stack.callback(site.shared.close)
-        yield RunSession(site, pinning, itertools.count(1), commands, Sites(site, lab, network, testbed, stack))
+        observer = Observer({"peer": network.peer_pid, "counters": counters_pid})
+        sites = Sites(site, lab, network, testbed, stack)
+        yield RunSession(site, pinning, itertools.count(1), commands, sites, observer=observer)
 
 
 def model_session(pinning: Pinning) -> RunSession:

@@ -9,6 +9,18 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
+class Forwarding:
+    """The host CPUs on which what arrives for a guest is worked off by the host's kernel, and by what `means`.
+
+    None: on the sender's, for this `reason`.
+    """
+
+    cpus: tuple[int, ...] | None
+    means: Literal["threaded NAPI and RPS"] | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
 class AgentClock:
     """When the agent began and said that it is ready, by the clocks of the kernel that it runs on, in ns."""
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from virtoll.runfolder.guest_records import AgentClock, HostCpu, LimitsSeen
+from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, LimitsSeen
+from virtoll.runfolder.observer_records import ObserverCost
 from virtoll.runfolder.traffic_records import Answered, Point
 
 Status = Literal["ok", "invalid", "failed", "skipped"]
@@ -27,7 +28,8 @@ class PlatformEntry:
 
     `host`: where its guests live, in words; `caveat`: what all that is measured there is marked with, None for a host
     whose numbers may be results. Both are None in the records of an older Virtoll, which knew this machine alone.
-    `stands_for`: what of a paper's it is in the place of, in words.
+    `stands_for`: what of a paper's it is in the place of, in words. `counters`: whether counters were read around what
+    is measured; an older Virtoll always did.
     """
 
     label: str
@@ -40,22 +42,24 @@ class PlatformEntry:
     host: str | None = None
     caveat: Caveat = None
     stands_for: str | None = None
+    counters: bool = True
 
 
 @dataclass(frozen=True)
 class MetricRecord:
     """How the value of a workload's trial is read.
 
-    `marks`: the duration in ns; `points`: the maximum rate in frames/s; `figures`: the number of the metric's name in
-    the result's `figures`, in the metric's own unit. `primary`: the one of its workload that the verdicts are about;
-    in the records of an older Virtoll, which do not say it, it is the workload's first (`stats/values.py`).
+    `marks`: the duration in ns; `points`: the maximum rate in frames/s; `cpu_points`: the CPU time of a frame in ns;
+    `figures`: the number of the metric's name in the result's `figures`, in the metric's own unit. `primary`: the one
+    of its workload that the verdicts are about; in the records of an older Virtoll, which do not say it, it is the
+    workload's first (`stats/values.py`).
     """
 
     workload: str
     name: str
     unit: str
     better: Literal["lower", "higher"]
-    source: Literal["marks", "points", "figures"]
+    source: Literal["marks", "points", "figures", "cpu_points"]
     title: str
     resource: str
     primary: bool = True
@@ -117,7 +121,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class GuestClock:
-    """The same job on the guest's own clocks, in ns."""
+    """The same job on the guest's own clocks, in ns; `pause_ns`: from the start mark to the job, 0 in older records."""
 
     start_monotonic_ns: int
     end_monotonic_ns: int
@@ -125,11 +129,20 @@ class GuestClock:
     end_realtime_ns: int
     user_cpu_ns: int
     system_cpu_ns: int
+    pause_ns: int = 0
+
+    @property
+    def between_marks_ns(self) -> int:
+        """From mark to mark, the pause included."""
+        return self.end_monotonic_ns - self.start_monotonic_ns
 
 
 @dataclass(frozen=True)
 class Clock(Answered):
-    """The timekeeper's readings of one trial; `realtime_step_ns`: the outside clock's step between the marks."""
+    """The timekeeper's readings of one trial; `realtime_step_ns`: the outside clock's step between the marks.
+
+    `error_estimate_ns`: of the duration (docs/run-folder.md); an older Virtoll called its own a bound.
+    """
 
     method: Literal["icmp", "channel"]
     marks: Marks | None
@@ -137,15 +150,29 @@ class Clock(Answered):
     realtime_step_ns: int
     path_delay_before_ns: tuple[int, ...]
     path_delay_after_ns: tuple[int, ...]
-    error_bound_ns: int | None
+    error_estimate_ns: Annotated[
+        int | None, Field(validation_alias=AliasChoices("error_estimate_ns", "error_bound_ns"))
+    ]
     guest: GuestClock | None
 
 
-def duration_ns(clock: Clock) -> int | None:
-    """Outside duration: `end - start - step` of the outside clock (docs/run-folder.md); None without both marks."""
+def between_marks_ns(clock: Clock) -> int | None:
+    """From mark to mark, the pause included: `end - start - step` of the outside clock; None without both marks."""
     if clock.marks is None:
         return None
     return clock.marks.end_ns - clock.marks.start_ns - clock.realtime_step_ns
+
+
+def duration_ns(clock: Clock) -> int | None:
+    """The job's outside duration: `between_marks_ns` less the share of it that the guest's clock says was the pause.
+
+    A share and no length: it is the same by a clock that is fast or slow.
+    """
+    between_ns = between_marks_ns(clock)
+    if between_ns is None or clock.guest is None or not clock.guest.pause_ns:
+        return between_ns
+    guest_ns = clock.guest.between_marks_ns
+    return between_ns * (guest_ns - clock.guest.pause_ns) // guest_ns if guest_ns > 0 else between_ns
 
 
 @dataclass(frozen=True)
@@ -186,7 +213,9 @@ class TrialRecord(Answered):
     """One trial that came to an end, whatever that end was; `host` and `caveat` as in `PlatformEntry`.
 
     `round`: of its block and workload, from 0; trials of one round stand side by side. `warm_up`: in no summary.
-    `repeats`: how often the job ran between its marks. A run of an older Virtoll has their defaults.
+    `repeats`: how often the job ran between its marks. `cpu_points`: pairs of a few frames and many, for the CPU time
+    of a frame; None where that was not measured. `observer`: what the instrument itself used; None: not read. A run of
+    an older Virtoll has their defaults.
     """
 
     trial: int
@@ -211,6 +240,8 @@ class TrialRecord(Answered):
     round: int = 0
     warm_up: bool = False
     repeats: int = 1
+    cpu_points: tuple[Point, ...] | None = None
+    observer: ObserverCost | None = None
 
 
 @dataclass(frozen=True)
@@ -233,6 +264,7 @@ class BootRecord:
 
     `instance`: 0 for the platform's guest, from 1 for those co-located with it.
     `executed_monotonic_ns`: when Virtoll's own part of the start was over; None: not measured, or an older Virtoll.
+    `forwarding`: which host CPUs forward for it; None: an older Virtoll, a model, or links that end on another host.
     """
 
     boot: str
@@ -256,6 +288,7 @@ class BootRecord:
     caveat: Caveat = None
     instance: Instance = 0
     executed_monotonic_ns: int | None = None
+    forwarding: Forwarding | None = None
 
 
 @dataclass(frozen=True)

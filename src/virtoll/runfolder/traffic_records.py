@@ -163,8 +163,27 @@ class Processor:
 
 
 @dataclass(frozen=True)
+class ProcessorIdle:
+    """How long one host CPU was idle, of the time between two readings on that CPU; ns.
+
+    `means`: `timer_list` is exact, in ns; `cpuidle` exact, in µs; `stat` in steps of 10 ms, and sampled on kernels with
+    ticks in idle time.
+    """
+
+    cpu: int
+    between_ns: int
+    idle_ns: int
+    means: Literal["timer_list", "cpuidle", "stat"]
+
+    @property
+    def busy_ns(self) -> int:
+        """The rest."""
+        return self.between_ns - self.idle_ns
+
+
+@dataclass(frozen=True)
 class Cpu:
-    """CPU time of generator and sink, and what the host's CPUs did meanwhile."""
+    """CPU time of generator and sink, and what the host's CPUs did meanwhile; `idle`: of those that were asked for."""
 
     generator_user_ns: int
     generator_system_ns: int
@@ -176,6 +195,7 @@ class Cpu:
     sink_core: int | None = None
     sink_ran_on: tuple[int, ...] | None = None
     processors: tuple[Processor, ...] | None = None
+    idle: tuple[ProcessorIdle, ...] | None = None
 
 
 HopRole = Literal["generator", "entry", "port-in", "guest-in", "guest-out", "port-out", "exit", "sink"]
@@ -208,7 +228,10 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Point(Answered):
-    """One point of a rate sweep; an intended rate of None is flat out. `hops` is in the order of the path."""
+    """One point of a rate sweep; an intended rate of None is flat out. `hops` is in the order of the path.
+
+    `wake_ns`: a paced sender woke so often, sent what was due and slept; None: each frame at its own time.
+    """
 
     intended_rate_frames_per_second: float | None
     duration_ns: int
@@ -221,12 +244,14 @@ class Point(Answered):
     cpu: Cpu | None = None
     hops: tuple[Hop, ...] | None = None
     surroundings: Surroundings | None = None
+    wake_ns: int | None = None
 
 
 @dataclass(frozen=True)
 class CalibrationRecord(Answered):
     """Generator and sink back to back: `points` holds one flat out (the ceiling) and one paced (the latency's floor).
 
+    `cpu_points`: pairs of a few frames and many, for what generator and sink cost; None: not measured.
     `parameters` are those of the forward workload that shape its frames; `status` failed has a reason and no points.
     `way`: `lab`, veth pairs inside the lab's own peer; `testbed`, veth pairs in a namespace of the testbed's host.
     """
@@ -238,3 +263,4 @@ class CalibrationRecord(Answered):
     reason: str | None
     points: tuple[Point, ...]
     way: Literal["lab", "testbed"] | None = None
+    cpu_points: tuple[Point, ...] | None = None

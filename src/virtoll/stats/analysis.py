@@ -24,19 +24,27 @@ from virtoll.runfolder.records import (
     TrialRecord,
 )
 from virtoll.runfolder.traffic_records import CalibrationRecord
-from virtoll.stats.bounds import lower_bounds, without_two_bounds
+from virtoll.stats.bounds import (
+    forwarded_by_senders,
+    lower_bounds,
+    receiving_apart,
+    without_senders,
+    without_two_bounds,
+)
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of, hosts_of, why_other_host
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
-from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
+from virtoll.stats.comparability import agents_by_platform, unlike_facts, why_platform_incomparable
 from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, compare
 from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
 from virtoll.stats.consolidation import Consolidation, consolidations
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
+from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
+from virtoll.stats.observer import ObserverEffect, ObserverUse, observer_effects, observer_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperRow, paper_rows
 from virtoll.stats.scaling import Scaling, scalings
 from virtoll.stats.states import TwoStates, two_states
@@ -78,6 +86,8 @@ class Analysis:
     shown, and vetoes nothing. `detectable`: by metric, the median of its comparisons' smallest detectable differences,
     as factors. `two_states`: the tasks that the host ran in two states. `level`: the
     chance of any false difference in a family, 5 % or what the last look at the run spends (`runfolder/looks.py`).
+    `observer`: what the instrument used, with counters and without (None: not read); `observer_effects`: what counters
+    change. `unlike`: by platform, the facts that should be as the baseline's and are not.
     `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`).
     """
 
@@ -112,6 +122,10 @@ class Analysis:
     consolidations: tuple[Consolidation, ...]
     scalings: tuple[Scaling, ...]
     caveats: Mapping[str, str]
+    unlike: Mapping[str, tuple[str, ...]]
+    observer: ObserverUse | None
+    observer_uncounted: ObserverUse | None
+    observer_effects: tuple[ObserverEffect, ...]
     study: StudyComparison | None
     paper: tuple[PaperRow, ...]
 
@@ -176,7 +190,10 @@ def analyse(data: RunData) -> Analysis:
     """The pipeline of the module's docstring."""
     platforms = _platforms(data)
     tasks = tasks_of(data.manifest, data.trials)
-    observations, gaps = observations_of(tasks, data.trials)
+    costs = frame_costs(data.trials, data.boots, data.calibrations)
+    observations, gaps = observations_of(
+        tasks, data.trials, {trial: (one.value, one.none_because) for trial, one in costs.items()}
+    )
     cells = _cells(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, data.trials)
     host = _host_values(data, observations, caveats)
@@ -184,13 +201,17 @@ def analyse(data: RunData) -> Analysis:
     comparisons, control = _compare_all(data, platforms, tasks, cells, caveats, host)
     limits, points = ceilings(data.calibrations), point_values(data.trials)
     swept = {task.parameters for task in tasks if task.metric.source == "points"}
-    sweeps = curves([one for one in points if one.parameters in swept])
+    sweeps = curves([one for one in points if one.parameters in swept], receiving_apart(data.boots))
     headroom = headrooms(limits, cells, data.trials)
     searches = throughput_rows(tasks, data.trials)
     bounds = lower_bounds(tasks, sweeps, headroom, searches)
+    senders = forwarded_by_senders(data.boots)
+    comparisons = without_senders(comparisons, senders, data.manifest.baseline)
     comparisons = without_two_bounds(comparisons, bounds, data.manifest.baseline)
+    control = without_senders(control, senders, data.manifest.baseline)
     level = _level(data, len({one.block for one in observations}))
-    comparisons, control = _verdicts(comparisons, control, Rules(_margin(data), level, level), states)
+    rules = Rules(_margin(data), level, level)
+    comparisons, control = _verdicts(comparisons, control, rules, states)
     order = ordered_values(cells.values())
     losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
     backends = backend_uses(tasks, data.trials)
@@ -228,9 +249,21 @@ def analyse(data: RunData) -> Analysis:
         consolidations=consolidations(data.consolidation),
         scalings=scalings(tasks, observations, data.trials, platforms),
         caveats=caveats,
+        unlike=_unlike(data, platforms),
+        observer=observer_uses(data.trials),
+        observer_uncounted=observer_uses(data.trials, counters=False),
+        observer_effects=observer_effects(data.manifest, tasks, observations, host, rules),
         study=beside_study(data.study, data.manifest, tasks, {(one.platform, one.task): one for one in comparisons}),
         paper=paper_rows(_paper_method(data), cells, data.manifest.baseline),
     )
+
+
+def _unlike(data: RunData, platforms: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    baseline = data.manifest.baseline
+    if baseline is None:
+        return {}
+    found = {one: unlike_facts(data.boots, one, baseline) for one in platforms if one != baseline}
+    return {one: names for one, names in found.items() if names}
 
 
 def _paper_method(data: RunData) -> PaperMethod | None:

@@ -1,13 +1,15 @@
-"""Rates that are lower bounds, and what two of them do not say.
+"""Rates that are lower bounds or the sender's, and what they do not say.
 
 Where a platform lost nothing flat out, or came within 10 % of what generator and sink reach, it may be able to forward
 more than was seen. So it is where a search for a rate ended at the generator's limit. The ratio of two such rates is
-anything: it says what the sender can, and has no verdict. Pure.
+anything: it says what the sender can, and has no verdict. Neither has a rate that a router reached on the sender's
+own core, which had to send as well. Pure.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from virtoll.runfolder.records import BootRecord
 from virtoll.stats.ceilings import Headroom
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.conditional_throughput import ThroughputRow
@@ -15,6 +17,7 @@ from virtoll.stats.sweeps import Curve
 from virtoll.stats.values import Task
 
 TWO_BOUNDS = "two lower bounds"
+SENDERS_CORE = "forwarded on the sender's core"
 
 
 def lower_bounds(
@@ -38,9 +41,47 @@ def without_two_bounds(
 
     def told(one: Comparison) -> Comparison:
         both = all((label, one.task) in bounds for label in (one.platform, baseline))
-        if one.verdict is not Verdict.UNKNOWN or not both:
+        if one.verdict is not Verdict.UNKNOWN or not both or one.caveat:
             return one
         reason = "both lost nothing flat out or reached the generator's limit, so that either may forward more"
         return replace(one, caveat=TWO_BOUNDS, reason=reason)
 
     return [told(one) for one in comparisons]
+
+
+def forwarded_by_senders(boots: Sequence[BootRecord]) -> dict[str, str]:
+    """Platforms of which the host's kernel forwards on the sender's core, with the reason."""
+    return {
+        boot.platform: boot.forwarding.reason or "the reason is not known"
+        for boot in boots
+        if boot.forwarding is not None and boot.forwarding.cpus is None
+    }
+
+
+def receiving_apart(boots: Sequence[BootRecord]) -> frozenset[str]:
+    """Platforms of which the host's kernel forwards on other CPUs than the sender's."""
+    return frozenset(
+        boot.platform for boot in boots if boot.forwarding is not None and boot.forwarding.cpus is not None
+    )
+
+
+def without_senders(
+    comparisons: Sequence[Comparison], by_senders: Mapping[str, str], baseline: str | None
+) -> list[Comparison]:
+    """The same comparisons, those of rates of such platforms (or of such a baseline) with that as their caveat."""
+
+    def told(one: Comparison) -> Comparison:
+        labels = [label for label in (one.platform, baseline) if label is not None]
+        found = [(label, by_senders[label]) for label in labels if label in by_senders]
+        if one.verdict is not Verdict.UNKNOWN or not found or one.caveat or not _is_rate(one.task):
+            return one
+        label, why = found[0]
+        reason = f"{label} forwards on the core that sends ({why}); the CPU time per frame does not depend on who sends"
+        return replace(one, caveat=SENDERS_CORE, reason=reason)
+
+    return [told(one) for one in comparisons]
+
+
+def _is_rate(task: Task) -> bool:
+    """Whether it is the rate of a router; an older Virtoll had another name for one."""
+    return task.metric.name in ("maximum_forwarding_rate", "maximum_forwarded_rate", "ndr", "pdr")

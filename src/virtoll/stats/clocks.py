@@ -1,15 +1,27 @@
-"""The platforms' clock error: the guest's own duration against the outside clock's, with the outside clock's bound."""
+"""The platforms' clock error: the guest's own durations against the outside clock's.
+
+A wrong clock is wrong by a share of the time that passes, and a late mark by as much for a short job as for a long one.
+So the clock's error is the slope of the differences over the durations, and the marks' error their intercept.
+"""
 
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from virtoll.runfolder.records import TrialRecord, duration_ns
+from virtoll.runfolder.records import TrialRecord, between_marks_ns
+
+# A slope needs durations that differ, and more readings than two lines can share.
+LEAST_READINGS, LEAST_SPREAD = 5, 1.5
+_LEVEL = 0.95
+_MOST_READINGS = 1000  # the method takes all pairs
 
 
 @dataclass(frozen=True)
 class ClockReading:
-    """One trial: `error` = (guest - outside) / outside, `bound` = error bound / outside; `method`: the marks' path."""
+    """One trial, from mark to mark: `error` = (guest - outside) / outside; `method`: the marks' path.
+
+    `estimate`: of the outside clock's own error, as a share of the duration.
+    """
 
     trial: int
     block: int
@@ -18,7 +30,7 @@ class ClockReading:
     method: str
     outside_ns: int
     guest_ns: int
-    error_bound_ns: int
+    error_estimate_ns: int
 
     @property
     def error(self) -> float:
@@ -26,50 +38,78 @@ class ClockReading:
         return (self.guest_ns - self.outside_ns) / self.outside_ns
 
     @property
-    def bound(self) -> float:
+    def estimate(self) -> float:
         """The relative error that the outside clock itself may have on this duration."""
-        return self.error_bound_ns / self.outside_ns
+        return self.error_estimate_ns / self.outside_ns
 
     @property
     def within(self) -> bool:
         """Whether the difference may be the outside clock's own."""
-        return abs(self.guest_ns - self.outside_ns) <= self.error_bound_ns
+        return abs(self.guest_ns - self.outside_ns) <= self.error_estimate_ns
+
+
+@dataclass(frozen=True)
+class ClockSlope:
+    """`rate`: relative error of the clock (positive: fast), with its 95 % interval; `marks_ns`: what the marks add.
+
+    Theil's method (1950): the median of the slopes of all pairs of readings, with the interval of Sen (1968). A few
+    trials whose marks were late do not move it.
+    """
+
+    rate: float
+    low: float
+    high: float
+    marks_ns: float
+
+    @property
+    def finds_an_error(self) -> bool:
+        """Whether the interval leaves out a right clock."""
+        return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True)
 class ClockError:
-    """One platform: median, range and how many of its readings lie within their bound."""
+    """One platform: the slope (None: `why_no_slope`); median and range of single trials' errors, and how many lie
+    within their estimate."""
 
     platform: str
     readings: tuple[ClockReading, ...]
+    slope: ClockSlope | None
+    why_no_slope: str
     median: float
     low: float
     high: float
-    bound: float
+    estimate: float
     within: int
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the clock is found to be wrong; without a slope, whether most trials are beyond their estimate."""
+        return self.slope.finds_an_error if self.slope is not None else self.within * 2 < len(self.readings)
 
     @property
     def words(self) -> str:
         """The finding in words."""
         count = len(self.readings)
+        if self.slope is not None:
+            return "the clock is wrong" if self.wrong else "no clock error found"
         if self.within == count:
-            return "within the bound"
-        if self.within * 2 >= count:
-            return f"within the bound in {self.within} of {count} trials"
-        return f"beyond the bound in {count - self.within} of {count} trials"
+            return "within the error estimate"
+        if not self.wrong:
+            return f"within the error estimate in {self.within} of {count} trials"
+        return f"beyond the error estimate in {count - self.within} of {count} trials"
 
 
 def clock_readings(trials: Sequence[TrialRecord]) -> tuple[ClockReading, ...]:
-    """A reading for every `ok` trial with marks, a guest's reading and an error bound."""
+    """A reading for every `ok` trial with marks, a guest's reading and an error estimate."""
     found = []
     for trial in trials:
         clock = trial.clock
-        if trial.status != "ok" or clock is None or clock.guest is None or clock.error_bound_ns is None:
+        if trial.status != "ok" or clock is None or clock.guest is None or clock.error_estimate_ns is None:
             continue
-        outside = duration_ns(clock)
+        outside = between_marks_ns(clock)
         if outside is None or outside <= 0:
             continue
-        guest = clock.guest.end_monotonic_ns - clock.guest.start_monotonic_ns
         found.append(
             ClockReading(
                 trial=trial.trial,
@@ -78,31 +118,51 @@ def clock_readings(trials: Sequence[TrialRecord]) -> tuple[ClockReading, ...]:
                 workload=trial.workload,
                 method=clock.method,
                 outside_ns=outside,
-                guest_ns=guest,
-                error_bound_ns=clock.error_bound_ns,
+                guest_ns=clock.guest.between_marks_ns,
+                error_estimate_ns=clock.error_estimate_ns,
             )
         )
     return tuple(found)
 
 
 def clock_errors(readings: Sequence[ClockReading], platforms: Sequence[str]) -> tuple[ClockError, ...]:
-    """One row for each platform that has readings, in the given order; `bound` is the median of the trials' bounds."""
+    """One row for each platform that has readings, in the given order; `estimate` is the median of the trials' own."""
     rows = []
     for platform in platforms:
         own = tuple(reading for reading in readings if reading.platform == platform)
         if own:
             errors = [reading.error for reading in own]
-            bound = statistics.median(reading.bound for reading in own)
-            within = sum(reading.within for reading in own)
+            slope, why = _slope(own)
             rows.append(
                 ClockError(
                     platform=platform,
                     readings=own,
+                    slope=slope,
+                    why_no_slope=why,
                     median=statistics.median(errors),
                     low=min(errors),
                     high=max(errors),
-                    bound=bound,
-                    within=within,
+                    estimate=statistics.median(reading.estimate for reading in own),
+                    within=sum(reading.within for reading in own),
                 )
             )
     return tuple(rows)
+
+
+def _slope(readings: Sequence[ClockReading]) -> tuple[ClockSlope | None, str]:
+    if len(readings) < LEAST_READINGS:
+        return None, f"{len(readings)} trials; a slope needs {LEAST_READINGS}"
+    durations = [reading.outside_ns for reading in readings]
+    if max(durations) < LEAST_SPREAD * min(durations):
+        return None, f"the durations are alike; a slope needs some that are {LEAST_SPREAD:g} times as long as others"
+    from scipy.stats import theilslopes
+
+    taken = readings[:: -(-len(readings) // _MOST_READINGS)]
+    differences = [reading.guest_ns - reading.outside_ns for reading in taken]
+    # Over the guest's durations: the outside ones have the marks' noise, with the other sign than the differences, so
+    # that trials of one length would pull the slope towards -1.
+    slope, marks_ns, *interval = theilslopes(
+        differences, [reading.guest_ns for reading in taken], alpha=_LEVEL, method="joint"
+    )
+    rate, low, high = (float(one / (1 - one)) for one in (slope, *interval))  # of the outside durations
+    return ClockSlope(rate, low, high, float(marks_ns)), ""

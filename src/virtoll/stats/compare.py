@@ -38,11 +38,12 @@ class Comparison:
     """One platform against the baseline on one task: `share` with its interval, and the verdict with its reason.
 
     `pairs` is (block, share) for each block that has both. `interval` is at 95 %, of this comparison alone, from the
-    standard error of the test. `at_least`: a factor >= 1, the simultaneous one-sided 95 % bound of max(share, 1/share);
-    None unless slower or faster. `p_adjusted` is Holm's over the family: the primary metrics, or the rest. `margin`:
-    the smallest within which it is alike (0.1 = 10 %); None unless alike. `smallest`: the smallest difference that it
-    would detect, as a factor above 1 (80 % power), None where unknown. `caveat`: the platform's or the baseline's
-    (`stats/caveats.py`); a comparison with a caveat is never tested and has no verdict but that.
+    standard error of the test. `at_least`: a factor >= 1, the near end of the simultaneous two-sided interval of
+    max(share, 1/share), which leaves level / 2m on each side in a family of m; None unless slower or faster.
+    `p_adjusted` is Holm's over the family: the primary metrics, or the rest. `margin`: the smallest within which it is
+    alike (0.1 = 10 %); None unless alike. `smallest`: the smallest difference that it would detect, as a factor above 1
+    (80 % power), None where unknown. `caveat`: the platform's or the baseline's (`stats/caveats.py`); a comparison with
+    a caveat is never tested and has no verdict but that.
     """
 
     platform: str

@@ -159,7 +159,7 @@ def cpu_uses(
 
     A workload's figures are of the same trials as its duration, whose CPU time is reported once.
     """
-    tasks = [task for task in tasks if task.metric.source != "figures"]
+    tasks = [task for task in tasks if task.metric.source in ("marks", "points")]
     cells: dict[tuple[str, Task], dict[int, list[float]]] = {}
     for trial in trials:
         used = used_ns(trial)
@@ -211,7 +211,8 @@ def used_ns(trial: TrialRecord) -> int | None:
 
 def forwarded_frames(trial: TrialRecord) -> int:
     """Frames that a traffic trial forwarded, over all its points."""
-    return sum(counts.forwarded_frames for point in trial.points or () for counts in point.sink.per_source)
+    points = (*(trial.points or ()), *(trial.cpu_points or ()))
+    return sum(counts.forwarded_frames for point in points for counts in point.sink.per_source)
 
 
 def quantity(values: Iterable[float | None]) -> Quantity | None:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.records import Clock, TrialRecord, duration_ns
+from virtoll.runfolder.store import parse_record
 from virtoll.stats.summaries import block_values
 from virtoll.stats.values import Observation, Task, canonical
 from virtoll.stats.wire import fair_rows
@@ -109,8 +110,5 @@ def _others(factor: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _load_ns(trial: TrialRecord) -> int | None:
-    marks = (((trial.result or {}).get("routing_table") or {}).get("clock") or {}).get("marks")
-    if marks is None:
-        return None
-    step = trial.result["routing_table"]["clock"].get("realtime_step_ns", 0) if trial.result else 0
-    return int(marks["end_ns"] - marks["start_ns"] - step)
+    clock = ((trial.result or {}).get("routing_table") or {}).get("clock")
+    return None if clock is None else duration_ns(parse_record(Clock, clock))

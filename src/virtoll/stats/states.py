@@ -51,19 +51,27 @@ def two_states(task: Task, host: Sequence[Observation]) -> TwoStates | None:
             ordered = sorted(own, key=lambda one: sign * one.value)
             slowness += [sign * math.log(one.value / ordered[0].value) for one in ordered]
             entries += ordered
+    found = apart(slowness, [one.platform for one in entries])
+    return TwoStates(task, math.exp(found[0]), found[1]) if found is not None else None
+
+
+def apart(slowness: Sequence[float], labels: Sequence[str]) -> tuple[float, float] | None:
+    """How far apart two states are as a logarithm, and the share of entries in the slower; None where there is one.
+
+    `slowness` as in `split`; `labels`: whose entry each is, baseline's or control's.
+    """
     limit = split(slowness)
     if limit is None:
         return None
-    slow = [one for one, slower in zip(entries, slowness, strict=True) if slower >= limit]
-    labels = {one.platform for one in entries}
+    slow = [one >= limit for one in slowness]
     parts = [
-        sum(one.platform == label for one in slow) / sum(one.platform == label for one in entries) for label in labels
+        statistics.fmean(state for state, own in zip(slow, labels, strict=True) if own == label)
+        for label in set(labels)
     ]
     if max(parts) - min(parts) > LARGEST_DIFFERENCE:
         return None
     above, below = ([one for one in slowness if (one >= limit) is state] for state in (True, False))
-    factor = math.exp(statistics.median(above) - statistics.median(below))
-    return TwoStates(task, factor, len(slow) / len(entries))
+    return statistics.median(above) - statistics.median(below), len(above) / len(slowness)
 
 
 def split(slowness: Sequence[float]) -> float | None:

@@ -1,7 +1,7 @@
 """Rate sweeps: each point's rates and losses, and the curve offered against forwarded over blocks."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from virtoll.runfolder.records import TrialRecord
@@ -29,6 +29,7 @@ class PointValue:
     intended_frames: int
     offered_frames: int
     unsent_frames: int
+    refused_frames: int
     forwarded_frames: int
     lost_frames: int
     duplicate_frames: int
@@ -46,6 +47,12 @@ class PointValue:
     def loss(self) -> float | None:
         """Lost frames as a share of those offered; None where none were offered."""
         return self.lost_frames / self.offered_frames if self.offered_frames else None
+
+    @property
+    def turned_away(self) -> float | None:
+        """Frames lost, or refused by the first interface, as a share of those that the sender had for it."""
+        given = self.offered_frames + self.refused_frames
+        return (self.lost_frames + self.refused_frames) / given if given else None
 
     @property
     def burst(self) -> bool:
@@ -115,6 +122,7 @@ def _point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
         intended_frames=sum(source.intended_frames for source in sources),
         offered_frames=sum(source.offered_frames for source in sources),
         unsent_frames=sum(source.unsent_frames for source in sources),
+        refused_frames=sum(source.refused_frames or 0 for source in sources),
         forwarded_frames=sum(sink.forwarded_frames for sink in sinks),
         lost_frames=sum(sink.lost_frames for sink in sinks),
         duplicate_frames=sum(sink.duplicate_frames for sink in sinks),
@@ -125,27 +133,31 @@ def _point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
     )
 
 
-def curves(points: Sequence[PointValue]) -> tuple[Curve, ...]:
+def curves(points: Sequence[PointValue], apart: Collection[str] = ()) -> tuple[Curve, ...]:
     """One curve for each platform and set of parameters, in order of first appearance.
 
     *Lossless*: at flat out the guest lost at most 0.5 % of what was offered (median over blocks). So the largest rate
-    seen is what generator and path could offer; the platform's own maximum is at least that.
+    seen is what generator and path could offer; the platform's own maximum is at least that. Platforms `apart` receive
+    on CPUs of their own (`lab/receiving.py`): what their first interface refuses, they have turned away.
     """
     groups: dict[tuple[str, str], list[PointValue]] = {}
     for point in points:
         if point.offered_rate is not None and point.forwarded_rate is not None and point.loss is not None:
             groups.setdefault((point.platform, point.parameters), []).append(point)
-    return tuple(_curve(platform, parameters, own) for (platform, parameters), own in groups.items())
+    return tuple(
+        _curve(platform, parameters, own, apart=platform in apart) for (platform, parameters), own in groups.items()
+    )
 
 
-def _curve(platform: str, parameters: str, own: list[PointValue]) -> Curve:
+def _curve(platform: str, parameters: str, own: list[PointValue], *, apart: bool) -> Curve:
     rates: dict[float | None, list[PointValue]] = {}
     for point in own:
         rates.setdefault(point.intended_rate, []).append(point)
     ordered = sorted(rates, key=lambda rate: (rate is None, rate or 0.0))
     points = tuple(_curve_point(rate, rates[rate]) for rate in ordered)
-    last = points[-1]
-    lossless = last.intended_rate is None and last.loss.median <= LOSSLESS_SHARE
+    missing = [point.turned_away if apart else point.loss for point in rates.get(None, ())]
+    known = [share for share in missing if share is not None]
+    lossless = bool(known) and statistics.median(known) <= LOSSLESS_SHARE
     return Curve(platform, parameters, own[0].frame_size_bytes, points, lossless)
 
 

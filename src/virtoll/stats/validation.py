@@ -37,7 +37,7 @@ class Forwarded:
 class PlatformValidation:
     """One platform of one run. `where`: on what it ran, in words; `marks`: trials timed outside, by the marks' path.
 
-    `error_bound_ns`: the median of these trials' bounds; `ready` is in ns. None: the run has nothing of it.
+    `error_estimate_ns`: the median of these trials' estimates; `ready` is in ns. None: the run has nothing of it.
     """
 
     platform: str
@@ -51,7 +51,7 @@ class PlatformValidation:
     ready: Quantity | None
     forwarded: Forwarded | None
     marks: Mapping[str, int]
-    error_bound_ns: float | None
+    error_estimate_ns: float | None
 
 
 def validations_of(analysis: Analysis) -> tuple[PlatformValidation, ...]:
@@ -61,7 +61,7 @@ def validations_of(analysis: Analysis) -> tuple[PlatformValidation, ...]:
     for entry in manifest.platforms:
         boots = [one for one in analysis.data.boots if one.platform == entry.label]
         trials = [one for one in analysis.data.trials if one.platform == entry.label]
-        marks, bound = _marks(trials)
+        marks, estimate = _marks(trials)
         caveat = analysis.caveats.get(entry.label)
         host = entry.host or "this machine"
         rows.append(
@@ -77,7 +77,7 @@ def validations_of(analysis: Analysis) -> tuple[PlatformValidation, ...]:
                 ready=_ready(boots),
                 forwarded=_forwarded([one for one in analysis.points if one.platform == entry.label]),
                 marks=marks,
-                error_bound_ns=bound,
+                error_estimate_ns=estimate,
             )
         )
     return tuple(rows)
@@ -111,5 +111,5 @@ def _forwarded(points: Sequence[PointValue]) -> Forwarded | None:
 
 def _marks(trials: Sequence[TrialRecord]) -> tuple[Counter[str], float | None]:
     clocks = [one.clock for one in trials if one.status == "ok" and one.clock and one.clock.marks]
-    bounds = [clock.error_bound_ns for clock in clocks if clock.error_bound_ns is not None]
-    return Counter(str(clock.method) for clock in clocks), statistics.median(bounds) if bounds else None
+    known = [clock.error_estimate_ns for clock in clocks if clock.error_estimate_ns is not None]
+    return Counter(str(clock.method) for clock in clocks), statistics.median(known) if known else None

@@ -17,6 +17,8 @@ from virtoll.runfolder.records import Manifest, MetricRecord, TrialRecord, durat
 from virtoll.runfolder.traffic_records import Point
 
 Parameters = Mapping[str, Any]
+FrameCosts = Mapping[int, tuple[float | None, str]]
+"""CPU time of a frame, ns, by number of trial; where it is None, why."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,11 @@ class Task:
     @property
     def short(self) -> str:
         """Workload and size for narrow columns: 'forward 64 B', 'stream copy rate 2000000 elements'."""
-        figure = self.metric.name.replace("_", " ") if self.metric.source == "figures" else ""
+        figure = (
+            self.metric.name.replace("_", " ").replace("cpu", "CPU")
+            if self.metric.source in ("figures", "cpu_points")
+            else ""
+        )
         return " ".join(filter(None, (self.workload, figure, self.size)))
 
     def is_of(self, trial: TrialRecord) -> bool:
@@ -135,9 +141,12 @@ def one_primary_each(metrics: Sequence[MetricRecord]) -> list[MetricRecord]:
 
 
 def observations_of(
-    tasks: Sequence[Task], trials: Sequence[TrialRecord]
+    tasks: Sequence[Task], trials: Sequence[TrialRecord], costs: FrameCosts | None = None
 ) -> tuple[tuple[Observation, ...], tuple[Gap, ...]]:
-    """One value a task and `ok` trial, in the order measured, and the trials that should have one and have not."""
+    """One value a task and `ok` trial, in the order measured, and the trials that should have one and have not.
+
+    `costs`: of what takes calibrations as well (`stats/frame_cost.py`).
+    """
     by_cell: dict[tuple[str, str], list[Task]] = {}
     for task in tasks:
         by_cell.setdefault((task.workload, task.parameters), []).append(task)
@@ -148,7 +157,7 @@ def observations_of(
         if trial.status != "ok":
             continue
         for task in by_cell.get((trial.workload, canonical(trial.parameters)), []):
-            value, reason = _value(task.metric, trial)
+            value, reason = _value(task.metric, trial, costs or {})
             if value is None:
                 gaps.append(Gap(trial.trial, reason))
             else:
@@ -158,7 +167,9 @@ def observations_of(
     return tuple(found), tuple(gaps)
 
 
-def _value(metric: MetricRecord, trial: TrialRecord) -> tuple[float | None, str]:
+def _value(metric: MetricRecord, trial: TrialRecord, costs: FrameCosts) -> tuple[float | None, str]:
+    if metric.source == "cpu_points":
+        return costs.get(trial.trial, (None, "no points for the CPU time of a frame were measured"))
     if metric.source == "points":
         rate = maximum_forwarded_rate(trial.points or ())
         if rate is None or rate <= 0:

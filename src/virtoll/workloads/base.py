@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class Metric:
     """One value of a workload: ``source`` says where the run folder holds it.
 
-    ``marks``: the duration by the outside clock; ``points``: a rate; ``figures``: the number of this name in the
-    result's figures, read from what the guest said of itself, by its own clock where it is a time. A workload whose
-    figures are by another clock says so.
+    ``marks``: the duration by the outside clock; ``points``: a rate; ``cpu_points``: the CPU time of a frame;
+    ``figures``: the number of this name in the result's figures, read from what the guest said of itself, by its own
+    clock where it is a time. A workload whose figures are by another clock says so.
     """
 
     name: str
@@ -113,7 +113,9 @@ class Bench:
     the other guests of its platform that the workload needs, as many as it said, each on links of its own.
     ``programs``: an agent in the peer's network namespace on the root of the guests' image, for what runs there; None
     where the peer is on another host, or the image holds no programs. ``shaper``: None where links are not the lab's.
-    ``repeats``: how often a job runs between its marks; 1 for a workload that cannot be repeated.
+    ``repeats``: how often a job runs between its marks; 1 for a workload that cannot be repeated. ``cpus``: the host
+    CPUs of guest, generator and sink; where nothing is pinned all of them, and none where the host is another.
+    ``receives_apart``: its links receive on other CPUs than the sender's, so that what they refuse it has turned away.
     """
 
     guest: Caller
@@ -130,6 +132,8 @@ class Bench:
     programs: Caller | None = None
     shaper: Shaper | None = None
     repeats: int = 1
+    cpus: tuple[int, ...] = ()
+    receives_apart: bool = False
 
     def require_sources(self) -> None:
         """``GuestCannot`` where the guest has no link that traffic could come from."""
@@ -150,6 +154,7 @@ class Measurement:
     check: dict[str, Any] | None = None
     points: Sequence[MeasuredPoint] | None = None
     problem: str | None = None
+    cpu_points: Sequence[MeasuredPoint] | None = None
 
 
 _BESIDES_SECONDS = 0.1  # of a timed job: the path's delay is measured twice

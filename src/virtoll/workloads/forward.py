@@ -8,20 +8,30 @@ balance, or the trial is invalid. Beside each point stand the counters of every 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.agent.path_counters import surroundings
+from virtoll.agent.path_counters import knows_counters, surroundings
 from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import MAXIMUM_SOURCES, Link
 from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
+from virtoll.workloads.frame_cost import Meter
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
-from virtoll.workloads.sweep import Points, SweepParameters, first_point, point_seconds, sweep, sweep_seconds
+from virtoll.workloads.sweep import (
+    BESIDES_SECONDS,
+    Points,
+    SweepParameters,
+    first_point,
+    point_seconds,
+    sweep,
+    sweep_seconds,
+)
 from virtoll.workloads.traffic import MOST_ROUTES, FrameParameters, Lane, Table, TrafficStream, send, unbalanced
 
 
@@ -30,11 +40,15 @@ class ForwardParameters(SweepParameters):
 
     ``routes``: the size of the guest's routing table besides the routes to its links, made from ``routes_seed``; 0 for
     none. With a table, and unless it is said otherwise, frames go to 65536 destinations that are spread over it.
+    ``cpu_milliseconds``: length of each of the two points that give the CPU time of a frame; 0: none. Their rate is at
+    most ``cpu_rate_frames_per_second`` of each source.
     """
 
     sources: int = Field(default=1, ge=1, le=MAXIMUM_SOURCES)
     routes: int = Field(default=0, ge=0, le=MOST_ROUTES)
     routes_seed: int = Field(default=1, ge=0, lt=2**63)
+    cpu_milliseconds: int = Field(default=200, ge=0, le=600_000)
+    cpu_rate_frames_per_second: float = Field(default=100_000, gt=0, le=200_000)
 
     def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
         """Each source sends from a NIC of its own."""
@@ -70,7 +84,10 @@ class Forward(Workload[ForwardParameters]):
     title: ClassVar[str] = "IP forwarding"
     resource: ClassVar[str] = "packet path"
     parameter_model = ForwardParameters
-    metrics: ClassVar[tuple[Metric, ...]] = (Metric("maximum_forwarding_rate", "frames/s", "higher", "points"),)
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("maximum_forwarding_rate", "frames/s", "higher", "points"),
+        Metric("cpu_per_frame", "ns", "lower", "cpu_points"),
+    )
 
     def needs(self) -> Needs:
         """The links of its sources, and room for the table."""
@@ -79,37 +96,50 @@ class Forward(Workload[ForwardParameters]):
         return Needs(memory_bytes, sources=wanted.sources, mtu_bytes=wanted.mtu_bytes)
 
     def estimate_seconds(self, slowdown: float) -> float:
-        """The sweep, and loading the table."""
+        """The sweep, the points for the CPU time, and loading the table."""
         wanted = self.parameters
-        return sweep_seconds(wanted, slowdown) + table_seconds(wanted.routes, slowdown)
+        return sweep_seconds(wanted, slowdown) + metered_seconds(wanted) + table_seconds(wanted.routes, slowdown)
 
     def warm_up_seconds(self, slowdown: float) -> float:
         """One point, and the table."""
         return point_seconds(self.parameters) + table_seconds(self.parameters.routes, slowdown)
 
     def measure(self, bench: Bench) -> Measurement:
-        """The sweep; every point is kept as the agent answered it."""
-        return self._measure(bench, sweep)
+        """The sweep and the points for the CPU time; every point is kept as the agent answered it."""
+        return self._measure(bench, sweep, metered=True)
 
     def warm_up(self, bench: Bench) -> Measurement:
         """Its first point."""
-        return self._measure(bench, first_point)
+        return self._measure(bench, first_point, metered=False)
 
-    def _measure(self, bench: Bench, points_of: Points) -> Measurement:
+    def _measure(self, bench: Bench, points_of: Points, *, metered: bool) -> Measurement:
         wanted = self.parameters
         with routing(bench, wanted), routing_table(bench, _table(wanted), wanted) as table:
             points = points_of(wanted, lambda rate: self.point(bench, rate))
-        problem = unbalanced(points)
+            cpu = self._cpu_points(bench, points) if metered else None
+        measured = Measurement(points=points, cpu_points=cpu, problem=unbalanced([*points, *(cpu or ())]))
         if table is None:
-            return Measurement(points=points, problem=problem)
-        return Measurement(
-            result={"routing_table": table.record}, check=table.check, points=points, problem=table.problem or problem
-        )
+            return measured
+        problem = table.problem or measured.problem
+        return replace(measured, result={"routing_table": table.record}, check=table.check, problem=problem)
+
+    def _cpu_points(self, bench: Bench, points: Sequence[MeasuredPoint]) -> list[MeasuredPoint] | None:
+        wanted = self.parameters
+        if not wanted.cpu_milliseconds or not bench.cpus:
+            return None
+        stream, length_ns = _stream(bench, wanted), wanted.cpu_milliseconds * 1_000_000
+        meter = Meter(bench.peer, stream, wanted, bench.cpus, bench.next_tag, length_ns)
+        return meter.points_below(points, wanted.cpu_rate_frames_per_second) or None
 
     def point(self, bench: Bench, rate: float | None) -> MeasuredPoint:
         """One point of the sweep, at a rate of each source or flat out."""
         wanted = self.parameters
         return point_between_hops(bench, _stream(bench, wanted), wanted, wanted.point_ns, rate)
+
+
+def metered_seconds(wanted: ForwardParameters) -> float:
+    """The two points for the CPU time."""
+    return 2 * (wanted.cpu_milliseconds / 1000 + BESIDES_SECONDS) if wanted.cpu_milliseconds else 0.0
 
 
 def point_between_hops(
@@ -120,8 +150,9 @@ def point_between_hops(
     An agent of before ``counters`` knows no histograms either.
     """
     before = bench.hops.read()
-    known = before.counted["peer"] is not None
-    point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=known)
+    known = before.counted["peer"] is not None if bench.hops.enabled else knows_counters(bench.peer.generator)
+    with bench.timekeeper.observer.measuring():
+        point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=known)
     after = bench.hops.read()
     hops = bench.hops.hops(before, after, wanted.sources)
     return replace(point, beside={"hops": hops, "surroundings": surroundings(before, after)})

@@ -19,6 +19,8 @@ from pydantic import ByteSize, Field
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Image
+from virtoll.runfolder.records import Clock, duration_ns
+from virtoll.runfolder.store import parse_record
 from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, Needs
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, PathParameters, far_end
 from virtoll.workloads.packed import ARCHIVE, BLOCK_BYTES, KERNEL_SOURCE, make_packed
@@ -156,9 +158,9 @@ class _Rsync(NetworkWorkload[Rsync_co]):
             figures = parse(said.output)
         except ValueError as error:
             return Measurement(timed.clock, result, None, None, f"what rsync printed cannot be read: {error}")
-        marks = timed.clock["marks"]
-        if marks is not None and marks["end_ns"] > marks["start_ns"]:
-            figures["throughput"] = 8e3 * figures["file_bytes"] / (marks["end_ns"] - marks["start_ns"])
+        took_ns = duration_ns(parse_record(Clock, timed.clock))
+        if took_ns is not None and took_ns > 0:
+            figures["throughput"] = 8e3 * figures["file_bytes"] / took_ns
         result["figures"] = figures
         sender, receiver = (other, guest) if pulls else (guest, other)
         expected = listing(sender, folder if pulls else _SENT, seconds)

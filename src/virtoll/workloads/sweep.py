@@ -18,7 +18,7 @@ from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 
 _MAXIMUM_POINTS = 24
 # For estimates only: what a bare host and an emulated guest may forward, and what a point takes besides its traffic.
-_FAST_FRAMES_PER_SECOND, _SLOW_FRAMES_PER_SECOND, _BESIDES_SECONDS = 4e6, 1e5, 0.15
+_FAST_FRAMES_PER_SECOND, _SLOW_FRAMES_PER_SECOND, BESIDES_SECONDS = 4e6, 1e5, 0.15
 _LOSING_FROM = 3.0  # times slower than a bare host
 
 
@@ -70,7 +70,7 @@ def sweep_seconds(wanted: SweepParameters, slowdown: float) -> float:
 
 def point_seconds(wanted: SweepParameters) -> float:
     """One point, with the drain and the counters."""
-    return wanted.point_milliseconds / 1000 + _BESIDES_SECONDS
+    return wanted.point_milliseconds / 1000 + BESIDES_SECONDS
 
 
 def _totals(point: TrafficReply) -> tuple[int, int, int]:

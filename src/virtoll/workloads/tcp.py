@@ -27,6 +27,8 @@ from virtoll.agent.operations.jobs import (
 )
 from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
+from virtoll.runfolder.records import Clock, duration_ns
+from virtoll.runfolder.store import parse_record
 from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, Path_co, PathParameters, far_end
 
@@ -93,10 +95,9 @@ class _Tcp(NetworkWorkload[Path_co]):
             "shaped_by": shaped_by,
             "figures": None,
         }
-        marks = timed.clock["marks"]
-        if marks is not None and marks["end_ns"] > marks["start_ns"]:
-            seconds = (marks["end_ns"] - marks["start_ns"]) / 1e9
-            result["figures"] = self.figures(seconds, (timed.result, served.result))
+        took_ns = duration_ns(parse_record(Clock, timed.clock))
+        if took_ns is not None and took_ns > 0:
+            result["figures"] = self.figures(took_ns / 1e9, (timed.result, served.result))
         right = value == expected
         problem = timed.problem if right else f"the check value is wrong: {value[:40]!r} instead of {expected!r}"
         check = {"value": value, "expected": expected, "ok": right}

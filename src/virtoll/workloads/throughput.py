@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from virtoll.agent.operations.traffic import SentSource
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane, point_between_hops
 from virtoll.workloads.loss_ratio_search import Bound, Counted, Found, Goal, search
@@ -100,7 +101,8 @@ class Throughput(Workload[ThroughputParameters]):
         wanted = self.parameters
         with routing(bench, wanted):
             points = [self._point(bench, None, wanted.trial_seconds)]
-            ceiling = _offered_rate(points[0])
+            apart = bench.receives_apart
+            ceiling = _offered_rate(points[0], apart=apart)
             if ceiling <= wanted.least_rate_frames_per_second:
                 problem = f"the generator offered {ceiling:.0f} frames/s flat out, which is not above the least rate"
                 return Measurement(points=points, problem=problem)
@@ -109,7 +111,7 @@ class Throughput(Workload[ThroughputParameters]):
                 del seconds  # seconds_at is never below it
                 length = wanted.seconds_at(load)
                 points.append(self._point(bench, load, length))
-                return _counted(points[-1], load, length)
+                return _counted(points[-1], load, length, apart=apart)
 
             loads = (wanted.least_rate_frames_per_second, ceiling)
             found = search(wanted.goals(), loads, wanted.search_seconds, trial)
@@ -133,16 +135,21 @@ class Throughput(Workload[ThroughputParameters]):
         return point_between_hops(bench, stream, wanted, int(seconds * 1e9), rate)
 
 
-def _offered_rate(point: MeasuredPoint) -> float:
+def _offered_rate(point: MeasuredPoint, *, apart: bool) -> float:
     """Frames/s that left the generator, over the time that its thread ran."""
     (source,) = point.traffic.sources
-    return source.offered_frames * 1e9 / (source.end_monotonic_ns - source.start_monotonic_ns)
+    return _given(source, apart=apart) * 1e9 / (source.end_monotonic_ns - source.start_monotonic_ns)
 
 
-def _counted(point: MeasuredPoint, load: float, seconds: float) -> Counted:
+def _counted(point: MeasuredPoint, load: float, seconds: float, *, apart: bool) -> Counted:
     (source,) = point.traffic.sources
     forwarded = sum(one.forwarded_frames for one in point.traffic.sink.per_source)
-    return Counted(load, seconds, source.intended_frames, source.offered_frames, forwarded)
+    return Counted(load, seconds, source.intended_frames, _given(source, apart=apart), forwarded)
+
+
+def _given(source: SentSource, *, apart: bool) -> int:
+    """Frames that the sender had for the guest: what the guest's own full queue refused is lost, not unsent."""
+    return source.offered_frames + (source.refused_frames or 0) * apart
 
 
 def _goal_record(found: Found, points: Sequence[MeasuredPoint]) -> dict[str, Any]:

@@ -138,6 +138,14 @@ class TrafficStream:
         return sink.but(backend=wanted.sink) if wanted.sink != "auto" else sink
 
 
+@dataclass(frozen=True)
+class Metering:
+    """The host CPUs whose idle time is read around a point, and how often a paced sender wakes."""
+
+    cpus: tuple[int, ...]
+    wake_ns: int
+
+
 def send(
     peer: TrafficAgents,
     stream: TrafficStream,
@@ -146,7 +154,8 @@ def send(
     duration_ns: int,
     rate: float | None,
     *,
-    histograms: bool,
+    histograms: bool = False,
+    metering: Metering | None = None,
 ) -> MeasuredPoint:
     """One point: the answer as it came, with what was intended.
 
@@ -155,6 +164,8 @@ def send(
     request = stream.request(wanted, tag, duration_ns, rate)
     if histograms:
         request = request.but(histograms=True)
+    if metering is not None:
+        request = request.but(idle_of=metering.cpus, wake_ns=metering.wake_ns)
     deadline_seconds = 60 + (2 * duration_ns + DRAIN_LIMIT_NS) / 1e9
     if len(peer.agents) == 1:
         reply = peer.generator.ask(TrafficRequest.of(request), deadline_seconds)

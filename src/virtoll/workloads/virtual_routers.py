@@ -78,7 +78,8 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
 
             def point(rate: float | None) -> MeasuredPoint:
                 tag = bench.next_tag()
-                return send(bench.peer, stream, wanted, tag, wanted.point_ns, rate, histograms=histograms)
+                with bench.timekeeper.observer.measuring():
+                    return send(bench.peer, stream, wanted, tag, wanted.point_ns, rate, histograms=histograms)
 
             points = points_of(wanted, point)
         return Measurement(points=points, problem=unbalanced(points))

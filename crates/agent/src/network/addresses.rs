@@ -101,6 +101,9 @@ impl Addresses {
         if self.has_ipv6() {
             ipv6::require()?;
             ipv6::switch_on(name);
+        } else if self.own.is_empty() {
+            // Its kernel is to send nothing by itself: what a full queue drops of that would count as a source's frames.
+            ipv6::switch_off(name);
         }
         Ok(())
     }

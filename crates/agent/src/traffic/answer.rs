@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use virtoll_proto::reply::Word;
 use virtoll_proto::reply::traffic::{
     ArrivedSource, Buckets, DelayVariation, Distribution, Gaps, GeneratorCpu, InterfaceChange,
-    ProcessorTimes, SentSource, Sink, SinkCpu, Sources, Traffic as TrafficReply, TrafficCpu,
+    ProcessorIdle, ProcessorTimes, SentSource, Sink, SinkCpu, Sources, Traffic as TrafficReply,
+    TrafficCpu,
 };
 use virtoll_proto::request::Traffic;
 use virtoll_wire::backend_selection::Chosen;
@@ -27,19 +28,25 @@ pub enum Clock {
 
 const TWO_CLOCKS: &str = "generator and sink are on two hosts, whose clocks are not one";
 
-/// The reply to `traffic`; `processors` is what the processors did meanwhile.
+/// The reply to `traffic`; `processors` is what the processors did meanwhile, `idle` how long those asked for were idle.
 pub fn answer(
     request: &Traffic,
     plan: &TrialPlan,
     counts: &TrialCounts,
     processors: Vec<ProcessorTimes>,
+    idle: Vec<ProcessorIdle>,
 ) -> TrafficReply {
     let generator = generator_cpu(plan, &counts.sent.value);
     TrafficReply {
         sent: sources(request, plan, &counts.sent),
         sink: sink(request, &counts.sink, Clock::One),
         interfaces: interfaces(&counts.interfaces),
-        cpu: TrafficCpu { generator, sink: sink_cpu(plan, &counts.sink), processors },
+        cpu: TrafficCpu {
+            generator,
+            sink: sink_cpu(plan, &counts.sink),
+            processors,
+            idle: (!request.idle_of.is_empty()).then_some(idle),
+        },
     }
 }
 

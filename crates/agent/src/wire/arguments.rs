@@ -187,6 +187,8 @@ impl Arguments {
             drain_limit_ns: 5_000_000_000,
             batch_frames: self.batch,
             catch_up_ns: self.catch_up_ns,
+            wake_ns: None,
+            idle_of: Vec::new(),
             delay_ns: None,
             histograms: false,
             capture: None,

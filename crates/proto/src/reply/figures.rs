@@ -24,6 +24,8 @@ pub struct GuestTimes {
     pub end_monotonic_ns: u64,
     pub start_realtime_ns: u64,
     pub end_realtime_ns: u64,
+    /// From the start mark to the job.
+    pub pause_ns: u64,
     pub user_cpu_ns: u64,
     pub system_cpu_ns: u64,
 }

@@ -186,6 +186,7 @@ mod tests {
             end_monotonic_ns: 2,
             start_realtime_ns: 3,
             end_realtime_ns: 4,
+            pause_ns: 7,
             user_cpu_ns: 5,
             system_cpu_ns: 6,
         };
@@ -196,7 +197,7 @@ mod tests {
         };
         assert_eq!(
             text(&run),
-            r#"{"check":"ok","guest":{"end_monotonic_ns":2,"end_realtime_ns":4,"start_monotonic_ns":1,"start_realtime_ns":3,"system_cpu_ns":6,"user_cpu_ns":5},"result":{"processes":2,"reaped":1}}"#
+            r#"{"check":"ok","guest":{"end_monotonic_ns":2,"end_realtime_ns":4,"pause_ns":7,"start_monotonic_ns":1,"start_realtime_ns":3,"system_cpu_ns":6,"user_cpu_ns":5},"result":{"processes":2,"reaped":1}}"#
         );
     }
 

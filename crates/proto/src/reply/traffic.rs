@@ -206,6 +206,9 @@ pub struct TrafficCpu {
     #[serde(flatten)]
     pub sink: SinkCpu,
     pub processors: Vec<ProcessorTimes>,
+    /// Of the processors that were asked for; none otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Vec<ProcessorIdle>>,
 }
 
 /// CPU times of `send`.
@@ -222,6 +225,29 @@ pub struct SinkFinishCpu {
     #[serde(flatten)]
     pub sink: SinkCpu,
     pub processors: Vec<ProcessorTimes>,
+}
+
+/// How long one processor was idle between two readings on that processor itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ProcessorIdle {
+    pub cpu: u32,
+    pub between_ns: u64,
+    pub idle_ns: u64,
+    pub means: IdleMeans,
+}
+
+/// Where an idle time is read, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum IdleMeans {
+    /// `/proc/timer_list`: exact, in nanoseconds; a kernel without ticks in idle time, and root.
+    #[serde(rename = "timer_list")]
+    TimerList,
+    /// `/sys/devices/system/cpu/cpu*/cpuidle`: exact, in microseconds.
+    #[serde(rename = "cpuidle")]
+    Cpuidle,
+    /// `/proc/stat`: in steps of 10 ms, and sampled by a kernel that has ticks in idle time.
+    #[serde(rename = "stat")]
+    Stat,
 }
 
 /// Times of one processor, `/proc/stat`.
@@ -324,7 +350,7 @@ mod tests {
         };
         let processors = vec![ProcessorTimes { cpu: 0, user_ns: 9, ..ProcessorTimes::default() }];
         assert_eq!(
-            text(&TrafficCpu { generator, sink, processors }),
+            text(&TrafficCpu { generator, sink, processors, idle: None }),
             r#"{"generator_cores":[null,1],"generator_cpu_ns":3,"generator_system_ns":2,"generator_user_ns":1,"processors":[{"cpu":0,"idle_ns":0,"iowait_ns":0,"irq_ns":0,"nice_ns":0,"softirq_ns":0,"steal_ns":0,"system_ns":0,"user_ns":9}],"sink_core":null,"sink_cpu_ns":6,"sink_ran_on":[0],"sink_system_ns":5,"sink_user_ns":4}"#
         );
         let change = InterfaceChange {

@@ -19,11 +19,19 @@ pub struct Run {
     /// How often the job runs between the marks.
     #[serde(skip_serializing_if = "is_once")]
     pub repeats: NonZeroU32,
+    /// How long the guest sleeps between the start mark and the job.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pause_ns: u64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
 fn is_once(repeats: &NonZeroU32) -> bool {
     *repeats == ONCE
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_zero(pause_ns: &u64) -> bool {
+    *pause_ns == 0
 }
 
 const ONCE: NonZeroU32 = NonZeroU32::MIN;
@@ -80,6 +88,8 @@ struct Fields {
     marks: Option<MarkLink>,
     #[serde(default = "once")]
     repeats: NonZeroU32,
+    #[serde(default)]
+    pause_ns: u64,
 }
 
 fn once() -> NonZeroU32 {
@@ -96,6 +106,6 @@ impl TryFrom<Fields> for Run {
         if fields.repeats != ONCE && !job.is_repeatable() {
             return Err(format!("repeats: the job {} runs once between its marks", fields.job));
         }
-        Ok(Self { job, marks: fields.marks, repeats: fields.repeats })
+        Ok(Self { job, marks: fields.marks, repeats: fields.repeats, pause_ns: fields.pause_ns })
     }
 }

@@ -37,6 +37,13 @@ pub struct Traffic {
     /// A frame that is later than this is not sent; null for 20 ms.
     #[serde(default)]
     pub catch_up_ns: Option<u64>,
+    /// Paced sources wake every so many ns, send what is due and sleep; null: each frame at its own time, at which they
+    /// spin. A sender that sleeps leaves its core's idle time to what else runs there.
+    #[serde(default)]
+    pub wake_ns: Option<u64>,
+    /// Processors whose idle time is read before the first frame and after the last, for `traffic` alone.
+    #[serde(default)]
+    pub idle_of: Vec<u32>,
     /// How much later the first frame of `send` is due; null for at once. Several agents that are asked one after
     /// another begin together so.
     #[serde(default)]

@@ -188,7 +188,8 @@ impl State {
         let end_ns = start_ns + plan.duration_ns;
         let end_ns = if let Some(frames_per_second) = plan.frames_per_second {
             let (duration_ns, catch_up_ns) = (plan.duration_ns, plan.catch_up_ns);
-            let schedule = Schedule { start_ns, frames_per_second, duration_ns, catch_up_ns };
+            let schedule =
+                Schedule { start_ns, frames_per_second, duration_ns, catch_up_ns, wake_ns: None };
             let (gap_ns, gap_fraction) = schedule.gap();
             self.shared.set_field(at!(source, limit_frames), schedule.intended_frames());
             self.shared.set_field(at!(source, gap_ns), gap_ns);

@@ -23,7 +23,7 @@ class MarkLink(Message):
 
 
 class GuestTimes(Message):
-    """The guest's clocks at the marks, and the CPU time between them."""
+    """The guest's clocks at the marks, the pause from the start mark to the job, and the CPU time between the marks."""
 
     start_monotonic_ns: int
     end_monotonic_ns: int
@@ -31,6 +31,7 @@ class GuestTimes(Message):
     end_realtime_ns: int
     user_cpu_ns: int
     system_cpu_ns: int
+    pause_ns: int = 0
 
 
 class RunReply(Message):
@@ -42,12 +43,16 @@ class RunReply(Message):
 
 
 class RunRequest(Request[RunReply], op="run"):
-    """Runs a job ``repeats`` times; without ``marks`` they come over the channel alone."""
+    """Runs a job ``repeats`` times; without ``marks`` they come over the channel alone.
+
+    ``pause_ns``: how long the guest sleeps between the start mark and the job.
+    """
 
     job: str
     parameters: Mapping[str, Any]
     marks: MarkLink | None = None
     repeats: int = 1
+    pause_ns: int = 0
 
 
 class StreamExchange(Message):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.counters import ProcessorTimes
 from virtoll.agent.operations.session import Done
@@ -72,6 +74,8 @@ class Traffic(Message):
     mix: tuple[MixPart, ...] = ()
     batch_frames: int | None = None
     catch_up_ns: int | None = None
+    wake_ns: int | None = None
+    idle_of: tuple[int, ...] = ()
     delay_ns: int | None = None
     histograms: bool = False
     capture: Capture | None = None
@@ -211,6 +215,15 @@ class InterfaceChange(Message):
     rx_otherhost_dropped: int | None = None
 
 
+class ProcessorIdle(Message):
+    """How long a processor was idle between two readings on it; ``means`` as in docs/protocol.md."""
+
+    cpu: int
+    between_ns: int
+    idle_ns: int
+    means: Literal["timer_list", "cpuidle", "stat"]
+
+
 class TrafficCpu(Message):
     """CPU times of generator and sink; each half tells its own part."""
 
@@ -225,6 +238,7 @@ class TrafficCpu(Message):
     sink_ran_on: tuple[int, ...] | None = None
     processors: tuple[ProcessorTimes, ...] | None = None
     sink_processors: tuple[ProcessorTimes, ...] | None = None
+    idle: tuple[ProcessorIdle, ...] | None = None
 
 
 class SendReply(Message):

@@ -155,7 +155,8 @@ class FakeAgent(AgentModel):
             raise GuestDied("the fake guest died, as its model's parameters ask")
         cost = model.cost if request.job != "idle" else 1.0
         duration = int(request.repeats * jobs.native_ns(request.job, request.parameters) * cost * world.spread())
-        start, end = world.now_ns, world.now_ns + duration
+        start = world.now_ns
+        end = start + request.pause_ns + duration
         world.now_ns = end + 1_000_000
         marks = request.marks
         if model.failure != "loses-marks":
@@ -171,7 +172,7 @@ class FakeAgent(AgentModel):
                         realtime_minus_monotonic_ns=0,
                     )
                 )
-        guest_ns = int(duration * (1 + model.clock_error))
+        guest_ns = int((end - start) * (1 + model.clock_error))
         guest = GuestTimes(
             start_monotonic_ns=start,
             end_monotonic_ns=start + guest_ns,
@@ -179,8 +180,9 @@ class FakeAgent(AgentModel):
             end_realtime_ns=start + guest_ns,
             user_cpu_ns=duration,
             system_cpu_ns=0,
+            pause_ns=int(request.pause_ns * (1 + model.clock_error)),
         )
-        result, check = jobs.answer(request.job, request.parameters, guest_ns)
+        result, check = jobs.answer(request.job, request.parameters, int(duration * (1 + model.clock_error)))
         return RunReply(guest=guest, result=result, check="wrong" if model.failure == "wrong-check" else check)
 
 

@@ -15,6 +15,7 @@ from virtoll.agent.operations.network import Interface
 from virtoll.agent.operations.traffic import (
     ArrivedSource,
     Distribution,
+    ProcessorIdle,
     SendReply,
     SentSource,
     SinkFinishReply,
@@ -83,7 +84,7 @@ class FakeWire:
             frame_size_bytes=wanted.frame_size_bytes,
             sources=tuple(sources),
             sink=_books(sinks),
-            cpu=TrafficCpu(generator_user_ns=0, generator_system_ns=0, sink_user_ns=0, sink_system_ns=0),
+            cpu=self._cpu(wanted, sum(one.forwarded_frames for one in sinks), spread),
         )
 
     def send(self, wanted: Traffic, now_ns: int, spread: float) -> SendReply:
@@ -112,6 +113,23 @@ class FakeWire:
             sinks.append(self._arrived(number, one.offered_frames, forwarded, now_ns, self._open.duration_ns))
         cpu = TrafficCpu(sink_user_ns=0, sink_system_ns=0)
         return SinkFinishReply(sink=_books(sinks), interfaces=(), cpu=cpu)
+
+    def _cpu(self, wanted: Traffic, frames: int, spread: float) -> TrafficCpu:
+        """Only the router costs CPU time, on the first of the CPUs."""
+        cpu = TrafficCpu(generator_user_ns=0, generator_system_ns=0, sink_user_ns=0, sink_system_ns=0)
+        if not wanted.idle_of:
+            return cpu
+        busy = min(wanted.duration_ns, int(frames * 1e9 / self._capacity(wanted.frame_size_bytes, spread)))
+        idle = (
+            ProcessorIdle(
+                cpu=one,
+                between_ns=wanted.duration_ns,
+                idle_ns=wanted.duration_ns - busy * (number == 0),
+                means="timer_list",
+            )
+            for number, one in enumerate(wanted.idle_of)
+        )
+        return cpu.but(idle=tuple(idle))
 
     def _capacity(self, size: int, spread: float) -> float:
         return 1e9 / ((_FRAME_NANOSECONDS + _BYTE_NANOSECONDS * size) * self.cost * spread)

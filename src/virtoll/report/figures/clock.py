@@ -19,7 +19,7 @@ def draw(analysis: Analysis) -> "Figure":
     styles = platform_styles(analysis.platforms)
     for row, clock in enumerate(analysis.clocks):
         panel.fill_betweenx(
-            [row - 0.36, row + 0.36], -clock.bound * 1e6, clock.bound * 1e6, color=BAND, linewidth=0, zorder=0.5
+            [row - 0.36, row + 0.36], -clock.estimate * 1e6, clock.estimate * 1e6, color=BAND, linewidth=0, zorder=0.5
         )
         style, count = styles[clock.platform], len(clock.readings)
         for index, reading in enumerate(clock.readings):
@@ -53,7 +53,7 @@ def _axes(panel: "Axes", analysis: Analysis) -> None:
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")
     extremes = [abs(reading.error) for clock in analysis.clocks for reading in clock.readings]
-    reach = max([*extremes, *(clock.bound for clock in analysis.clocks)]) * 1e6 * 1.5
+    reach = max([*extremes, *(clock.estimate for clock in analysis.clocks)]) * 1e6 * 1.5
     panel.set_xscale("symlog", linthresh=10.0, linscale=0.6)
     panel.set_xlim(-reach, reach)
     decades = [10.0**power for power in range(1, 13) if 10.0**power <= reach]
@@ -89,9 +89,11 @@ def caption(analysis: Analysis) -> str:
     count = sum(len(clock.readings) for clock in analysis.clocks)
     return (
         f"Each marker is one timed trial ({count} in all), the upright line the platform's median. Grey is the median "
-        "of the trials' error bounds: the largest round trip seen on the marks' path, as a share of the duration. An "
-        "open marker lies within its own trial's bound, so it says nothing against the guest's clock; a filled one "
-        "lies beyond. Durations in this report are the outside clock's; the guest's own are a result, not a correction."
+        "of the trials' error estimates, as a share of the duration: the largest round trip seen on the marks' path, "
+        "or how far both kinds of marks differ. An open marker lies within its own trial's estimate, so it says "
+        "nothing against the guest's clock; a filled one lies beyond. A platform's clock error is the slope over the "
+        "durations, in the table. Durations in this report are the outside clock's; the guest's own are a result, not "
+        "a correction."
     )
 
 

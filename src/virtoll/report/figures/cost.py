@@ -1,13 +1,14 @@
 """What each platform costs: its performance as a share of the baseline's, for every workload."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from virtoll.report import words
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, new_figure
 from virtoll.report.figures.style import BAND, INK, MUTED, PlatformStyle, nice_log_ticks, platform_styles
+from virtoll.report.figures.verdict_markers import verdict_filling, verdict_handles
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
+from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
@@ -105,17 +106,10 @@ def _dot(
         markersize=4.6,
         markeredgecolor=style.colour,
         markeredgewidth=1.1,
-        **_filling(comparison.verdict, style.colour),
+        **verdict_filling(comparison.verdict, style.colour),
         linestyle="none",
         zorder=3,
     )
-
-
-def _filling(verdict: Verdict, colour: str) -> dict[str, Any]:
-    """How a marker shows a verdict."""
-    if verdict is Verdict.ALIKE:
-        return {"fillstyle": "left", "markerfacecolor": colour, "markerfacecoloralt": "white"}
-    return {"markerfacecolor": colour if verdict in DIFFERENT else "white"}
 
 
 def _axes(panel: "Axes", analysis: Analysis, tasks: list[Task], limits: tuple[float, float]) -> None:
@@ -158,25 +152,7 @@ def _legend(figure: "Figure", analysis: Analysis, platforms: list[str], styles: 
         for one in platforms
     ]
     margin = words.amount(analysis.margin)
-    meanings = {
-        Verdict.SLOWER: "slower or faster",
-        Verdict.ALIKE: f"alike within {margin}",
-        Verdict.UNKNOWN: "not known",
-    }
-    handles += [
-        Line2D(
-            [],
-            [],
-            color=INK,
-            marker="o",
-            linestyle="none",
-            markersize=5,
-            markeredgewidth=1.1,
-            **_filling(verdict, INK),
-            label=meaning,
-        )
-        for verdict, meaning in meanings.items()
-    ]
+    handles += verdict_handles(analysis)
     handles.append(Patch(facecolor=BAND, label=f"within {margin} of {analysis.baseline}"))
     handles += caveat_signs.handles(analysis, platforms)
     figure.legend(handles=handles, loc="outside lower center", ncols=4)

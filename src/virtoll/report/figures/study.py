@@ -6,6 +6,7 @@ from virtoll import units
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
 from virtoll.report.figures.style import INK, MUTED, nice_log_ticks, platform_styles
+from virtoll.report.figures.verdict_markers import verdict_filling, verdict_handles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.study import StudyCell, StudyComparison, StudyRow
 
@@ -105,7 +106,15 @@ def _row(panel: "Axes", analysis: Analysis, row: StudyRow, cell: StudyCell, heig
             linewidth=1.2,
         )
     panel.plot(
-        ours.share, height + 0.18, marker=style.marker, markersize=4.8, color=style.colour, linestyle="none", zorder=3
+        ours.share,
+        height + 0.18,
+        marker=style.marker,
+        markersize=4.6,
+        markeredgecolor=style.colour,
+        markeredgewidth=1.1,
+        **verdict_filling(ours.verdict, style.colour),
+        linestyle="none",
+        zorder=3,
     )
     caveat_signs.cross(panel, analysis, row.label, ours.share, height + 0.18)
     panel.annotate(
@@ -126,6 +135,7 @@ def _legend(figure: "Figure", analysis: Analysis, found: StudyComparison) -> Non
         Line2D([], [], color=_PAPER, linewidth=5, solid_capstyle="round", label="the paper, on its host"),
         Line2D([], [], color=INK, marker="o", markersize=4.5, linewidth=1.2, label="here, with 95 % interval"),
     ]
+    handles += verdict_handles(analysis)
     shown = [row.label for row in found.rows if row.label]
     figure.legend(handles=[*handles, *caveat_signs.handles(analysis, shown)], loc="outside lower center", ncols=3)
 
@@ -136,7 +146,8 @@ def caption(analysis: Analysis) -> str:
     paper = found.study if found is not None else None
     return (
         "Grey: the paper's share of its own bare host, as a range over the tables that it follows from; below it this "
-        f"run's share of {analysis.baseline}, paired by block, {blocks_text(analysis)}. Compare the order of the "
+        f"run's share of {analysis.baseline}, paired by block, {blocks_text(analysis)}. Filled: slower or faster; half "
+        "filled: alike; open: not known, or no verdict. Compare the order of the "
         f"platforms and the change with the frame size, not the distance between grey and coloured: the paper's host "
         f"was {paper.hardware if paper else ''}."
     )

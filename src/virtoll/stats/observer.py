@@ -1,0 +1,122 @@
+"""What the instrument itself costs: its CPU time while guests are measured, its time besides, and what it changes.
+
+Main types: `ObserverUse` and `ObserverEffect`. A platform that is there twice, once without counters, shows what they
+change: both are compared round by round, as platforms are with the host. Trials of an older Virtoll hold no readings
+and are in no figure. Pure.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from virtoll.runfolder.observer_records import Observed
+from virtoll.runfolder.records import Manifest, PlatformEntry, TrialRecord
+from virtoll.stats.compare import Comparison, compare
+from virtoll.stats.values import Observation, Task
+from virtoll.stats.verdicts import Rules, decide
+
+
+@dataclass(frozen=True)
+class ObserverUse:
+    """Over `trials` trials that were read, medians and largest values.
+
+    `share`: CPU time per wall time (1 = one CPU) of the controller and its ended children, from request to answer: it
+    contains the marks. `agents_share`: the same of the instrument's agents, of trials without traffic (they generate
+    it); None where there is none. `besides_ns`: the trial's wall time outside these requests.
+    """
+
+    trials: int
+    share: float
+    largest_share: float
+    agents_share: float | None
+    besides_ns: float
+    largest_besides_ns: float
+
+
+@dataclass(frozen=True)
+class ObserverEffect:
+    """The results without counters as a share of those with them, of `platform` (its label with counters)."""
+
+    platform: str
+    comparison: Comparison
+
+
+def observer_uses(trials: Sequence[TrialRecord], *, counters: bool = True) -> ObserverUse | None:
+    """Of `ok` trials with readings, with counters or without them; None where there are none."""
+    shares, agents, besides = [], [], []
+    for trial in trials:
+        cost = trial.observer
+        if trial.status != "ok" or cost is None or not cost.measured or cost.counters is not counters:
+            continue
+        passed = sum(_passed_ns(one) for one in cost.measured)
+        if passed <= 0:
+            continue
+        shares.append(sum(_controller_ns(one) for one in cost.measured) / passed)
+        besides.append(_passed_ns(cost.trial) - passed)
+        used = [_agents_ns(one) for one in cost.measured]
+        known = [one for one in used if one is not None]
+        if trial.points is None and len(known) == len(used):
+            agents.append(sum(known) / passed)
+    if not shares:
+        return None
+    return ObserverUse(
+        trials=len(shares),
+        share=statistics.median(shares),
+        largest_share=max(shares),
+        agents_share=statistics.median(agents) if agents else None,
+        besides_ns=statistics.median(besides),
+        largest_besides_ns=max(besides),
+    )
+
+
+def observer_effects(
+    manifest: Manifest,
+    tasks: Sequence[Task],
+    observations: Sequence[Observation],
+    host: Mapping[Task, Sequence[Observation]],
+    rules: Rules,
+) -> tuple[ObserverEffect, ...]:
+    """Every platform that is there with and without counters, by task; a family of its own.
+
+    `host`: the baseline's values with those of its control, as platforms are compared with.
+    """
+    values: dict[tuple[str, Task], list[Observation]] = {}
+    for one in observations:
+        values.setdefault((one.platform, one.task), []).append(one)
+    twins = {one.label: twin for one in manifest.platforms if (twin := _twin(one, manifest)) is not None}
+    compared = []
+    for label, twin in twins.items():
+        for task in tasks:
+            counted = host.get(task, ()) if twin == manifest.baseline else values.get((twin, task), ())
+            compared.append(compare(task, label, values.get((label, task), ()), counted, ""))
+    decided, _ = decide([one for one in compared if one.pairs], [], rules)
+    return tuple(ObserverEffect(twins[one.platform], one) for one in decided)
+
+
+def _twin(entry: PlatformEntry, manifest: Manifest) -> str | None:
+    """The same platform with counters."""
+    if entry.counters:
+        return None
+    what = (entry.platform, entry.parameters, entry.host)
+    others = [one for one in manifest.platforms if one.counters]
+    return next((one.label for one in others if (one.platform, one.parameters, one.host) == what), None)
+
+
+def _passed_ns(one: Observed) -> int:
+    return one.after.monotonic_ns - one.before.monotonic_ns
+
+
+def _controller_ns(one: Observed) -> int:
+    own = one.after.controller_cpu_ns - one.before.controller_cpu_ns
+    return own + one.after.children_cpu_ns - one.before.children_cpu_ns
+
+
+def _agents_ns(one: Observed) -> int | None:
+    """None where there are no agents, or one of them could not be read."""
+    used = []
+    for role, after in one.after.agents_cpu_ns.items():
+        before = one.before.agents_cpu_ns.get(role)
+        if before is None or after is None:
+            return None
+        used.append(after - before)
+    return sum(used) if used else None

@@ -1,0 +1,153 @@
+"""Which CPUs take in what a link carries: the kernel's settings inside a lab, and the thread outside that pins."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from virtoll.lab.interfaces import receive_offload
+from virtoll.lab.priority import HIGHEST
+from virtoll.lab.receiving import PINNER_VARIABLE, ReceivingInterface, pin_for_lab, receive_on
+
+INSIDE_LAB = True
+pytestmark = pytest.mark.lab
+
+SETTINGS = Path("/sys/class/net/rcv0")
+as_root = pytest.mark.root
+
+
+@pytest.fixture
+def interface() -> Iterator[ReceivingInterface]:
+    """One end of a pair that is on at both, with NAPI."""
+    subprocess.run(["ip", "link", "add", "rcv0", "type", "veth", "peer", "rcv1"], check=True)
+    for name in ("rcv0", "rcv1"):
+        receive_offload(name)
+        subprocess.run(["ip", "link", "set", name, "up"], check=True)
+    yield ReceivingInterface("rcv0")
+    subprocess.run(["ip", "link", "del", "rcv0"], check=True)
+
+
+def read(name: str) -> str:
+    return (SETTINGS / name).read_text(encoding="ascii").strip()
+
+
+def steered_to() -> int:
+    """The CPUs as a mask."""
+    return int(read("queues/rx-0/rps_cpus").replace(",", ""), 16)
+
+
+@as_root
+def test_what_is_refused_at_one_interface_is_taken_back_at_the_others(
+    interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pins(connection: socket.socket) -> None:
+        with connection:
+            while connection.recv(100):
+                connection.send(b"ok")
+
+    with launcher(monkeypatch, pins):
+        found = receive_on([interface, ReceivingInterface("rcv9")], [0])
+    assert (found.cpus, found.means) == (None, None)
+    assert (read("threaded"), steered_to()) == ("0", 0)
+
+
+@contextlib.contextmanager
+def launcher(monkeypatch: pytest.MonkeyPatch, work: Callable[[socket.socket], None]) -> Iterator[None]:
+    """Somebody who is asked to pin, as the launcher is."""
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    thread = threading.Thread(target=work, args=(ours,))
+    with theirs:
+        thread.start()
+        monkeypatch.setenv(PINNER_VARIABLE, str(theirs.fileno()))
+        yield
+    thread.join()
+
+
+@as_root
+def test_an_interface_receives_by_a_pinned_thread_and_steered(
+    interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def pins(connection: socket.socket) -> None:
+        with connection:
+            while request := connection.recv(100):
+                asked.append(request)
+                connection.send(b"ok")
+
+    with launcher(monkeypatch, pins):
+        found = receive_on([interface], [0])
+    assert asked == [b"look rcv0", b"pin 0"]
+    assert (found.cpus, found.means, found.reason) == ((0,), "threaded NAPI and RPS", None)
+    assert (read("threaded"), steered_to()) == ("1", 1)
+
+
+@as_root
+def test_a_thread_that_nobody_can_pin_is_taken_away_again(
+    interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As in a lab, whose processes do not see the kernel's threads; then nothing is steered either."""
+    with launcher(monkeypatch, lambda connection: pin_for_lab(connection, tmp_path)):
+        found = receive_on([interface], [0])
+    assert (found.cpus, found.means) == (None, None)
+    assert found.reason == "threaded NAPI: no thread of it is seen where Virtoll was started (in a container?)"
+    assert (read("threaded"), steered_to()) == ("0", 0)
+
+
+@as_root
+def test_without_a_launcher_there_is_no_thread(interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PINNER_VARIABLE, raising=False)
+    found = receive_on([interface], [0])
+    assert (found.cpus, found.means) == (None, None)
+    assert found.reason == "threaded NAPI: a kernel thread can be pinned by root alone"
+    assert (read("threaded"), steered_to()) == ("0", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "cpus", "words"),
+    [("rcv9", [0], "/sys does not show rcv9"), ("rcv0", [], "nothing is pinned: this host has too few CPUs")],
+)
+def test_where_it_cannot_be_the_reason_is_told(
+    interface: ReceivingInterface, name: str, cpus: list[int], words: str
+) -> None:
+    del interface
+    found = receive_on([ReceivingInterface(name)], cpus)
+    assert (found.cpus, found.means) == (None, None)
+    assert words in (found.reason or "")
+
+
+@as_root
+def test_threads_that_appear_are_pinned_and_come_first_and_no_others(tmp_path: Path) -> None:
+    """Two programs with the names of such threads: one was there before, the other appears between both requests."""
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    worker = threading.Thread(target=pin_for_lab, args=(theirs, tmp_path))
+    worker.start()
+    with ours, named("napi/rcv0-1") as before:
+        untouched = os.sched_getaffinity(before), os.getpriority(os.PRIO_PROCESS, before)
+        ours.send(b"look rcv0")
+        assert ours.recv(100) == b"ok"
+        with named("napi/rcv0-2") as new:
+            ours.send(b"pin 0")
+            assert ours.recv(100) == b"ok"
+            assert os.sched_getaffinity(new) == {0}
+            assert os.getpriority(os.PRIO_PROCESS, new) == HIGHEST
+        assert (os.sched_getaffinity(before), os.getpriority(os.PRIO_PROCESS, before)) == untouched
+    worker.join()
+
+
+@contextlib.contextmanager
+def named(name: str) -> Iterator[int]:
+    """A program of this name, which waits until it is no longer needed."""
+    work = f"echo {name} > /proc/self/comm; echo there; read end"
+    with subprocess.Popen(["sh", "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"there\n"
+        yield process.pid
+        process.kill()
