@@ -26,7 +26,7 @@ INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 FRAMES = 23
-IP_BYTES = 64 - 14
+IP_BYTES = 64 - 14 - 4  # without the Ethernet header and the FCS
 SLOW = ["rate", "1mbit", "burst", "2kb", "limit", "2kb"]
 
 

@@ -20,6 +20,7 @@ INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 FRAME_BYTES = 512
+QUEUED_BYTES = FRAME_BYTES - 4  # a queue holds frames without FCS
 QUEUE_FRAMES = 128
 CAPACITY = 20_000.0  # frames/s
 
@@ -36,7 +37,7 @@ def slow_router(run_session: RunSession) -> Iterator[Connected]:
     inside = ["nsenter", "--net", "--target", str(started.agent_process().pid), "--"]
     links = json.loads(subprocess.run([*inside, "ip", "-j", "link"], capture_output=True, check=True).stdout)
     out = next(one["ifname"] for one in links if one["address"] == started.bench.network.sink.guest_mac)
-    rate, queue = f"{int(CAPACITY * FRAME_BYTES * 8)}bit", f"{QUEUE_FRAMES * FRAME_BYTES}b"
+    rate, queue = f"{int(CAPACITY * QUEUED_BYTES * 8)}bit", f"{QUEUE_FRAMES * QUEUED_BYTES}b"
     shaped = ["tc", "qdisc", "add", "dev", out, "root", "tbf", "rate", rate, "burst", "8kb", "limit", queue]
     subprocess.run([*inside, *shaped], check=True)
     yield started
