@@ -12,13 +12,13 @@ from tests.support import experiments
 from tests.support.experiments import fake
 
 from virtoll.agent.messages import Message, Request
-from virtoll.agent.observer import Observer
 from virtoll.agent.operations.counters import CountersRequest
 from virtoll.agent.operations.jobs import RunRequest
 from virtoll.errors import UsageError
 from virtoll.platforms.fake.driver import FakeAgent, FakePeer
 from virtoll.report.build import load
 from virtoll.report.headline import observer_line
+from virtoll.run.observer import Observer
 from virtoll.run.pipeline import measure
 from virtoll.run.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder

@@ -56,6 +56,11 @@ def frame_rate(value: float) -> str:
     return rate(value, "frames/s")
 
 
+def metric_words(name: str) -> str:
+    """A metric's name in words: 'maximum forwarding rate', 'CPU per frame'."""
+    return name.replace("_", " ").replace("cpu", "CPU")
+
+
 def percent(share: float) -> str:
     """A share (1.0 = all) as a percentage with three digits: '4.12 %', '98.7 %', '104 %'."""
     value = share * 100

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.support import guests
 
-from virtoll.agent.observer import Observer
+from virtoll.run.observer import Observer
 from virtoll.run.session import RunSession
 from virtoll.workloads.forward import Forward
 from virtoll.workloads.superpi import SuperPi
@@ -27,8 +27,8 @@ def test_a_job_and_a_point_lie_within_what_was_read(run_session: RunSession) -> 
     live = guests.start("netns", run_session)
     try:
         agents = {"peer": live.agent_process().pid}  # a real agent, whose CPU time must grow with its work
-        live.bench.timekeeper.observer = Observer(agents)
-        observer = live.bench.timekeeper.observer
+        observer = Observer(agents)
+        live.bench.timekeeper.measuring = observer.measuring
         outcome = SuperPi.with_parameters({"digits": 4096}).measure(live.bench)
         assert outcome.clock is not None
         (job,) = observer.measured

@@ -17,19 +17,21 @@ is one more reason to give a guest its link.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from virtoll.agent.client import Caller, ChannelMark
-from virtoll.agent.observer import Observer
 from virtoll.agent.operations.jobs import MarkLink, RunRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.timekeeping import MarksRequest, PathDelayRequest, TimekeeperStartRequest
 from virtoll.errors import GuestError
 from virtoll.lab.network import Link
 
+Measuring = Callable[[], contextlib.AbstractContextManager[None]]
+"""Gives a context around one request whose answer is what is measured."""
 PATH_DELAY_SAMPLES = 10
 # Between the start mark and the job; `benches/marks.py` shows what it takes.
 PAUSE_NS = 10_000_000
@@ -63,14 +65,14 @@ class Timekeeper:
         link: Link | None,
         guest_interface: str,
         identifier: int,
-        observer: Observer | None = None,
+        measuring: Measuring = contextlib.nullcontext,
     ) -> None:
         """Start to listen on the link's peer end.
 
         ``guest_interface`` is the link's name inside the guest; ``identifier`` (16 bits) separates its marks from
-        others'. ``observer`` reads what the instrument uses while a job is timed; None: nobody asks.
+        others'. ``measuring`` is entered around each request whose answer is measured.
         """
-        self.observer = observer or Observer()
+        self.measuring = measuring
         self._guest = guest
         self._peer = peer
         self._link = link
@@ -99,7 +101,7 @@ class Timekeeper:
         request = RunRequest(job=job, parameters=parameters, marks=self._mark_link(), pause_ns=PAUSE_NS)
         if repeats > 1:
             request = request.but(repeats=repeats)
-        with self.observer.measuring():
+        with self.measuring():
             reply = self._guest.ask(request, deadline_seconds)
         channel = _edges(list(self._guest.channel_marks))
         marks, step = self._marks_from_link() if self._link is not None else _marks_from_channel(channel)

@@ -7,19 +7,17 @@ made, for the same reason as the records themselves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.plan import Trial
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, LimitsSeen
-from virtoll.runfolder.observer_records import Observed, ObserverCost, ObserverReading
 from virtoll.runfolder.records import BootRecord, Check, Clock, Requested, TrialRecord
 from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import Point
 
 if TYPE_CHECKING:
-    from virtoll.agent import observer
     from virtoll.agent.operations.session import FactsReply, HelloReply
     from virtoll.host.guest_usage import HostView
     from virtoll.lab.network import GuestNetwork
@@ -144,13 +142,3 @@ def with_outcome(record: TrialRecord, outcome: Measurement) -> TrialRecord:
         points=stored(outcome.points),
         cpu_points=stored(outcome.cpu_points),
     )
-
-
-def observer_cost(instrument: observer.Observer, before: observer.ObserverReading, *, counters: bool) -> ObserverCost:
-    """What the instrument used since ``before``, the trial's first reading, and in each request that was measured."""
-    measured = tuple(Observed(_reading(one.before), _reading(one.after)) for one in instrument.measured)
-    return ObserverCost(counters, Observed(_reading(before), _reading(instrument.read())), measured)
-
-
-def _reading(one: observer.ObserverReading) -> ObserverReading:
-    return ObserverReading(**asdict(one))

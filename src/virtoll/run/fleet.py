@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from virtoll.agent.client import PROTOCOL, TrafficAgents
 from virtoll.agent.links import network_request, peer_request
-from virtoll.agent.observer import Observer
 from virtoll.agent.operations.session import ClocksRequest, FactsRequest, HelloRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
@@ -35,6 +34,7 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import with_last_words
 from virtoll.run.data_directory import DataKeeper, find_data_volume
 from virtoll.run.guest_check import compare, compare_pre_provisioned
+from virtoll.run.observer import Observer
 from virtoll.run.progress import Progress
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
@@ -453,9 +453,8 @@ class Fleet:
         for each in network.links:
             await_path(guest.peer if each in near else wire.at(each.role), each)
         identifier = (os.getpid() + self.boots.total()) % 2**16
-        timekeeper = Timekeeper(
-            guest.agent, guest.peer, link, names[link.guest_mac] if link else "", identifier, self.observer
-        )
+        name, measuring = names[link.guest_mac] if link else "", self.observer.measuring
+        timekeeper = Timekeeper(guest.agent, guest.peer, link, name, identifier, measuring=measuring)
         endpoints = site.network.endpoint_interfaces(network)
         sink_host = wire.sink if len(wire.agents) > 1 else None
         return timekeeper, HopReader(

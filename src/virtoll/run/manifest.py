@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from virtoll import __version__
+from virtoll import __version__, units
 from virtoll.agent.client import PROTOCOL
 from virtoll.agent.operations.session import HelloRequest
 from virtoll.errors import UsageError
@@ -151,8 +151,7 @@ def _title(name: str, metric: Metric) -> str:
     """The workload's, and of which of its metrics, where it has several: else two rows of a table would have one
     name."""
     workload = WORKLOADS[name]
-    words = metric.name.replace("_", " ").replace("cpu", "CPU")
-    return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {words}"
+    return workload.title if len(workload.metrics) == 1 else f"{workload.title}: {units.metric_words(metric.name)}"
 
 
 def _image(site: Site) -> dict[str, object] | None:

@@ -179,7 +179,7 @@ def _calibrate(calibrator: Calibrator | None, when: Literal["start", "end"] | No
 
 def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes) -> TrialRecord:
     """One trial's record, whatever becomes of it: a failing guest costs its own trials only."""
-    from virtoll.run.drafts import observer_cost, skipped_trial, with_outcome
+    from virtoll.run.drafts import skipped_trial, with_outcome
 
     started = time.time_ns()
     session.attempts[trial.number] += 1
@@ -230,7 +230,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSi
         evidence=evidence,
         host_cpu=host_cpu.used if host_cpu else None,
         repeats=repeats,
-        observer=observer_cost(session.observer, before, counters=trial.platform.counters),
+        observer=session.observer.cost_since(before, counters=trial.platform.counters),
     )
     return with_outcome(record, outcome)
 

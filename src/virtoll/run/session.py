@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from virtoll.agent.observer import Observer
 from virtoll.errors import GuestError, LabError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.topology import Testbed
@@ -23,6 +22,7 @@ from virtoll.lab.inside import this_lab
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
+from virtoll.run.observer import Observer
 from virtoll.run.peer import lab_agent, network_peer, peer_programs
 from virtoll.run.progress import Progress
 from virtoll.run.sites import Sites

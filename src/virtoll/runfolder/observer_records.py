@@ -5,7 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ObserverReading:
-    """CPU time so far (user and system, ns) at one moment: the controller, its ended children, its agents by role."""
+    """CPU time so far (user and system, ns) at one moment of the monotonic clock.
+
+    `controller_cpu_ns`: all threads of the controller. `children_cpu_ns`: programs that it started and that ended.
+    `agents_cpu_ns`: agents that belong to the instrument, by role; one that cannot be read is None.
+    """
 
     monotonic_ns: int
     controller_cpu_ns: int

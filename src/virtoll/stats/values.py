@@ -41,11 +41,7 @@ class Task:
     @property
     def short(self) -> str:
         """Workload and size for narrow columns: 'forward 64 B', 'stream copy rate 2000000 elements'."""
-        figure = (
-            self.metric.name.replace("_", " ").replace("cpu", "CPU")
-            if self.metric.source in ("figures", "cpu_points")
-            else ""
-        )
+        figure = units.metric_words(self.metric.name) if self.metric.source in ("figures", "cpu_points") else ""
         return " ".join(filter(None, (self.workload, figure, self.size)))
 
     def is_of(self, trial: TrialRecord) -> bool:

@@ -151,7 +151,7 @@ def point_between_hops(
     """
     before = bench.hops.read()
     known = before.counted["peer"] is not None if bench.hops.enabled else knows_counters(bench.peer.generator)
-    with bench.timekeeper.observer.measuring():
+    with bench.timekeeper.measuring():
         point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=known)
     after = bench.hops.read()
     hops = bench.hops.hops(before, after, wanted.sources)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.workloads.points import MeasuredPoint
+from virtoll.workloads.sweep import frame_totals
 from virtoll.workloads.traffic import FrameParameters, Metering, TrafficStream, send
 
 WAKE_NS = 1_000_000
@@ -64,11 +65,11 @@ class Meter:
 
 def _forwarded_rate(point: MeasuredPoint) -> float:
     """Frames/s of a source over the point's own length, on average."""
-    sinks = point.traffic.sink.per_source
-    return sum(one.forwarded_frames for one in sinks) * 1e9 / point.duration_ns / len(sinks)
+    _, _, forwarded = frame_totals(point.traffic)
+    return forwarded * 1e9 / point.duration_ns / len(point.traffic.sources)
 
 
 def _missing(point: MeasuredPoint) -> float:
     """Lost or unsent, as a share of what was intended."""
-    intended = sum(source.intended_frames for source in point.traffic.sources)
-    return 1 - sum(one.forwarded_frames for one in point.traffic.sink.per_source) / intended if intended else 1.0
+    intended, _, forwarded = frame_totals(point.traffic)
+    return 1 - forwarded / intended if intended else 1.0

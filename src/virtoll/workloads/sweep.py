@@ -73,7 +73,7 @@ def point_seconds(wanted: SweepParameters) -> float:
     return wanted.point_milliseconds / 1000 + BESIDES_SECONDS
 
 
-def _totals(point: TrafficReply) -> tuple[int, int, int]:
+def frame_totals(point: TrafficReply) -> tuple[int, int, int]:
     """Intended, offered and forwarded frames of all sources."""
     intended = sum(source.intended_frames for source in point.sources)
     offered = sum(source.offered_frames for source in point.sources)
@@ -82,5 +82,5 @@ def _totals(point: TrafficReply) -> tuple[int, int, int]:
 
 def _saturated(point: TrafficReply, share: float) -> bool:
     """The guest forwards less than ``share`` of what is offered, or the generator offers less than that of intended."""
-    intended, offered, forwarded = _totals(point)
+    intended, offered, forwarded = frame_totals(point)
     return forwarded < share * offered or offered < share * intended

@@ -118,7 +118,7 @@ def _send_together(
     sink = benches[0].peer.sink
     sink.ask(SinkOpenRequest.of(request))
     try:
-        with benches[0].timekeeper.observer.measuring(), ThreadPoolExecutor(max_workers=len(benches)) as threads:
+        with benches[0].timekeeper.measuring(), ThreadPoolExecutor(max_workers=len(benches)) as threads:
             begins = time.monotonic() + _lead_seconds(len(benches))
             asked = [
                 threads.submit(_send, one, request, number, begins, deadline_seconds)

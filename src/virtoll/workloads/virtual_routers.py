@@ -78,7 +78,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
 
             def point(rate: float | None) -> MeasuredPoint:
                 tag = bench.next_tag()
-                with bench.timekeeper.observer.measuring():
+                with bench.timekeeper.measuring():
                     return send(bench.peer, stream, wanted, tag, wanted.point_ns, rate, histograms=histograms)
 
             points = points_of(wanted, point)

@@ -6,7 +6,7 @@ from virtoll.report import words
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, new_figure
 from virtoll.report.figures.style import BAND, INK, MUTED, PlatformStyle, nice_log_ticks, platform_styles
-from virtoll.report.figures.verdict_markers import verdict_filling, verdict_handles
+from virtoll.report.figures.verdict_markers import plot_verdict, verdict_handles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
@@ -99,17 +99,7 @@ def _dot(
         for beyond, place, arrow in ((low < limits[0], limits[0], "<"), (high > limits[1], limits[1], ">")):
             if beyond:
                 panel.plot(place, height, marker=arrow, color=style.colour, markersize=3.5, clip_on=False)
-    panel.plot(
-        share,
-        height,
-        marker=style.marker,
-        markersize=4.6,
-        markeredgecolor=style.colour,
-        markeredgewidth=1.1,
-        **verdict_filling(comparison.verdict, style.colour),
-        linestyle="none",
-        zorder=3,
-    )
+    plot_verdict(panel, share, height, style, comparison.verdict)
 
 
 def _axes(panel: "Axes", analysis: Analysis, tasks: list[Task], limits: tuple[float, float]) -> None:

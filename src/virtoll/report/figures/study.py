@@ -6,7 +6,7 @@ from virtoll import units
 from virtoll.report.figures import caveat_signs
 from virtoll.report.figures.base import FigureSpec, blocks_text, new_figure
 from virtoll.report.figures.style import INK, MUTED, nice_log_ticks, platform_styles
-from virtoll.report.figures.verdict_markers import verdict_filling, verdict_handles
+from virtoll.report.figures.verdict_markers import plot_verdict, verdict_handles
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.study import StudyCell, StudyComparison, StudyRow
 
@@ -105,17 +105,7 @@ def _row(panel: "Axes", analysis: Analysis, row: StudyRow, cell: StudyCell, heig
             color=style.colour,
             linewidth=1.2,
         )
-    panel.plot(
-        ours.share,
-        height + 0.18,
-        marker=style.marker,
-        markersize=4.6,
-        markeredgecolor=style.colour,
-        markeredgewidth=1.1,
-        **verdict_filling(ours.verdict, style.colour),
-        linestyle="none",
-        zorder=3,
-    )
+    plot_verdict(panel, ours.share, height + 0.18, style, ours.verdict)
     caveat_signs.cross(panel, analysis, row.label, ours.share, height + 0.18)
     panel.annotate(
         units.percent(ours.share),

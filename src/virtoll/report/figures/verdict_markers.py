@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from virtoll.report import words
-from virtoll.report.figures.style import INK
+from virtoll.report.figures.style import INK, PlatformStyle
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import DIFFERENT, Verdict
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
 
@@ -16,6 +17,21 @@ def verdict_filling(verdict: Verdict, colour: str) -> dict[str, Any]:
     if verdict is Verdict.ALIKE:
         return {"fillstyle": "left", "markerfacecolor": colour, "markerfacecoloralt": "white"}
     return {"markerfacecolor": colour if verdict in DIFFERENT else "white"}
+
+
+def plot_verdict(panel: "Axes", share: float, height: float, style: PlatformStyle, verdict: Verdict) -> None:
+    """A platform's marker at its share of the baseline, filled as the verdict on it says."""
+    panel.plot(
+        share,
+        height,
+        marker=style.marker,
+        markersize=4.6,
+        markeredgecolor=style.colour,
+        markeredgewidth=1.1,
+        **verdict_filling(verdict, style.colour),
+        linestyle="none",
+        zorder=3,
+    )
 
 
 def verdict_handles(analysis: Analysis) -> "list[Line2D]":

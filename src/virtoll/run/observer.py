@@ -1,7 +1,7 @@
 """What the instrument itself costs while it measures: CPU time of the controller, its children and its agents.
 
-Main types: ``Observer`` (reads around a trial, and around each request whose answer is what is measured) and
-``ObserverReading``. Such a request contains the guest's marks, or the traffic of one point. What the controller uses
+Main type: ``Observer``, which reads around a trial, and around each request whose answer is what is measured. Such a
+request contains the guest's marks, or the traffic of one point. What the controller uses
 between both readings is an upper bound of what it uses between the marks. Nothing is subtracted here: that is
 ``stats/observer.py``.
 """
@@ -14,29 +14,9 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from virtoll.runfolder.observer_records import Observed, ObserverCost, ObserverReading
+
 _SCHEDULER_CLOCK = 2  # clock_getcpuclockid(3): what all threads of a process have run
-
-
-@dataclass(frozen=True)
-class ObserverReading:
-    """CPU time so far (user and system, ns) at one moment of the monotonic clock.
-
-    ``controller_cpu_ns``: all threads of this process. ``children_cpu_ns``: programs that it started and that ended.
-    ``agents_cpu_ns``: agents that belong to the instrument, by role; one that cannot be read is None.
-    """
-
-    monotonic_ns: int
-    controller_cpu_ns: int
-    children_cpu_ns: int
-    agents_cpu_ns: dict[str, int | None]
-
-
-@dataclass(frozen=True)
-class Observed:
-    """Readings just before a trial (or a request in it), and just after."""
-
-    before: ObserverReading
-    after: ObserverReading
 
 
 @dataclass
@@ -67,6 +47,10 @@ class Observer:
         before = self.read()
         yield
         self.measured.append(Observed(before, self.read()))
+
+    def cost_since(self, before: ObserverReading, *, counters: bool) -> ObserverCost:
+        """Since ``before``, the trial's first reading, and in each request that was measured."""
+        return ObserverCost(counters, Observed(before, self.read()), tuple(self.measured))
 
 
 def _ran_ns(pid: int) -> int | None:
