@@ -113,6 +113,16 @@ def test_os_level_is_judged_by_both_sizes(
     assert outcomes(os_level_large_and_small(found, ["netns"])) == [outcome]
 
 
+@pytest.mark.parametrize("sizes", [(64, 1500), (64, 68, 1500, 1504)])
+def test_runs_with_the_fields_own_sizes_answer_where_the_papers_are_not_measured(sizes: tuple[int, ...]) -> None:
+    analysis = analysed({"netns": {}}, frame_sizes=sizes)
+    shares = {"64 B": (0.2, 0.3, 0.4), "1500 B": (0.95, 1.0, 1.05)}
+    papers = {"68 B": (1.2, 1.3, 1.4), "1504 B": (0.95, 1.0, 1.05)}
+    found = with_shares(analysis, "netns", {**shares, **(papers if 68 in sizes else {})})
+    expected = Outcome.REFUTED if 68 in sizes else Outcome.SUPPORTED
+    assert outcomes(os_level_large_and_small(found, ["netns"])) == [expected]
+
+
 @pytest.mark.parametrize(
     ("top_share", "outcome"), [(0.5, Outcome.SUPPORTED), (1.0, Outcome.REFUTED), (0.97, Outcome.REFUTED)]
 )

@@ -402,6 +402,15 @@ def test_what_is_not_comparable_is_not_resumed(tmp_path: Path, changed: dict[str
     assert (tmp_path / "run" / "trials.jsonl").read_bytes() == before
 
 
+def test_a_run_with_frame_sizes_of_before_is_not_resumed(tmp_path: Path) -> None:
+    """Its 64 bytes were without FCS: the same file now asks for smaller frames."""
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", StopAfter(2), platforms=[fake("model"), fake("other")], workloads=[{"workload": "forward"}])
+    change_manifest(tmp_path / "run", frame_sizes=None)
+    with pytest.raises(UsageError, match="plans other trials"):
+        resume(tmp_path / "run", SilentProgress())
+
+
 def test_a_model_on_a_nested_host_is_branded_from_its_records_to_the_headline(tmp_path: Path) -> None:
     platforms = [fake("model"), fake("slow", cost=3.0, host="nested:kvm"), fake("slow-here", cost=3.0)]
     folder = run(tmp_path / "run", platforms=platforms, workloads=JOBS[:1], blocks=4, study="schlosser2011")

@@ -36,11 +36,11 @@ fn right_frame(frame_bytes: usize) -> Vec<u8> {
 
 fn check(bytes: &[u8]) {
     if let Ok(frame) = TestFrame::new(bytes, bytes.len()) {
-        assert!(bytes.len() >= 64);
+        assert!(bytes.len() >= 60);
         let _ = (frame.ports(), frame.trial(), frame.source(), frame.sequence(), frame.is_timed());
     }
     if let Ok(repr) = TestFrameRepr::parse(bytes)
-        && repr.frame_bytes <= 1518
+        && repr.frame_bytes <= 1514
     {
         let mut written = vec![0; repr.frame_bytes];
         repr.emit(&mut written).expect("a frame that was read can be written");
@@ -50,7 +50,7 @@ fn check(bytes: &[u8]) {
 
 fuzz_target!(|input: &[u8]| {
     check(input);
-    let mut damaged = right_frame(88 + input.len() % 1431);
+    let mut damaged = right_frame(84 + input.len() % 1431);
     for (byte, damage) in damaged.iter_mut().skip(12).zip(input) {
         *byte ^= damage;
     }

@@ -31,12 +31,12 @@ _SOURCES = "more than one source"
 # What a run must have for a claim to be tested; reported where it has not.
 _NEEDS: Mapping[str, str] = MappingProxyType(
     {
-        "S01": "1504-byte frames (the paper's 1500) and a platform beside it, on a host whose numbers are results",
+        "S01": "frames of 1504 or 1500 bytes and a platform beside the bare host, on a host whose numbers are results",
         "S02": "two frame sizes and a platform beside the bare host, on a host whose numbers are results",
         "S03": _SOURCES,
         "S04": f"{_SOURCES} and a platform on a host whose numbers are results",
         "S05": "one platform with a para-virtualised and with an emulated NIC, on a host whose numbers are results",
-        "S06": "frames of 68 and 1504 bytes with FCS (the paper's 64 and 1500) and OS-level virtualisation",
+        "S06": "frames of 68 or 64 and of 1504 or 1500 bytes, and OS-level virtualisation",
         "S07": "a sweep of rates and OS-level virtualisation",
         "S08": "a sweep that ends flat out and a platform on a host whose numbers are results",
         **{f"S{number:02d}": _NEIGHBOURS for number in range(9, 14)},

@@ -14,9 +14,10 @@ from virtoll.stats.study import plain_frame_size
 from virtoll.stats.sweeps import LOSSLESS_SHARE, Curve
 from virtoll.stats.values import Task
 
-# The papers' 1500 and 64 bytes, which are without FCS (units.py): with it.
-LARGE_BYTES = 1504
-SMALL_BYTES = 68
+# The paper's 1500 and 64 bytes: pktgen's, without FCS, so 4 more with it (units.py). Runs with the field's own 1500 and
+# 64 answer as well, where the paper's are not measured: no claim hangs on 4 bytes.
+LARGE_BYTES = (1504, 1500)
+SMALL_BYTES = (68, 64)
 PARAVIRTUAL_NICS = frozenset({"virtio", "virtio-net", "vmxnet3", "VMXNET3", "netfront"})
 EMULATED_NICS = frozenset({"e1000", "e1000e", "E1000", "E1000e", "rtl8139", "82540EM"})
 
@@ -31,7 +32,7 @@ def small_frames_lose_more(analysis: Analysis, platforms: Sequence[str]) -> list
     """S02: the smaller the frame, the larger the share of native throughput that a platform loses."""
     said = []
     for platform in platforms:
-        own = [one for size in _sizes(analysis) if (one := _compared(analysis, platform, size)) is not None]
+        own = [one for size in _sizes(analysis) if (one := _compared(analysis, platform, [size])) is not None]
         if len(own) > 1:
             said.append(ClaimAnswer(_rising(own), f"{share_words(own[0])}, {share_words(own[-1])}"))
     return said
@@ -57,7 +58,7 @@ def native_grows_with_sources(analysis: Analysis, platforms: Sequence[str]) -> l
         if 1 in rates and most > 1:
             grown = rates[most] / rates[1]
             proportional = grown >= (1 - MARGIN) * most
-            outcome = Outcome.SUPPORTED if proportional == (size > SMALL_BYTES) else Outcome.REFUTED
+            outcome = Outcome.SUPPORTED if proportional == (size > max(SMALL_BYTES)) else Outcome.REFUTED
             said.append(ClaimAnswer(outcome, f"{most} sources forward {units.times(grown)} of one at {size} B"))
     return said
 
@@ -166,8 +167,10 @@ def _sizes(analysis: Analysis) -> list[int]:
     return sorted({size for task in _tasks(analysis) if (size := plain_frame_size(task)) is not None})
 
 
-def _compared(analysis: Analysis, platform: str, size: int) -> Comparison | None:
-    task = next((one for one in _tasks(analysis) if plain_frame_size(one) == size), None)
+def _compared(analysis: Analysis, platform: str, sizes: Sequence[int]) -> Comparison | None:
+    """The comparison at the first of these frame sizes that was measured."""
+    tasks = {plain_frame_size(one): one for one in _tasks(analysis)}
+    task = next((tasks[size] for size in sizes if size in tasks), None)
     found = analysis.comparison(platform, task) if task is not None else None
     return found if found is not None and found.share is not None else None
 
