@@ -30,12 +30,12 @@ def test_every_claim_is_of_a_paper_that_has_numbers() -> None:
 
 def test_a_share_is_the_range_of_the_ratios_to_the_papers_own_bare_host() -> None:
     study = load_study("schlosser2011")
-    kvm = study.share("kvm", 64)
+    kvm = study.share("kvm", 68)
     assert kvm is not None
     assert kvm.low == pytest.approx(37.1 / 153.1)
     assert kvm.high == pytest.approx(72.1 / 274.9)
-    assert study.share("kvm", 500) is None
-    large = study.share("virtualbox", 1500)
+    assert study.share("kvm", 504) is None
+    large = study.share("virtualbox", 1504)
     assert large is not None
     assert (large.low, large.words) == (None, "less than raw")
     assert {one.platform for one in study.shares} == {one.key for one in study.platforms}

@@ -97,9 +97,9 @@ fn traffic_that_cannot_be_is_refused() {
         assert_eq!(peer.refused("traffic", wrong).0, "bad-request");
     }
     assert_eq!(peer.refused("traffic", trial(1, 64, 10, &one, &["nowhere"])).0, "system");
-    peer.ip("link set g0 mtu 1500");
+    peer.ip("link set g0 mtu 1496");
     let (_, message) = peer.refused("traffic", trial(1, 1_518, 10, &one, &["s0"]));
-    assert!(message.contains("MTU of 1504"), "{message}");
+    assert!(message.contains("MTU of 1500"), "{message}");
 }
 
 /// A guest on its own network, joined to the peer by the timekeeper's link.

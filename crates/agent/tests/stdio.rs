@@ -20,7 +20,7 @@ fn exec(agent: &mut Agent, script: &str) -> Value {
 fn it_says_what_it_is() {
     let mut agent = Agent::start("host");
     assert_eq!(agent.ready["event"], "ready");
-    assert_eq!(agent.ready["protocol"], 1);
+    assert_eq!(agent.ready["protocol"], 2);
     assert_eq!(agent.ready["build"].as_str().unwrap().len(), 12);
     let hello = agent.call("hello", json!({"protocol": 2}));
     for field in ["protocol", "version", "build", "role", "pid"] {
