@@ -5,6 +5,7 @@
 
 mod background;
 mod channel;
+mod clock_rate;
 mod command_line;
 mod counters;
 mod data;
@@ -52,11 +53,13 @@ fn main() -> ExitCode {
     if arguments.first().is_some_and(|word| word == enter::ENTER) {
         return enter::run(&arguments[1..]);
     }
-    if arguments.first().is_some_and(|word| word == "wire") {
-        return match wire::run(&arguments[1..]) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => failure.report(),
-        };
+    let done = match arguments.first().map(String::as_str) {
+        Some("wire") => Some(wire::run(&arguments[1..])),
+        Some(clock_rate::CLOCK_RATE) => Some(clock_rate::run(&arguments[1..])),
+        _ => None,
+    };
+    if let Some(done) = done {
+        return done.map_or_else(Failure::report, |()| ExitCode::SUCCESS);
     }
     if let Some(code) = host_helpers::run(&arguments) {
         return code;

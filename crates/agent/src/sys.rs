@@ -33,6 +33,21 @@ pub(crate) fn owned(result: c_int) -> io::Result<OwnedFd> {
     checked(result).map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
+/// Makes this kernel's clocks run so many millionths faster: a tick of 10 ms counts as so many hundredths of a
+/// microsecond more, and what is less than a microsecond a tick is a frequency.
+///
+/// # Errors
+/// The call's.
+pub fn set_clock_rate(parts_per_million: i64) -> io::Result<()> {
+    // SAFETY: all-zero bytes are a valid timex.
+    let mut wanted: libc::timex = unsafe { zeroed() };
+    wanted.modes = libc::ADJ_TICK | libc::ADJ_FREQUENCY;
+    wanted.tick = 10_000 + parts_per_million / 100;
+    wanted.freq = (parts_per_million % 100) << 16;
+    // SAFETY: `wanted` is valid for the call.
+    checked(unsafe { libc::adjtimex(&raw mut wanted) }).map(drop)
+}
+
 /// SIGCHLD as something to wait on.
 pub struct ChildSignals(OwnedFd);
 

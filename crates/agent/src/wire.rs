@@ -1,4 +1,4 @@
-//! `virtoll-agent wire send|receive|calibrate`: generator and sink for anyone, without the control plane.
+//! `virtoll-agent wire send|receive|calibrate|forward`: generator and sink for anyone, without the control plane.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -22,6 +22,7 @@ use result::{OpenEvent, ReceiveResult, SendResult};
 
 mod arguments;
 mod calibrate;
+mod forward;
 mod help;
 mod report;
 mod result;
@@ -43,6 +44,9 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
         None => ("--help", &[][..]),
         Some((command, rest)) => (command.as_str(), rest),
     };
+    if command == "forward" {
+        return forward::run(rest);
+    }
     let (help, work): (_, Work) = match command {
         "send" => (help::HELP_SEND, send),
         "receive" => (help::HELP_RECEIVE, receive),
@@ -52,8 +56,9 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
             return Ok(());
         }
         other => {
-            let sentence =
-                format!("wire {other:?} is not send, receive or calibrate; see wire --help");
+            let sentence = format!(
+                "wire {other:?} is not send, receive, calibrate or forward; see wire --help"
+            );
             return Err(Failure::Usage(sentence));
         }
     };

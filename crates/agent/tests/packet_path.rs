@@ -106,6 +106,68 @@ fn what_is_held_at_the_end_is_not_lost() {
     }
 }
 
+/// `wire forward` with this harm on a path of the agent's namespace, once it takes frames, and what it did.
+fn forwarded(agent: &mut Agent, harm: &[&str], request: &Value) -> (Value, Value) {
+    let links = ["--source-mac", "02:00:00:00:01:01", "--destination-mac", "02:00:00:00:02:01"];
+    let mut forwarder = agent
+        .inside(env!("CARGO_BIN_EXE_virtoll-agent"))
+        .args(["wire", "forward", "--from", "s0", "--to", "g1"])
+        .args(links)
+        .args(harm)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut open = String::new();
+    BufReader::new(forwarder.stderr.take().unwrap()).read_line(&mut open).unwrap();
+    assert!(open.starts_with("open: forwarding from s0 to g1"), "{open}");
+    let answer = agent.call("traffic", request.clone());
+    let pid = forwarder.id().to_string();
+    assert!(Command::new("kill").arg(pid).status().unwrap().success());
+    let output = forwarder.wait_with_output().unwrap();
+    (answer, serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn harm_by_counting_is_in_the_sinks_books() {
+    let harms: [(&[&str], [u64; 3]); 5] = [
+        (&[], [0, 0, 0]),
+        (&["--drop-every", "100"], [5, 0, 0]),
+        (&["--duplicate-every", "50"], [0, 10, 0]),
+        (&["--swap-every", "25"], [0, 0, 19]), // nothing overtakes the last one
+        (&["--drop-every", "10", "--duplicate-every", "25", "--swap-every", "20"], [50, 10, 0]),
+    ];
+    for (mut agent, _) in agents() {
+        pair(&agent, 0);
+        pair(&agent, 1);
+        let mut across = source(0, Some(2_000.0));
+        across["destination_mac"] = json!("02:00:00:00:02:01");
+        receive_redirected(&agent, "s1");
+        for (number_of, (harm, [dropped, duplicated, swapped])) in harms.iter().enumerate() {
+            let request = losing(trial(number_of as u16, 64, 250, &[across.clone()], &["s1"]));
+            let (answer, account) =
+                forwarded(&mut agent, harm, &with(request, "af-packet", "tpacket"));
+            let did = |name: &str| number(&account[format!("{name}_frames")]);
+            assert_eq!((did("taken"), did("missed"), did("refused")), (500, 0, 0), "{account}");
+            assert_eq!(
+                [did("dropped"), did("duplicated"), did("swapped")],
+                [*dropped, *duplicated, *swapped]
+            );
+            assert_eq!(did("sent"), 500 - dropped + duplicated);
+            let arrived = &answer["sink"]["per_source"][0];
+            let found = ["lost_frames", "duplicate_frames", "reordered_frames"]
+                .map(|name| number(&arrived[name]));
+            assert_eq!(found, [*dropped, *duplicated, *swapped], "{harm:?}: {answer}");
+        }
+        let request = trial(9, 64, 100, &[across.clone()], &["s1"]);
+        let slow = ["--delay-us", "20000"];
+        let (answer, _) = forwarded(&mut agent, &slow, &with(request, "af-packet", "tpacket"));
+        let delay = &answer["sink"]["per_source"][0]["delay_ns"];
+        assert_eq!(number(&answer["sink"]["per_source"][0]["forwarded_frames"]), 200);
+        assert!(number(&delay["minimum"]) >= 20 * MILLISECOND_NS, "{delay}");
+    }
+}
+
 /// Extents and degrees as the forwarder knows them (RFC 4737), and RFC 5236 from the sink that looks at every frame.
 fn order_is_told(arrived: &Value, harm: &Value, sink: &str) {
     let order = &arrived["reordering"];

@@ -12,6 +12,7 @@ pub mod backend;
 pub mod backend_selection;
 mod bpf;
 mod checksum;
+pub mod forwarder;
 pub mod frame;
 mod gaps;
 mod histogram;

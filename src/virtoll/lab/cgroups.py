@@ -26,11 +26,15 @@ _NO_LIMIT_FROM = 2**62  # v1 writes "no limit" as the largest number of whole pa
 
 @dataclass(frozen=True)
 class Limits:
-    """Memory in bytes, CPU time per wall time in CPUs (0.2: a fifth of one), host CPUs; None or empty: no limit."""
+    """Memory in bytes, CPU time per wall time in CPUs (0.2: a fifth of one), host CPUs; None or empty: no limit.
+
+    ``cpu_period_microseconds``: over which the CPU time is counted.
+    """
 
     memory_bytes: int | None = None
     cpu_quota: float | None = None
     cpus: tuple[int, ...] = ()
+    cpu_period_microseconds: int = _PERIOD_MICROSECONDS
 
 
 @dataclass(frozen=True)
@@ -213,9 +217,9 @@ def _settings(limits: Limits, layout: Layout) -> dict[str, dict[str, str]]:
         v2 = "memory" in layout.controllers and layout.is_v2("memory")
         wanted["memory"] = {"memory.max" if v2 else "memory.limit_in_bytes": str(limits.memory_bytes)}
     if limits.cpu_quota is not None:
-        quota = str(round(limits.cpu_quota * _PERIOD_MICROSECONDS))
+        quota = str(round(limits.cpu_quota * limits.cpu_period_microseconds))
         v2 = "cpu" in layout.controllers and layout.is_v2("cpu")
-        period = str(_PERIOD_MICROSECONDS)
+        period = str(limits.cpu_period_microseconds)
         first = {"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota}
         wanted["cpu"] = {"cpu.max": f"{quota} {period}"} if v2 else first
     if limits.cpus:

@@ -159,6 +159,18 @@ def _ssh() -> type[Platform[Parameters]]:
     return SshGuestPlatform
 
 
+def _altered_netns() -> type[Platform[Parameters]]:
+    from virtoll.platforms.altered.driver import AlteredNamespace
+
+    return AlteredNamespace
+
+
+def _altered_qemu_tcg() -> type[Platform[Parameters]]:
+    from virtoll.platforms.altered.driver import AlteredQemu
+
+    return AlteredQemu
+
+
 def _fake() -> type[Platform[Parameters]]:
     from virtoll.platforms.fake.driver import Fake
 
@@ -191,6 +203,8 @@ PLATFORMS: Registry[type[Platform[Parameters]]] = Registry(
         "vserver": _vserver,
         "kqemu": _kqemu,
         "ssh": _ssh,
+        "altered-netns": _altered_netns,
+        "altered-qemu-tcg": _altered_qemu_tcg,
         "fake": _fake,
     }
 )

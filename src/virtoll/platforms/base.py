@@ -67,6 +67,7 @@ class GuestRequest:
     """What a guest is given: the same for every platform. ``cpus`` are host CPUs that it is pinned to.
 
     ``cpu_quota``: CPU time per wall time in CPUs (0.2: a fifth of one), for all of the guest; None: no limit.
+    ``cpu_period_microseconds``: over which the quota holds, where it is a cgroup of this machine; None: 100 ms.
     ``data``: room on the host's disk to be found at ``DATA_PATH``; only for a platform that says how (``data_by``).
     """
 
@@ -78,6 +79,7 @@ class GuestRequest:
     deadline_seconds: float = 120.0
     cpu_quota: float | None = None
     data: DataVolume | None = None
+    cpu_period_microseconds: int | None = None
 
     @property
     def file_name(self) -> str:
@@ -101,7 +103,10 @@ class GuestRequest:
 
     def limits(self, *, memory: bool) -> Limits:
         """The cgroup's limits; ``memory`` only where the guest has no memory of its own that bounds it."""
-        return Limits(self.memory_bytes if memory else None, self.cpu_quota, self.cpus)
+        period = (
+            {} if self.cpu_period_microseconds is None else {"cpu_period_microseconds": self.cpu_period_microseconds}
+        )
+        return Limits(self.memory_bytes if memory else None, self.cpu_quota, self.cpus, **period)
 
 
 class Guest(ABC):

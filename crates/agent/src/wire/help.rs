@@ -7,6 +7,7 @@ virtoll-agent wire: a traffic generator and a counting sink for test frames
   wire send       sends UDP test frames at an exact rate or as fast as possible
   wire receive    counts test frames: loss, duplicates, reordering, one-way delay
   wire calibrate  measures generator and sink with nothing between them
+  wire forward    is a router of test frames that does known harm to them
 
 Each has --help. Loss is exact: every frame carries a sequence number. One-way delay needs sender
 and receiver on one machine (one clock). Run as root for the fast back ends (live-frames, xdp);
@@ -74,6 +75,24 @@ the rate, the evenness of the gaps and the instrument's own delay.
   --backend NAME      one back end alone (all that work)
   --cpu N             core of the sending thread
   --json              prints one JSON object a line
+";
+
+/// Of `wire forward`.
+pub const HELP_FORWARD: &str = "\
+virtoll-agent wire forward --from IF --to IF --source-mac MAC --destination-mac MAC [options]
+
+  --source-mac, --destination-mac MAC   link addresses of the frames that leave
+  --drop-every N        every Nth test frame is not sent on
+  --duplicate-every N   every Nth is sent twice
+  --swap-every N        every Nth is sent after the next one: one reordered frame each
+  --delay-us US         each goes on so many microseconds after it was read
+
+It forwards untagged IPv4 test frames and nothing else, until it is told to end (SIGTERM). It counts
+the frames that it takes from 1; a frame that is dropped is neither duplicated nor swapped, and one
+that is duplicated is not swapped. It leaves the IP header as it is. The kernel must not forward the
+same frames: leave net.ipv4.ip_forward at 0. Once it takes frames it prints a line that begins with
+\"open\" on standard error; at its end it prints as JSON what became of the frames. Those that the
+kernel had no room for are missed_frames.
 ";
 
 #[cfg(test)]

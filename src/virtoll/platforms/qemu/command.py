@@ -22,6 +22,8 @@ _MIB = 2**20
 # Which node a disk becomes depends on the order in which they are found: with two of them they go by these.
 _DATA_SERIAL = "virtoll-data"
 _ROOT_SERIAL = "virtoll-root"
+DATA_DRIVE = "data"
+"""What the monitor calls the data directory's disk."""
 _NIC_MODELS = {"virtio-net": "virtio-net", "e1000": "e1000", "rtl8139": "rtl8139", "vmxnet3": "vmxnet3"}
 _CONSOLES = {"x86_64": "ttyS", "aarch64": "ttyAMA"}
 MACHINES = {"x86_64": ("q35", "pc", "microvm"), "aarch64": ("virt",)}
@@ -215,8 +217,8 @@ def _disk_arguments(parameters: QemuParameters, ends: MachineEnds) -> list[str]:
 
 def _data_arguments(parameters: QemuParameters, data: int) -> list[str]:
     """The data directory's disk, always virtio; what the guest says is free is given back, so that trials are alike."""
-    drive = f"if=none,id=data,format=raw,file=/proc/self/fd/{data},cache={parameters.cache},discard=unmap"
-    device = f"{_device(parameters, 'virtio-blk')},drive=data,serial={_DATA_SERIAL}"
+    drive = f"if=none,id={DATA_DRIVE},format=raw,file=/proc/self/fd/{data},cache={parameters.cache},discard=unmap"
+    device = f"{_device(parameters, 'virtio-blk')},drive={DATA_DRIVE},serial={_DATA_SERIAL}"
     return ["-drive", drive, "-device", device]
 
 

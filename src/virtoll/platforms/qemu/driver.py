@@ -36,6 +36,7 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.process_guest import AgentGuest, quota_group, root_disk, socket_session
 from virtoll.platforms.qemu.command import (
+    DATA_DRIVE,
     MACHINES,
     Boot,
     MachineEnds,
@@ -71,6 +72,11 @@ class QemuGuest(AgentGuest):
         """QMP ``cont``."""
         if self.process.poll() is None:
             self._monitor().execute("cont")
+
+    def limit_data_disk(self, bytes_per_second: int) -> None:
+        """From now on the data directory's disk carries so much, read and written together."""
+        none = dict.fromkeys(("bps_rd", "bps_wr", "iops", "iops_rd", "iops_wr"), 0)
+        self._monitor().execute("block_set_io_throttle", device=DATA_DRIVE, bps=bytes_per_second, **none)
 
     def stop(self) -> None:
         """Let the guest power off, then end QEMU."""

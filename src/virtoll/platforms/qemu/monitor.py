@@ -33,24 +33,24 @@ class Monitor:
     _runner: asyncio.Runner = field(default_factory=_new_runner)
     _client: QMPClient | None = None
 
-    def execute(self, command: str) -> object:
-        """One QMP command; ``GuestDied`` when the monitor does not answer it within 10 s."""
+    def execute(self, command: str, **arguments: object) -> object:
+        """One QMP command with its arguments; ``GuestDied`` when the monitor does not answer it within 10 s."""
         import asyncio
 
         from qemu.qmp import QMPError
 
         try:
-            return self._runner.run(asyncio.wait_for(self._execute(command), 10.0))
+            return self._runner.run(asyncio.wait_for(self._execute(command, arguments), 10.0))
         except (QMPError, OSError, TimeoutError, EOFError) as error:
             raise GuestDied(f"{self.who}: its monitor did not take '{command}' ({type(error).__name__})") from error
 
-    async def _execute(self, command: str) -> object:
+    async def _execute(self, command: str, arguments: dict[str, object]) -> object:
         from qemu.qmp import QMPClient
 
         if self._client is None:
             self._client = QMPClient(self.who)
             await self._client.connect(self.connection)
-        return await self._client.execute(command)
+        return await self._client.execute(command, arguments or None)
 
     def close(self) -> None:
         """Leave the monitor; the machine is not touched."""

@@ -1,0 +1,179 @@
+"""Another platform's guest, started as always and altered where the instrument cannot see it.
+
+Whatever is measured on it is measured as on any guest: nothing else of Virtoll knows these platforms. So what
+``virtoll selftest`` finds, the instrument has found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, TypeVar
+
+from virtoll.agent.client import Caller
+from virtoll.agent.operations.network import NetworkReply, NetworkRequest
+from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequest
+from virtoll.errors import GuestError
+from virtoll.host.guest_usage import GuestProcesses
+from virtoll.lab.shaping import Shape
+from virtoll.platforms.altered.agent import AlteredAgent
+from virtoll.platforms.altered.parameters import AlteredMachineParameters, AlteredParameters
+from virtoll.platforms.base import DataBy, Guest, GuestRequest, Platform, Probe, Validation
+from virtoll.platforms.containers.netns import NetworkNamespace
+from virtoll.platforms.host import Site
+from virtoll.platforms.qemu.driver import QemuGuest, QemuTcg
+
+_AGENT = "/proc/1/exe"  # in the guest
+_PROGRAM = "altered-router"
+_OUTPUT = "/tmp/altered-router.json"  # noqa: S108 - in the guest, where nobody else is
+_QUOTA_PERIOD_MICROSECONDS = 10_000  # a job of 200 ms sees 20 of them
+_PROGRAM_NS = 10_000_000_000
+
+P = TypeVar("P", bound=AlteredParameters)
+
+
+class AlteredGuest(Guest):
+    """A real guest behind an agent that may not tell the truth, with links and a router that may not be right."""
+
+    def __init__(self, real: Guest, wanted: AlteredParameters, request: GuestRequest, site: Site) -> None:
+        self._real, self._request, self._wanted = real, request, wanted
+        self._undo = contextlib.ExitStack()
+        step_ns = wanted.reported_clock_step_milliseconds * 1_000_000
+        altered = AlteredAgent(real.agent, wanted.reported_clock_rate, step_ns)
+        if wanted.forwards_by_program:
+            altered.configured, altered.kernel_forwards = self._forward, False
+        self.agent: Caller = altered
+        self.peer, self.attachment, self.network, self.flushes = real.peer, real.attachment, real.network, real.flushes
+        self.spawned_monotonic_ns, self.ready_monotonic_ns = real.spawned_monotonic_ns, real.ready_monotonic_ns
+        self.executed_monotonic_ns = real.executed_monotonic_ns
+        try:
+            if wanted.link_mbit:
+                shape = Shape(rate_bits_per_second=wanted.link_mbit * 1_000_000)
+                for link in (*request.network.sources, request.network.sink):
+                    self._undo.enter_context(site.local_ports.shaped(link, shape))
+            if isinstance(wanted, AlteredMachineParameters):
+                self._alter_machine(wanted)
+        except GuestError:
+            self.stop()
+            raise
+
+    def park(self) -> None:
+        """As the real one."""
+        self._real.park()
+
+    def resume(self) -> None:
+        """As the real one."""
+        self._real.resume()
+
+    def stop(self) -> None:
+        """End the program that forwards, then the real guest."""
+        with contextlib.suppress(GuestError):
+            self._undo.close()
+        self._real.stop()
+
+    def evidence(self) -> dict[str, bytes]:
+        """The real one's."""
+        return self._real.evidence()
+
+    def host_processes(self) -> GuestProcesses | None:
+        """The real one's."""
+        return self._real.host_processes()
+
+    def _alter_machine(self, wanted: AlteredMachineParameters) -> None:
+        if wanted.clock_rate != 1:
+            parts = round((wanted.clock_rate - 1) * 1_000_000)
+            _execute(self._real.agent, [_AGENT, "clock-rate", str(parts)])
+        if wanted.disk_mib_per_second and isinstance(self._real, QemuGuest):
+            self._real.limit_data_disk(wanted.disk_mib_per_second << 20)
+
+    def _forward(self, request: NetworkRequest, reply: NetworkReply) -> None:
+        """Start the program that forwards from the first source's link to the sink's."""
+        names = {one.mac: state.name for one, state in zip(request.interfaces, reply.interfaces, strict=True)}
+        source, sink, wanted = self._request.network.sources[0], self._request.network.sink, self._wanted
+        argv = [
+            *(_AGENT, "wire", "forward", "--from", names[source.guest_mac], "--to", names[sink.guest_mac]),
+            *("--source-mac", sink.guest_mac, "--destination-mac", sink.peer_mac, "--json"),
+            *("--drop-every", str(wanted.drop_every), "--duplicate-every", str(wanted.duplicate_every)),
+            *("--swap-every", str(wanted.swap_every), "--delay-us", str(wanted.delay_microseconds)),
+        ]
+        self._real.agent.ask(SpawnRequest(name=_PROGRAM, argv=tuple(argv), output=_OUTPUT))
+        self._undo.callback(self._end_program)
+
+    def _end_program(self) -> None:
+        ended = self._real.agent.ask(EndRequest(name=_PROGRAM, timeout_ns=_PROGRAM_NS, limit_bytes=1 << 16))
+        if ended.by_itself:
+            raise GuestError(
+                f"{self._request.name}: its router ended by itself: {ended.output.decode(errors='replace')}"
+            )
+
+
+def _execute(agent: Caller, argv: Sequence[str]) -> None:
+    done = agent.ask(ExecRequest(argv=tuple(argv), timeout_ns=_PROGRAM_NS, limit_bytes=1 << 16))
+    if done.status != 0:
+        said = done.stderr.decode(errors="replace").strip() or f"exit code {done.status}"
+        raise GuestError(f"{' '.join(argv)}: {said}")
+
+
+class _Altered(Platform[P]):
+    """What both share; ``real`` starts the guest."""
+
+    family: ClassVar[str] = "altered"
+    validation: ClassVar[Validation] = "model"
+    without_root: ClassVar[str] = "as the platform that is altered"
+    real: ClassVar[type[NetworkNamespace | QemuTcg]]
+
+    def probe(self, site: Site) -> Probe:
+        """As the real one."""
+        return self._platform().probe(site)
+
+    def depends_on(self) -> str | None:
+        """As the real one."""
+        return self._platform().depends_on()
+
+    def start(self, request: GuestRequest, site: Site) -> AlteredGuest:
+        """Start the real guest by another request, and alter it."""
+        wanted = self.parameters
+        given = replace(request, memory_bytes=round(request.memory_bytes * wanted.memory_share))
+        if wanted.more_vcpus:
+            vcpus = request.vcpus + wanted.more_vcpus
+            given = replace(given, vcpus=vcpus, cpus=_more_cpus(request.cpus, vcpus))
+        if wanted.cpu_share < 1:
+            quota = wanted.cpu_share * request.vcpus
+            given = replace(given, cpu_quota=quota, cpu_period_microseconds=_QUOTA_PERIOD_MICROSECONDS)
+        return AlteredGuest(self._platform().start(given, site), wanted, request, site)
+
+    def _platform(self) -> NetworkNamespace | QemuTcg:
+        return self.real.with_parameters({})
+
+
+class AlteredNamespace(_Altered[AlteredParameters]):
+    """``netns``, altered."""
+
+    name: ClassVar[str] = "altered-netns"
+    title: ClassVar[str] = "bare Linux namespaces with a known fault, for virtoll selftest"
+    parameter_model = AlteredParameters
+    real: ClassVar[type[NetworkNamespace | QemuTcg]] = NetworkNamespace
+    boot_seconds: ClassVar[float] = NetworkNamespace.boot_seconds
+    slowdown: ClassVar[float] = NetworkNamespace.slowdown
+    data_by: ClassVar[DataBy] = NetworkNamespace.data_by
+
+
+class AlteredQemu(_Altered[AlteredMachineParameters]):
+    """``qemu-tcg``, altered."""
+
+    name: ClassVar[str] = "altered-qemu-tcg"
+    title: ClassVar[str] = "QEMU with a known fault, for virtoll selftest"
+    parameter_model = AlteredMachineParameters
+    real: ClassVar[type[NetworkNamespace | QemuTcg]] = QemuTcg
+    boot_seconds: ClassVar[float] = QemuTcg.boot_seconds
+    slowdown: ClassVar[float] = QemuTcg.slowdown
+    data_by: ClassVar[DataBy] = QemuTcg.data_by
+    quota_by_cgroup: ClassVar[bool] = True
+
+
+def _more_cpus(cpus: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """The same host CPUs and others, as many as there are; none where nothing is pinned."""
+    others = sorted(os.sched_getaffinity(0) - set(cpus))
+    return (*cpus, *others)[:count] if cpus else ()
