@@ -26,6 +26,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "stats": "reference runfolder units",
         "claims": "reference runfolder stats units",
         "report": "claims errors reference runfolder stats units",
+        "selftest": "runfolder stats",
         # what stands by itself
         "experiment": "errors runfolder",
         "image": "errors",
@@ -39,7 +40,8 @@ ALLOWED: dict[str, frozenset[str]] = {
         "nested": "errors hosts image lab platforms",
         "run": "agent errors experiment host hosts image lab nested platforms reference runfolder units workloads",
         # what a person starts
-        "cli": "agent errors experiment host hosts image lab nested platforms report run runfolder units workloads",
+        "cli": "agent errors experiment host hosts image lab nested platforms report run runfolder selftest units "
+        "workloads",
         "__main__": "cli",
         "__init__": "",
     }.items()

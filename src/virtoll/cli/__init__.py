@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from virtoll import __version__
-from virtoll.cli import host, image, listing, nested, plan, runs
+from virtoll.cli import host, image, listing, nested, plan, runs, selftest
 from virtoll.cli.output import say, say_on_stderr
 from virtoll.errors import Interrupted, VirtollError
 
@@ -86,6 +86,7 @@ app.command()(runs.report)
 app.command()(runs.validation)
 app.command()(plan.plan)
 app.command()(host.doctor)
+app.command()(selftest.selftest)
 app.command()(host.clean)
 app.command()(host.shell)
 app.command(context_settings=_TO_THE_AGENT)(host.wire)

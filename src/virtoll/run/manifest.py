@@ -19,7 +19,7 @@ from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan
 from virtoll.host.fingerprint import describe_host
 from virtoll.image import made_forms
-from virtoll.platforms import PLATFORMS
+from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
 from virtoll.run.fleet import Pinning
@@ -106,7 +106,7 @@ def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site) ->
 
 def _caveat(choice: PlatformChoice) -> str | None:
     """What everything measured of it is marked with: its host's caveat, or that its driver never met the product."""
-    return choice.whereabouts["caveat"] or VALIDATION_WORDS.get(PLATFORMS[choice.platform].validation)
+    return choice.whereabouts["caveat"] or VALIDATION_WORDS.get(EVERY_PLATFORM[choice.platform].validation)
 
 
 def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
@@ -115,7 +115,7 @@ def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
     return PlatformEntry(
         label=choice.label,
         platform=choice.platform,
-        family=PLATFORMS[choice.platform].family,
+        family=EVERY_PLATFORM[choice.platform].family,
         parameters=choice.parameters.model_dump(mode="json"),
         available=probe.available,
         reason=probe.reason,

@@ -20,7 +20,7 @@ from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.plan import Plan, Trial
 from virtoll.experiment.selection import Selection
 from virtoll.lab import interrupts
-from virtoll.platforms import PLATFORMS, platform_of
+from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Probe
 from virtoll.run import consolidation, manifest, probe_cache
 from virtoll.run.calibration import Calibrator
@@ -112,7 +112,7 @@ def _measure_plan(
     from virtoll.host.fitness import FitnessSampler
 
     if experiment.consolidation is not None:
-        consolidation.measure(experiment, folder, session, PLATFORMS, progress)
+        consolidation.measure(experiment, folder, session, EVERY_PLATFORM, progress)
         folder.set_state("complete", None)
         return
     session.attempts = Counter(record.trial for record in folder.trials())
@@ -137,7 +137,7 @@ def _measure_plan(
                 folder=folder,
                 site_of=session.site_of,
                 pinning=session.pinning,
-                platforms=PLATFORMS,
+                platforms=EVERY_PLATFORM,
                 progress=progress,
                 boots=session.boots,
                 observer=session.observer,

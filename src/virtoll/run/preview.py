@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
-from virtoll.platforms import PLATFORMS
+from virtoll.platforms import EVERY_PLATFORM
 from virtoll.run.requirements import needs_of
 from virtoll.workloads import WORKLOADS, workload_of
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
@@ -24,9 +24,9 @@ CALIBRATION_POINT_NS, CPU_POINT_NS, CPU_PAIRS = 200_000_000, 200_000_000, 3
 def catalogue() -> Catalogue:
     """What an experiment may name: the platforms and workloads of this Virtoll."""
     return Catalogue(
-        platforms=PLATFORMS.each(lambda platform: platform.parameter_model),
+        platforms=EVERY_PLATFORM.each(lambda platform: platform.parameter_model),
         workloads=WORKLOADS.each(lambda workload: workload.parameter_model),
-        controls=PLATFORMS.each(lambda platform: platform.control_of),
+        controls=EVERY_PLATFORM.each(lambda platform: platform.control_of),
         studies=_studies,
         images=WORKLOADS.each(lambda workload: workload.image),
     )
@@ -40,7 +40,7 @@ def _studies() -> tuple[str, ...]:
 
 def needs_lab(experiment: Experiment) -> bool:
     """True when any of its platforms runs for real."""
-    return any(PLATFORMS[choice.platform].needs_lab for choice in experiment.platforms)
+    return any(EVERY_PLATFORM[choice.platform].needs_lab for choice in experiment.platforms)
 
 
 def plan_of(experiment: Experiment) -> Plan:
@@ -50,7 +50,7 @@ def plan_of(experiment: Experiment) -> Plan:
 
 def trial_seconds(platform: PlatformChoice, workload: WorkloadChoice, *, warm_up: bool = False) -> float:
     """How long one trial or warm-up takes, in seconds, from the workload's and the platform's own estimate."""
-    kind = PLATFORMS[platform.platform]
+    kind = EVERY_PLATFORM[platform.platform]
     if not kind.needs_lab:
         return 0.0  # a model's time is simulated
     run = workload_of(workload)
@@ -59,17 +59,17 @@ def trial_seconds(platform: PlatformChoice, workload: WorkloadChoice, *, warm_up
 
 def estimate(plan: Plan) -> float:
     """How long a plan will take here, in seconds."""
-    real = dict.fromkeys(t.workload for t in plan.trials if PLATFORMS[t.platform.platform].needs_lab)
+    real = dict.fromkeys(t.workload for t in plan.trials if EVERY_PLATFORM[t.platform.platform].needs_lab)
     trials = estimate_seconds(
         plan,
         lambda trial: trial_seconds(trial.platform, trial.workload, warm_up=trial.warm_up),
-        lambda choice: PLATFORMS[choice.platform].boot_seconds,
+        lambda choice: EVERY_PLATFORM[choice.platform].boot_seconds,
     )
     co_located: dict[tuple[int, PlatformChoice], int] = {}
     for trial in plan.trials:
         key = trial.block, trial.platform
         co_located[key] = max(co_located.get(key, 0), needs_of(trial).guests - 1)
-    trials += sum(count * PLATFORMS[choice.platform].boot_seconds for (_, choice), count in co_located.items())
+    trials += sum(count * EVERY_PLATFORM[choice.platform].boot_seconds for (_, choice), count in co_located.items())
     return trials + calibration_seconds(real)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from virtoll import units
 from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
-from virtoll.platforms import PLATFORMS
+from virtoll.platforms import EVERY_PLATFORM
 from virtoll.platforms.base import Platform
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import FEATURES, Needs
@@ -28,7 +28,7 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
 
     How large a guest is that is only found is not known before.
     """
-    kind = PLATFORMS[trial.platform.platform]
+    kind = EVERY_PLATFORM[trial.platform.platform]
     most = kind.max_vcpus
     if most is not None and experiment.vcpus > most:
         cpus = "one CPU" if most == 1 else f"{most} CPUs"

@@ -70,8 +70,11 @@ class AlteredGuest(Guest):
     def stop(self) -> None:
         """End the program that forwards, then the real guest."""
         with contextlib.suppress(GuestError):
+            self._real.resume()  # it may be parked, and is asked for its program's end
+        try:
             self._undo.close()
-        self._real.stop()
+        finally:
+            self._real.stop()
 
     def evidence(self) -> dict[str, bytes]:
         """The real one's."""
@@ -94,7 +97,7 @@ class AlteredGuest(Guest):
         source, sink, wanted = self._request.network.sources[0], self._request.network.sink, self._wanted
         argv = [
             *(_AGENT, "wire", "forward", "--from", names[source.guest_mac], "--to", names[sink.guest_mac]),
-            *("--source-mac", sink.guest_mac, "--destination-mac", sink.peer_mac, "--json"),
+            *("--source-mac", sink.guest_mac, "--destination-mac", sink.peer_mac),
             *("--drop-every", str(wanted.drop_every), "--duplicate-every", str(wanted.duplicate_every)),
             *("--swap-every", str(wanted.swap_every), "--delay-us", str(wanted.delay_microseconds)),
         ]

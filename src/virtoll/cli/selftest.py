@@ -1,0 +1,81 @@
+"""``virtoll selftest``: known faults are put in, measured, and must be found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from virtoll.cli.folders import new_folder
+from virtoll.cli.lab import check_lab, prepare_outside
+from virtoll.cli.output import Json, print_json, say, say_on_stderr, show
+from virtoll.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from virtoll.selftest.findings import Finding
+
+
+def selftest(
+    *,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="This check alone: cpu, clock, kernel-clock, path, link, disk, facts, nothing; repeatable."),
+    ] = None,
+    short: Annotated[bool, typer.Option("--short", help="Fewer faults and trials: a minute or two.")] = False,
+    into: Annotated[Path | None, typer.Option(help="Where runs and table go; below 'runs' when not given.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Put known faults into real guests, measure them as any guest is measured, and say which were found.
+
+    Exit code 1 when one was missed, or when none could be tested.
+    """
+    from virtoll.selftest.experiments import EXPERIMENTS
+    from virtoll.selftest.table import csv_text, document, found_all, rows, summary
+
+    unknown = [name for name in only or () if name not in EXPERIMENTS]
+    if unknown:
+        raise UsageError(f"--only: there is no check {unknown[0]!r}; choose of: {', '.join(EXPERIMENTS)}")
+    check_lab()
+    prepare_outside("tiny")
+    folder = new_folder("selftest", into)
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty; give another folder with --into")
+    found: list[Finding] = []
+    for name in (one for one in EXPERIMENTS if not only or one in only):
+        found += _measured(name, folder, short=short)
+    table = folder / "selftest.csv"
+    try:
+        table.write_text(csv_text(found), encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{table}: cannot be written ({error.strerror}); free the disk") from error
+    if as_json:
+        print_json({**document(found), "folder": str(folder)})
+    else:
+        show(rows(found), as_json=False)
+        say(f"{summary(found)}; runs and table: {folder}")
+    if not found_all(found):
+        raise typer.Exit(1)
+
+
+def _measured(name: str, folder: Path, *, short: bool) -> list[Finding]:
+    """One check: its experiment as a file, its run beside it, and what its analysis shows."""
+    import yaml
+
+    from virtoll.host.tuning import for_the_lab
+    from virtoll.lab.launch import run_in_lab
+    from virtoll.report import load_analysis
+    from virtoll.selftest.checks import findings
+    from virtoll.selftest.experiments import EXPERIMENTS
+
+    file, run = folder / f"{name}.yaml", folder / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(yaml.safe_dump(EXPERIMENTS[name](short), sort_keys=False), encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{file}: cannot be written ({error.strerror}); give another folder with --into") from error
+    say_on_stderr(f"selftest: {name}")
+    code = run_in_lab(["in-lab-run", str(file), str(run), "{}"], for_the_lab(), ())
+    if code != 0:
+        raise typer.Exit(code)
+    return findings(name, load_analysis(run), short=short)

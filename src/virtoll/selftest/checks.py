@@ -1,0 +1,224 @@
+"""What each experiment of the self-test must show: an analysis in, findings out. Pure.
+
+The analysis is the one that a report is made of. Nothing is read from the run folder that a user could not read too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+
+from scipy.stats import binom
+
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.traffic_records import Point, SinkCounts
+from virtoll.selftest import experiments as put_in
+from virtoll.selftest.findings import Finding, Measured, at_most, count, effect, not_tested, nothing
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.clocks import ClockReading
+from virtoll.stats.compare import DIFFERENT, Comparison
+
+# How exactly the faults themselves are known.
+_QUOTA_TOLERANCE = 0.03  # of the quota's factor: the kernel accounts for CPU time in slices and ticks
+_CLOCK_TOLERANCE = 0.002
+_LINK_TOLERANCE = 0.05  # of its rate: the token bucket's own burst
+_DISK_TOLERANCE = 0.1  # of its rate: QEMU lets a tenth of a second through at once
+_DELAY_TOLERANCE_US = 100
+_SEGMENT_BYTES, _SEGMENT_FRAME_BYTES = 1448, 1514  # of TCP with timestamps at an MTU of 1500; the bucket counts frames
+_LEAST_PAIRS = 8  # below, the interval of a noisy host may hold 20 %
+_FALSE_LEVEL, _FALSE_TAIL = 0.05, 0.001
+
+
+def findings(name: str, analysis: Analysis, *, short: bool) -> list[Finding]:
+    """The findings of one check; a platform that cannot be had here is not tested."""
+    reasons = {entry.label: entry.reason for entry in analysis.data.manifest.platforms if not entry.available}
+    if reasons.get(put_in.RIGHT):
+        return [not_tested((name, "all of it", ""), str(reasons[put_in.RIGHT]))]
+    document = put_in.EXPERIMENTS[name](short)
+    labels = [one["label"] for one in document["platforms"] if one["label"] not in reasons]
+    absent = [not_tested((name, label, ""), str(reason)) for label, reason in reasons.items()]
+    return [*_CHECKS[name](analysis, labels), *absent]
+
+
+def _cpu(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
+    for label, share in put_in.QUOTAS.items():
+        if label in labels:
+            what = ("cpu", f"{share:.0%} of a CPU", "times slower")
+            tolerance = _QUOTA_TOLERANCE / share
+            yield effect(what, 1 / share, _slowdown(_comparison(analysis, label)), 1.0, tolerance)
+
+
+def _clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
+    yield _rate_of(analysis, "clock", put_in.RIGHT, 1.0, put_in.CLOCK_RATE)
+    yield _rate_of(analysis, "clock", "fast", put_in.CLOCK_RATE, put_in.CLOCK_RATE)
+    if "steps" in labels:
+        yield _step(_steps_ms(analysis, "steps"))
+    for one in analysis.comparisons:
+        if one.platform == "fast" and len(one.pairs) >= _LEAST_PAIRS:
+            what = (
+                "clock",
+                f"duration beside a clock {put_in.CLOCK_RATE - 1:.0%} fast: {one.task.short}",
+                "times slower",
+            )
+            yield nothing(what, _slowdown(one), 1.0, put_in.CLOCK_RATE)
+
+
+def _kernel_clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
+    rates = {label: rate for label, rate in put_in.KERNEL_CLOCK_RATES.items() if label in labels}
+    least = min(rates.values())
+    yield _rate_of(analysis, "kernel-clock", put_in.RIGHT, 1.0, least)
+    for label, rate in rates.items():
+        yield _rate_of(analysis, "kernel-clock", label, rate, least)
+
+
+def _rate_of(analysis: Analysis, check: str, label: str, rate: float, least: float) -> Finding:
+    """``least``: the smallest rate of the check's wrong clocks, which a right one must be told from."""
+    found = next((one.slope for one in analysis.clocks if one.platform == label), None)
+    measured = None if found is None else Measured(100 * found.rate, 100 * found.low, 100 * found.high)
+    what = (check, "a right clock" if rate == 1 else f"a clock {rate - 1:.0%} fast", "%")
+    if rate == 1:
+        return nothing(what, measured, 0.0, 100 * (least - 1))
+    return effect(what, 100 * (rate - 1), measured, 0.0, 100 * _CLOCK_TOLERANCE)
+
+
+def _steps_ms(analysis: Analysis, label: str) -> list[float]:
+    """The differences, ms, of the trials that the clock cannot explain: beyond half of the step."""
+    own = next((one.readings for one in analysis.clocks if one.platform == label), ())
+    return [_apart_ms(one) for one in own if abs(_apart_ms(one)) > put_in.CLOCK_STEP_MILLISECONDS / 2]
+
+
+def _apart_ms(reading: ClockReading) -> float:
+    return (reading.guest_ns - reading.outside_ns) / 1e6
+
+
+def _step(steps: list[float]) -> Finding:
+    ordered = sorted(steps)
+    middle = ordered[len(ordered) // 2] if ordered else None
+    measured = None if middle is None else Measured(middle, ordered[0], ordered[-1])
+    what = ("clock", "a clock that steps in every second job (range)", "ms")
+    return effect(what, put_in.CLOCK_STEP_MILLISECONDS, measured, 0.0, 0.1 * put_in.CLOCK_STEP_MILLISECONDS)
+
+
+def _path(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
+    quiet = _paced(analysis, put_in.RIGHT)
+    yield _counted("no loss", quiet, 0, lambda one: one.lost_frames)
+    for every in put_in.DROPS:
+        if f"drop-{every}" in labels:
+            yield _counted(f"1 of {every} frames dropped", _paced(analysis, f"drop-{every}"), every, _lost)
+    twice = _paced(analysis, f"duplicate-{put_in.DUPLICATES}")
+    yield _counted(f"1 of {put_in.DUPLICATES} frames duplicated", twice, put_in.DUPLICATES, _duplicates)
+    swapped = _paced(analysis, f"swap-{put_in.SWAPS}")
+    yield _counted(f"1 of {put_in.SWAPS} frames overtaken", swapped, put_in.SWAPS, _reordered)
+    later, base = _least_delay_us(_paced(analysis, "delay")), _least_delay_us(quiet)
+    measured = None if later is None or base is None else Measured(later - base, later - base, later - base)
+    what = ("path", "delay (the least one)", "µs")
+    yield effect(what, put_in.DELAY_MICROSECONDS, measured, 0.0, _DELAY_TOLERANCE_US)
+
+
+def _lost(sink: SinkCounts) -> int:
+    return sink.lost_frames
+
+
+def _duplicates(sink: SinkCounts) -> int:
+    return sink.duplicate_frames
+
+
+def _reordered(sink: SinkCounts) -> int:
+    return sink.reordered_frames
+
+
+def _counted(words: str, points: list[Point], every: int, read: Callable[[SinkCounts], int]) -> Finding:
+    """Every Nth frame of the paced points; the count goes on from point to point, so that each may be 1 off."""
+    offered = sum(source.offered_frames for point in points for source in point.sources)
+    measured = sum(read(sink) for point in points for sink in point.sink.per_source) if points else None
+    expected = offered / every if every else 0.0
+    what = ("path", f"{words}, {offered} offered", "frames")
+    return count(what, float(math.floor(expected)), measured, len(points) if every else 0)
+
+
+def _paced(analysis: Analysis, label: str) -> list[Point]:
+    """The first point of each trial: at a rate that the router is up to."""
+    return [trial.points[0] for trial in _trials(analysis, label) if trial.points]
+
+
+def _least_delay_us(points: list[Point]) -> float | None:
+    found = [sink.delay_ns for point in points for sink in point.sink.per_source if sink.delay_ns is not None]
+    delays = [one.minimum for one in found if one.minimum is not None]
+    return min(delays) / 1000 if delays else None
+
+
+def _link(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
+    del labels
+    truth = put_in.LINK_MBIT * _SEGMENT_BYTES / _SEGMENT_FRAME_BYTES
+    rates = [8e-6 * put_in.LINK_BYTES * 1e9 / ns for ns in _durations_ns(analysis, "slow")]
+    what = ("link", f"a link of {put_in.LINK_MBIT} Mbit/s (payload; range)", "Mbit/s")
+    right = [8e-6 * put_in.LINK_BYTES * 1e9 / ns for ns in _durations_ns(analysis, put_in.RIGHT)]
+    yield effect(what, truth, _range(rates), min(right, default=0.0), _LINK_TOLERANCE * truth)
+
+
+def _disk(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
+    del labels
+    size = next((trial.parameters["size_bytes"] for trial in _trials(analysis, "slow")), 0) / (1 << 20)
+    truth = put_in.DISK_MIB_PER_SECOND
+    rates = [size * 1e9 / ns for ns in _durations_ns(analysis, "slow")]
+    right = [size * 1e9 / ns for ns in _durations_ns(analysis, put_in.RIGHT)]
+    what = ("disk", f"a disk of {truth} MiB/s (range)", "MiB/s")
+    yield effect(what, truth, _range(rates), min(right, default=0.0), _DISK_TOLERANCE * truth)
+
+
+def _range(values: list[float]) -> Measured | None:
+    ordered = sorted(values)
+    return Measured(ordered[len(ordered) // 2], ordered[0], ordered[-1]) if ordered else None
+
+
+def _durations_ns(analysis: Analysis, label: str) -> list[float]:
+    own = [one for one in analysis.observations if one.platform == label and one.task.metric.name == "duration"]
+    return [one.value for one in own]
+
+
+def _facts(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
+    wrong = {"cpus": "CPUs: asked 1", "machine-cpus": "CPUs: asked 1", "machine-memory": "memory: asked"}
+    for label in labels:
+        trials = _trials(analysis, label)
+        expected = wrong.get(label)
+        caught = sum(trial.status == "invalid" and (expected or "") in (trial.reason or "") for trial in trials)
+        words = {"right": "a guest as it was asked for"}.get(label, f"{label}: {expected}")
+        yield count(("facts", words, "trials refused"), len(trials) if expected else 0, caught if trials else None, 0)
+
+
+def _nothing(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
+    """No verdict that says different, and no more single intervals without 1 than chance leaves (binomial, 0.1 %)."""
+    del labels
+    tested = [one for one in analysis.comparisons if one.interval is not None]
+    false = sum(one.verdict in DIFFERENT for one in tested)
+    yield at_most(("nothing", f"false verdicts of {len(tested)} pairs", "verdicts"), false if tested else None, 0)
+    apart = sum(one.interval is not None and not one.interval.low <= 1 <= one.interval.high for one in tested)
+    limit = int(binom.ppf(1 - _FALSE_TAIL, len(tested), _FALSE_LEVEL)) if tested else 0
+    what = ("nothing", f"single 95 % intervals without 1, of {len(tested)}", "intervals")
+    yield at_most(what, apart if tested else None, limit)
+
+
+def _comparison(analysis: Analysis, label: str) -> Comparison | None:
+    return next((one for one in analysis.comparisons if one.platform == label), None)
+
+
+def _slowdown(comparison: Comparison | None) -> Measured | None:
+    if comparison is None or comparison.share is None or comparison.interval is None:
+        return None
+    return Measured(1 / comparison.share, 1 / comparison.interval.high, 1 / comparison.interval.low)
+
+
+def _trials(analysis: Analysis, label: str) -> list[TrialRecord]:
+    return [trial for trial in analysis.data.trials if trial.platform == label]
+
+
+_CHECKS: Mapping[str, Callable[[Analysis, list[str]], Iterator[Finding]]] = {
+    "cpu": _cpu,
+    "clock": _clock,
+    "kernel-clock": _kernel_clock,
+    "path": _path,
+    "link": _link,
+    "disk": _disk,
+    "facts": _facts,
+    "nothing": _nothing,
+}
