@@ -13,10 +13,10 @@ from scipy.stats import binom
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Point, SinkCounts
 from virtoll.selftest import experiments as put_in
-from virtoll.selftest.findings import Finding, Measured, at_most, count, effect, not_tested, nothing
+from virtoll.selftest.findings import Finding, Measured, Outcome, at_most, count, effect, not_tested, nothing
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.clocks import ClockReading
-from virtoll.stats.compare import DIFFERENT, Comparison
+from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
 
 # How exactly the faults themselves are known.
 _QUOTA_TOLERANCE = 0.03  # of the quota's factor: the kernel accounts for CPU time in slices and ticks
@@ -44,8 +44,18 @@ def _cpu(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
     for label, share in put_in.QUOTAS.items():
         if label in labels:
             what = ("cpu", f"{share:.0%} of a CPU", "times slower")
-            tolerance = _QUOTA_TOLERANCE / share
-            yield effect(what, 1 / share, _slowdown(_comparison(analysis, label)), 1.0, tolerance)
+            compared = _comparison(analysis, label)
+            found = effect(what, 1 / share, _slowdown(compared), 1.0, _QUOTA_TOLERANCE / share)
+            if found.outcome is Outcome.MISSED and compared is not None and _hidden(analysis, compared):
+                yield not_tested(what, compared.reason)
+            else:
+                yield found
+
+
+def _hidden(analysis: Analysis, compared: Comparison) -> bool:
+    """Whether the host ran the task in two states, so that the instrument says nothing of so little: and says that."""
+    unsteady = compared.task in {one.task for one in analysis.two_states}
+    return unsteady and compared.verdict is Verdict.UNKNOWN
 
 
 def _clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:

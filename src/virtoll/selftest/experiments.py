@@ -12,7 +12,7 @@ from typing import Any
 Document = dict[str, Any]
 
 RIGHT = "right"
-QUOTAS = {"cpu-90": 0.9, "cpu-80": 0.8, "cpu-50": 0.5}
+QUOTAS = {"cpu-90": 0.9, "cpu-80": 0.8, "cpu-50": 0.5, "cpu-25": 0.25}
 CLOCK_RATE, CLOCK_STEP_MILLISECONDS = 1.2, 250
 KERNEL_CLOCK_RATES = {"clock-1": 1.01, "clock-5": 1.05}
 PATH_RATE = 20_000
@@ -50,22 +50,25 @@ def _job(digits: int) -> Document:
 
 def cpu(short: bool) -> Document:
     """Guests that are given less than the whole of a CPU."""
-    quotas = {"cpu-50": QUOTAS["cpu-50"]} if short else QUOTAS
+    quotas = {"cpu-25": QUOTAS["cpu-25"]} if short else QUOTAS
     platforms = [_netns(RIGHT), *(_netns(label, cpu_share=share) for label, share in quotas.items())]
     question = "Is it found how much slower a guest is that is given less of a CPU?"
     return _experiment("cpu", question, platforms, [_job(16_384)], blocks=4 if short else 10, rounds=2)
 
 
 def clock(short: bool) -> Document:
-    """Agents that report durations by a wrong clock, and by one that steps; jobs of lengths that a slope is told from."""
+    """Agents that report durations by a wrong clock, and by one that steps.
+
+    Jobs are repeated for 200 ms at least; the second is longer, so that there is a slope over durations.
+    """
     platforms = [
         _netns(RIGHT),
         _netns("fast", reported_clock_rate=CLOCK_RATE),
         _netns("steps", reported_clock_step_milliseconds=CLOCK_STEP_MILLISECONDS),
     ]
-    jobs = [_job(4096), {"workload": "masr", "size_bytes": "64MiB"}]
+    jobs = [_job(4096), _job(1_048_576)]
     question = "Are clocks found that are fast or step, and do they leave the duration as it is?"
-    return _experiment("clock", question, platforms, jobs, blocks=3 if short else 10, rounds=2)
+    return _experiment("clock", question, platforms, jobs, blocks=3 if short else 8, rounds=2)
 
 
 def kernel_clock(short: bool) -> Document:
