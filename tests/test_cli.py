@@ -25,7 +25,7 @@ from virtoll.workloads import WORKLOADS
 
 PRESETS = ["camargos2008", "mattos2012", "schlosser2011", "suresh2014"]
 EXPERIMENTS = sorted(
-    [*PRESETS, "one-host", "quick", "router", "routes", "schlosser-nested", "self-test", "virtual-routers"]
+    [*PRESETS, "models", "one-host", "quick", "router", "routes", "schlosser-nested", "virtual-routers"]
 )
 
 
@@ -223,7 +223,7 @@ def test_an_unknown_run_exits_with_2(tmp_path: Path, command: str, run: str) -> 
 def test_a_folder_that_holds_a_run_is_not_written_over(runs: Path, tmp_path: Path) -> None:
     (path,) = runs.iterdir()
     before = (path / "trials.jsonl").read_bytes()
-    finished = virtoll("run", "self-test", "--into", path, runs=tmp_path)
+    finished = virtoll("run", "models", "--into", path, runs=tmp_path)
     assert finished.returncode == 2
     assert "holds a run already" in finished.stderr
     assert (path / "trials.jsonl").read_bytes() == before

@@ -291,7 +291,7 @@ def test_a_file_that_is_not_text_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_an_unknown_experiment_names_those_that_there_are() -> None:
-    with pytest.raises(UsageError, match=r"'quik' is not known; choose one of: .*quick.*self-test"):
+    with pytest.raises(UsageError, match=r"'quik' is not known; choose one of: .*models.*quick"):
         find_experiment("quik")
     with pytest.raises(UsageError, match=r"no/such\.yaml: no such file"):
         find_experiment("no/such.yaml")

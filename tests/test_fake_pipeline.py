@@ -145,9 +145,9 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def self_test(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
-    """The experiment ``self-test``, measured and analysed."""
-    into = tmp_path_factory.mktemp("self-test") / "run"
-    measure(load_experiment(find_experiment("self-test"), catalogue()), into, ["virtoll"], SilentProgress())
+    """The experiment ``models``, measured and analysed."""
+    into = tmp_path_factory.mktemp("models") / "run"
+    measure(load_experiment(find_experiment("models"), catalogue()), into, ["virtoll"], SilentProgress())
     return analyse(load(into))
 
 

@@ -29,7 +29,7 @@ def apart(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_package_that_was_installed_apart_carries_its_experiments(tmp_path: Path) -> None:
-    planned = apart(tmp_path, "plan", "self-test")
+    planned = apart(tmp_path, "plan", "models")
     assert planned.returncode == 0, planned.stderr
     assert "model-cost-25" in planned.stdout
 

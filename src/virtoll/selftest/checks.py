@@ -30,14 +30,22 @@ _FALSE_LEVEL, _FALSE_TAIL = 0.05, 0.001
 
 
 def findings(name: str, analysis: Analysis, *, short: bool) -> list[Finding]:
-    """The findings of one check; a platform that cannot be had here is not tested."""
-    reasons = {entry.label: entry.reason for entry in analysis.data.manifest.platforms if not entry.available}
-    if reasons.get(put_in.RIGHT):
-        return [not_tested((name, "all of it", ""), str(reasons[put_in.RIGHT]))]
-    document = put_in.EXPERIMENTS[name](short)
-    labels = [one["label"] for one in document["platforms"] if one["label"] not in reasons]
-    absent = [not_tested((name, label, ""), str(reason)) for label, reason in reasons.items()]
+    """The findings of one check; a fault whose guest cannot be had here is not tested."""
+    planned = [one["label"] for one in put_in.EXPERIMENTS[name](short)["platforms"]]
+    reasons = {label: reason for label in planned if (reason := _why_absent(analysis, label)) is not None}
+    if put_in.RIGHT in reasons:
+        return [not_tested((name, "all of it", ""), reasons[put_in.RIGHT])]
+    labels = [label for label in planned if label not in reasons]
+    absent = [not_tested((name, label, ""), reason) for label, reason in reasons.items()]
     return [*_CHECKS[name](analysis, labels), *absent]
+
+
+def _why_absent(analysis: Analysis, label: str) -> str | None:
+    """Why no trial of a guest could run; None where one did, whether it was believed or not."""
+    trials = _trials(analysis, label)
+    if any(trial.status in ("ok", "invalid") for trial in trials):
+        return None
+    return next((trial.reason for trial in trials if trial.reason is not None), "it has no trial")
 
 
 def _cpu(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
@@ -60,7 +68,8 @@ def _hidden(analysis: Analysis, compared: Comparison) -> bool:
 
 def _clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
     yield _rate_of(analysis, "clock", put_in.RIGHT, 1.0, put_in.CLOCK_RATE)
-    yield _rate_of(analysis, "clock", "fast", put_in.CLOCK_RATE, put_in.CLOCK_RATE)
+    if "fast" in labels:
+        yield _rate_of(analysis, "clock", "fast", put_in.CLOCK_RATE, put_in.CLOCK_RATE)
     if "steps" in labels:
         yield _step(_steps_ms(analysis, "steps"))
     for one in analysis.comparisons:
@@ -75,7 +84,7 @@ def _clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
 
 def _kernel_clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
     rates = {label: rate for label, rate in put_in.KERNEL_CLOCK_RATES.items() if label in labels}
-    least = min(rates.values())
+    least = min(rates.values(), default=max(put_in.KERNEL_CLOCK_RATES.values()))
     yield _rate_of(analysis, "kernel-clock", put_in.RIGHT, 1.0, least)
     for label, rate in rates.items():
         yield _rate_of(analysis, "kernel-clock", label, rate, least)
@@ -111,18 +120,18 @@ def _step(steps: list[float]) -> Finding:
 
 def _path(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
     quiet = _paced(analysis, put_in.RIGHT)
-    yield _counted("no loss", quiet, 0, lambda one: one.lost_frames)
-    for every in put_in.DROPS:
-        if f"drop-{every}" in labels:
-            yield _counted(f"1 of {every} frames dropped", _paced(analysis, f"drop-{every}"), every, _lost)
-    twice = _paced(analysis, f"duplicate-{put_in.DUPLICATES}")
-    yield _counted(f"1 of {put_in.DUPLICATES} frames duplicated", twice, put_in.DUPLICATES, _duplicates)
-    swapped = _paced(analysis, f"swap-{put_in.SWAPS}")
-    yield _counted(f"1 of {put_in.SWAPS} frames overtaken", swapped, put_in.SWAPS, _reordered)
-    later, base = _least_delay_us(_paced(analysis, "delay")), _least_delay_us(quiet)
-    measured = None if later is None or base is None else Measured(later - base, later - base, later - base)
-    what = ("path", "delay (the least one)", "µs")
-    yield effect(what, put_in.DELAY_MICROSECONDS, measured, 0.0, _DELAY_TOLERANCE_US)
+    yield _counted("no loss", quiet, 0, _lost)
+    harms = [(f"drop-{every}", every, "dropped", _lost) for every in put_in.DROPS]
+    harms += [(f"duplicate-{put_in.DUPLICATES}", put_in.DUPLICATES, "duplicated", _duplicates)]
+    harms += [(f"swap-{put_in.SWAPS}", put_in.SWAPS, "overtaken", _reordered)]
+    for label, every, words, read in harms:
+        if label in labels:
+            yield _counted(f"1 of {every} frames {words}", _paced(analysis, label), every, read)
+    if "delay" in labels:
+        later, base = _least_delay_us(_paced(analysis, "delay")), _least_delay_us(quiet)
+        measured = None if later is None or base is None else Measured(later - base, later - base, later - base)
+        what = ("path", "delay (the least one)", "µs")
+        yield effect(what, put_in.DELAY_MICROSECONDS, measured, 0.0, _DELAY_TOLERANCE_US)
 
 
 def _lost(sink: SinkCounts) -> int:
@@ -158,7 +167,8 @@ def _least_delay_us(points: list[Point]) -> float | None:
 
 
 def _link(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
-    del labels
+    if "slow" not in labels:
+        return
     truth = put_in.LINK_MBIT * _SEGMENT_BYTES / _SEGMENT_FRAME_BYTES
     rates = [8e-6 * put_in.LINK_BYTES * 1e9 / ns for ns in _durations_ns(analysis, "slow")]
     what = ("link", f"a link of {put_in.LINK_MBIT} Mbit/s (payload; range)", "Mbit/s")
@@ -167,7 +177,8 @@ def _link(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
 
 
 def _disk(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
-    del labels
+    if "slow" not in labels:
+        return
     size = next((trial.parameters["size_bytes"] for trial in _trials(analysis, "slow")), 0) / (1 << 20)
     truth = put_in.DISK_MIB_PER_SECOND
     rates = [size * 1e9 / ns for ns in _durations_ns(analysis, "slow")]

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """``not tested``: this host could not run it, or the instrument said itself that it cannot tell; that is no failure."""
+    """``not tested`` is no failure: this host could not run it, or the instrument said itself that it cannot tell."""
 
     FOUND = "found"
     MISSED = "missed"

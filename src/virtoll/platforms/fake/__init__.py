@@ -1,1 +1,1 @@
-"""The seeded model: a platform without a process, for self-tests and for the tests of the whole path."""
+"""The seeded model: a platform without a process, for the experiment `models` and for the tests of the whole path."""

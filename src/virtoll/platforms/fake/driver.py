@@ -1,6 +1,6 @@
 """A seeded model of a platform: known cost, jitter, loss, clock error, and failures on request. No process, no root.
 
-It stands behind the same interface as the real ones, so that the whole path is tested, and so that a self-test can
+It stands behind the same interface as the real ones, so that the whole path is tested, and so that a test can
 inject a known cost and see whether the instrument finds it. Time is simulated: a trial of a minute takes no time at
 all. What it "measures" is the model below and nothing else; every table shows it by its family, *model*.
 """
@@ -259,7 +259,7 @@ class Fake(Platform[FakeParameters]):
     without_root: ClassVar[str] = "yes"
     family: ClassVar[str] = "model"
     validation: ClassVar[Validation] = "model"
-    title: ClassVar[str] = "a seeded model, for self-tests (measures nothing real)"
+    title: ClassVar[str] = "a seeded model, for tests (measures nothing real)"
     parameter_model = FakeParameters
     boot_seconds: ClassVar[float] = 0.0
     slowdown: ClassVar[float] = 0.0

@@ -1,0 +1,77 @@
+"""``virtoll selftest`` on real guests: what a router inside them does is in the books, and a wrong book is caught."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.playground import playground
+
+from virtoll.report import load_analysis
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.traffic_records import SinkCounts
+from virtoll.selftest.checks import findings
+from virtoll.selftest.findings import Outcome
+from virtoll.stats.analysis import Analysis, RunData, analyse
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with playground(root=True) as place:
+        into = place.runs / "selftest"
+        tested = place.run("selftest", "--short", "--only", "path", "--only", "facts", "--into", into)
+        assert tested.process.returncode == 0, tested.said
+        yield into
+
+
+def test_known_harm_and_other_guests_are_found(folder: Path) -> None:
+    found = list(csv.DictReader(io.StringIO((folder / "selftest.csv").read_text())))
+    assert {(one["check"], one["outcome"]) for one in found} == {("path", "found"), ("facts", "found")}
+    lost = {one["fault"]: int(float(one["measured"])) for one in found if "dropped" in one["fault"]}
+    assert lost == {"1 of 10 frames dropped, 1000 offered": 100, "1 of 100 frames dropped, 1000 offered": 10}
+
+
+def harmed(data: RunData, label: str, change: Callable[[SinkCounts], SinkCounts]) -> Analysis:
+    """The analysis of a run whose instrument had booked a platform's frames otherwise."""
+
+    def wrong(trial: TrialRecord) -> TrialRecord:
+        if trial.platform != label:
+            return trial
+        (first, *others) = trial.points or ()
+        sink = replace(first.sink, per_source=tuple(change(one) for one in first.sink.per_source))
+        return replace(trial, points=(replace(first, sink=sink), *others))
+
+    return analyse(replace(data, trials=tuple(map(wrong, data.trials))))
+
+
+@pytest.mark.parametrize(
+    ("label", "fault", "change"),
+    [
+        ("right", "no loss", lambda one: replace(one, lost_frames=1)),
+        ("drop-10", "1 of 10 ", lambda one: replace(one, lost_frames=98)),
+        ("duplicate-100", "duplicated", lambda one: replace(one, duplicate_frames=0)),
+        ("swap-100", "overtaken", lambda one: replace(one, reordered_frames=12)),
+        ("delay", "delay", lambda one: replace(one, delay_ns=None)),
+    ],
+)
+def test_an_instrument_with_wrong_books_misses(
+    folder: Path, label: str, fault: str, change: Callable[[SinkCounts], SinkCounts]
+) -> None:
+    analysis = load_analysis(folder / "path")
+    wrong = findings("path", harmed(analysis.data, label, change), short=True)
+    assert [one.what for one in wrong if one.outcome is Outcome.MISSED and fault in one.what] != []
+    assert sum(one.outcome is Outcome.MISSED for one in wrong) == 1
+
+
+def test_an_instrument_that_takes_any_guest_misses(folder: Path) -> None:
+    data = load_analysis(folder / "facts").data
+    taken = replace(data, trials=tuple(replace(one, status="ok", reason=None) for one in data.trials))
+    outcomes = {one.what.partition(":")[0]: one.outcome for one in findings("facts", analyse(taken), short=True)}
+    assert outcomes.pop("a guest as it was asked for") is Outcome.FOUND
+    assert set(outcomes.values()) == {Outcome.MISSED}

@@ -1,0 +1,116 @@
+"""The self-test's rules: what is right is found, and an instrument that is wrong, blind or silent is caught."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.support.commands import virtoll
+
+from virtoll.experiment.parse import parse_experiment
+from virtoll.run.preview import catalogue, plan_of
+from virtoll.selftest.experiments import EXPERIMENTS, RIGHT
+from virtoll.selftest.findings import Finding, Measured, Outcome, at_most, count, effect, not_tested, nothing
+from virtoll.selftest.table import csv_text, document, found_all, rows, summary
+
+EXPERIMENT_FILE = Path("selftest.yaml")
+WHAT = ("cpu", "half of a CPU", "times slower")
+FOUND, MISSED = Outcome.FOUND, Outcome.MISSED
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "outcome"),
+    [
+        (2.0, 1.9, 2.1, FOUND),
+        (1.9, 1.7, 1.95, FOUND),  # within 0.06 of the injected one
+        (1.5, 1.4, 1.6, MISSED),  # sharp and wrong
+        (3.0, 2.5, 3.5, MISSED),
+        (2.0, 0.9, 4.5, MISSED),  # right, and blind: no effect would lie in it as well
+        (0.5, 0.4, 0.6, MISSED),  # the wrong way round
+    ],
+)
+def test_an_effect_must_be_seen_and_be_right(value: float, low: float, high: float, outcome: Outcome) -> None:
+    assert effect(WHAT, 2.0, Measured(value, low, high), 1.0, 0.06).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "outcome"),
+    [
+        (1.0, 0.95, 1.05, FOUND),
+        (1.1, 1.05, 1.15, MISSED),  # an effect where there is none
+        (1.0, 0.7, 1.4, MISSED),  # the fault itself would lie in it
+        (1.0, 0.9, 1.25, MISSED),
+    ],
+)
+def test_nothing_must_be_told_from_the_fault(value: float, low: float, high: float, outcome: Outcome) -> None:
+    assert nothing(WHAT, Measured(value, low, high), 1.0, 1.2).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("measured", "edges", "outcome"), [(10, 0, FOUND), (9, 1, FOUND), (9, 0, MISSED), (12, 1, MISSED)]
+)
+def test_frames_are_counted_to_the_last(measured: int, edges: int, outcome: Outcome) -> None:
+    assert count(WHAT, 10, measured, edges).outcome is outcome
+
+
+def test_false_findings_are_counted() -> None:
+    assert [at_most(WHAT, number, 1).outcome for number in (0, 1, 2)] == [FOUND, FOUND, MISSED]
+
+
+def test_what_was_not_measured_is_missed() -> None:
+    silent = [effect(WHAT, 2.0, None, 1.0, 0.1), nothing(WHAT, None, 1.0, 1.2), count(WHAT, 0, None, 0)]
+    silent.append(at_most(WHAT, None, 0))
+    assert {(one.outcome, one.reason) for one in silent} == {(MISSED, "nothing was measured")}
+
+
+FINDINGS = [
+    effect(WHAT, 2.0, Measured(2.05, 1.9, 2.2), 1.0, 0.06),
+    count(("path", "1 of 10 frames dropped", "frames"), 10, 8, 1),
+    not_tested(("disk", "all of it", ""), "no QEMU"),
+]
+
+
+@pytest.mark.parametrize(
+    ("findings", "expected"),
+    [(FINDINGS, False), (FINDINGS[:1], True), (FINDINGS[::2], True), (FINDINGS[2:], False), ([], False)],
+)
+def test_all_is_found_where_something_is_and_nothing_missed(findings: Sequence[Finding], expected: bool) -> None:
+    assert found_all(findings) is expected
+    assert document(findings)["found_all"] is expected
+
+
+def test_the_table_has_every_number() -> None:
+    first, second, third = csv.DictReader(io.StringIO(csv_text(FINDINGS)))
+    assert (first["injected"], first["measured"], first["low"], first["high"]) == ("2.0", "2.05", "1.9", "2.2")
+    assert (second["outcome"], second["rule"]) == ("missed", "within 1 of 10")
+    assert (third["outcome"], third["injected"], third["reason"]) == ("not tested", "", "no QEMU")
+    assert rows(FINDINGS)[0]["interval (95 %)"] == "1.9 to 2.2"
+    assert rows(FINDINGS)[2]["outcome"] == "not tested: no QEMU"
+    assert summary(FINDINGS) == "selftest: 1 found, 1 missed, 1 not tested"
+
+
+@pytest.mark.parametrize("short", [True, False])
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_each_check_is_an_experiment_that_can_be_planned(name: str, short: bool) -> None:
+    written = yaml.safe_dump(EXPERIMENTS[name](short), sort_keys=False)
+    experiment = parse_experiment(written, EXPERIMENT_FILE, catalogue())
+    assert experiment.baseline == RIGHT
+    assert {trial.platform.label for trial in plan_of(experiment).trials} == {one.label for one in experiment.platforms}
+
+
+def test_the_whole_compares_at_least_sixty_pairs_that_are_the_same() -> None:
+    same = EXPERIMENTS["nothing"](False)
+    assert (len(same["platforms"]) - 1) * len(same["workloads"]) >= 60
+
+
+def test_an_unknown_check_is_named() -> None:
+    refused = virtoll("selftest", "--only", "gravity")
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        "virtoll: --only: there is no check 'gravity'; choose of: cpu, clock, kernel-clock, path, link, disk, facts, "
+        "nothing\n"
+    )
