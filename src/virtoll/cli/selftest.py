@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -75,7 +79,21 @@ def _measured(name: str, folder: Path, *, short: bool) -> list[Finding]:
     except OSError as error:
         raise StorageError(f"{file}: cannot be written ({error.strerror}); give another folder with --into") from error
     say_on_stderr(f"selftest: {name}")
-    code = run_in_lab(["in-lab-run", str(file), str(run), "{}"], for_the_lab(), ())
+    with _output_to_stderr():
+        code = run_in_lab(["in-lab-run", str(file), str(run), "{}"], for_the_lab(), ())
     if code != 0:
         raise typer.Exit(code)
     return findings(name, load_analysis(run), short=short)
+
+
+@contextlib.contextmanager
+def _output_to_stderr() -> Iterator[None]:
+    """What runs within has no part in the standard output: that is the table's."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

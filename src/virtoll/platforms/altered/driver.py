@@ -138,7 +138,9 @@ class _Altered(Platform[P]):
     def start(self, request: GuestRequest, site: Site) -> AlteredGuest:
         """Start the real guest by another request, and alter it."""
         wanted = self.parameters
-        given = replace(request, memory_bytes=round(request.memory_bytes * wanted.memory_share))
+        given = request
+        if isinstance(wanted, AlteredMachineParameters):
+            given = replace(given, memory_bytes=round(request.memory_bytes * wanted.memory_share))
         if wanted.more_vcpus:
             vcpus = request.vcpus + wanted.more_vcpus
             given = replace(given, vcpus=vcpus, cpus=_more_cpus(request.cpus, vcpus))

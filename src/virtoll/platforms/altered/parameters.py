@@ -12,18 +12,17 @@ from virtoll.experiment.model import Parameters
 class AlteredParameters(Parameters):
     """What is wrong with the guest; by default nothing.
 
-    ``cpu_share``: of its CPU time, by a quota that nobody asked for. ``memory_share`` and ``more_vcpus``: it has other
-    memory and CPUs than it was asked for. ``reported_clock_rate`` and ``reported_clock_step_milliseconds``: its agent
+    ``cpu_share``: of its CPU time, by a quota that nobody asked for. ``more_vcpus``: it has more CPUs than it was asked
+    for. ``reported_clock_rate`` and ``reported_clock_step_milliseconds``: its agent
     reports durations by a clock that runs so many times as fast, and that is set forward between the marks of every
     second job. ``link_mbit``: its links carry so many Mbit/s.
 
-    ``drop_every``, ``duplicate_every``, ``swap_every``: of the test frames that it forwards every Nth is not sent on,
-    is sent twice, is sent after the next one (0: none). ``delay_microseconds``: each goes on so much later. One of them
-    set, or ``program_forwards``: a program of the agent forwards, and the guest's kernel does not.
+    ``drop_every``, ``duplicate_every``, ``swap_every``: of the test frames of its first source every Nth is not sent
+    on, is sent twice, is sent after the next one (0: none). ``delay_microseconds``: each goes on so much later. Where
+    one is set, or ``program_forwards``, a program of the agent forwards, and the guest's kernel does not.
     """
 
     cpu_share: float = Field(default=1.0, gt=0.01, le=1)
-    memory_share: float = Field(default=1.0, ge=0.25, le=4)
     more_vcpus: int = Field(default=0, ge=0, le=8)
     reported_clock_rate: float = Field(default=1.0, ge=0.1, le=10)
     reported_clock_step_milliseconds: int = Field(default=0, ge=0, le=3_600_000)
@@ -44,9 +43,11 @@ class AlteredParameters(Parameters):
 class AlteredMachineParameters(AlteredParameters):
     """For a guest with a kernel of its own: ``clock_rate`` is that of the kernel's clock (adjtimex, 10 % at most).
 
-    ``disk_mib_per_second``: what the disk of its data directory carries.
+    ``memory_share``: it has so much of the memory that it was asked for. ``disk_mib_per_second``: what the disk of its
+    data directory carries.
     """
 
+    memory_share: float = Field(default=1.0, ge=0.25, le=4)
     clock_rate: float = Field(default=1.0, ge=0.9, le=1.1)
     disk_mib_per_second: int = Field(default=0, ge=0, le=100_000)
 
