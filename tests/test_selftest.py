@@ -41,6 +41,7 @@ def test_an_effect_must_be_seen_and_be_right(value: float, low: float, high: flo
     ("value", "low", "high", "outcome"),
     [
         (1.0, 0.95, 1.05, FOUND),
+        (0.999, 0.998, 0.9995, FOUND),  # off by next to nothing, and seen sharply
         (1.1, 1.05, 1.15, MISSED),  # an effect where there is none
         (1.0, 0.7, 1.4, MISSED),  # the fault itself would lie in it
         (1.0, 0.9, 1.25, MISSED),

@@ -19,7 +19,9 @@ from virtoll.stats.clocks import ClockReading
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
 
 # How exactly the faults themselves are known.
-_QUOTA_TOLERANCE = 0.03  # of the quota's factor: the kernel accounts for CPU time in slices and ticks
+# Of the factor: the kernel gives 1 to 2 % more than the quota, and a guest that is stopped 100 times a second finds its
+# caches cold (measured: at a quarter of a CPU a job takes up to 10 % more CPU time).
+_QUOTA_TOLERANCE = 0.1
 _CLOCK_TOLERANCE = 0.002
 _LINK_TOLERANCE = 0.05  # of its rate: the token bucket's own burst
 _DISK_TOLERANCE = 0.1  # of its rate: QEMU lets a tenth of a second through at once
@@ -51,7 +53,7 @@ def _why_absent(analysis: Analysis, label: str) -> str | None:
 def _cpu(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
     for label, share in put_in.QUOTAS.items():
         if label in labels:
-            what = ("cpu", f"{100 * share:g} % of a CPU", "times slower")
+            what = ("cpu", f"{100 * share:g} % of a CPU", "times as long")
             compared = _comparison(analysis, label)
             found = effect(what, 1 / share, _slowdown(compared), 1.0, _QUOTA_TOLERANCE / share)
             if found.outcome is Outcome.MISSED and compared is not None and _hidden(analysis, compared):
@@ -77,7 +79,7 @@ def _clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
             what = (
                 "clock",
                 f"duration beside a fast clock: {one.task.short}",
-                "times slower",
+                "times as long",
             )
             yield nothing(what, _slowdown(one), 1.0, put_in.CLOCK_RATE)
 
@@ -207,7 +209,7 @@ def _facts(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
         trials, (words, reason) = _trials(analysis, label), wrong.get(label, ("a guest as it was asked for", ""))
         refused = sum(trial.status == "invalid" and reason in (trial.reason or "") for trial in trials)
         injected = len(trials) if label in wrong else 0
-        yield count(("facts", words, "trials refused"), injected, refused if trials else None, 0)
+        yield count(("facts", words, "refused"), injected, refused if trials else None, 0)
 
 
 def _nothing(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
@@ -215,10 +217,10 @@ def _nothing(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
     del labels
     tested = [one for one in analysis.comparisons if one.interval is not None]
     false = sum(one.verdict in DIFFERENT for one in tested)
-    yield at_most(("nothing", f"false verdicts of {len(tested)} pairs", "verdicts"), false if tested else None, 0)
+    yield at_most(("nothing", f"false verdicts of {len(tested)} pairs", ""), false if tested else None, 0)
     apart = sum(one.interval is not None and not one.interval.low <= 1 <= one.interval.high for one in tested)
     limit = int(binom.ppf(1 - _FALSE_TAIL, len(tested), _FALSE_LEVEL)) if tested else 0
-    what = ("nothing", f"single 95 % intervals without 1, of {len(tested)}", "intervals")
+    what = ("nothing", f"single 95 % intervals without 1, of {len(tested)}", "")
     yield at_most(what, apart if tested else None, limit)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+_NEAR = 0.1  # of the fault
+
 
 class Outcome(StrEnum):
     """``not tested`` is no failure: this host could not run it, or the instrument said itself that it cannot tell."""
@@ -58,13 +60,19 @@ def effect(
 
 
 def nothing(what: tuple[str, str, str], measured: Measured | None, none: float, fault: float) -> Finding:
-    """No effect: the interval has ``none`` in it, and leaves out an effect of the size of ``fault`` either way.
+    """No effect: the interval reaches ``none`` within a tenth of the effect of ``fault``, and leaves that effect out.
 
-    So an interval that holds everything finds nothing.
+    So what is off by next to nothing is right, however sharply it is seen, and an interval that holds everything finds
+    nothing.
     """
     apart = abs(fault - none)
-    rule = f"the interval has {none:g} in it, and neither {none - apart:g} nor {none + apart:g}"
-    found = measured is not None and none - apart < measured.low <= none <= measured.high < none + apart
+    near = _NEAR * apart
+    rule = f"the interval reaches {none:g} within {near:.3g}, and leaves out {none - apart:g} and {none + apart:g}"
+    found = (
+        measured is not None
+        and none - apart < measured.low <= none + near
+        and none - near <= measured.high < none + apart
+    )
     return _finding(what, none, measured, rule, found=found)
 
 
