@@ -68,7 +68,7 @@ def clock(short: bool) -> Document:
     ]
     jobs = [_job(4096), _job(1_048_576)]
     question = "Are clocks found that are fast or step, and do they leave the duration as it is?"
-    return _experiment("clock", question, platforms, jobs, blocks=3 if short else 8, rounds=2)
+    return _experiment("clock", question, platforms, jobs, blocks=3 if short else 8, rounds=2 if short else 1)
 
 
 def kernel_clock(short: bool) -> Document:
@@ -77,7 +77,7 @@ def kernel_clock(short: bool) -> Document:
     platforms = [_machine(RIGHT), *(_machine(label, clock_rate=rate) for label, rate in rates.items())]
     jobs = [_job(digits) for digits in (4096, 16_384, 32_768, 65_536, 98_304)]
     question = "Is it found how fast the clock of a machine's own kernel is?"
-    return _experiment("kernel-clock", question, platforms, jobs, blocks=1 if short else 3, rounds=1)
+    return _experiment("kernel-clock", question, platforms, jobs, blocks=1 if short else 2, rounds=1)
 
 
 def path(short: bool) -> Document:
