@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-FRAME_BYTES = 64
+FRAME_SIZE_BYTES = 64  # with FCS; every other tool is asked for the bytes in the buffer
+FRAME_BYTES = FRAME_SIZE_BYTES - 4
 PAYLOAD_BYTES = FRAME_BYTES - 42
 GENERATOR_MAC = "02:00:00:00:01:01"
 ROUTER_MAC = "02:00:00:00:01:02"
@@ -101,7 +102,7 @@ def _testpmd(run: Run) -> list[str]:
 def _ours(backend: str) -> Callable[[Run], list[str]]:
     def command(run: Run) -> list[str]:
         addresses = ["--destination-mac", ROUTER_MAC, "--source", SOURCE, "--destination", run.target]
-        what = ["--backend", backend, "--size", str(FRAME_BYTES), "--duration", str(run.seconds), "--json"]
+        what = ["--backend", backend, "--size", str(FRAME_SIZE_BYTES), "--duration", str(run.seconds), "--json"]
         return [str(run.agent), "wire", "send", "--interface", "g0", *addresses, *what, "--cpu", str(GENERATOR_CPU)]
 
     return command

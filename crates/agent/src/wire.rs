@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use virtoll_proto::request::Traffic;
 use virtoll_wire::backend::{Collect, Quiet};
+use virtoll_wire::frame::{MAXIMUM_FRAME_BYTES, MINIMUM_FRAME_BYTES};
 use virtoll_wire::netlink::{LinkStatistics, Netlink};
 use virtoll_wire::one_sided::{self, Receiving};
 use virtoll_wire::pcap::{self, CapturedPacket};
@@ -29,8 +30,10 @@ mod result;
 
 /// The room of a sink that does not know what will be sent: 2^28 sequence numbers, 32 MiB.
 const CAPACITY_FRAMES: u64 = 1 << 28;
+const LINK_HEADER_BYTES: usize = 14;
 /// Lengths of IP packets that a test frame can have.
-const IP_BYTES: std::ops::RangeInclusive<usize> = 50..=1504;
+const IP_BYTES: std::ops::RangeInclusive<usize> =
+    MINIMUM_FRAME_BYTES - LINK_HEADER_BYTES..=MAXIMUM_FRAME_BYTES - LINK_HEADER_BYTES;
 
 /// One of the commands.
 type Work = fn(&Arguments) -> Result<(), Failure>;

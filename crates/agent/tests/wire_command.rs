@@ -1,7 +1,12 @@
 //! `virtoll-agent wire` as a person calls it.
 
-use std::process::{Command, Output};
+mod common;
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+
+use common::traffic::pair;
+use common::{Agent, BINARY};
 use serde_json::Value;
 
 fn wire(arguments: &str) -> Output {
@@ -73,4 +78,38 @@ fn a_sink_says_when_it_counts() {
     assert_eq!(lines[0]["backend"], lines[1]["backend"]);
     let said = String::from_utf8_lossy(&receive("").stderr).into_owned();
     assert!(said.starts_with("open: receiving on lo by tpacket"), "{said}");
+}
+
+#[test]
+fn frames_of_the_smallest_and_the_largest_size_are_counted() {
+    let peer = Agent::in_namespace("peer");
+    pair(&peer, 0);
+    let own = |words: &str| {
+        let mut command = peer.inside(BINARY);
+        command.arg("wire").args(words.split_whitespace());
+        command
+    };
+    // The sink does not know what comes: it counts for longer than the sender can take.
+    let mut receiver = own("receive --interface s0 --sink tpacket --duration 5 --json")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the agent in its namespace");
+    let mut lines = BufReader::new(receiver.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("\"open\""));
+    let sent = own(
+        "send --interface g0 --destination-mac 02:00:00:00:02:00 --source 10.1.0.1 --destination 10.2.0.1 \
+         --backend af-packet --rate-frames 1000 --duration 0.1 --mix 64:1,1518:1 --json",
+    )
+    .output()
+    .unwrap();
+    assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    let sent: Value = serde_json::from_slice(&sent.stdout).unwrap();
+    let counted: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert!(receiver.wait().unwrap().success());
+    assert_eq!(sent["sources"][0]["offered_frames"], 100);
+    assert_eq!(
+        (&counted["source"]["forwarded_frames"], &counted["foreign_frames"]),
+        (&100.into(), &0.into())
+    );
+    assert_eq!(sent["interface"]["tx_bytes"], 50 * (60 + 1514), "an interface counts no FCS");
 }
