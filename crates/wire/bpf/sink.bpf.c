@@ -25,6 +25,7 @@ struct sink {
     u32 sources;
     u32 capture_frames;
     u16 trial;
+    u16 zero; // always; see hidden()
 };
 
 struct arrivals {
@@ -135,9 +136,17 @@ INLINE enum verdict enter(u32 queue, u32 source, u64 sequence, const u8 *payload
     return TEST;
 }
 
-// Looks at a UDP packet whose IP header and payload were found.
-INLINE enum verdict examine(u32 queue, const u8 *payload, const u8 *end, u32 ip_bytes)
+// The same value, of which the verifier knows only that it is below a power of two. So what follows is verified once, and
+// not for each way that leads to it: a quarter of the instructions, loaded in an eighth of the time.
+INLINE u32 hidden(u32 value, u32 mask)
 {
+    return (value ^ sink.zero) & mask;
+}
+
+// Looks at a UDP packet by its header, in an IP packet of this length.
+INLINE enum verdict examine(u32 queue, const u8 *udp, const u8 *end, u32 ip_bytes)
+{
+    const u8 *payload = udp + UDP_BYTES;
     if (payload + STAMPED_BYTES > end || *(u16 *)payload != SWAP16(MAGIC))
         return FOREIGN;
     if (*(u16 *)(payload + TRIAL) != SWAP16(sink.trial))
@@ -146,34 +155,47 @@ INLINE enum verdict examine(u32 queue, const u8 *payload, const u8 *end, u32 ip_
     if (source >= sink.sources || source >= SOURCES || ip_bytes >= SIZE_WORDS * 64)
         return FOREIGN;
     struct expected *expected = &sink.expected[BOUNDED(source, SOURCES - 1)];
-    u16 port = SWAP16(*(u16 *)(payload - UDP_BYTES));
-    u16 destination = SWAP16(*(u16 *)(payload - UDP_BYTES + 2));
+    u16 port = SWAP16(*(u16 *)udp);
+    u16 destination = SWAP16(*(u16 *)(udp + 2));
     if (!(sink.ip_sizes[BOUNDED(ip_bytes / 64, SIZE_WORDS - 1)] >> (ip_bytes & 63) & 1)
         || (u16)(port - expected->first_port) >= expected->flows || destination != expected->destination_port)
         return FOREIGN;
     return enter(queue, source, SWAP32(*(u32 *)(payload + SEQUENCE)), payload);
 }
 
-INLINE enum verdict examine_ip(u32 queue, const u8 *ip, const u8 *end, u16 type)
+// Length of the header of an IP packet that holds a whole UDP packet, and its own length; 0 for others.
+INLINE u32 ip_header(const u8 *ip, const u8 *end, u16 type, u32 *ip_bytes)
 {
     u32 room = end - ip;
     if (type == SWAP16(0x0800)) {
         if (ip + 28 > end || ip[0] != 0x45 || ip[9] != 17 || *(u16 *)(ip + 6) & SWAP16(0xbfff))
-            return FOREIGN;
-        u32 total = SWAP16(*(u16 *)(ip + 2));
-        if (total != room || SWAP16(*(u16 *)(ip + 24)) + 20u != total)
-            return FOREIGN;
-        return examine(queue, ip + 28, end, total);
+            return 0;
+        *ip_bytes = SWAP16(*(u16 *)(ip + 2));
+        return *ip_bytes == room && SWAP16(*(u16 *)(ip + 24)) + 20u == *ip_bytes ? 20 : 0;
     }
     if (type == SWAP16(0x86dd)) {
         if (ip + 48 > end || ip[0] >> 4 != 6 || ip[6] != 17)
-            return FOREIGN;
+            return 0;
         u32 datagram = SWAP16(*(u16 *)(ip + 4));
-        if (datagram + 40 != room || SWAP16(*(u16 *)(ip + 44)) != datagram)
-            return FOREIGN;
-        return examine(queue, ip + 48, end, datagram + 40);
+        *ip_bytes = datagram + 40;
+        return *ip_bytes == room && SWAP16(*(u16 *)(ip + 44)) == datagram ? 40 : 0;
     }
-    return FOREIGN;
+    return 0;
+}
+
+// Looks at the packet in a frame whose link header is complete.
+INLINE enum verdict examine_frame(u32 queue, const u8 *frame, const u8 *end)
+{
+    u32 link = ETHERNET_BYTES, ip_bytes = 0;
+    u16 type = *(u16 *)(frame + 12);
+    if (type == SWAP16(0x8100)) {
+        link += TAG_BYTES;
+        type = *(u16 *)(frame + 16);
+    }
+    u32 header = ip_header(frame + link, end, type, &ip_bytes);
+    if (!header)
+        return FOREIGN;
+    return examine(queue, frame + hidden(link + header, 63), end, hidden(ip_bytes, 0xffff));
 }
 
 INLINE void capture(struct context *context, struct queue *queue)
@@ -219,9 +241,7 @@ INLINE int take(struct context *context, int capturing)
     end = (u8 *)(long)context->data_end;
     if (frame + ETHERNET_BYTES + TAG_BYTES > end)
         return PASS;
-    enum verdict verdict = type == SWAP16(0x8100)
-        ? examine_ip(number, frame + ETHERNET_BYTES + TAG_BYTES, end, *(u16 *)(frame + 16))
-        : examine_ip(number, frame + ETHERNET_BYTES, end, type);
+    enum verdict verdict = examine_frame(number, frame, end);
     if (verdict == TEST)
         return DROP;
     if (verdict == LATE)

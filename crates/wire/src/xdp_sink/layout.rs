@@ -30,7 +30,9 @@ pub(crate) struct Configuration {
     sources: u32,
     capture_frames: u32,
     trial: u16,
-    unused: [u16; 3],
+    /// The program relies on it.
+    zero: u16,
+    unused: [u16; 2],
 }
 
 /// Counts of one source on one receive queue.
@@ -84,7 +86,8 @@ impl Configuration {
             sources: expectation.capacities.len() as u32,
             capture_frames,
             trial: expectation.trial,
-            unused: [0; 3],
+            zero: 0,
+            unused: [0; 2],
         };
         for bytes in &expectation.ip_bytes {
             own.ip_sizes[bytes / 64] |= 1 << (bytes % 64);
