@@ -10,7 +10,7 @@ from tests.support import experiments
 from tests.support.experiments import fake
 
 from virtoll.experiment.plan import Plan
-from virtoll.platforms import PLATFORMS
+from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import Fake, FakeGuest
 from virtoll.platforms.host import Site
@@ -63,7 +63,7 @@ def measured(into: Path, **changed: Any) -> RunFolder:
 @pytest.fixture
 def demanding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WORKLOADS.loaders, "forkwait", lambda: Demanding)
-    monkeypatch.setitem(PLATFORMS.loaders, "lacking", lambda: Lacking)
+    monkeypatch.setitem(EVERY_PLATFORM.loaders, "lacking", lambda: Lacking)
 
 
 def test_memory_that_the_guest_has_not_skips_those_trials_alone(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_a_plan_takes_is_every_guests_largest_at_one_time() -> None:
 def test_all_guests_have_the_links_of_the_workload_that_needs_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(PLATFORMS.loaders, "fake", lambda: Watched)
+    monkeypatch.setitem(EVERY_PLATFORM.loaders, "fake", lambda: Watched)
     monkeypatch.setattr(Watched, "asked", [])
     quick = {"first_rate_frames_per_second": 1e6, "point_milliseconds": 10}
     forward = [{"sources": 1, "frame_size_bytes": 1518}, {"sources": 3}, {"sources": 1}]
