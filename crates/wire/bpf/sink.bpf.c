@@ -136,8 +136,8 @@ INLINE enum verdict enter(u32 queue, u32 source, u64 sequence, const u8 *payload
     return TEST;
 }
 
-// The same value, of which the verifier knows only that it is below a power of two. So what follows is verified once, and
-// not for each way that leads to it: a quarter of the instructions, loaded in an eighth of the time.
+// The same value, of which the verifier knows only that it is below a power of two. So what follows is verified once,
+// and not for each way that leads to it: a quarter of the instructions, loaded in an eighth of the time.
 INLINE u32 hidden(u32 value, u32 mask)
 {
     return (value ^ sink.zero) & mask;
