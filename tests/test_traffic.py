@@ -50,10 +50,30 @@ def test_the_complaint_is_one_sentence_with_the_remedy() -> None:
     )
 
 
-@pytest.mark.parametrize("wrong", [{"vlan": 4095}, {"vlan": -1}, {"ip_version": 5}])
+@pytest.mark.parametrize("wrong", [{"vlan": 4095}, {"vlan": -1}, {"ip_version": 5}, {"directions": "reverse"}])
 def test_what_is_no_vlan_or_no_ip_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         experiments.parsed(workloads=[{"workload": "forward", **wrong}])
+
+
+@pytest.mark.parametrize("more", [{"sources": 2}, {"routes": 1000}, {"routes": 1000, "destinations": 7}])
+def test_both_directions_are_of_one_source_and_one_destination(more: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match=r"workloads\[0\]'.*; set directions one, or both to 1"):
+        experiments.parsed(workloads=[{"workload": "forward", "directions": "both", **more}])
+
+
+@pytest.mark.parametrize("workload", ["forward", "throughput"])
+def test_both_directions_need_generator_and_sink_on_one_host(workload: str) -> None:
+    two = {
+        "generator": {"host": {"netns": "one"}, "interfaces": ["a"]},
+        "sink": {"host": {"netns": "two"}, "interfaces": ["b"]},
+        "hypervisor": {"host": "local", "interfaces": ["c", "d"]},
+    }
+    asked = [{"workload": workload, "directions": "both"}]
+    with pytest.raises(UsageError, match=r"need generator and sink on one host, .*; set directions one"):
+        experiments.parsed(workloads=asked, testbed=two)
+    one = {**two, "sink": {"host": {"netns": "one"}, "interfaces": ["b"]}}
+    assert experiments.parsed(workloads=asked, testbed=one).testbed is not None
 
 
 def test_an_untagged_ipv4_request_is_as_it_was() -> None:
@@ -125,6 +145,7 @@ def test_imix_fits_its_headers(key: tuple[int, int], smallest: int) -> None:
             "IMIX, 2 sources",
         ),
         ({"frame_size_bytes": 88, "ip_version": 6, "vlan": 7}, "88 B, IPv6, VLAN 7"),
+        ({"frame_size_bytes": 64, "directions": "both"}, "64 B, both directions"),
     ],
 )
 def test_a_record_of_any_age_is_described_by_what_is_unusual(stored: dict[str, object], reported: str) -> None:

@@ -11,6 +11,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -102,9 +103,9 @@ def router(live: Connected) -> Router:
     return Router(live)
 
 
-def point(live: Connected, rate: float = 2000.0, size: int = 64) -> Point:
+def point(live: Connected, rate: float = 2000.0, size: int = 64, **shape: Any) -> Point:
     """A thousand frames and more: a generator that gets a part of its CPU still sends many times what a harm takes."""
-    wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=500)
+    wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=500, **shape)
     return TypeAdapter(Point).validate_python(Forward(wanted).point(live.bench, rate).to_json())
 
 
@@ -128,6 +129,16 @@ def test_what_netfilter_drops_is_inside_the_guest_and_in_no_counter(router: Rout
         assert dropped() == FRAMES
     assert reported(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM)]
     assert losses[0].counters == (f"{FRAMES} in no counter of the guest's stack",)
+
+
+def test_in_both_directions_a_loss_is_booked_on_its_own(router: Router) -> None:
+    """The rule takes frames of one direction; of the other none is missing."""
+    with router.rule("filter", "FORWARD", FRAMES, "DROP") as dropped:
+        measured = point(router.live, directions="both")
+        assert dropped() == FRAMES
+    assert [(loss.source, loss.words, loss.frames) for loss in locate(measured)] == [(0, Segment.GUEST, FRAMES)]
+    assert [one.lost_frames for one in measured.sink.per_source] == [FRAMES, 0]
+    assert all(one.forwarded_frames for one in measured.sink.per_source)
 
 
 def test_frames_whose_time_to_live_ends_are_header_errors(router: Router) -> None:

@@ -104,8 +104,8 @@ def test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live: Connec
     contract.test_a_low_rate_is_forwarded_without_loss_and_the_books_balance(live)
 
 
-def test_it_forwards_the_other_way_as_well(live: Connected) -> None:
-    contract.test_it_forwards_the_other_way_as_well(live)
+def test_it_forwards_in_both_directions_at_once(live: Connected) -> None:
+    contract.test_it_forwards_in_both_directions_at_once(live)
 
 
 def test_a_job_is_timed_from_outside(live: Connected) -> None:

@@ -40,9 +40,9 @@ from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.hops import CHATTER_FRAMES, Owner, locate
 from virtoll.workloads import WORKLOADS, kernel
-from virtoll.workloads.forward import Forward, ForwardParameters, _stream
+from virtoll.workloads.forward import Forward, ForwardParameters, stream_through
 from virtoll.workloads.router import routing
-from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream, send, unbalanced
+from virtoll.workloads.traffic import send, unbalanced
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -164,7 +164,7 @@ def test_a_guest_that_gets_no_cpu_for_a_while_loses_nothing(live: Connected) -> 
         pytest.skip("its frames are forwarded by the host's kernel or a program that cannot be stopped in between")
     wanted = guests.few_frames()
     duration_ns = wanted.point_milliseconds * 1_000_000
-    stream, tag = _stream(live.bench, wanted), live.bench.next_tag()
+    stream, tag = stream_through(live.bench, wanted), live.bench.next_tag()
     with ThreadPoolExecutor(max_workers=1) as beside:
         live.guest.park()
         going_on = beside.submit(_resume_once_sent, live)
@@ -186,35 +186,34 @@ def _resume_once_sent(live: Connected) -> None:
     live.guest.resume()
 
 
-@on_every_attachment
-def test_it_forwards_the_other_way_as_well(live: Connected) -> None:
-    """From the sink's link to the source's, as ordinary frames: only links of sources take redirected ones."""
-    source, sink = live.bench.network.sources[0], live.bench.network.sink
-    lane = Lane(sink.peer_interface, sink.peer_mac, sink.peer_next_hop_mac, sink.peer_address, source.peer_address)
-    stream = TrafficStream((lane,), (source.peer_interface,), live.bench.generator_cpu, live.bench.sink_cpu)
-    wanted = FrameParameters(frame_size_bytes=64, backend="af-packet")
-    duration_ns = round(SECOND_NS * guests.FEW_FRAMES / guests.FEW_PER_SECOND)
-    tag = live.bench.next_tag()
-    point = send(live.bench.peer, stream, wanted, tag, duration_ns, guests.FEW_PER_SECOND, histograms=False)
+def test_it_forwards_in_both_directions_at_once(live: Connected) -> None:
+    point = Forward(guests.few_frames(directions="both")).point(live.bench, guests.FEW_PER_SECOND)
     assert unbalanced([point]) is None
-    assert point.traffic.sources[0].offered_frames > 0
-    assert point.traffic.sink.per_source[0].lost_frames == 0
+    assert all(sent.offered_frames for sent in point.traffic.sources)
+    assert [arrived.lost_frames for arrived in point.traffic.sink.per_source] == [0, 0]
 
 
 @on_every_attachment
-def test_every_frame_is_counted_at_every_hop(live: Connected) -> None:
+@pytest.mark.parametrize("directions", ["one", "both"])
+def test_every_frame_is_counted_at_every_hop(live: Connected, directions: str) -> None:
     """Each interface on the way counts the trial's frames, and hardly any other; none is lost, being so few."""
-    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND).to_json()
+    wanted = guests.few_frames(frame_size_bytes=500, directions=directions)
+    measured = Forward(wanted).point(live.bench, guests.FEW_PER_SECOND)
+    assert unbalanced([measured]) is None
+    point = measured.to_json()
+    assert len(point["sources"]) == wanted.streams
     if point["hops"] is None:
         pytest.skip("the agent was built before 'counters'")
-    roles = [hop["role"] for hop in point["hops"]]
-    assert roles == ["generator", *STATIONS[live.kind.attachment, live.kind.slow], "exit", "sink"]
-    forwarded = point["sink"]["per_source"][0]["forwarded_frames"]
-    assert forwarded == point["sources"][0]["offered_frames"] > 0
-    for hop in point["hops"]:
-        counter = "tx_packets" if hop["direction"] == "out" else "rx_packets"
-        grown = hop["after"][counter] - hop["before"].get(counter, 0)
-        assert forwarded <= grown <= forwarded + CHATTER_FRAMES, hop["role"]
+    way = ["generator", *STATIONS[live.kind.attachment, live.kind.slow], "exit", "sink"]
+    assert [hop["role"] for hop in point["hops"]] == way * wanted.streams
+    for sent, arrived in zip(point["sources"], point["sink"]["per_source"], strict=True):
+        forwarded = arrived["forwarded_frames"]
+        assert forwarded == sent["offered_frames"] > 0
+        for hop in point["hops"]:
+            if hop["source"] in (None, sent["source"]):
+                counter = "tx_packets" if hop["direction"] == "out" else "rx_packets"
+                grown = hop["after"][counter] - hop["before"].get(counter, 0)
+                assert forwarded <= grown <= forwarded + CHATTER_FRAMES, hop
 
 
 SHAPES = (
@@ -262,7 +261,7 @@ def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file
     largest = 1518  # with FCS, the tag included
     between = random.Random(f"{live.kind} {wanted}").sample(range(wanted.smallest_frame_bytes + 1, largest), 14)
     sizes = [wanted.smallest_frame_bytes, *between, largest]
-    request = _stream(live.bench, wanted).request(wanted, live.bench.next_tag(), 160_000_000, 100.0)
+    request = stream_through(live.bench, wanted).request(wanted, live.bench.next_tag(), 160_000_000, 100.0)
     mix = tuple(MixPart(frame_size_bytes=size, weight=1) for size in sizes)
     request = request.but(mix=mix, capture=Capture(path=str(file), frames=100))
     sink = live.bench.peer.sink.ask(TrafficRequest.of(request)).sink

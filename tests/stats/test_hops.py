@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -100,8 +101,31 @@ def point(offered: list[int], forwarded: list[int], hops: list[dict[str, Any]] |
     return points[0]
 
 
-def bridged(frames: list[int | None], dropped: dict[str, int] | None = None) -> list[dict[str, Any]]:
+def bridged(frames: Sequence[int | None], dropped: dict[str, int] | None = None) -> list[dict[str, Any]]:
     return [hop(role, count, (dropped or {}).get(role, 0)) for role, count in zip(BRIDGED, frames, strict=True)]
+
+
+def both_ways(there: Sequence[int | None], back: Sequence[int | None]) -> list[dict[str, Any]]:
+    """The hops of both directions; each has its own."""
+    return [{**one, "source": 0} for one in bridged(there)] + [{**one, "source": 1} for one in bridged(back)]
+
+
+def test_each_direction_is_located_by_its_own_hops() -> None:
+    hops = both_ways([90, 90, 90, 90, 80, 80, 80, 80], [100, 100, 70, 70, 70, 70, 70, 60])
+    assert reported(locate(point([100, 100], [80, 60], hops))) == [
+        (0, Segment.GENERATOR, 10),
+        (0, Segment.GUEST, 10),
+        (1, Segment.ATTACHMENT_IN, 30),
+        (1, Segment.SINK_RING, 10),
+    ]
+
+
+@given(st.integers(0, 500), st.integers(0, 500), st.booleans())
+def test_in_both_directions_losses_add_up_to_the_books(there: int, back: int, known: bool) -> None:
+    """Whatever the counters say: here they say nothing, or that all was lost at another place each."""
+    hops = both_ways([1000] * 4 + [1000 - there] * 4, [1000] * 2 + [1000 - back] * 6) if known else None
+    losses = locate(point([1000, 1000], [1000 - there, 1000 - back], hops))
+    assert [sum(loss.frames for loss in losses if loss.source == number) for number in (0, 1)] == [there, back]
 
 
 def reported(losses: tuple[Loss, ...]) -> list[tuple[int, str, int]]:

@@ -121,12 +121,23 @@ class HopReader:
         routed = {where: self._tried(where, router) for where, router in routers.items()}
         return CounterSnapshot({**counted, **routed}, {where: one[0] for where, one in read.items() if one is not None})
 
-    def hops(self, before: CounterSnapshot, after: CounterSnapshot, sources: int) -> list[dict[str, object]] | None:
-        """The way's interfaces in order, with both readings; None where nobody could read anything."""
+    def hops(
+        self, before: CounterSnapshot, after: CounterSnapshot, sources: int, *, both_directions: bool = False
+    ) -> list[dict[str, object]] | None:
+        """The way's interfaces in order, with both readings; None where nobody could read anything.
+
+        With ``both_directions`` there are two ways, each of one source alone: 0 to the sink, and 1 back.
+        """
         if any(all(one is None for one in reading.counted.values()) for reading in (before, after)):
             return None
         found: list[dict[str, object]] = []
-        for interface in self._path(sources):
+        network = self.network
+        if both_directions:
+            ways = self._way((network.sources[0],), network.sink, 0, 0)
+            ways += self._way((network.sink,), network.sources[0], 1, 1)
+        else:
+            ways = self._way(network.sources[:sources], network.sink, 0, None)
+        for interface in ways:
             first, then = _both(before.counters(interface), after.counters(interface))
             found.append(
                 {
@@ -141,11 +152,15 @@ class HopReader:
             )
         return found
 
-    def _path(self, sources: int) -> list[PathInterface]:
+    def _way(self, entries: Sequence[Link], sink: Link, first: int, shared: int | None) -> list[PathInterface]:
+        """From each of these links, by the sources ``first`` and on, into the guest and out by another.
+
+        ``shared``: whose the interfaces on the way out are; None: they are all sources'.
+        """
         found: list[PathInterface] = []
-        for number, link in enumerate(self.network.sources[:sources]):
+        for number, link in enumerate(entries, first):
             endpoint, reader = self._endpoint(link), self._reader(link)
-            found.append(PathInterface("generator", "peer", link.peer_interface, "out", number))
+            found.append(PathInterface("generator", self._where(link), link.peer_interface, "out", number))
             if endpoint.entry is not None:
                 found.append(PathInterface("entry", "lab", endpoint.entry, "in", number, reader))
             if endpoint.port is not None:
@@ -155,20 +170,19 @@ class HopReader:
                     )
                 )
             found.append(PathInterface("guest-in", "guest", self._name(link), "in", number))
-        sink = self.network.sink
         endpoint, reader = self._endpoint(sink), self._reader(sink)
         if endpoint.entry is None:
-            found.append(PathInterface("exit", "guest", self._name(sink), "out", None))
+            found.append(PathInterface("exit", "guest", self._name(sink), "out", shared))
         else:
-            found.append(PathInterface("guest-out", "guest", self._name(sink), "out", None))
+            found.append(PathInterface("guest-out", "guest", self._name(sink), "out", shared))
             if endpoint.port is not None:
                 found.append(
                     PathInterface(
-                        "port-out", "lab", endpoint.port, "out" if endpoint.guests_own else "in", None, reader
+                        "port-out", "lab", endpoint.port, "out" if endpoint.guests_own else "in", shared, reader
                     )
                 )
-            found.append(PathInterface("exit", "lab", endpoint.entry, "out", None, reader))
-        return [*found, PathInterface("sink", self._where(sink), sink.peer_interface, "in", None)]
+            found.append(PathInterface("exit", "lab", endpoint.entry, "out", shared, reader))
+        return [*found, PathInterface("sink", self._where(sink), sink.peer_interface, "in", shared)]
 
     def _where(self, link: Link) -> str:
         """Who reads the far end of a link."""

@@ -271,6 +271,6 @@ class Attachments:
         self._to_peer(link)
 
     def _to_peer(self, link: Link) -> None:
-        if link.role == "source":
+        if link.role != "marks":
             receive_offload(link.lab_interface)
         self._at.move(link.peer_interface, self._peer_pid)

@@ -280,13 +280,14 @@ class Network:
         return {link.name: made[link.port_interface] for link in network.links if link.port_interface in made}
 
     def receive_on(self, network: GuestNetwork, cpus: Sequence[int]) -> ReceivingCpus:
-        """Have what arrives by the guest's source links worked off on these CPUs, as far as the lab's kernel does it.
+        """Have what arrives by the guest's traffic links worked off on these CPUs, as far as the lab's kernel does it.
 
         The links must be there and switched on; never raises.
         """
-        if any(link.trunk is not None for link in network.sources):
+        links = (*network.sources, network.sink)
+        if any(link.trunk is not None for link in links):
             return ReceivingCpus(None, reason="its traffic enters by NICs, whose interrupts choose the CPU")
-        return receive_on([self._attachments.receiving(link) for link in network.sources], cpus)
+        return receive_on([self._attachments.receiving(link) for link in links], cpus)
 
     def receive_at_peer(self, interface: str, cpus: Sequence[int]) -> ReceivingCpus:
         """The same for one interface in the peer's namespace."""

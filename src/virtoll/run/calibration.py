@@ -104,7 +104,7 @@ class Calibrator:
         if self.site.far:
             return points, []
         meter = Meter(ends, stream, shape, self.pinning.cpus, self._tag, CPU_POINT_NS)
-        rate = _CPU_RATE_FRAMES_PER_SECOND / shape.sources
+        rate = _CPU_RATE_FRAMES_PER_SECOND / shape.streams
         return points, [point for _ in range(CPU_PAIRS) for point in meter.points(rate)]
 
     def _tag(self) -> int:
@@ -124,8 +124,11 @@ class Calibrator:
 
     def _stream(self, pairs: Sequence[tuple[str, str, str, str]], shape: FrameShape) -> TrafficStream:
         """From names and MAC addresses of both ends of each pair."""
-        lanes = tuple(Lane(name, mac, other_mac, *_ADDRESSES[shape.ip_version]) for name, _, mac, other_mac in pairs)
-        return TrafficStream(lanes, tuple(pair[1] for pair in pairs), self.pinning.generator_cpu, self.pinning.sink_cpu)
+        addresses, ways = _ADDRESSES[shape.ip_version], list(pairs)
+        if shape.both_directions:
+            ways += [(other, name, other_mac, mac) for name, other, mac, other_mac in pairs]
+        lanes = tuple(Lane(name, mac, other_mac, *addresses) for name, _, mac, other_mac in ways)
+        return TrafficStream(lanes, tuple(way[1] for way in ways), self.pinning.generator_cpu, self.pinning.sink_cpu)
 
     def _inside(self, shape: FrameParameters) -> tuple[Caller, TrafficStream]:
         """As many pairs as there are sources, made at first use and kept: they end with the peer's namespace."""
@@ -134,7 +137,8 @@ class Calibrator:
             names, macs = _names(number), _macs(number)
             self.site.local_ports.back_to_back(names, macs, mtu)
             self.site.peer.ask(bare_interfaces((mac, mtu) for mac in macs))
-            self.site.local_ports.receive_at_peer(names[1], self.pinning.guest_cpus)  # as a guest's links
+            for name in names:
+                self.site.local_ports.receive_at_peer(name, self.pinning.guest_cpus)  # as a guest's links
             self._pairs = number + 1
         pairs = [(*_names(number), *_macs(number)) for number in range(shape.sources)]
         return self.site.peer, self._stream(pairs, shape)

@@ -27,6 +27,7 @@ class FrameShape(BaseModel):
     ``vlan``: number of the frames' 802.1Q tag, which counts in the frame's size; 0 for none.
     ``batch_frames``: frames handed to the kernel at once by live frames; 0 is the smallest that holds the rate.
     ``destinations``: how many addresses frames go to in turn, spread over a table of routes; 1 is the sink's alone.
+    ``directions``: with ``both``, as many frames come from the sink's end to the source at once (RFC 2544, section 14).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -38,6 +39,7 @@ class FrameShape(BaseModel):
     vlan: int = Field(default=0, ge=0, le=4094, description="802.1Q tag, 1 to 4094; 0 for none")
     batch_frames: int = Field(default=0, ge=0, le=256)
     destinations: int = Field(default=1, ge=1, le=MOST_DESTINATIONS)
+    directions: Literal["one", "both"] = "one"
 
     @model_validator(mode="after")
     def _holds_a_test_frame(self) -> Self:
@@ -52,6 +54,8 @@ class FrameShape(BaseModel):
             raise ValueError(
                 "destinations of a table of routes are IPv4 addresses; set ip_version 4, or destinations 1"
             )
+        if self.both_directions and (self.sources > 1 or self.destinations > 1):
+            raise ValueError("both directions are of one source and one destination; set directions one, or both to 1")
         return self
 
     @classmethod
@@ -71,9 +75,19 @@ class FrameShape(BaseModel):
         return self.vlan > 0
 
     @property
+    def both_directions(self) -> bool:
+        """Whether the sink's end sends too, and the source's counts."""
+        return self.directions == "both"
+
+    @property
+    def streams(self) -> int:
+        """How many streams of frames there are at once: one a source and direction."""
+        return self.sources * (2 if self.both_directions else 1)
+
+    @property
     def plain(self) -> bool:
-        """One source of untagged IPv4 frames of one size: what studies send."""
-        return (self.sources, self.mix, self.ip_version, self.tagged) == (1, "none", 4, False)
+        """One source of untagged IPv4 frames of one size, in one direction: what studies send."""
+        return (self.streams, self.mix, self.ip_version, self.tagged) == (1, "none", 4, False)
 
     @property
     def smallest_frame_bytes(self) -> int:
@@ -101,6 +115,7 @@ class FrameShape(BaseModel):
         words += [field_words("ip_version", self.ip_version)] if self.ip_version != 4 else []
         words += [field_words("vlan", self.vlan)] if self.tagged else []
         words += [f"{self.sources} sources"] if self.sources > 1 else []
+        words += [field_words("directions", self.directions)] if self.both_directions else []
         return ", ".join(filter(None, words))
 
 
@@ -113,6 +128,8 @@ def field_words(key: str, value: object) -> str | None:
             return f"IPv{value}"
         case "vlan":
             return f"VLAN {value}" if value else "untagged"
+        case "directions":
+            return "both directions" if value == "both" else "one direction"
         case _:
             return None
 

@@ -81,7 +81,10 @@ class ThroughputRow:
 
 @dataclass(frozen=True)
 class DelayBelow:
-    """The delay at a share of the PDR, ns: percentiles (`PERCENTILES`) of the frames of all blocks together."""
+    """The delay at a share of the PDR, ns: percentiles (`PERCENTILES`) of the frames of all blocks together.
+
+    `rate` is of all streams, frames/s.
+    """
 
     platform: str
     task: Task
@@ -125,11 +128,11 @@ def delays_below(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[
                 continue
             for asked in (trial.result or {}).get("delays", ()):
                 point = (trial.points or ())[asked["point"]]
-                (sink,) = point.sink.per_source
-                if sink.delay_ns is not None and sink.delay_ns.histogram:
-                    key = (trial.platform, task, asked["share_of_pdr"])
-                    rate = point.intended_rate_frames_per_second or 0.0
-                    groups.setdefault(key, []).append((rate, sink.delay_ns, sink.lost_frames))
+                rate = (point.intended_rate_frames_per_second or 0.0) * len(point.sources)
+                key = (trial.platform, task, asked["share_of_pdr"])
+                for sink in point.sink.per_source:
+                    if sink.delay_ns is not None and sink.delay_ns.histogram:
+                        groups.setdefault(key, []).append((rate, sink.delay_ns, sink.lost_frames))
     return tuple(
         DelayBelow(
             *key,

@@ -17,12 +17,12 @@ The way is a chain of *stations*, each a count of frames that passed it: the gen
 - From where sources share the way, a loss is divided among them by what they had left, to whole frames.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from virtoll.runfolder.traffic_records import Hop, Point
+from virtoll.runfolder.traffic_records import Hop, Point, SourceCounts
 
 CHATTER_FRAMES = 16  # neighbour discovery, multicast reports, a generator's probe: frames of nobody's trial in a point
 _DROP_WORDS = ("drop", "error", "missed", "fifo", "no_buffer")
@@ -93,20 +93,34 @@ def locate(point: Point) -> tuple[Loss, ...]:
 
     The frames of a source add up to its `lost_frames`.
     """
+    return tuple(loss for sources, hops in _ways(point) for loss in _locate(point, sources, hops))
+
+
+def _ways(point: Point) -> list[tuple[Sequence[SourceCounts], Sequence[Hop]]]:
+    """The sources that share a way out of the guest, with its hops: all of them, or in both directions each alone."""
+    hops = point.hops or ()
+    if any(hop.role == "sink" and hop.source is not None for hop in hops):
+        return [([one], [hop for hop in hops if hop.source == one.source]) for one in point.sources]
+    return [(point.sources, hops)]
+
+
+def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) -> list[Loss]:
     arrived = {one.source: one for one in point.sink.per_source}
-    hops, noise = point.hops or (), _noise(point)
+    noise = _noise(point, {source.source for source in sources})
     losses: list[Loss] = []
     left: dict[int, int] = {}
     pending: list[Segment] = []
-    for source in point.sources:
-        own = [station for hop in hops if hop.source == source.source for station in _stations(hop, 0)]
+    for source in sources:
+        inward = [hop for hop in hops if hop.source == source.source and hop.role not in _WAY_OUT]
+        own = [station for hop in inward for station in _stations(hop, 0)]
         low = arrived[source.source].forwarded_frames
         found, rest, pending = _walk(own, source.offered_frames, low, [low])
         losses += [Loss(source.source, segments, frames, reported) for segments, frames, reported in found]
         left[source.source] = rest
-    shared = _shared_stations([hop for hop in hops if hop.source is None], noise)
-    shared.append(_Station(Segment.SINK, sum(one.forwarded_frames for one in point.sink.per_source)))
-    total = sum(one.forwarded_frames for one in point.sink.per_source)
+    forwarded = {number: arrived[number].forwarded_frames for number in left}
+    total = sum(forwarded.values())
+    shared = _shared_stations([hop for hop in hops if hop.role in _WAY_OUT], noise)
+    shared.append(_Station(Segment.SINK, total))
     if not hops:
         pending = list(Segment)
         shared = [shared[-1]]
@@ -125,21 +139,21 @@ def locate(point: Point) -> tuple[Loss, ...]:
         (segments, frames, (*reported, *_stack(point, frames)) if Segment.GUEST in segments else reported)
         for segments, frames, reported in found
     ]
-    forwarded = {number: arrived[number].forwarded_frames for number in left}
     for segments, frames, reported in found:
         for number, share in _divide(frames, left, forwarded).items():
             left[number] -= share
             if share:
                 losses.append(Loss(number, segments, share, reported))
-    return tuple(losses)
+    return losses
 
 
-def _noise(point: Point) -> int:
+def _noise(point: Point, sources: Collection[int]) -> int:
     """Frames that reached the sink and are in no source's forwarded count: they passed the shared way too."""
-    again = sum(one.duplicate_frames for one in point.sink.per_source)
+    again = sum(one.duplicate_frames for one in point.sink.per_source if one.source in sources)
     return point.sink.foreign_frames + point.sink.late_trial_frames + again
 
 
+_WAY_OUT = ("guest-out", "port-out", "exit", "sink")  # roles of hops beyond the guest
 _INWARD = {
     "entry": Segment.ENTRY_RING,
     "guest-in": Segment.GUEST_NIC,

@@ -58,7 +58,7 @@ class ForwardParameters(SweepParameters):
                 f"{self.sources} sources need as many NICs, and 'testbed.generator.interfaces' has {nics}; name more "
                 "of them there, or use fewer sources"
             )
-        return None
+        return super().conflict(testbed)
 
     @model_validator(mode="before")
     @classmethod
@@ -127,14 +127,14 @@ class Forward(Workload[ForwardParameters]):
         wanted = self.parameters
         if not wanted.cpu_milliseconds or not bench.cpus:
             return None
-        stream, length_ns = _stream(bench, wanted), wanted.cpu_milliseconds * 1_000_000
+        stream, length_ns = stream_through(bench, wanted, _table(wanted)), wanted.cpu_milliseconds * 1_000_000
         meter = Meter(bench.peer, stream, wanted, bench.cpus, bench.next_tag, length_ns)
         return meter.points_below(points, wanted.cpu_rate_frames_per_second) or None
 
     def point(self, bench: Bench, rate: float | None) -> MeasuredPoint:
         """One point of the sweep, at a rate of each source or flat out."""
         wanted = self.parameters
-        return point_between_hops(bench, _stream(bench, wanted), wanted, wanted.point_ns, rate)
+        return point_between_hops(bench, stream_through(bench, wanted, _table(wanted)), wanted, wanted.point_ns, rate)
 
 
 def metered_seconds(wanted: ForwardParameters) -> float:
@@ -154,18 +154,23 @@ def point_between_hops(
     with bench.timekeeper.measuring():
         point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=known)
     after = bench.hops.read()
-    hops = bench.hops.hops(before, after, wanted.sources)
+    hops = bench.hops.hops(before, after, wanted.sources, both_directions=wanted.both_directions)
     return replace(point, beside={"hops": hops, "surroundings": surroundings(before, after)})
 
 
-def _stream(bench: Bench, wanted: ForwardParameters) -> TrafficStream:
-    sink = bench.network.sink
-    lanes = tuple(lane(link, sink, wanted) for link in bench.network.sources[: wanted.sources])
-    return TrafficStream(lanes, (sink.peer_interface,), bench.generator_cpu, bench.sink_cpu, _table(wanted))
+def stream_through(bench: Bench, shape: FrameShape, table: Table | None = None) -> TrafficStream:
+    """Traffic from the first sources to the sink through the guest; in both directions, the second lane leads back."""
+    sink, sources = bench.network.sink, bench.network.sources[: shape.sources]
+    lanes = [lane(link, sink, shape) for link in sources]
+    arrives_at = [sink.peer_interface]
+    if shape.both_directions:
+        lanes += [lane(sink, link, shape) for link in sources]
+        arrives_at += [link.peer_interface for link in sources]
+    return TrafficStream(tuple(lanes), tuple(arrives_at), bench.generator_cpu, bench.sink_cpu, table)
 
 
 def lane(link: Link, sink: Link, shape: FrameShape) -> Lane:
-    """A source that sends such frames on a link, to the peer's address on the sink's."""
+    """A source that sends such frames on a link, to the peer's address on another, the ``sink``'s."""
     source, target = (one.ends(shape.ip_version, tagged=shape.tagged).peer for one in (link, sink))
     return Lane(link.peer_interface, link.peer_mac, link.peer_next_hop_mac, source, target)
 

@@ -14,11 +14,12 @@ from pydantic import Field, model_validator
 
 from virtoll.agent.operations.traffic import SentSource
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
-from virtoll.workloads.forward import lane, point_between_hops
+from virtoll.workloads.forward import point_between_hops, stream_through
 from virtoll.workloads.loss_ratio_search import Bound, Counted, Found, Goal, search
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
-from virtoll.workloads.traffic import FrameParameters, TrafficStream, unbalanced
+from virtoll.workloads.sweep import frame_totals
+from virtoll.workloads.traffic import FrameParameters, unbalanced
 
 DELAY_SHARES = (0.1, 0.5, 0.9)
 _HIDDEN_SHARE = 0.01
@@ -29,6 +30,7 @@ _TRIALS, _BESIDES_SECONDS = 20, 0.4
 class ThroughputParameters(FrameParameters):
     """The goals: nothing lost (NDR) and ``partial_drop_ratio`` (PDR), both by the same exceed ratio and width.
 
+    Rates are sums over both directions, where ``directions`` has both; each direction is given half.
     A trial takes ``trial_seconds``, and ``queue_frames / (0.01 rate)`` where that is longer, but never more than
     ``longest_trial_seconds``. Trials of ``sum_seconds`` decide about a rate, those of ``search_seconds`` end a search.
     """
@@ -129,22 +131,24 @@ class Throughput(Workload[ThroughputParameters]):
         return Measurement(result=result, points=points, problem=unbalanced(points))
 
     def _point(self, bench: Bench, rate: float | None, seconds: float) -> MeasuredPoint:
-        wanted, sink = self.parameters, bench.network.sink
-        lanes = (lane(bench.network.sources[0], sink, wanted),)
-        stream = TrafficStream(lanes, (sink.peer_interface,), bench.generator_cpu, bench.sink_cpu)
-        return point_between_hops(bench, stream, wanted, int(seconds * 1e9), rate)
+        """At this rate of all streams together, or flat out."""
+        wanted = self.parameters
+        own = None if rate is None else rate / wanted.streams
+        return point_between_hops(bench, stream_through(bench, wanted), wanted, int(seconds * 1e9), own)
 
 
 def _offered_rate(point: MeasuredPoint, *, apart: bool) -> float:
     """Frames/s that left the generator, over the time that its thread ran."""
-    (source,) = point.traffic.sources
-    return _given(source, apart=apart) * 1e9 / (source.end_monotonic_ns - source.start_monotonic_ns)
+    return sum(
+        _given(source, apart=apart) * 1e9 / (source.end_monotonic_ns - source.start_monotonic_ns)
+        for source in point.traffic.sources
+    )
 
 
 def _counted(point: MeasuredPoint, load: float, seconds: float, *, apart: bool) -> Counted:
-    (source,) = point.traffic.sources
-    forwarded = sum(one.forwarded_frames for one in point.traffic.sink.per_source)
-    return Counted(load, seconds, source.intended_frames, _given(source, apart=apart), forwarded)
+    intended, _, forwarded = frame_totals(point.traffic)
+    offered = sum(_given(source, apart=apart) for source in point.traffic.sources)
+    return Counted(load, seconds, intended, offered, forwarded)
 
 
 def _given(source: SentSource, *, apart: bool) -> int:

@@ -31,6 +31,7 @@ from virtoll.agent.operations.traffic import (
 )
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Parameters
+from virtoll.experiment.topology import Testbed
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.workloads.points import MeasuredPoint
 
@@ -48,6 +49,15 @@ class FrameParameters(Parameters, FrameShape):
 
     backend: Backend = "auto"
     sink: Literal["auto", "xdp", "tpacket"] = "auto"
+
+    def conflict(self, testbed: Testbed | None) -> tuple[str, str] | None:
+        """The end that sends and the one that counts are one agent's for both directions."""
+        if self.both_directions and testbed is not None and testbed.generator.host != testbed.sink.host:
+            return "directions", (
+                "both directions need generator and sink on one host, and 'testbed' has them on two; "
+                "set directions one, or name one host for both"
+            )
+        return None
 
     @property
     def guests(self) -> int:

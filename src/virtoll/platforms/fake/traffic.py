@@ -73,7 +73,8 @@ class FakeWire:
             intended = int(flat_out if rate is None else rate * duration / 1e9)
             offered = min(intended, int(flat_out))
             forwarded = int(min(offered, capacity / share * duration / 1e9) * (1 - self.loss))
-            self._count(source, wanted.sink.interfaces[0], offered, forwarded)
+            arrives_at = wanted.sink.interfaces[min(number, len(wanted.sink.interfaces) - 1)]
+            self._count(source, arrives_at, offered, forwarded)
             sources.append(_source(number, intended, offered, now_ns, duration))
             arrived = self._arrived(number, offered, forwarded, now_ns, duration)
             if wanted.histograms and forwarded:
