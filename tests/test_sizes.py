@@ -130,6 +130,35 @@ def test_a_filter_that_fits_nothing_is_one_sentence(asked: dict[str, tuple[str, 
     assert complaint in str(caught.value)
 
 
+def test_what_the_file_skips_is_left_out_beside_what_is_asked_for() -> None:
+    platforms, skip = ["native", "native-again", "netns", "runc"], ["netns:m*"]
+    quick: dict[str, Any] = {"quick": {}, "paper": {}}
+    paper: dict[str, Any] = {"quick": {}, "paper": {"skip": ["runc:*"]}}
+
+    def without(*patterns: str, size: str = "quick") -> set[tuple[str, str]]:
+        return cells(sized(Selection(size, skip=patterns), platforms=platforms, sizes=quick))
+
+    assert cells(sized(platforms=platforms, skip=skip)) == without("netns:m*")
+    both = sized(Selection(skip=("runc:*",)), platforms=platforms, skip=skip)
+    assert cells(both) == without("netns:m*", "runc:*")
+    at_paper = sized(Selection("paper"), platforms=platforms, skip=skip, sizes=paper)
+    assert cells(at_paper) == without("runc:*", size="paper")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "complaint"),
+    [
+        (["xen*:*"], "size quick: key 'skip': 'xen*:*' fits nothing of this experiment; platforms: native"),
+        (["netns"], "size quick: key 'skip': 'netns' is not PLATFORM:WORKLOAD; give both, such as"),
+        (["*:*"], "size quick: key 'skip': nothing of the experiment is left; take a pattern away"),
+    ],
+)
+def test_a_pattern_of_the_file_that_fits_nothing_is_one_sentence(patterns: list[str], complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        sized(skip=patterns)
+    assert complaint in str(caught.value)
+
+
 def test_the_papers_order_is_platform_after_platform_in_one_guest_each() -> None:
     asked = sized(Selection("paper"))
     plan = plan_of(asked)

@@ -66,7 +66,10 @@ def test_the_search_never_goes_past_the_routers_known_capacity(slow_router: Conn
             assert arrived.lost_frames, f"{rate} frames/s are more than the bucket passes"
     ndr, pdr = TypeAdapter(tuple[GoalFound, ...]).validate_python(measured.result["goals"])
     for goal in (ndr, pdr):
-        assert goal.lower is not None, "nothing was forwarded without loss"
+        if goal.lower is None:
+            # A generator that does not get its CPU leaves frames unsent at every rate, and says so.
+            assert goal.ended == "generator-bound", "nothing was forwarded without loss"
+            continue
         assert goal.lower.rate_frames_per_second <= 1.03 * CAPACITY / (1 - goal.loss_ratio)
         assert (goal.upper is None) == (goal.ended == "generator-bound") or goal.ended == "time-limit"
         assert goal.upper is None or goal.lower.rate_frames_per_second < goal.upper.rate_frames_per_second

@@ -68,6 +68,10 @@ STATIONS = {
 }
 
 
+# Its NIC reads by another packet socket than it writes by, and so receives what it sends in the other direction.
+HEARS_ITSELF = ("uml-raw",)
+
+
 def lab_of(item: pytest.Function) -> str:
     """Kinds are spread over labs that run side by side; machines, whose instructions are translated, are apart."""
     name = _kind_of(item)
@@ -206,6 +210,7 @@ def test_every_frame_is_counted_at_every_hop(live: Connected, directions: str) -
         pytest.skip("the agent was built before 'counters'")
     way = ["generator", *STATIONS[live.kind.attachment, live.kind.slow], "exit", "sink"]
     assert [hop["role"] for hop in point["hops"]] == way * wanted.streams
+    offered = [sent["offered_frames"] for sent in point["sources"]]
     for sent, arrived in zip(point["sources"], point["sink"]["per_source"], strict=True):
         forwarded = arrived["forwarded_frames"]
         assert forwarded == sent["offered_frames"] > 0
@@ -213,7 +218,8 @@ def test_every_frame_is_counted_at_every_hop(live: Connected, directions: str) -
             if hop["source"] in (None, sent["source"]):
                 counter = "tx_packets" if hop["direction"] == "out" else "rx_packets"
                 grown = hop["after"][counter] - hop["before"].get(counter, 0)
-                assert forwarded <= grown <= forwarded + CHATTER_FRAMES, hop
+                own = sum(offered) - forwarded if hop["role"] == "guest-in" and live.name in HEARS_ITSELF else 0
+                assert forwarded <= grown <= forwarded + own + CHATTER_FRAMES, hop
 
 
 SHAPES = (

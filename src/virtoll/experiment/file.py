@@ -35,6 +35,7 @@ class ExperimentFile(Parameters):
     as papers ran: platform after platform, all repetitions of a workload in a row, in one guest. ``summary``: a paper's
     way to sum up, reported beside the project's own (``stats/papers.py``).
     ``margin``: within how much of the baseline a platform is called alike (0.1 = 10 %).
+    ``skip``: pairs ``platform:workload`` that are not run, with the shell's wildcards (``selection.py``).
     ``sizes`` stand in the place of other keys (``sizes.py``), and are gone when this model sees the document.
     """
 
@@ -54,6 +55,7 @@ class ExperimentFile(Parameters):
     order: Order = "randomised"
     summary: Literal["mean-t95", "mean-sd", "median-drop-first"] | None = None
     margin: float = Field(default=0.10, ge=0.01, le=0.5)
+    skip: list[str] = Field(default_factory=list)
 
 
 class UntilDecided(Parameters):

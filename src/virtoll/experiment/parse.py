@@ -105,6 +105,7 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
         [one.workload for one in workloads],
         (parsed.baseline, control),
         selection,
+        (parsed.skip, f"{path}: key 'skip'"),
     )
     left, run = {label for label, _ in cells}, {workload for _, workload in cells}
     baseline = parsed.baseline if parsed.baseline in left else None

@@ -68,17 +68,24 @@ EVERYTHING = Selection()
 
 
 def kept_cells(
-    platforms: Mapping[str, str], workloads: Iterable[str], standing: Collection[str | None], selection: Selection
+    platforms: Mapping[str, str],
+    workloads: Iterable[str],
+    standing: Collection[str | None],
+    selection: Selection,
+    file_skips: tuple[Iterable[str], str] = ((), ""),
 ) -> frozenset[Cell]:
     """The cells that are run: ``platforms`` maps labels to platforms' names, ``standing`` are baseline and control.
 
+    ``file_skips``: patterns of the experiment itself, as ``skip``, and where they stand, for complaints.
     ``UsageError`` where a name or pattern fits nothing, or nothing is left.
     """
     names = tuple(dict.fromkeys(workloads))
     cells = frozenset((label, name) for label in platforms for name in names)
     _check(platforms, names, selection)
     only = _matched(selection.only, "--only", platforms, names)
-    skipped = _matched(selection.skip, "--skip", platforms, names)
+    skipped = _matched(selection.skip, "--skip", platforms, names) | _matched(
+        file_skips[0], f"{file_skips[1]}:", platforms, names
+    )
     chosen = {
         (label, name)
         for label, name in cells
@@ -87,6 +94,8 @@ def kept_cells(
         and (not selection.only or (label, name) in only)
         and (label, name) not in skipped
     }
+    if not chosen and not selection.filters:
+        raise UsageError(f"{file_skips[1]}: nothing of the experiment is left; take a pattern away")
     if not chosen:
         raise UsageError(
             f"nothing of the experiment is left by {shlex.join(selection.arguments())}; take an option away "
