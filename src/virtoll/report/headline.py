@@ -126,15 +126,18 @@ def control_line(analysis: Analysis) -> str:
 
 
 def detectable_line(analysis: Analysis) -> str:
-    """What this run can see, by resource, and what 'not known' does not mean; empty where nothing was tested."""
+    """What this run can see, by resource, and what 'not known' does not mean; empty where nothing was tested.
+
+    Resources are those of primary metrics; every other metric has its own name.
+    """
     if not analysis.detectable:
         return ""
     found: dict[str, list[float]] = {}
     for metric, factor in analysis.detectable.items():
-        found.setdefault(metric.resource, []).append(factor)
+        name = metric.resource if metric.primary else units.metric_words(metric.name)
+        found.setdefault(name, []).append(factor)
     limits = ", ".join(
-        f"{resource} {words.joined(words.smallest(min(own)), words.smallest(max(own)))}"
-        for resource, own in found.items()
+        f"{name} {words.joined(words.smallest(min(own)), words.smallest(max(own)))}" for name, own in found.items()
     )
     return (
         f"What this run can see: a difference of {limits} would be found in four of five such runs, a smaller one "
