@@ -408,8 +408,8 @@ def test_what_a_run_can_see_and_its_families_are_sentences() -> None:
     assert "packet path" in detectable_line(analysis)
     assert "does not mean no difference" in detectable_line(analysis)
     primary = next(task.metric for task in analysis.tasks if task.workload == "forward")
-    both = {primary: 1.5, dataclasses.replace(primary, name="cpu_per_frame", primary=False): 3.5}
-    beside = detectable_line(dataclasses.replace(analysis, detectable=both))
+    both = {primary: 1.5, replace(primary, name="cpu_per_frame", primary=False): 3.5}
+    beside = detectable_line(replace(analysis, detectable=both))
     assert "a difference of packet path 50 %, CPU per frame 3.5 times would" in beside
     assert family_line(analysis).startswith("3 blocks of 3 rounds. Primary metrics: Holm over 20 comparisons.")
     assert states_line(analysis) == ""
