@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,24 @@ def test_the_state_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert residue.state_directory().name == "virtoll-1000"
+
+
+def test_records_are_listed_while_the_last_lab_takes_their_folder_away(state: Path) -> None:
+    """Another run ends at any moment; nothing is there then, and that is no error."""
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            (state / "labs").mkdir(parents=True, exist_ok=True)
+            (state / "labs").rmdir()
+
+    other = threading.Thread(target=come_and_go)
+    other.start()
+    try:
+        assert all(residue.record_folders() == [] for _ in range(2000))
+    finally:
+        over.set()
+        other.join()
 
 
 def test_a_lab_that_lives_is_not_swept(state: Path) -> None:

@@ -17,7 +17,7 @@ from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
 from virtoll.experiment.topology import HostAddress
 from virtoll.hosts import open_host
 from virtoll.hosts.base import CommandRunner, as_usage_error
-from virtoll.lab.residue import state_directory
+from virtoll.lab.residue import record_folders
 from virtoll.platforms.base import Platform
 
 _LAB = re.compile(r"virtoll-[0-9a-f]{12}")  # anywhere in a command line
@@ -41,7 +41,7 @@ def host_to_clean(destination: str) -> CommandRunner:
 
 def living_labs(host: CommandRunner) -> frozenset[str]:
     """Ids of the labs that hold something there: recorded here, or with an agent that runs there."""
-    here = {path.name for path in (state_directory() / "labs").glob("virtoll-*")}  # dead ones have been swept before
+    here = {folder.name for folder in record_folders()}  # dead ones have been swept before
     try:
         processes = host.run(["ps", "axww"], "living labs")
     except GuestError:

@@ -86,9 +86,17 @@ def create_record() -> tuple[LabRecord, int]:
         os.close(descriptor)  # another run's sweep took it for dead before it was locked
 
 
+def record_folders() -> list[Path]:
+    """The folders of all labs' records, in order; none where the last lab's end takes their empty parent away."""
+    try:
+        return sorted((state_directory() / "labs").glob("virtoll-*"))
+    except FileNotFoundError:  # between glob's look at the parent and its reading of it
+        return []
+
+
 def dead_labs() -> Iterator[LabRecord]:
     """The records whose lock nobody holds: labs that ended without being swept. Each is locked while it is out."""
-    for folder in sorted((state_directory() / "labs").glob("virtoll-*")):
+    for folder in record_folders():
         try:
             descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:

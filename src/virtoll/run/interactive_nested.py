@@ -62,7 +62,7 @@ def held() -> list[HeldNestedHost]:
     """All that are up, of this user."""
     found = []
     first = _first_processes()
-    for file in sorted((residue.state_directory() / "labs").glob(f"virtoll-*/{_FILE}")):
+    for file in (folder / _FILE for folder in residue.record_folders()):
         try:
             said = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
