@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
 
 pytest.register_assert_rewrite("tests.support")
 
-from tests.support import inside  # noqa: E402 - its assertions are rewritten as it is imported
+from tests.support import guests, inside  # noqa: E402 - their assertions are rewritten as they are imported
 
 from virtoll.lab.launch import inside_lab  # noqa: E402
+from virtoll.run.session import RunSession  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def run_session() -> Iterator[RunSession]:
+    """The lab's run session, one a module, on the image that has busybox; with another image a module has its own."""
+    with guests.run_session() as made:
+        yield made
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -20,12 +20,6 @@ RATE = 5000.0  # frames/s of each direction
 
 
 @pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def live(run_session: RunSession) -> Iterator[Connected]:
     started = guests.start("netns", run_session)
     yield started

@@ -31,12 +31,6 @@ IP_BYTES = 64 - 14 - 4  # without the Ethernet header and the FCS
 SLOW = ["rate", "1mbit", "burst", "2kb", "limit", "2kb"]
 
 
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
-
-
 @pytest.fixture(scope="module", params=["native", "netns"])
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     started = guests.start(request.param, run_session)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,12 +14,6 @@ from virtoll.workloads.superpi import SuperPi
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
-
-
-@pytest.fixture(scope="module")
-def run_session() -> Iterator[RunSession]:
-    with guests.run_session() as made:
-        yield made
 
 
 def test_a_job_and_a_point_lie_within_what_was_read(run_session: RunSession) -> None:

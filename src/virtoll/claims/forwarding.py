@@ -176,11 +176,11 @@ def _compared(analysis: Analysis, platform: str, sizes: Sequence[int]) -> Compar
 
 
 def _by_sources(analysis: Analysis, platform: str) -> dict[int, dict[int, float]]:
-    """Median rates in frames/s by frame size and number of sources."""
+    """Median rates in frames/s by frame size and number of sources, in one direction."""
     found: dict[int, dict[int, float]] = {}
     for task in _tasks(analysis):
         shape, cell = FrameShape.of(json.loads(task.parameters)), analysis.cells.get((platform, task))
-        if cell is not None and shape is not None and shape.mix == "none":
+        if cell is not None and shape is not None and shape.mix == "none" and not shape.both_directions:
             found.setdefault(shape.frame_size_bytes, {})[shape.sources] = cell.median
     return found
 

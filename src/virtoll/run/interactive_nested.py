@@ -62,12 +62,12 @@ def held() -> list[HeldNestedHost]:
     """All that are up, of this user."""
     found = []
     first = _first_processes()
-    for file in (folder / _FILE for folder in residue.record_folders()):
+    for folder in residue.record_folders():
         try:
-            said = json.loads(file.read_text(encoding="utf-8"))
+            said = json.loads((folder / _FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        lab_id = file.parent.name
+        lab_id = folder.name
         if lab_id in first:
             found.append(HeldNestedHost(said["kind"], lab_id, first[lab_id], said["since"], tuple(said["prefix"])))
     return found
