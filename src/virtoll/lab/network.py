@@ -221,9 +221,7 @@ class Network:
         self._interfaces = Interfaces()
         self._attachments = Attachments(self._interfaces, peer_pid, routers)
         self._peer_pid = peer_pid
-        self._receiving: dict[
-            str, tuple[int, ...]
-        ] = {}  # by the lab's interface, the CPUs that its threads are pinned to
+        self._receiving: dict[str, tuple[int, ...]] = {}  # the CPUs of its threads, by the lab's interface
 
     @property
     def local(self) -> Network:

@@ -3,8 +3,8 @@
 A veth works what it receives off in softirq, on the CPU of whoever sent it. So the generator's core would do the work
 of a router that is the host's kernel. *Threaded NAPI* (``/sys/class/net/IF/threaded``) hands the interface's queue, and
 all that follows, to a kernel thread. What the generator's socket sends waits in that queue too, because the agent
-switches TCP segmentation off where it sends (``crates/agent/src/traffic/queued.rs``). What servers and clients send does
-not: it waits in the sender's backlog, and is steered to other CPUs for as long as they talk (``steered``).
+switches TCP segmentation off where it sends (``crates/agent/src/traffic/queued.rs``). What servers and clients send
+waits in the sender's backlog instead, and is steered to other CPUs for as long as they talk (``steered``).
 
 The lab does not see the kernel's threads, because it has a PID namespace of its own. So a thread of the launcher,
 outside, finds and pins them (``pin_for_lab``). Only root may: without it the threads work where the kernel puts them.
