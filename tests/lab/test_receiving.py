@@ -14,12 +14,11 @@ import pytest
 
 from virtoll.lab.interfaces import receive_offload
 from virtoll.lab.priority import HIGHEST
-from virtoll.lab.receiving import PINNER_VARIABLE, ReceivingInterface, pin_for_lab, receive_on
+from virtoll.lab.receiving import PINNER_VARIABLE, ReceivingInterface, pin_for_lab, receive_on, steered
 
 INSIDE_LAB = True
 pytestmark = pytest.mark.lab
 
-SETTINGS = Path("/sys/class/net/rcv0")
 as_root = pytest.mark.root
 
 
@@ -34,28 +33,8 @@ def interface() -> Iterator[ReceivingInterface]:
     subprocess.run(["ip", "link", "del", "rcv0"], check=True)
 
 
-def read(name: str) -> str:
-    return (SETTINGS / name).read_text(encoding="ascii").strip()
-
-
-def steered_to() -> int:
-    """The CPUs as a mask."""
-    return int(read("queues/rx-0/rps_cpus").replace(",", ""), 16)
-
-
-@as_root
-def test_what_is_refused_at_one_interface_is_taken_back_at_the_others(
-    interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def pins(connection: socket.socket) -> None:
-        with connection:
-            while connection.recv(100):
-                connection.send(b"ok")
-
-    with launcher(monkeypatch, pins):
-        found = receive_on([interface, ReceivingInterface("rcv9")], [0])
-    assert (found.cpus, found.means) == (None, None)
-    assert (read("threaded"), steered_to()) == ("0", 0)
+def threaded() -> str:
+    return Path("/sys/class/net/rcv0/threaded").read_text(encoding="ascii").strip()
 
 
 @contextlib.contextmanager
@@ -71,7 +50,7 @@ def launcher(monkeypatch: pytest.MonkeyPatch, work: Callable[[socket.socket], No
 
 
 @as_root
-def test_an_interface_receives_by_a_pinned_thread_and_steered(
+def test_an_interface_receives_by_a_pinned_thread(
     interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
@@ -85,29 +64,52 @@ def test_an_interface_receives_by_a_pinned_thread_and_steered(
     with launcher(monkeypatch, pins):
         found = receive_on([interface], [0])
     assert asked == [b"look rcv0", b"pin 0"]
-    assert (found.cpus, found.means, found.reason) == ((0,), "threaded NAPI and RPS", None)
-    assert (read("threaded"), steered_to()) == ("1", 1)
+    assert (found.cpus, found.means, found.reason) == ((0,), "threaded NAPI", None)
+    assert threaded() == "1"
 
 
 @as_root
-def test_a_thread_that_nobody_can_pin_is_taken_away_again(
+def test_what_servers_and_clients_send_is_steered_for_as_long_as_they_talk(interface: ReceivingInterface) -> None:
+    def mask() -> int:
+        return int(Path("/sys/class/net/rcv0/queues/rx-0/rps_cpus").read_text(encoding="ascii").replace(",", ""), 16)
+
+    with steered(interface, [0]):
+        assert mask() == 1
+    assert mask() == 0
+    with steered(ReceivingInterface("rcv9"), [0]):  # where there is none, all stays as it was
+        assert mask() == 0
+
+
+@as_root
+def test_what_is_refused_at_one_interface_is_taken_back_at_the_others(
+    interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(PINNER_VARIABLE, raising=False)
+    found = receive_on([interface, ReceivingInterface("rcv9")], [0])
+    assert (found.cpus, found.means) == (None, None)
+    assert threaded() == "0"
+
+
+@as_root
+def test_a_thread_that_nobody_can_pin_stays(
     interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As in a lab, whose processes do not see the kernel's threads; then nothing is steered either."""
+    """As in a lab, whose processes do not see the kernel's threads."""
     with launcher(monkeypatch, lambda connection: pin_for_lab(connection, tmp_path)):
         found = receive_on([interface], [0])
-    assert (found.cpus, found.means) == (None, None)
-    assert found.reason == "threaded NAPI: no thread of it is seen where Virtoll was started (in a container?)"
-    assert (read("threaded"), steered_to()) == ("0", 0)
+    assert (found.cpus, found.means) == (None, "threaded NAPI")
+    assert found.reason == "no thread of it is seen where Virtoll was started (in a container?)"
+    assert threaded() == "1"
 
 
-@as_root
-def test_without_a_launcher_there_is_no_thread(interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_launcher_its_threads_are_where_the_kernel_puts_them(
+    interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(PINNER_VARIABLE, raising=False)
     found = receive_on([interface], [0])
-    assert (found.cpus, found.means) == (None, None)
-    assert found.reason == "threaded NAPI: a kernel thread can be pinned by root alone"
-    assert (read("threaded"), steered_to()) == ("0", 0)
+    assert (found.cpus, found.means) == (None, "threaded NAPI")
+    assert found.reason == "a kernel thread can be pinned by root alone"
+    assert threaded() == "1"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from virtoll.run.peer import peer_programs
 from virtoll.run.session import RunSession
 from virtoll.workloads import WORKLOADS, mariadb_oltp, nginx
 from virtoll.workloads.base import Measurement
+from virtoll.workloads.network_path import addressed
 from virtoll.workloads.nginx_server import PORT, WebParameters, configuration, web_server
 from virtoll.workloads.programs import attempt, run, serving, succeeds, write
 
@@ -136,7 +137,7 @@ def test_a_server_that_stalls_is_charged_with_all_that_it_owes(live: guests.Conn
     folder = f"{live.emptied().data.path}/virtoll-nginx"
     with (
         web_server(guest, folder, link.guest_address, wanted),
-        nginx.addressed(live.bench.peer.at(link.role), link) as generator,
+        addressed(live.bench, (link,)) as generator,
     ):
         load = threading.Thread(
             target=lambda: answers.append(nginx.http_load(generator, link, wanted, wanted.requests, None))

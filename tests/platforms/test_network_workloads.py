@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -184,6 +184,10 @@ class Watched:
         with self.network.shaped(link, shape) as name:
             yield name
             self.ends.append(self.look(link))
+
+    def steered(self, links: Sequence[Link]) -> contextlib.AbstractContextManager[None]:
+        """As ``Shaper``."""
+        return self.network.steered(links)
 
     def look(self, link: Link) -> dict[str, Discipline]:
         """Both ends now."""

@@ -12,7 +12,7 @@ from virtoll.runfolder.guest_records import Forwarding
 from virtoll.runfolder.records import MetricRecord
 from virtoll.runfolder.traffic_records import Point, ProcessorIdle
 from virtoll.stats.analysis import Analysis, RunData, analyse
-from virtoll.stats.bounds import SENDERS_CORE
+from virtoll.stats.bounds import NOT_PINNED
 from virtoll.stats.compare import DIFFERENT, Verdict
 from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.sweeps import curves, point_values
@@ -21,7 +21,7 @@ TRUTH = Truth(REALISTIC, wired=True, blocks=3, frame_sizes=(64,))
 FEW, MANY, BETWEEN_NS = 1_000, 20_000, 400_000_000
 REST_NS = {0: 9_000_000, 1: 3_000_000}
 GUEST, SENDER = 0, 1
-ON_THE_GUESTS = Forwarding((GUEST,), "threaded NAPI and RPS", None)
+ON_THE_GUESTS = Forwarding((GUEST,), "threaded NAPI", None)
 ON_THE_SENDERS = Forwarding(None, None, "threaded NAPI: refused")
 COST = MetricRecord(
     workload="forward",
@@ -104,7 +104,7 @@ def test_where_the_sender_forwards_all_cpus_count_and_generator_and_sink_come_of
 
 
 def test_a_guest_that_shares_its_cpu_with_the_sender_is_measured_on_all(data: RunData) -> None:
-    shared = Forwarding((GUEST, SENDER), "threaded NAPI and RPS", None)
+    shared = Forwarding((GUEST, SENDER), "threaded NAPI", None)
     run = metered(data, each(data, {GUEST: 700.0, SENDER: 4000.0}), {GUEST: 0.0, SENDER: 2000.0}, shared)
     assert values(run) == {2700}
 
@@ -164,8 +164,8 @@ def test_a_rate_of_the_senders_core_has_no_verdict_and_the_cpu_time_of_a_frame_h
     rates = compared(found, "maximum_forwarding_rate")
     assert rates
     assert {verdict for verdict, _ in rates} == {Verdict.UNKNOWN}
-    assert SENDERS_CORE in {caveat for _, caveat in rates}
-    told = next(one for one in found.comparisons if one.caveat == SENDERS_CORE)
+    assert NOT_PINNED in {caveat for _, caveat in rates}
+    told = next(one for one in found.comparisons if one.caveat == NOT_PINNED)
     assert "threaded NAPI: refused" in told.reason
     assert any(verdict in DIFFERENT for verdict, _ in compared(found, "cpu_per_frame"))
 

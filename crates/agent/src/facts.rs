@@ -6,7 +6,7 @@ mod interfaces;
 mod machine;
 mod sys;
 
-pub use sys::ethtool_words;
+pub use sys::{driver, ethtool_word, ethtool_words, set_ethtool_word};
 
 use std::collections::BTreeMap;
 

@@ -20,10 +20,12 @@ use virtoll_wire::{CATCH_UP_NS, SourcePlan, backend_selection, pcap};
 use crate::idle::Idle;
 use crate::marks::parse_mac;
 use crate::processors::Processors;
+use queued::Queued;
 
 pub mod answer;
 pub mod halves;
 mod order;
+mod queued;
 
 const MOST_SINKS: usize = 16;
 const MOST_RATE: f64 = 1e8;
@@ -40,6 +42,7 @@ const MOST_CAPTURED: u32 = 10_000;
 /// or books that do not balance.
 pub fn run(request: &Traffic) -> Result<reply::traffic::Traffic, Error> {
     let plan = plan(request)?;
+    let _queued = Queued::frames_of(plan.source_interfaces());
     let processors = Processors::read();
     let (counts, idle) =
         trial::run_between(&plan, || Idle::read(&request.idle_of), |before| before?.since_then())

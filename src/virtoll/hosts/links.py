@@ -72,6 +72,10 @@ class LocalPorts(Links, Protocol):
         """The same for one interface at the peer."""
         ...
 
+    def steered(self, links: Sequence[Link]) -> contextlib.AbstractContextManager[None]:
+        """What the peer's servers and clients send over these links is received on their guests' CPUs meanwhile."""
+        ...
+
     def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
         """The link with this rate, delay and loss in each direction, within the context; yields what shapes it."""
         ...

@@ -22,7 +22,7 @@ from virtoll.errors import GuestCannot, GuestError, LabError
 from virtoll.lab.attachments import Attachment, Attachments, EndpointInterfaces, Port, Router
 from virtoll.lab.commands import ConnectedHost, Connection
 from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
-from virtoll.lab.receiving import ReceivingCpus, ReceivingInterface, receive_on
+from virtoll.lab.receiving import ReceivingCpus, ReceivingInterface, receive_on, steered
 from virtoll.lab.shaping import Shape, shaped
 
 MAXIMUM_SOURCES = 3
@@ -221,6 +221,7 @@ class Network:
         self._interfaces = Interfaces()
         self._attachments = Attachments(self._interfaces, peer_pid, routers)
         self._peer_pid = peer_pid
+        self._receiving: dict[str, tuple[int, ...]] = {}  # the CPUs of its threads, by the lab's interface
 
     @property
     def local(self) -> Network:
@@ -287,7 +288,22 @@ class Network:
         links = (*network.sources, network.sink)
         if any(link.trunk is not None for link in links):
             return ReceivingCpus(None, reason="its traffic enters by NICs, whose interrupts choose the CPU")
-        return receive_on([self._attachments.receiving(link) for link in links], cpus)
+        found = receive_on([self._attachments.receiving(link) for link in links], cpus)
+        if found.cpus is not None:
+            self._receiving |= dict.fromkeys((link.lab_interface for link in links), found.cpus)
+        return found
+
+    @contextlib.contextmanager
+    def steered(self, links: Sequence[Link]) -> Iterator[None]:
+        """What sockets of servers and clients send over these links is received on their guests' CPUs meanwhile.
+
+        Only where ``receive_on`` could have frames received there.
+        """
+        with contextlib.ExitStack() as stack:
+            for link in links:
+                if cpus := self._receiving.get(link.lab_interface):
+                    stack.enter_context(steered(self._attachments.receiving(link), cpus))
+            yield
 
     def receive_at_peer(self, interface: str, cpus: Sequence[int]) -> ReceivingCpus:
         """The same for one interface in the peer's namespace."""
@@ -321,6 +337,7 @@ class Network:
     def remove(self, network: GuestNetwork) -> None:
         """Remove the links of a guest that has ended; what its namespace took along is gone already."""
         for link in network.links:
+            self._receiving.pop(link.lab_interface, None)
             self._attachments.remove(link)
 
     def adopt(self, nics: Sequence[str], outside: int, *, peer: bool = False) -> None:

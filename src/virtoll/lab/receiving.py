@@ -1,16 +1,15 @@
 """Which CPUs take in what a link carries: for its lab's interface, the guest's.
 
 A veth works what it receives off in softirq, on the CPU of whoever sent it. So the generator's core would do the work
-of a router that is the host's kernel. There are two ways to the stack, and each has its own means:
+of a router that is the host's kernel. *Threaded NAPI* (``/sys/class/net/IF/threaded``) hands the interface's queue, and
+all that follows, to a kernel thread. What the generator's socket sends waits in that queue too, because the agent
+switches TCP segmentation off where it sends (``crates/agent/src/traffic/queued.rs``). What servers and clients send
+waits in the sender's backlog instead, and is steered to other CPUs for as long as they talk (``steered``).
 
-- frames of an XDP program wait in the interface's queue. *Threaded NAPI* (``/sys/class/net/IF/threaded``) hands the
-  queue, and all that follows, to a kernel thread. The lab does not see the kernel's threads, because it has a PID
-  namespace of its own. So a thread of the launcher, outside, finds and pins them (``pin_for_lab``);
-- frames of a socket wait in the sender's backlog. *Receive packet steering* (``rps_cpus``) chooses another CPU's.
-
-One of them alone would leave a part of the work, or one kind of sender, to the sender's CPU: it is both or none. Both
-belong to the interface and go with it. Main types: ``ReceivingCpus`` (what was reached), ``ReceivingInterface``.
-It must not know what a guest or a link is: that is ``network.py``.
+The lab does not see the kernel's threads, because it has a PID namespace of its own. So a thread of the launcher,
+outside, finds and pins them (``pin_for_lab``). Only root may: without it the threads work where the kernel puts them.
+All of it belongs to the interface and goes with it. Main types: ``ReceivingCpus`` (what was reached),
+``ReceivingInterface``. It must not know what a guest or a link is: that is ``network.py``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import fcntl
 import os
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -32,7 +31,7 @@ _ANSWER_BYTES = 4096
 _ANSWER_SECONDS = 10.0
 _VIEWS = Path("/run/virtoll/sys")
 
-Means = Literal["threaded NAPI and RPS"]
+Means = Literal["threaded NAPI"]
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,9 @@ class ReceivingInterface:
 
 @dataclass(frozen=True)
 class ReceivingCpus:
-    """The CPUs that work off what interfaces receive, and by what means; None where it was left to the sender's, for
-    this ``reason``.
+    """The CPUs that work off what interfaces receive, and by what means.
+
+    No CPUs, for this ``reason``: those of the kernel's choice where there are ``means``, without them the sender's.
     """
 
     cpus: tuple[int, ...] | None
@@ -55,40 +55,35 @@ class ReceivingCpus:
 
 
 def receive_on(interfaces: Sequence[ReceivingInterface], cpus: Sequence[int]) -> ReceivingCpus:
-    """Have these interfaces receive on these CPUs; what is refused is in the reason, and leaves them as they were.
+    """Have these interfaces receive by threads on these CPUs; what is refused is in the reason.
 
-    They must be switched on, with NAPI (``receive_offload``).
+    Threads that cannot be pinned stay, and work where the kernel puts them. An interface that may have none leaves all
+    of them to the sender. They must be switched on, with NAPI (``receive_offload``).
     """
     if not cpus:
         return ReceivingCpus(None, reason="nothing is pinned: this host has too few CPUs")
-    for means, setting in (
-        ("threaded NAPI", lambda folder, name: _start_threads(folder, name, cpus)),
-        ("RPS", lambda folder, _: _steer(folder, cpus)),
-    ):
-        if refused := _refused(means, interfaces, setting):
-            for undo in (lambda folder, _: _end_threads(folder), lambda folder, _: _steer(folder, ())):
-                _refused(means, interfaces, undo)
-            return ReceivingCpus(None, reason=refused)
-    return ReceivingCpus(tuple(cpus), "threaded NAPI and RPS")
-
-
-def _refused(means: str, interfaces: Sequence[ReceivingInterface], setting: Callable[[Path, str], None]) -> str | None:
-    """Set it on each interface, by the folder of its settings and its name; what was refused, or None."""
+    started: list[ReceivingInterface] = []
+    unpinned = None
     try:
         for interface in interfaces:
             with _settings(interface) as folder:
-                setting(folder, interface.name)
+                unpinned = _start_threads(folder, interface.name, cpus) or unpinned
+            started.append(interface)
     except (OSError, subprocess.SubprocessError) as error:
-        said = error.strerror if isinstance(error, OSError) else None
-        return f"{means}: {said or error}"
-    return None
+        _end_threads(started)
+        return ReceivingCpus(None, reason=f"threaded NAPI: {_said(error)}")
+    return ReceivingCpus(None if unpinned else tuple(cpus), "threaded NAPI", unpinned)
 
 
-def _start_threads(folder: Path, name: str, cpus: Sequence[int]) -> None:
-    """Threads for the interface's queues, pinned; without the pinning it has none again."""
-    connection = _pinner()
+def _start_threads(folder: Path, name: str, cpus: Sequence[int]) -> str | None:
+    """Threads for the interface's queues; why they could not be pinned, or None."""
     switch = folder / "threaded"
-    with connection:
+    given = os.environ.get(PINNER_VARIABLE)
+    if given is None:
+        switch.write_text("1", encoding="ascii")
+        return "a kernel thread can be pinned by root alone"
+    with socket.socket(fileno=os.dup(int(given))) as connection:
+        connection.settimeout(_ANSWER_SECONDS)
         _ask(connection, f"look {name}")
         try:
             switch.write_text("1", encoding="ascii")
@@ -97,24 +92,41 @@ def _start_threads(folder: Path, name: str, cpus: Sequence[int]) -> None:
             raise
         try:
             _ask(connection, f"pin {','.join(map(str, cpus))}")
-        except OSError:
-            switch.write_text("0", encoding="ascii")
-            raise
+        except OSError as error:
+            return _said(error)
+    return None
 
 
-def _end_threads(folder: Path) -> None:
-    if (folder / "threaded").read_text(encoding="ascii").strip() != "0":
-        (folder / "threaded").write_text("0", encoding="ascii")
+@contextlib.contextmanager
+def steered(interface: ReceivingInterface, cpus: Sequence[int]) -> Iterator[None]:
+    """What waits in a sender's backlog for this interface is received on these CPUs: receive packet steering.
+
+    A TCP or UDP socket's segments do so. A router's frames do not: for them it would be one more queue, which cost 20 %
+    of the host's rate. Where the kernel refuses, they stay with the sender.
+    """
+    try:
+        _steer(interface, cpus)
+        yield
+    finally:
+        _steer(interface, ())
 
 
-def _steer(folder: Path, cpus: Sequence[int]) -> None:
+def _steer(interface: ReceivingInterface, cpus: Sequence[int]) -> None:
     mask = sum(1 << cpu for cpu in cpus)
     words = [f"{mask >> shift & 0xFFFFFFFF:x}" for shift in range(0, max(mask.bit_length(), 1), 32)]
-    queues = sorted(folder.glob("queues/rx-*/rps_cpus"))
-    if not queues:
-        raise OSError(0, "this kernel has no rps_cpus")
-    for queue in queues:
-        queue.write_text(",".join(reversed(words)), encoding="ascii")
+    with contextlib.suppress(OSError, subprocess.SubprocessError), _settings(interface) as folder:
+        for queue in folder.glob("queues/rx-*/rps_cpus"):
+            queue.write_text(",".join(reversed(words)), encoding="ascii")
+
+
+def _said(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _end_threads(interfaces: Sequence[ReceivingInterface]) -> None:
+    for interface in interfaces:
+        with contextlib.suppress(OSError, subprocess.SubprocessError), _settings(interface) as folder:
+            (folder / "threaded").write_text("0", encoding="ascii")
 
 
 @contextlib.contextmanager
@@ -137,15 +149,6 @@ def _there(folder: Path) -> Path:
     if not folder.is_dir():
         raise OSError(0, f"/sys does not show {folder.name} (this kernel refuses the lab a /sys of its own)")
     return folder
-
-
-def _pinner() -> socket.socket:
-    given = os.environ.get(PINNER_VARIABLE)
-    if given is None:
-        raise OSError(0, "a kernel thread can be pinned by root alone")
-    connection = socket.socket(fileno=os.dup(int(given)))
-    connection.settimeout(_ANSWER_SECONDS)
-    return connection
 
 
 def _ask(connection: socket.socket, request: str) -> None:

@@ -19,7 +19,7 @@ from virtoll.report.headline import (
     unlike_line,
 )
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.bounds import SENDERS_CORE, TWO_BOUNDS
+from virtoll.stats.bounds import NOT_PINNED, TWO_BOUNDS
 from virtoll.stats.compare import Verdict
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ LEGEND = (
 BOUND_SIGN = "g"
 NO_VERDICTS = {
     TWO_BOUNDS: "no verdict: both lost nothing at the largest rate, so that both may be able to do more",
-    SENDERS_CORE: "no verdict: the sender's core forwards, so that the rate is also the sender's",
+    NOT_PINNED: "no verdict: the kernel does not forward on the guest's CPUs, so that the rate is also the sender's",
 }
 MOST_COLUMNS = 6
 _NARROWEST = 10  # characters: "26× slower", "within 10%"

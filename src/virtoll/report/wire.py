@@ -10,7 +10,7 @@ from virtoll import units
 from virtoll.report.rows import Shown, TableRow
 from virtoll.runfolder.records import BootRecord
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.bounds import forwarded_by_senders
+from virtoll.stats.bounds import forwarded_elsewhere
 from virtoll.stats.ceilings import Ceiling
 from virtoll.stats.hops import Owner
 from virtoll.stats.order import OrderRow, order_rows
@@ -207,14 +207,14 @@ def _cores(pinning: Mapping[str, Any], boots: Sequence[BootRecord]) -> str:
             "router's work is done on the generator's core and is in the generator's time; for machines it is on the "
             "guest's."
         )
-    senders = forwarded_by_senders(boots)
-    if not senders:
+    elsewhere = forwarded_elsewhere(boots)
+    if not elsewhere:
         return f"{cores} What the host's kernel does for a guest's frames runs on the guest's."
     platforms: dict[str, list[str]] = {}
-    for platform, reason in senders.items():
-        platforms.setdefault(reason, []).append(platform)
-    where = "; ".join(f"{', '.join(own)} ({reason})" for reason, own in platforms.items())
-    return f"{cores} What the host's kernel does for a guest's frames runs on the generator's core for {where}."
+    for platform, place in elsewhere.items():
+        platforms.setdefault(place, []).append(platform)
+    where = "; ".join(f"for {', '.join(own)} {place}" for place, own in platforms.items())
+    return f"{cores} What the host's kernel does for a guest's frames runs {where}."
 
 
 def _testbed(testbed: Mapping[str, Any] | None) -> str:

@@ -86,8 +86,8 @@ class BootDraft:
 
     @property
     def receives_apart(self) -> bool:
-        """Whether these are other CPUs than the sender's."""
-        return self.record.forwarding is not None and self.record.forwarding.cpus is not None
+        """Whether its links queue frames for threads of the kernel, and do not work them off as they are sent."""
+        return self.record.forwarding is not None and self.record.forwarding.means is not None
 
     def failed(self, reason: str, evidence: tuple[str, ...]) -> None:
         """The start came to nothing."""

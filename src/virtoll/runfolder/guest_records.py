@@ -12,11 +12,11 @@ from typing import Literal
 class Forwarding:
     """The host CPUs on which what arrives for a guest is worked off by the host's kernel, and by what `means`.
 
-    None: on the sender's, for this `reason`.
+    No CPUs, for this `reason`: those of the kernel's choice where there are `means`, without them the sender's.
     """
 
     cpus: tuple[int, ...] | None
-    means: Literal["threaded NAPI and RPS"] | None
+    means: Literal["threaded NAPI", "threaded NAPI and RPS"] | None
     reason: str | None
 
 

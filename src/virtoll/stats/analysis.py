@@ -25,11 +25,11 @@ from virtoll.runfolder.records import (
 )
 from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.bounds import (
-    forwarded_by_senders,
+    forwarded_elsewhere,
     lower_bounds,
     receiving_apart,
-    without_senders,
     without_two_bounds,
+    without_unpinned,
 )
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of, hosts_of, why_other_host
@@ -205,10 +205,10 @@ def analyse(data: RunData) -> Analysis:
     headroom = headrooms(limits, cells, data.trials)
     searches = throughput_rows(tasks, data.trials)
     bounds = lower_bounds(tasks, sweeps, headroom, searches)
-    senders = forwarded_by_senders(data.boots)
-    comparisons = without_senders(comparisons, senders, data.manifest.baseline)
+    elsewhere = forwarded_elsewhere(data.boots)
+    comparisons = without_unpinned(comparisons, elsewhere, data.manifest.baseline)
     comparisons = without_two_bounds(comparisons, bounds, data.manifest.baseline)
-    control = without_senders(control, senders, data.manifest.baseline)
+    control = without_unpinned(control, elsewhere, data.manifest.baseline)
     level = _level(data, len({one.block for one in observations}))
     rules = Rules(_margin(data), level, level)
     comparisons, control = _verdicts(comparisons, control, rules, states)

@@ -17,7 +17,8 @@ from virtoll.stats.sweeps import Curve
 from virtoll.stats.values import Task
 
 TWO_BOUNDS = "two lower bounds"
-SENDERS_CORE = "forwarded on the sender's core"
+NOT_PINNED = "not forwarded on the guest's CPUs"
+_SENDERS, _KERNELS = "the core that sends", "CPUs of the kernel's choice"
 
 
 def lower_bounds(
@@ -49,35 +50,36 @@ def without_two_bounds(
     return [told(one) for one in comparisons]
 
 
-def forwarded_by_senders(boots: Sequence[BootRecord]) -> dict[str, str]:
-    """Platforms of which the host's kernel forwards on the sender's core, with the reason."""
+def forwarded_elsewhere(boots: Sequence[BootRecord]) -> dict[str, str]:
+    """Platforms of which the host's kernel does not forward on the guest's CPUs: where it does, and why."""
     return {
-        boot.platform: boot.forwarding.reason or "the reason is not known"
+        boot.platform: f"on {_SENDERS if boot.forwarding.means is None else _KERNELS} "
+        f"({boot.forwarding.reason or 'the reason is not known'})"
         for boot in boots
         if boot.forwarding is not None and boot.forwarding.cpus is None
     }
 
 
 def receiving_apart(boots: Sequence[BootRecord]) -> frozenset[str]:
-    """Platforms of which the host's kernel forwards on other CPUs than the sender's."""
+    """Platforms whose links queue what they are sent, for the host's kernel to forward by threads of its own."""
     return frozenset(
-        boot.platform for boot in boots if boot.forwarding is not None and boot.forwarding.cpus is not None
+        boot.platform for boot in boots if boot.forwarding is not None and boot.forwarding.means is not None
     )
 
 
-def without_senders(
-    comparisons: Sequence[Comparison], by_senders: Mapping[str, str], baseline: str | None
+def without_unpinned(
+    comparisons: Sequence[Comparison], elsewhere: Mapping[str, str], baseline: str | None
 ) -> list[Comparison]:
     """The same comparisons, those of rates of such platforms (or of such a baseline) with that as their caveat."""
 
     def told(one: Comparison) -> Comparison:
         labels = [label for label in (one.platform, baseline) if label is not None]
-        found = [(label, by_senders[label]) for label in labels if label in by_senders]
+        found = [(label, elsewhere[label]) for label in labels if label in elsewhere]
         if one.verdict is not Verdict.UNKNOWN or not found or one.caveat or not _is_rate(one.task):
             return one
-        label, why = found[0]
-        reason = f"{label} forwards on the core that sends ({why}); the CPU time per frame does not depend on who sends"
-        return replace(one, caveat=SENDERS_CORE, reason=reason)
+        label, where = found[0]
+        reason = f"{label} forwards {where}; the CPU time per frame does not depend on that"
+        return replace(one, caveat=NOT_PINNED, reason=reason)
 
     return [told(one) for one in comparisons]
 

@@ -97,10 +97,14 @@ def _no_data_state(evict: bool) -> dict[str, Any]:
 
 
 class Shaper(Protocol):
-    """Makes a link slower, longer or lossy: ``virtoll.lab.network.Network``."""
+    """Makes a link slower, longer or lossy, and chooses who receives: ``virtoll.lab.network.Network``."""
 
     def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
         """The link so within the context; yields what shapes it, None where nothing is asked for."""
+        ...
+
+    def steered(self, links: Sequence[Link]) -> contextlib.AbstractContextManager[None]:
+        """What the peer's servers and clients send is received on the guest's CPUs, where that can be."""
         ...
 
 
@@ -115,7 +119,7 @@ class Bench:
     where the peer is on another host, or the image holds no programs. ``shaper``: None where links are not the lab's.
     ``repeats``: how often a job runs between its marks; 1 for a workload that cannot be repeated. ``cpus``: the host
     CPUs of guest, generator and sink; where nothing is pinned all of them, and none where the host is another.
-    ``receives_apart``: its links receive on other CPUs than the sender's, so that what they refuse it has turned away.
+    ``receives_apart``: its links queue frames for threads of the kernel, so that what they refuse it has turned away.
     """
 
     guest: Caller

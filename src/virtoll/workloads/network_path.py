@@ -95,7 +95,7 @@ def far_end(bench: Bench, wanted: PathParameters) -> Iterator[FarEnd]:
     link = bench.network.sources[0]
     with _shaped(bench, link, wanted.shape) as shaped_by:
         if wanted.between == "peer":
-            with _addressed(bench, (link,)):
+            with addressed(bench, (link,)):
                 at, cpu = link.peer_address, bench.generator_cpu
                 yield FarEnd(
                     agent=bench.peer.generator,
@@ -129,15 +129,19 @@ def _shaped(bench: Bench, link: Link, shape: Shape) -> contextlib.AbstractContex
 
 
 @contextlib.contextmanager
-def _addressed(bench: Bench, links: tuple[Link, ...], *, forward: bool = False) -> Iterator[None]:
-    """The peer has addresses on these links, and routes between them where it is to ``forward``."""
-    generator = bench.peer.generator
-    generator.ask(peer_with_addresses(links, forward=forward))
-    try:
-        yield
-    finally:
-        with contextlib.suppress(GuestError):
-            generator.ask(peer_without_addresses(links, forward=forward))
+def addressed(bench: Bench, links: tuple[Link, ...], *, forward: bool = False) -> Iterator[Caller]:
+    """The peer has addresses on these links, for as long as its kernel's sockets are used; yields its agent.
+
+    It routes between the links where it is to ``forward``. What it sends is received on the guests' CPUs.
+    """
+    peer = bench.peer.at(links[0].role)
+    with bench.shaper.steered(links) if bench.shaper is not None else contextlib.nullcontext():
+        peer.ask(peer_with_addresses(links, forward=forward))
+        try:
+            yield peer
+        finally:
+            with contextlib.suppress(GuestError):
+                peer.ask(peer_without_addresses(links, forward=forward))
 
 
 def peer_with_addresses(links: tuple[Link, ...], *, forward: bool) -> NetworkRequest:
@@ -169,7 +173,7 @@ def _routed(bench: Bench, link: Link) -> Iterator[tuple[Caller, Link]]:
     other = partner.network.sources[0]
     if link.trunk is not None or other.trunk is not None:
         raise GuestCannot("two guests share one real NIC here, and the peer cannot route between them")
-    with _addressed(bench, (link, other), forward=True):
+    with addressed(bench, (link, other), forward=True):
         bench.guest.ask(route_request(bench.network, other))
         partner.guest.ask(route_request(partner.network, link))
         yield partner.guest, other

@@ -7,8 +7,6 @@ leaves out what the server owed meanwhile (coordinated omission). This one does 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from virtoll.agent.client import Caller
@@ -16,7 +14,7 @@ from virtoll.agent.operations.http import HttpLoadReply, HttpLoadRequest
 from virtoll.experiment.model import Image
 from virtoll.lab.network import Link
 from virtoll.workloads.base import Bench, Figures, Measurement, Metric, Needs, Workload
-from virtoll.workloads.network_path import peer_with_addresses, peer_without_addresses
+from virtoll.workloads.network_path import addressed
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
 
 _WARM_REQUESTS = 20
@@ -62,24 +60,13 @@ class Nginx(Workload[NginxParameters]):
         folder = f"{bench.data.path}/virtoll-nginx"
         with (
             web_server(bench.guest, folder, link.guest_address, wanted),
-            addressed(bench.peer.at(link.role), link) as generator,
+            addressed(bench, (link,)) as generator,
         ):
             http_load(generator, link, wanted, _WARM_REQUESTS, bench.generator_cpu)
             answer = http_load(generator, link, wanted, wanted.requests, bench.generator_cpu)
         found = figures(answer, wanted)
         check, problem = check_books(answer, wanted)
         return Measurement(result={**answer.to_json(), "figures": found}, check=check, problem=problem)
-
-
-@contextlib.contextmanager
-def addressed(peer: Caller, link: Link) -> Iterator[Caller]:
-    """The peer's end of a link with its IP address, for as long as its kernel's sockets are used; then without."""
-    peer.ask(peer_with_addresses((link,), forward=False))
-    try:
-        yield peer
-    finally:
-        if not peer.ended:
-            peer.ask(peer_without_addresses((link,), forward=False))
 
 
 def http_load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, cpu: int | None) -> HttpLoadReply:

@@ -116,6 +116,11 @@ pub fn ethtool_word(interface: &str, query: u32) -> Option<u32> {
     Some(words[1])
 }
 
+/// Carries out an ethtool command of one word; none if the driver has none, or this process may not.
+pub fn set_ethtool_word(interface: &str, command: u32, value: u32) -> Option<()> {
+    ethtool(interface, [command, value].as_mut_ptr().cast())
+}
+
 /// The name of an interface's driver.
 pub fn driver(interface: &str) -> Option<String> {
     // struct ethtool_drvinfo: command, driver[32], and 160 bytes more.

@@ -11,6 +11,7 @@ use virtoll_proto::{Error, ErrorKind};
 use virtoll_wire::trial::{self, SinkHalf, SourceTotals, TrialError, TrialPlan, Watched};
 use virtoll_wire::{SessionPriority, one_sided};
 
+use super::queued::Queued;
 use super::{answer, failed, plan, write_capture};
 use crate::processors::Processors;
 
@@ -89,6 +90,7 @@ pub fn send(request: &Traffic) -> Result<traffic::Send, Error> {
     if delay_ns > MOST_DELAY_NS {
         return Err(Error::bad_request("delay_ns must be at most 60000000000"));
     }
+    let _queued = Queued::frames_of(plan.source_interfaces());
     let watched = watch(plan.source_interfaces())?;
     let processors = Processors::read();
     let sent = one_sided::send(plan.generator, &plan.sources, asked_ns + delay_ns)
