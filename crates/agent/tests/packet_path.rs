@@ -473,7 +473,7 @@ fn polled(agent: &mut Agent, interface: &str) -> Option<u64> {
     let counters = agent.call("counters", json!({"interfaces": [interface]}));
     let statistics = counters["interfaces"][0]["driver_statistics"].as_object()?;
     let polled = statistics.iter().filter(|(name, _)| name.ends_with("_xdp_packets"));
-    Some(polled.map(|(_, count)| number(count)).reduce(|sum, count| sum + count)?)
+    polled.map(|(_, count)| number(count)).reduce(|sum, count| sum + count)
 }
 
 #[test]
