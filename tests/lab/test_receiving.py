@@ -84,8 +84,13 @@ def test_what_servers_and_clients_send_is_steered_for_as_long_as_they_talk(inter
 def test_what_is_refused_at_one_interface_is_taken_back_at_the_others(
     interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(PINNER_VARIABLE, raising=False)
-    found = receive_on([interface, ReceivingInterface("rcv9")], [0])
+    def pins(connection: socket.socket) -> None:
+        with connection:
+            while connection.recv(100):
+                connection.send(b"ok")
+
+    with launcher(monkeypatch, pins):
+        found = receive_on([interface, ReceivingInterface("rcv9")], [0])
     assert (found.cpus, found.means) == (None, None)
     assert threaded() == "0"
 

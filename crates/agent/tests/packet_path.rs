@@ -445,7 +445,6 @@ fn a_sender_that_sleeps_sends_all_and_the_idle_time_of_processors_is_told() {
     assert_eq!(agent.refused("traffic", request).0, "system");
 }
 
-/// A link that has just come up sends frames of its own: they must not pass for those by which live frames are tried.
 #[test]
 fn a_veth_queues_what_a_socket_sends_and_segments_tcp_again_afterwards() {
     let mut agent = Agent::in_namespace("peer");
@@ -476,6 +475,7 @@ fn polled(agent: &mut Agent, interface: &str) -> Option<u64> {
     polled.map(|(_, count)| number(count)).reduce(|sum, count| sum + count)
 }
 
+/// A link that has just come up sends frames of its own: they must not pass for those by which live frames are tried.
 #[test]
 fn anothers_frames_do_not_make_an_interface_take_redirected_ones() {
     let Some(mut agent) = Agent::as_root("peer") else { return };

@@ -62,15 +62,13 @@ def receive_on(interfaces: Sequence[ReceivingInterface], cpus: Sequence[int]) ->
     """
     if not cpus:
         return ReceivingCpus(None, reason="nothing is pinned: this host has too few CPUs")
-    started: list[ReceivingInterface] = []
     unpinned = None
     try:
         for interface in interfaces:
             with _settings(interface) as folder:
                 unpinned = _start_threads(folder, interface.name, cpus) or unpinned
-            started.append(interface)
     except (OSError, subprocess.SubprocessError) as error:
-        _end_threads(started)
+        _end_threads(interfaces)
         return ReceivingCpus(None, reason=f"threaded NAPI: {_said(error)}")
     return ReceivingCpus(None if unpinned else tuple(cpus), "threaded NAPI", unpinned)
 

@@ -87,7 +87,7 @@ class BootDraft:
     @property
     def receives_apart(self) -> bool:
         """Whether its links queue frames for threads of the kernel, and do not work them off as they are sent."""
-        return self.record.forwarding is not None and self.record.forwarding.means is not None
+        return self.record.forwarding is not None and self.record.forwarding.by_threads
 
     def failed(self, reason: str, evidence: tuple[str, ...]) -> None:
         """The start came to nothing."""

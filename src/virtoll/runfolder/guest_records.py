@@ -19,6 +19,11 @@ class Forwarding:
     means: Literal["threaded NAPI", "threaded NAPI and RPS"] | None
     reason: str | None
 
+    @property
+    def by_threads(self) -> bool:
+        """Whether the guest's links queue frames for threads of the kernel: what they refuse, it has turned away."""
+        return self.means is not None
+
 
 @dataclass(frozen=True)
 class AgentClock:

@@ -53,7 +53,7 @@ def without_two_bounds(
 def forwarded_elsewhere(boots: Sequence[BootRecord]) -> dict[str, str]:
     """Platforms of which the host's kernel does not forward on the guest's CPUs: where it does, and why."""
     return {
-        boot.platform: f"on {_SENDERS if boot.forwarding.means is None else _KERNELS} "
+        boot.platform: f"on {_KERNELS if boot.forwarding.by_threads else _SENDERS} "
         f"({boot.forwarding.reason or 'the reason is not known'})"
         for boot in boots
         if boot.forwarding is not None and boot.forwarding.cpus is None
@@ -62,9 +62,7 @@ def forwarded_elsewhere(boots: Sequence[BootRecord]) -> dict[str, str]:
 
 def receiving_apart(boots: Sequence[BootRecord]) -> frozenset[str]:
     """Platforms whose links queue what they are sent, for the host's kernel to forward by threads of its own."""
-    return frozenset(
-        boot.platform for boot in boots if boot.forwarding is not None and boot.forwarding.means is not None
-    )
+    return frozenset(boot.platform for boot in boots if boot.forwarding is not None and boot.forwarding.by_threads)
 
 
 def without_unpinned(
