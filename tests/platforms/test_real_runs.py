@@ -29,6 +29,7 @@ def test_two_blocks_with_every_kind_of_guest_are_ok(tmp_path: Path) -> None:
             {
                 "workload": "forward",
                 "frame_size_bytes": 64,
+                "sweep": "from-flat-out",
                 "first_rate_frames_per_second": 2000,
                 "rate_factor": 8,
                 "point_milliseconds": 50,
@@ -41,6 +42,10 @@ def test_two_blocks_with_every_kind_of_guest_are_ok(tmp_path: Path) -> None:
     folder = RunFolder.open(tmp_path / "run")
     assert [(trial.platform, trial.workload, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
     assert len(folder.trials()) == 24
+    for trial in folder.trials():
+        asked = [point.intended_rate_frames_per_second for point in trial.points or ()]
+        assert not asked or (asked[0] is None and set(asked[1:]) <= {2000.0 * 8**step for step in range(24)})
+        assert len(asked) == len(set(asked)) != 1, "flat out, and a rate of the grid beside it at least"
     boots = folder.boots()
     assert {boot.status for boot in boots} == {"ok"}
     assert len(boots) == len({boot.boot for boot in boots}) == 12

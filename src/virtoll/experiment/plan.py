@@ -24,7 +24,7 @@ from typing import TypeVar
 from virtoll.experiment.model import Experiment, Order, PlatformChoice, WorkloadChoice
 
 # Seconds that the rounds of one platform and workload take in a block, if there are more than one.
-ROUNDS_SECONDS = 3.0
+ROUNDS_SECONDS = 3.5
 
 Item = TypeVar("Item")
 TrialSeconds = Callable[[PlatformChoice, WorkloadChoice], float]

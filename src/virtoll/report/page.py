@@ -291,7 +291,7 @@ def _loss_rows(analysis: Analysis, curve: Curve) -> Iterable[TableRow]:
                 Shown(str(sum(one.unsent_frames for one in own))),
                 Shown(str(sum(one.duplicate_frames + one.reordered_frames for one in own))),
                 Shown(str(sum(one.foreign_frames + one.late_trial_frames for one in own))),
-                Shown(str(point.blocks), "drained in a burst" if any(one.burst for one in own) else ""),
+                Shown(str(point.blocks)),
             ),
         )
 

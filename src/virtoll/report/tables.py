@@ -157,7 +157,6 @@ def _points(analysis: Analysis) -> CsvTable:
         "late_trial_frames",
         "kernel_dropped_frames",
         "loss_share",
-        "burst",
         "caveat",
     )
     rows = tuple(
@@ -183,7 +182,6 @@ def _points(analysis: Analysis) -> CsvTable:
             one.late_trial_frames,
             one.kernel_dropped_frames,
             one.loss,
-            int(one.burst),
             analysis.caveats.get(one.platform),
         )
         for one in analysis.points

@@ -65,10 +65,8 @@ def outcome(record: TrialRecord) -> str:
     if pdr is not None:
         return f"PDR {pdr / 1e3:.1f} kframes/s"
     if record.points:
-        last = record.points[-1]
-        forwarded = sum(source.forwarded_frames for source in last.sink.per_source)
-        where = "flat out" if last.intended_rate_frames_per_second is None else "at the last point"
-        return f"{forwarded / last.duration_ns * 1e6:.1f} kframes/s forwarded {where}"
+        rates = [sum(one.forwarded_frames for one in each.sink.per_source) / each.duration_ns for each in record.points]
+        return f"{max(rates) * 1e6:.1f} kframes/s forwarded at most"
     from virtoll.runfolder.records import duration_ns
 
     took_ns = duration_ns(record.clock) if record.clock is not None else None

@@ -9,7 +9,6 @@ from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.values import canonical, forwarded_rate, offered_rate
 
 LOSSLESS_SHARE = 0.005  # loss at flat out up to which the generator, not the guest, may be what set the rate
-BURST_FACTOR = 1.05  # forwarded above offered by more than this: a queue drained in a burst
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,6 @@ class PointValue:
         """Frames lost, or refused by the first interface, as a share of those that the sender had for it."""
         given = self.offered_frames + self.refused_frames
         return (self.lost_frames + self.refused_frames) / given if given else None
-
-    @property
-    def burst(self) -> bool:
-        """Whether frames arrived faster than they were offered: not a rate that would last."""
-        if self.offered_rate is None or self.forwarded_rate is None:
-            return False
-        return self.forwarded_rate > self.offered_rate * BURST_FACTOR
 
 
 @dataclass(frozen=True)

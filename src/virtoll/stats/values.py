@@ -71,9 +71,12 @@ class Gap:
 
 
 def forwarded_rate(point: Point) -> float | None:
-    """Frames/s at the sink, summed over sources: `(forwarded - 1) / (last - first)` each (docs/run-folder.md).
+    """Frames/s at the sink, summed over sources: of each `(forwarded - 1) / (last - first)`, at most
+    `forwarded / duration` (docs/run-folder.md).
 
-    A source of which nothing arrived adds 0; one of which a single frame arrived has no rate: None.
+    A queue that drains after the end took longer than the point. A guest that stood still and then forwarded in a
+    burst, or choked before the end, took less, and did not forward at that rate for the time of the point. A source of
+    which nothing arrived adds 0; one of which a single frame arrived has no rate: None.
     """
     total = 0.0
     for counts in point.sink.per_source:
@@ -82,7 +85,8 @@ def forwarded_rate(point: Point) -> float | None:
         first, last = counts.first_received_monotonic_ns, counts.last_received_monotonic_ns
         if counts.forwarded_frames == 1 or first is None or last is None or last <= first:
             return None
-        total += (counts.forwarded_frames - 1) * 1e9 / (last - first)
+        arrived = (counts.forwarded_frames - 1) * 1e9 / (last - first)
+        total += min(arrived, counts.forwarded_frames * 1e9 / point.duration_ns)
     return total
 
 

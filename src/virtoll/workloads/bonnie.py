@@ -74,6 +74,7 @@ class Bonnie(DiskWorkload[BonnieParameters]):
     parameter_model = BonnieParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)
     packages: ClassVar[tuple[str, ...]] = ("bonnie++",)
+    most_slowdown: ClassVar[float] = 4.0
 
     def native_seconds(self) -> float:
         """The file at 300 MB/s, four times; 8192 seeks; six passes over the small files."""

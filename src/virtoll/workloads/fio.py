@@ -65,6 +65,7 @@ class Fio(DiskWorkload[FioParameters]):
     parameter_model = FioParameters
     metrics: ClassVar[tuple[Metric, ...]] = (DURATION, RATE, OPERATIONS)
     packages: ClassVar[tuple[str, ...]] = ("fio",)
+    most_slowdown: ClassVar[float] = 4.0
 
     def native_seconds(self) -> float:
         """The slower of 8 000 requests and 200 MB a second, and as much for laying the file out."""

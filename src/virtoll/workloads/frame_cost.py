@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.workloads.points import MeasuredPoint
-from virtoll.workloads.sweep import frame_totals
+from virtoll.workloads.sweep import frame_totals, source_rate
 from virtoll.workloads.traffic import FrameParameters, Metering, TrafficStream, send
 
 WAKE_NS = 1_000_000
@@ -44,7 +44,7 @@ class Meter:
 
         The last that were tried, where frames are missing at each.
         """
-        rate = min(most, _SHARE_OF_MAXIMUM * max((_forwarded_rate(point) for point in swept), default=0.0))
+        rate = min(most, _SHARE_OF_MAXIMUM * max(map(source_rate, swept), default=0.0))
         if rate <= 0:
             return []
         points = self.points(rate)
@@ -61,12 +61,6 @@ class Meter:
         metering = Metering(self.cpus, WAKE_NS)
         point = send(self.peer, self.stream, shape, self.next_tag(), self.duration_ns, rate, metering=metering)
         return replace(point, beside={"wake_ns": WAKE_NS})
-
-
-def _forwarded_rate(point: MeasuredPoint) -> float:
-    """Frames/s of a source over the point's own length, on average."""
-    _, _, forwarded = frame_totals(point.traffic)
-    return forwarded * 1e9 / point.duration_ns / len(point.traffic.sources)
 
 
 def _missing(point: MeasuredPoint) -> float:

@@ -61,6 +61,7 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
         Metric("latency_p95", "ns", "lower", "figures"),
     )
     packages: ClassVar[tuple[str, ...]] = ("mariadb-server", "sysbench")
+    most_slowdown: ClassVar[float] = 12.0
 
     def native_seconds(self) -> float:
         """About 700 transactions a second; what more threads bring is not counted on."""

@@ -18,7 +18,7 @@ from virtoll.workloads.network_path import addressed
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
 
 _WARM_REQUESTS = 20
-_STARTING_SECONDS = 0.5
+_STARTING_SECONDS = 0.1
 
 
 class NginxParameters(WebParameters):

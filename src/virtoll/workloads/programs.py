@@ -11,6 +11,7 @@ server beside it), ``ListeningPort`` (where one listens).
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -49,6 +50,8 @@ class ProgramWorkload(Workload[P_co]):
     image: ClassVar[Image] = "full"
     limit_bytes: ClassVar[int] = _LIMIT_BYTES
     """The most that is kept of what the program writes."""
+    most_slowdown: ClassVar[float] = math.inf
+    """For estimates only: what waits for a disk is not slowed by as much as what computes."""
 
     @abstractmethod
     def native_seconds(self) -> float:
@@ -86,7 +89,7 @@ class ProgramWorkload(Workload[P_co]):
 
     def estimate_seconds(self, slowdown: float) -> float:
         """Native cost times the platform's slowdown, and as much for what is made ready and checked."""
-        return 0.3 + 2 * self.native_seconds() * slowdown
+        return 0.3 + 2 * self.native_seconds() * min(slowdown, self.most_slowdown)
 
     def measure(self, bench: Bench) -> Measurement:
         """Make ready, time the program, read what it printed, check what it did."""
