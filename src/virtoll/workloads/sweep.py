@@ -10,7 +10,7 @@ highest is the maximum forwarding rate (RFC 2285, section 3.6.3). It must not kn
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -20,8 +20,8 @@ from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 
 _MAXIMUM_POINTS = 24
-# From flat out: where a platform may forward more of less is seen at twice what it forwarded flat out, as far above
-# that rate as this.
+# From flat out: what is offered next, by what was forwarded flat out, and what must then be forwarded, by the same, for
+# overload to do harm.
 _PROBED_AT, _CLEARLY_MORE = 2.0, 1.1
 # For estimates only: what a bare host and an emulated guest may forward, and what a point takes besides its traffic.
 _FAST_FRAMES_PER_SECOND, _SLOW_FRAMES_PER_SECOND, BESIDES_SECONDS = 4e6, 1e5, 0.1
@@ -44,12 +44,10 @@ class SweepParameters(FrameParameters):
         return self.point_milliseconds * 1_000_000
 
 
-Points = Callable[[SweepParameters, Callable[[float | None], MeasuredPoint]], list[MeasuredPoint]]
-"""Which points are measured, and in what order."""
-
-
 Point = Callable[[float | None], MeasuredPoint]
 """Measures one point, at a rate of each source or flat out."""
+Points = Callable[[SweepParameters, Point], list[MeasuredPoint]]
+"""Which points are measured, and in what order."""
 
 
 def first_point(wanted: SweepParameters, point: Point) -> list[MeasuredPoint]:
@@ -80,19 +78,26 @@ def _from_flat_out(wanted: SweepParameters, point: Point) -> list[MeasuredPoint]
     ratio = _PROBED_AT * source_rate(flat_out) / first
     step = max(0, math.floor(math.log(ratio, factor)) + 1) if ratio > 0 else 0
     points = {step: point(first * factor**step)}
-    if source_rate(points[step]) <= _CLEARLY_MORE * source_rate(flat_out):
-        return [flat_out, *points.values()]
-    while len(points) < _MAXIMUM_POINTS:
-        best = max(points, key=lambda one: source_rate(points[one]))
-        intended, offered, _ = frame_totals(points[best].traffic)
-        above, below = best + 1, best - 1
-        if above not in points and offered >= wanted.stop_below_share * intended:
-            points[above] = point(first * factor**above)
-        elif below >= 0 and below not in points and first * factor**below > source_rate(points[best]):
-            points[below] = point(first * factor**below)
-        else:
+    overload_harms = source_rate(points[step]) > _CLEARLY_MORE * source_rate(flat_out)
+    while overload_harms and len(points) < _MAXIMUM_POINTS:
+        beside = _neighbour(wanted, points)
+        if beside is None:
             break
+        points[beside] = point(first * factor**beside)
     return [flat_out, *points.values()]
+
+
+def _neighbour(wanted: SweepParameters, points: Mapping[int, MeasuredPoint]) -> int | None:
+    """The step beside the best that may forward more: the next above if the generator can offer more, or the next below
+    if it has frames enough. None at the top.
+    """
+    best = max(points, key=lambda step: source_rate(points[step]))
+    above, below = best + 1, best - 1
+    intended, offered, _ = frame_totals(points[best].traffic)
+    if above not in points and offered >= wanted.stop_below_share * intended:
+        return above
+    enough = wanted.first_rate_frames_per_second * wanted.rate_factor**below > source_rate(points[best])
+    return below if below >= 0 and below not in points and enough else None
 
 
 def source_rate(point: MeasuredPoint) -> float:
