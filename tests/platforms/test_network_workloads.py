@@ -74,7 +74,7 @@ def bench_of(run_session: RunSession, one: Connected, other: Connected | None = 
     """What the fleet gives a workload."""
     assert isinstance(run_session.site.network, Network)
     beside = (other.bench,) if other is not None else ()
-    return replace(one.bench, shaper=run_session.site.network, co_located=beside, programs=run_session.site.programs)
+    return replace(one.bench, lab_links=run_session.site.network, co_located=beside, programs=run_session.site.programs)
 
 
 def measure(bench: Bench, name: str, **given: Any) -> Measurement:
@@ -180,13 +180,13 @@ class Watched:
 
     @contextlib.contextmanager
     def shaped(self, link: Link, shape: Shape) -> Iterator[str | None]:
-        """As ``Shaper``."""
+        """As ``LabLinks``."""
         with self.network.shaped(link, shape) as name:
             yield name
             self.ends.append(self.look(link))
 
     def steered(self, links: Sequence[Link]) -> contextlib.AbstractContextManager[None]:
-        """As ``Shaper``."""
+        """As ``LabLinks``."""
         return self.network.steered(links)
 
     def look(self, link: Link) -> dict[str, Discipline]:
@@ -205,9 +205,9 @@ def test_a_link_is_as_slow_as_it_is_made_and_free_again(
 ) -> None:
     """The kernel's own queue of that rate lets all of a trial through, and is there for as long as the trial is."""
     bench, link = bench_of(run_session, pair[0]), pair[0].wanted.network.sources[0]
-    assert isinstance(bench.shaper, Network)
-    watched = Watched(bench.shaper)
-    bench = replace(bench, shaper=watched)
+    assert isinstance(bench.lab_links, Network)
+    watched = Watched(bench.lab_links)
+    bench = replace(bench, lab_links=watched)
     plain = {direction: one.kind for direction, one in watched.look(link).items()}
     rate, size = 20_000_000, 2**20
     for direction in DIRECTIONS:

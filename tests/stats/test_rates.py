@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import Point
+from virtoll.stats.analysis import RunData, analyse
+from virtoll.stats.bounds import TWO_BOUNDS
+from virtoll.stats.compare import DIFFERENT, Comparison
 from virtoll.stats.values import forwarded_rate, maximum_forwarded_rate
 
 SECOND = 1_000_000_000
@@ -74,3 +80,50 @@ def test_none_and_one() -> None:
 def test_a_burst_does_not_make_the_maximum_of_a_sweep() -> None:
     steady, burst = arrived(800, 0, 998_000_000), arrived(300, 700_000_000, 800_000_000)
     assert maximum_forwarded_rate([steady, burst]) == pytest.approx(800, rel=0.01)
+
+
+def flat_out_without_loss(workload: str, metric: str) -> RunData:
+    """A run whose rates are of single points flat out, at which no frame was lost, of this workload."""
+    data = run_data(Truth(REALISTIC, frame_sizes=(68,)))
+    trials = []
+    for trial in data.trials:
+        if trial.workload != "forward" or not trial.points:
+            trials.append(trial)
+            continue
+        point = trial.points[-1]
+        assert point.intended_rate_frames_per_second is None
+        source, sink = point.sources[0], point.sink.per_source[0]
+        sent = replace(source, intended_frames=sink.forwarded_frames, offered_frames=sink.forwarded_frames)
+        point = replace(
+            point,
+            sources=(replace(sent, unsent_frames=0),),
+            sink=replace(point.sink, per_source=(replace(sink, lost_frames=0),)),
+        )
+        trials.append(replace(trial, workload=workload, points=(point,)))
+    metrics = tuple(
+        replace(one, workload=workload, name=metric) if one.workload == "forward" else one
+        for one in data.manifest.metrics
+    )
+    planned = tuple(
+        replace(one, workload=workload) if one.workload == "forward" else one for one in data.manifest.plan.trials
+    )
+    plan = replace(data.manifest.plan, trials=planned)
+    return replace(data, trials=tuple(trials), manifest=replace(data.manifest, metrics=metrics, plan=plan))
+
+
+def compared(data: RunData, workload: str) -> list[Comparison]:
+    return [one for one in analyse(data).comparisons if one.task.workload == workload]
+
+
+def test_two_routers_that_lost_nothing_flat_out_have_no_verdict() -> None:
+    found = compared(flat_out_without_loss("forward", "maximum_forwarding_rate"), "forward")
+    assert {one.caveat for one in found} == {TWO_BOUNDS}
+
+
+def test_guests_that_send_are_their_own_limit_whatever_was_lost() -> None:
+    """Of frames that a guest itself sends none need be lost: what it sends flat out is its maximum."""
+    found = compared(flat_out_without_loss("transmitters", "transmitted_rate"), "transmitters")
+    assert {one.caveat for one in found} == {None}
+    emulated = {one.verdict for one in found if one.platform.startswith("qemu")}
+    assert emulated
+    assert emulated <= DIFFERENT

@@ -38,7 +38,7 @@ from virtoll.run.observer import Observer
 from virtoll.run.progress import Progress
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
-from virtoll.workloads.base import Bench, DataDirectory, Needs, Shaper
+from virtoll.workloads.base import Bench, DataDirectory, Needs
 
 if TYPE_CHECKING:
     from virtoll.run.drafts import BootDraft
@@ -128,15 +128,11 @@ class LiveGuest:
             data=self._directory,
             co_located=co_located,
             programs=self.site.programs,
-            shaper=self._shaper(),
+            lab_links=self.site.network.local,
             cpus=pinning.cpus if self.site.far is None else (),
             receives_apart=self.receives_apart,
         )
         return bench if self.data is None else replace(bench, data_state=self.data.state)
-
-    def _shaper(self) -> Shaper | None:
-        """Who shapes its links: this machine's network, where they are its own."""
-        return self.site.network.local
 
 
 @contextlib.contextmanager

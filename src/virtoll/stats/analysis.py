@@ -200,8 +200,9 @@ def analyse(data: RunData) -> Analysis:
     states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
     comparisons, control = _compare_all(data, platforms, tasks, cells, caveats, host)
     limits, points = ceilings(data.calibrations), point_values(data.trials)
-    swept = {task.parameters for task in tasks if task.metric.source == "points"}
-    sweeps = curves([one for one in points if one.parameters in swept], receiving_apart(data.boots))
+    swept = {task.parameters: task for task in tasks if task.metric.source == "points"}
+    senders = {parameters for parameters, task in swept.items() if not task.is_forwarding_rate}
+    sweeps = curves([one for one in points if one.parameters in swept], receiving_apart(data.boots), senders)
     headroom = headrooms(limits, cells, data.trials)
     searches = throughput_rows(tasks, data.trials)
     bounds = lower_bounds(tasks, sweeps, headroom, searches)

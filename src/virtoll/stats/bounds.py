@@ -3,7 +3,7 @@
 Where a platform lost nothing flat out, or came within 10 % of what generator and sink reach, it may be able to forward
 more than was seen. So it is where a search for a rate ended at the generator's limit. The ratio of two such rates is
 anything: it says what the sender can, and has no verdict. Neither has a rate that a router reached on the sender's
-own core, which had to send as well. Pure.
+own core, which had to send as well. The rate of guests that send is their own, whatever was lost. Pure.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -73,15 +73,10 @@ def without_unpinned(
     def told(one: Comparison) -> Comparison:
         labels = [label for label in (one.platform, baseline) if label is not None]
         found = [(label, elsewhere[label]) for label in labels if label in elsewhere]
-        if one.verdict is not Verdict.UNKNOWN or not found or one.caveat or not _is_rate(one.task):
+        if one.verdict is not Verdict.UNKNOWN or not found or one.caveat or not one.task.is_forwarding_rate:
             return one
         label, where = found[0]
         reason = f"{label} forwards {where}; the CPU time per frame does not depend on that"
         return replace(one, caveat=NOT_PINNED, reason=reason)
 
     return [told(one) for one in comparisons]
-
-
-def _is_rate(task: Task) -> bool:
-    """Whether it is the rate of a router; an older Virtoll had another name for one."""
-    return task.metric.name in ("maximum_forwarding_rate", "maximum_forwarded_rate", "ndr", "pdr")

@@ -125,23 +125,27 @@ def _point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
     )
 
 
-def curves(points: Sequence[PointValue], apart: Collection[str] = ()) -> tuple[Curve, ...]:
+def curves(
+    points: Sequence[PointValue], apart: Collection[str] = (), senders: Collection[str] = ()
+) -> tuple[Curve, ...]:
     """One curve for each platform and set of parameters, in order of first appearance.
 
     *Lossless*: at flat out the guest lost at most 0.5 % of what was offered (median over blocks). So the largest rate
     seen is what generator and path could offer; the platform's own maximum is at least that. Platforms `apart` receive
-    on CPUs of their own (`lab/receiving.py`): what their first interface refuses, they have turned away.
+    on CPUs of their own (`lab/receiving.py`): what their first interface refuses, they have turned away. With the
+    parameters `senders` the guests send themselves: what they send flat out is their maximum.
     """
     groups: dict[tuple[str, str], list[PointValue]] = {}
     for point in points:
         if point.offered_rate is not None and point.forwarded_rate is not None and point.loss is not None:
             groups.setdefault((point.platform, point.parameters), []).append(point)
     return tuple(
-        _curve(platform, parameters, own, apart=platform in apart) for (platform, parameters), own in groups.items()
+        _curve(platform, parameters, own, apart=platform in apart, sends=parameters in senders)
+        for (platform, parameters), own in groups.items()
     )
 
 
-def _curve(platform: str, parameters: str, own: list[PointValue], *, apart: bool) -> Curve:
+def _curve(platform: str, parameters: str, own: list[PointValue], *, apart: bool, sends: bool) -> Curve:
     rates: dict[float | None, list[PointValue]] = {}
     for point in own:
         rates.setdefault(point.intended_rate, []).append(point)
@@ -149,7 +153,7 @@ def _curve(platform: str, parameters: str, own: list[PointValue], *, apart: bool
     points = tuple(_curve_point(rate, rates[rate]) for rate in ordered)
     missing = [point.turned_away if apart else point.loss for point in rates.get(None, ())]
     known = [share for share in missing if share is not None]
-    lossless = bool(known) and statistics.median(known) <= LOSSLESS_SHARE
+    lossless = not sends and bool(known) and statistics.median(known) <= LOSSLESS_SHARE
     return Curve(platform, parameters, own[0].frame_size_bytes, points, lossless)
 
 

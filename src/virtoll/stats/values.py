@@ -44,6 +44,11 @@ class Task:
         figure = units.metric_words(self.metric.name) if self.metric.source in ("figures", "cpu_points") else ""
         return " ".join(filter(None, (self.workload, figure, self.size)))
 
+    @property
+    def is_forwarding_rate(self) -> bool:
+        """Whether it is a router's, and not of guests that send; an older Virtoll had another name for one."""
+        return self.metric.name in ("maximum_forwarding_rate", "maximum_forwarded_rate", "ndr", "pdr")
+
     def is_of(self, trial: TrialRecord) -> bool:
         """Whether a trial measures this task."""
         return trial.workload == self.workload and canonical(trial.parameters) == self.parameters

@@ -96,7 +96,7 @@ def _no_data_state(evict: bool) -> dict[str, Any]:
     return {}
 
 
-class Shaper(Protocol):
+class LabLinks(Protocol):
     """Makes a link slower, longer or lossy, and chooses who receives: ``virtoll.lab.network.Network``."""
 
     def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
@@ -116,7 +116,8 @@ class Bench:
     has everything written back and forgotten, so that what a workload made ready is read from the disk. ``co_located``:
     the other guests of its platform that the workload needs, as many as it said, each on links of its own.
     ``programs``: an agent in the peer's network namespace on the root of the guests' image, for what runs there; None
-    where the peer is on another host, or the image holds no programs. ``shaper``: None where links are not the lab's.
+    where the peer is on another host, or the image holds no programs. ``lab_links``: None where the links are not the
+    lab's.
     ``repeats``: how often a job runs between its marks; 1 for a workload that cannot be repeated. ``cpus``: the host
     CPUs of guest, generator and sink; where nothing is pinned all of them, and none where the host is another.
     ``receives_apart``: its links queue frames for threads of the kernel, so that what they refuse it has turned away.
@@ -134,7 +135,7 @@ class Bench:
     data_state: Callable[[bool], dict[str, Any]] = _no_data_state
     co_located: tuple[Bench, ...] = ()
     programs: Caller | None = None
-    shaper: Shaper | None = None
+    lab_links: LabLinks | None = None
     repeats: int = 1
     cpus: tuple[int, ...] = ()
     receives_apart: bool = False

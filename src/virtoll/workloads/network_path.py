@@ -123,9 +123,9 @@ def far_end(bench: Bench, wanted: PathParameters) -> Iterator[FarEnd]:
 def _shaped(bench: Bench, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
     if shape.plain:
         return contextlib.nullcontext()
-    if bench.shaper is None:
+    if bench.lab_links is None:
         raise GuestCannot("its link is not one of this machine's; leave the parameters link_... out")
-    return bench.shaper.shaped(link, shape)
+    return bench.lab_links.shaped(link, shape)
 
 
 @contextlib.contextmanager
@@ -135,7 +135,7 @@ def addressed(bench: Bench, links: tuple[Link, ...], *, forward: bool = False) -
     It routes between the links where it is to ``forward``. What it sends is received on the guests' CPUs.
     """
     peer = bench.peer.at(links[0].role)
-    with bench.shaper.steered(links) if bench.shaper is not None else contextlib.nullcontext():
+    with bench.lab_links.steered(links) if bench.lab_links is not None else contextlib.nullcontext():
         peer.ask(peer_with_addresses(links, forward=forward))
         try:
             yield peer
