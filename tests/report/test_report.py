@@ -24,6 +24,7 @@ from virtoll.report.headline import control_line, detectable_line, family_line, 
 from virtoll.report.tables import csv_tables
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.detectable import Detectable
 from virtoll.stats.intervals import Interval
 from virtoll.stats.states import TwoStates
 
@@ -194,8 +195,8 @@ def test_the_pages_numbers_are_the_analysiss(reports: Callable[[str], ReportResu
         assert one.interval is not None
         assert f"<b>{words.said(one).head}</b>" in text
         assert words.share(one.share) in text
-    for factor in built.analysis.detectable.values():
-        assert words.smallest(factor) in text
+    for found in built.analysis.detectable:
+        assert words.smallest(found.factor) in text
     assert "relative numbers only" in text
     assert all(word in text for word in ("image tools package fio", "3.33-3", "image tools packages"))
     assert "zlib1g" not in text
@@ -408,9 +409,16 @@ def test_what_a_run_can_see_and_its_families_are_sentences() -> None:
     assert "packet path" in detectable_line(analysis)
     assert "does not mean no difference" in detectable_line(analysis)
     primary = next(task.metric for task in analysis.tasks if task.workload == "forward")
-    both = {primary: 1.5, replace(primary, name="cpu_per_frame", primary=False): 3.5}
+    second = replace(primary, name="cpu_per_frame", primary=False)
+    both = (
+        Detectable("os-level", primary, 1.14, 1.1, 1.2, 4),
+        Detectable("emulated", primary, 1.5, 1.4, 3.0, 4),
+        Detectable("os-level", second, 3.5, 2.0, 9.0, 4),
+    )
     beside = detectable_line(replace(analysis, detectable=both))
-    assert "a difference of packet path 50 %, CPU per frame 3.5 times would" in beside
+    assert (
+        "os-level platforms packet path 14 %, CPU per frame 3.5 times; emulated platforms packet path 50 %." in beside
+    )
     assert family_line(analysis).startswith("3 blocks of 3 rounds. Primary metrics: Holm over 20 comparisons.")
     assert states_line(analysis) == ""
     task = next(task for task in analysis.tasks if task.workload == "superpi")

@@ -7,10 +7,11 @@ import pytest
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.report.headline import headline_tasks, platform_words
-from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.records import MetricRecord, TrialRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DECIDED, DIFFERENT, Verdict
+from virtoll.stats.detectable import Detectable
 from virtoll.stats.equivalence import Likeness, likeness
 from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.summaries import outliers
@@ -60,11 +61,27 @@ def test_drift_is_seen_and_does_not_make_differences() -> None:
     assert [one.verdict for one in analysis.comparisons].count(Verdict.ALIKE) >= 4
 
 
+def smallest(analysis: Analysis, metric: MetricRecord) -> Detectable:
+    return next(one for one in analysis.detectable if one.metric == metric)
+
+
+def test_detectable_differences_are_of_a_family_of_platforms() -> None:
+    """What containers show does not hang on how noisy the emulators beside them are."""
+    analysis = run(Truth(REALISTIC, blocks=3))
+    tested = [(one.platform, one.task.metric, one.smallest) for one in analysis.comparisons if one.smallest]
+    for found in analysis.detectable:
+        platforms = ("netns", "runc") if found.family == "os-level" else ("qemu-tcg-virtio-net", "qemu-tcg-e1000")
+        own = [factor for platform, metric, factor in tested if platform in platforms and metric == found.metric]
+        assert (found.low, found.high, found.count) == (min(own), max(own), len(own))
+        assert found.low <= found.factor <= found.high
+    assert sum(found.count for found in analysis.detectable) == len(tested)
+
+
 def test_the_smallest_detectable_difference_grows_with_noise() -> None:
     quiet, loud = (run(Truth(FLAT | {"a": {"cpu": 1.05}, "b": {}}, noise=noise)) for noise in (0.002, 0.05))
     task = next(task for task in quiet.tasks if task.workload == "superpi")
-    assert 1 < quiet.detectable[task.metric] < 1.04
-    assert loud.detectable[task.metric] > 1.1
+    assert 1 < smallest(quiet, task.metric).factor < 1.04
+    assert smallest(loud, task.metric).factor > 1.1
     found, hidden = quiet.comparison("a", task), loud.comparison("a", task)
     assert found is not None
     assert hidden is not None
@@ -134,14 +151,14 @@ def test_without_a_measured_baseline_there_are_no_ratios(truth: Truth) -> None:
     analysis = run(truth)
     assert analysis.baseline is None
     assert all(one.share is None for one in (*analysis.comparisons, *analysis.control))
-    assert analysis.detectable == {}
+    assert analysis.detectable == ()
 
 
 def test_one_block_gives_ratios_and_no_verdict() -> None:
     analysis = run(Truth(REALISTIC, blocks=1))
     assert {one.verdict for one in analysis.comparisons} == {Verdict.UNKNOWN}
     assert all(one.share is not None and one.interval is None for one in analysis.comparisons)
-    assert analysis.detectable == {}
+    assert analysis.detectable == ()
 
 
 def test_another_build_of_the_agent_is_not_compared() -> None:

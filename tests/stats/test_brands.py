@@ -72,7 +72,7 @@ def test_cautions_and_the_sum_of_losses_are_of_results_alone() -> None:
 def test_against_a_branded_baseline_nothing_is_a_result() -> None:
     found = analyse(run_data(Truth(REALISTIC, caveats={"native": ("nested kvm", FUNCTIONAL_ONLY)})))
     assert {one.verdict for one in (*found.comparisons, *found.control)} == {Verdict.FUNCTIONAL}
-    assert found.detectable == {}
+    assert found.detectable == ()
     assert found.alarms == ()
 
 

@@ -26,9 +26,9 @@ from virtoll.report.scaling import scaling_context
 from virtoll.report.study import study_context
 from virtoll.report.tables import csv_tables
 from virtoll.report.wire import wire_context
-from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.detectable import Detectable
 from virtoll.stats.equivalence import Equivalence
 from virtoll.stats.sweeps import Curve, CurvePoint, Spread
 from virtoll.stats.values import Task
@@ -106,7 +106,7 @@ def _context(analysis: Analysis, drawings: Mapping[str, Drawing]) -> dict[str, A
         "same_blocks": blocks.pop() if len(blocks) == 1 else None,
         "cost": [_cost_row(analysis, task, compared) for task in analysis.tasks],
         "medians": [_median_row(analysis, task) for task in analysis.tasks],
-        "detectable": [_detectable_row(analysis, metric, factor) for metric, factor in analysis.detectable.items()],
+        "detectable": [_detectable_row(one) for one in analysis.detectable],
         "figures": [_figure(analysis, name, drawings.get(name)) for name in FIGURES],
         "own_sections": list(dict.fromkeys(spec.section for spec in FIGURES.values() if spec.section not in SECTIONS)),
         "troubles": _troubles(analysis),
@@ -231,16 +231,16 @@ def _median_row(analysis: Analysis, task: Task) -> TableRow:
     return TableRow(task.label, tuple(cells))
 
 
-def _detectable_row(analysis: Analysis, metric: MetricRecord, factor: float) -> TableRow:
-    own = [one.smallest for one in analysis.comparisons if one.task.metric == metric and one.smallest is not None]
+def _detectable_row(one: Detectable) -> TableRow:
     return TableRow(
-        metric.title,
+        one.metric.title,
         (
-            Shown(metric.resource),
-            Shown("primary" if metric.primary else "second"),
-            Shown(words.smallest(factor)),
-            Shown(words.joined(words.smallest(min(own)), words.smallest(max(own)))),
-            Shown(str(len(own))),
+            Shown(one.family),
+            Shown(one.metric.resource),
+            Shown("primary" if one.metric.primary else "second"),
+            Shown(words.smallest(one.factor)),
+            Shown(words.joined(words.smallest(one.low), words.smallest(one.high))),
+            Shown(str(one.count)),
         ),
     )
 

@@ -5,7 +5,6 @@ family, clock errors, drift, fitness of the host, equivalence of the guests.
 """
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from virtoll.runfolder.records import (
     FitnessRecord,
     LookRecord,
     Manifest,
-    MetricRecord,
     State,
     TrialRecord,
 )
@@ -39,6 +37,7 @@ from virtoll.stats.comparability import agents_by_platform, unlike_facts, why_pl
 from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, compare
 from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
 from virtoll.stats.consolidation import Consolidation, consolidations
+from virtoll.stats.detectable import Detectable, detectable
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.fitness import HostFitness, host_fitness
@@ -83,8 +82,8 @@ class Analysis:
 
     `cells` is by (platform, task) and holds only cells with values; `comparisons` has one entry for each platform other
     than baseline and control and each task; `control` one for each task (A/A), none where there is no control: it is
-    shown, and vetoes nothing. `detectable`: by metric, the median of its comparisons' smallest detectable differences,
-    as factors. `two_states`: the tasks that the host ran in two states. `level`: the
+    shown, and vetoes nothing. `detectable`: the smallest detectable differences (`stats/detectable.py`).
+    `two_states`: the tasks that the host ran in two states. `level`: the
     chance of any false difference in a family, 5 % or what the last look at the run spends (`runfolder/looks.py`).
     `observer`: what the instrument used, with counters and without (None: not read); `observer_effects`: what counters
     change. `unlike`: by platform, the facts that should be as the baseline's and are not.
@@ -99,7 +98,7 @@ class Analysis:
     cells: Mapping[tuple[str, Task], CellSummary]
     comparisons: tuple[Comparison, ...]
     control: tuple[Comparison, ...]
-    detectable: Mapping[MetricRecord, float]
+    detectable: tuple[Detectable, ...]
     two_states: tuple[TwoStates, ...]
     level: float
     points: tuple[PointValue, ...]
@@ -225,7 +224,7 @@ def analyse(data: RunData) -> Analysis:
         cells=cells,
         comparisons=tuple(comparisons),
         control=tuple(control),
-        detectable=_detectable(comparisons),
+        detectable=detectable(comparisons, {one.label: one.family for one in data.manifest.platforms}),
         two_states=states,
         level=level,
         points=points,
@@ -403,15 +402,6 @@ def _verdicts(
         [decided[one.platform, one.task] for one in comparisons],
         [decided[one.platform, one.task] for one in control],
     )
-
-
-def _detectable(comparisons: Sequence[Comparison]) -> dict[MetricRecord, float]:
-    """By metric, the median of the smallest detectable differences of its comparisons."""
-    found: dict[MetricRecord, list[float]] = {}
-    for one in comparisons:
-        if one.smallest is not None:
-            found.setdefault(one.task.metric, []).append(one.smallest)
-    return {metric: statistics.median(own) for metric, own in found.items()}
 
 
 def _why_missing(data: RunData, platform: str, task: Task) -> str:
