@@ -6,6 +6,7 @@ import re
 
 import pytest
 from pydantic import ValidationError
+from tests.support.guests import JOBS
 
 from virtoll.experiment.model import Parameters, WorkloadChoice
 from virtoll.image import FULL, RECIPES
@@ -37,6 +38,11 @@ def test_each_says_what_it_is_and_runs_with_its_defaults(name: str) -> None:
     assert type(workload.parameters) is kind.parameter_model
     assert workload.estimate_seconds(1.0) > 0
     assert workload.needs().guests >= 1
+
+
+def test_what_may_be_repeated_is_repeated_on_every_platform() -> None:
+    """By ``tests/platforms/test_guests.py``."""
+    assert {name for name in WORKLOADS if WORKLOADS[name].repeatable} <= set(JOBS)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -36,7 +36,7 @@ from virtoll.run.data_directory import DataKeeper, find_data_volume
 from virtoll.run.fleet import Pinning, choose_pinning
 from virtoll.run.progress import SilentProgress
 from virtoll.run.session import RunSession, open_run_session
-from virtoll.workloads import traffic
+from virtoll.workloads import kernel, traffic
 from virtoll.workloads.base import Bench
 from virtoll.workloads.forward import ForwardParameters
 from virtoll.workloads.traffic import FrameParameters, TrafficStream
@@ -75,6 +75,16 @@ class Kind:
     host: str | None = None
     ready_seconds: float = 600.0
 
+
+JOBS: dict[str, list[dict[str, Any]]] = {
+    "superpi": [{"digits": 2000}],
+    "masr": [{"size_bytes": 2**20}],
+    "forkwait": [{"processes": 23}],
+    "stream": [{"elements": 10_000, "rounds": 3}],
+    "context-switch": [{"processes": 3, "working_set_bytes": 4096, "switches": 23}],
+    "kernel-operations": [{"operation": one, "operations": 23, "batch_operations": 1} for one in kernel.KINDS],
+}
+"""The agent's own jobs, small: a few parameters of each."""
 
 KINDS: dict[str, Kind] = {
     "native": Kind("native", attachment="veth", bounded=False),

@@ -111,6 +111,26 @@ fn a_token_is_counted_by_every_process_that_it_passes() {
 }
 
 #[test]
+fn a_repeat_finds_what_the_first_run_found() {
+    let mut agent = Agent::start("guest");
+    let mut repeated = |job: &str, parameters: Value| {
+        let fields = json!({"job": job, "parameters": parameters, "marks": null, "repeats": 3});
+        agent.call("run", fields)
+    };
+    for operation in ["stat", "signal-handle", "pipe", "fork-exec"] {
+        let parameters = json!({"operation": operation, "operations": 46, "batch_operations": 2});
+        let answer = repeated("kernel", parameters);
+        assert_eq!(answer["check"], "46", "{operation}");
+        assert_adds_up(&answer["result"]["batches"], 23);
+    }
+    let answer =
+        repeated("context-switch", json!({"processes": 3, "working_set_bytes": 64, "laps": 23}));
+    assert_eq!(answer["check"], "69");
+    assert_adds_up(&answer["result"]["laps"], 23);
+    assert_adds_up(&answer["result"]["pipes"], 23);
+}
+
+#[test]
 fn streams_arrays_hold_what_they_must() {
     let mut agent = Agent::start("guest");
     for threads in [1, 3] {

@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
 
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::reply::figures::{self, Figures};
@@ -52,26 +53,27 @@ pub fn ready(wanted: ContextSwitch) -> Result<Ready, Error> {
     }
     let ring = Ring::start(wanted.processes, wanted.working_set_bytes as usize)
         .map_err(|cause| Error::system("context-switch: start the ring", &cause))?;
-    Ok(Ready { wanted, state: RefCell::new(Some((ring, laps))) })
+    Ok(Ready { wanted, ring: Rc::new(RefCell::new(ring)), laps: Rc::new(RefCell::new(laps)) })
 }
 
-/// A ring that waits for its token.
+/// A ring that waits for its token, at each repeat. The laps are the last repeat's.
 pub struct Ready {
     wanted: ContextSwitch,
-    state: RefCell<Option<(Ring, Durations)>>,
+    ring: Rc<RefCell<Ring>>,
+    laps: Rc<RefCell<Durations>>,
 }
 
 impl Workload for Ready {
     fn run(&self) -> Result<Box<dyn Done>, Error> {
-        let Some((mut ring, mut laps)) = self.state.take() else {
-            return Err(Error::bad_request("context-switch: it ran already"));
-        };
+        let (mut ring, mut laps) = (self.ring.borrow_mut(), self.laps.borrow_mut());
+        laps.clear();
         let mut token = 0;
         for _ in 0..laps.room() {
             let begin = monotonic_ns();
             token = ring.lap(token).ok_or_else(broken)?;
             laps.push(monotonic_ns() - begin);
         }
+        let (ring, laps) = (Rc::clone(&self.ring), Rc::clone(&self.laps));
         Ok(Box::new(Passed { processes: self.wanted.processes, ring, laps, token }))
     }
 }
@@ -82,18 +84,19 @@ fn broken() -> Error {
 
 struct Passed {
     processes: usize,
-    ring: Ring,
-    laps: Durations,
+    ring: Rc<RefCell<Ring>>,
+    laps: Rc<RefCell<Durations>>,
     token: u32,
 }
 
 impl Done for Passed {
-    fn check(mut self: Box<Self>) -> Outcome {
-        let pipes = self.ring.without_switches(self.laps.room() as u64);
+    fn check(self: Box<Self>) -> Outcome {
+        let (mut ring, laps) = (self.ring.borrow_mut(), self.laps.take());
+        let pipes = ring.without_switches(laps.room() as u64);
         let result = figures::ContextSwitch {
             processes: self.processes,
-            pinned_cpu: self.ring.place.cpu,
-            laps: self.laps.summary(),
+            pinned_cpu: ring.place.cpu,
+            laps: laps.summary(),
             pipes: pipes.map(Durations::summary),
             clock: clock_cost(),
         };

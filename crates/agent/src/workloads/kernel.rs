@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use virtoll_clock::monotonic_ns;
 use virtoll_proto::Error;
@@ -46,23 +47,23 @@ pub fn ready(wanted: Kernel) -> Result<Ready, Error> {
             "fork-sh starts {SHELL}, which is not in this guest: it is in the image full"
         )));
     }
-    Ok(Ready { wanted, ground, batches: RefCell::new(Some(batches)) })
+    Ok(Ready { wanted, ground, batches: Rc::new(RefCell::new(batches)) })
 }
 
-/// What the operation needs, made.
+/// What the operation needs, made: it is there for each repeat. The batches are the last repeat's.
 pub struct Ready {
     wanted: Kernel,
     ground: Ground,
-    batches: RefCell<Option<Durations>>,
+    batches: Rc<RefCell<Durations>>,
 }
 
 impl Workload for Ready {
     fn run(&self) -> Result<Box<dyn Done>, Error> {
-        let Some(mut batches) = self.batches.take() else {
-            return Err(Error::bad_request("kernel: it ran already"));
-        };
+        let mut batches = self.batches.borrow_mut();
+        batches.clear();
         let each = self.wanted.batch_operations;
         let done = self.ground.repeat(self.wanted.operation, each, &mut batches)?;
+        let batches = Rc::clone(&self.batches);
         Ok(Box::new(Figures { operation: self.wanted.operation, each, done, batches }))
     }
 }
@@ -71,17 +72,19 @@ struct Figures {
     operation: Operation,
     each: u64,
     done: u64,
-    batches: Durations,
+    batches: Rc<RefCell<Durations>>,
 }
 
 impl Done for Figures {
     fn check(self: Box<Self>) -> Outcome {
-        let overhead = (self.operation == Operation::SignalHandle)
-            .then(|| sending(self.each, self.batches.room() as u64));
+        let batches = self.batches.take();
+        let count = batches.room() as u64;
+        let overhead =
+            (self.operation == Operation::SignalHandle).then(|| sending(self.each, count));
         let result = figures::Kernel {
-            operations: self.each * self.batches.room() as u64,
+            operations: self.each * count,
             batch_operations: self.each,
-            batches: self.batches.summary(),
+            batches: batches.summary(),
             sending: overhead.flatten(),
             clock: clock_cost(),
         };

@@ -11,6 +11,7 @@ const CLOCK_BATCHES: usize = 200;
 const CLOCK_READS: u32 = 50;
 
 /// Durations in ns, in the order measured. Its memory is there and touched before the first one.
+#[derive(Default)]
 pub struct Durations {
     values: Vec<u64>,
     used: usize,
@@ -35,6 +36,11 @@ impl Durations {
     /// How many there is room for.
     pub fn room(&self) -> usize {
         self.values.len()
+    }
+
+    /// Forgets all of them; the room stays.
+    pub fn clear(&mut self) {
+        self.used = 0;
     }
 
     /// Keeps one; beyond the room none is.
