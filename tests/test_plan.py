@@ -15,7 +15,7 @@ from tests.support import experiments
 
 from virtoll.experiment.model import Experiment, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
-from virtoll.run.preview import estimate, plan_of
+from virtoll.run.preview import estimate, plan_of, trial_seconds
 
 PLATFORMS = ["native", "native-again", "netns", "runc", "qemu-tcg", "qemu-kvm"]
 SIZES = [64, 500, 1000, 1500]
@@ -161,6 +161,19 @@ def test_the_estimate_counts_each_trial_and_one_start_of_each_platform_a_block()
     plan = make_plan(experiment(3, 2, 4, 1), quick)
     assert estimate_seconds(plan, lambda _: 1.0, lambda _: 100.0) == pytest.approx(3 * 3 * 4 + 100 * 3 * 4)
     assert estimate_seconds(Plan(1, ()), lambda _: 1.0, lambda _: 100.0) == 0
+
+
+def test_what_its_kernel_does_is_estimated_by_a_slowdown_of_its_own() -> None:
+    """User-mode Linux computes as its host does; each system call of its processes is two switches there."""
+    asked = experiments.parsed(
+        platforms=["native", "netns", "uml"], workloads=["superpi", {"workload": "kernel-operations"}]
+    )
+    kinds = {choice.platform: choice for choice in asked.platforms}
+    computes, calls = asked.workloads
+    natively = {one: trial_seconds(kinds["native"], one) for one in asked.workloads}
+    assert {one: trial_seconds(kinds["netns"], one) for one in asked.workloads} == natively
+    slower = {one: trial_seconds(kinds["uml"], one) / natively[one] for one in asked.workloads}
+    assert slower[calls] > 1.5 * slower[computes] > 1.5
 
 
 def test_a_slow_platform_is_estimated_slower() -> None:

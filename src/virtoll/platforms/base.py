@@ -159,15 +159,16 @@ class Platform(ABC, Generic[P_co]):
 
     A subclass names their model as type argument and as ``parameter_model``.
 
-    ``boot_seconds`` and ``slowdown`` (against the host) are for estimates alone. ``control_of``: the platform of which
-    it is the A/A control. ``needs_lab``: False for a model, which starts nothing. ``validation``: what shows that the
-    driver works. ``data_by``: how its guests get a data directory on their host's disk; None: they do not. ``lacks``:
-    what its guests cannot do, feature (``workloads.base.FEATURES``) -> why, in a few words. ``max_vcpus``: CPUs that a
-    guest can have; None: as many as the host. ``packages``: Debian packages of the product, whose versions a run's
-    manifest has. ``remedy``: what to do where the product is missing, the end of the probe's reason; None: nothing that
-    could be installed. ``without_root``: what of it an ordinary user can have, in a few words.
-    ``remote_hosts``: whether its guests may be on another host. ``quota_by_cgroup``: whether their CPU
-    quota is a cgroup of this machine, so that they have none on another host.
+    ``boot_seconds`` and ``slowdown`` (against the host) are for estimates alone; ``kernel_slowdown`` is that of
+    system calls, processes and switches, where it is another. ``control_of``: the platform of which it is the A/A
+    control. ``needs_lab``: False for a model, which starts nothing. ``validation``: what shows that the driver works.
+    ``data_by``: how its guests get a data directory on their host's disk; None: they do not. ``lacks``: what its
+    guests cannot do, feature (``workloads.base.FEATURES``) -> why, in a few words. ``max_vcpus``: CPUs that a guest
+    can have; None: as many as the host. ``packages``: Debian packages of the product, whose versions a run's manifest
+    has. ``remedy``: what to do where the product is missing, the end of the probe's reason; None: nothing that could
+    be installed. ``without_root``: what of it an ordinary user can have, in a few words. ``remote_hosts``: whether
+    its guests may be on another host. ``quota_by_cgroup``: whether their CPU quota is a cgroup of this machine, so
+    that they have none on another host.
     ``cleaned_by_api``: leftovers are removed over the product's API, and by no command.
     """
 
@@ -177,6 +178,7 @@ class Platform(ABC, Generic[P_co]):
     parameter_model: type[P_co]  # of the class, but a ClassVar cannot name a type variable
     boot_seconds: ClassVar[float]
     slowdown: ClassVar[float]
+    kernel_slowdown: ClassVar[float | None] = None
     control_of: ClassVar[str | None] = None
     needs_lab: ClassVar[bool] = True
     validation: ClassVar[Validation] = "not stated"

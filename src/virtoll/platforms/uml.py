@@ -90,6 +90,7 @@ class UserModeLinux(Platform[UmlParameters]):
     parameter_model = UmlParameters
     boot_seconds: ClassVar[float] = 2.5
     slowdown: ClassVar[float] = 8.0
+    kernel_slowdown: ClassVar[float] = 20.0
     data_by: ClassVar[DataBy] = "disk"
 
     def depends_on(self) -> str | None:

@@ -54,7 +54,10 @@ def trial_seconds(platform: PlatformChoice, workload: WorkloadChoice, *, warm_up
     if not kind.needs_lab:
         return 0.0  # a model's time is simulated
     run = workload_of(workload)
-    return run.warm_up_seconds(kind.slowdown) if warm_up else run.estimate_seconds(kind.slowdown)
+    slowdown = kind.slowdown
+    if run.resource == "kernel" and kind.kernel_slowdown is not None:
+        slowdown = kind.kernel_slowdown
+    return run.warm_up_seconds(slowdown) if warm_up else run.estimate_seconds(slowdown)
 
 
 def estimate(plan: Plan) -> float:

@@ -142,6 +142,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         "xz-utils",
         KERNEL_SOURCE,
     )
+    most_slowdown: ClassVar[float] = 15.0
 
     def native_seconds(self) -> float:
         """On one core; how much more jobs help is what is measured."""
@@ -158,7 +159,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
     def estimate_seconds(self, slowdown: float) -> float:
         """Making the tree, and the build."""
         size = self._size()
-        return (size.prepare_seconds + size.native_seconds) * slowdown
+        return (size.prepare_seconds + size.native_seconds) * min(slowdown, self.most_slowdown)
 
     def measure(self, bench: Bench) -> Measurement:
         """The tree is gone afterwards, also when the trial fails."""

@@ -86,6 +86,7 @@ class PovRay(ProgramWorkload[PovRayParameters]):
     resource: ClassVar[str] = "CPU"
     parameter_model = PovRayParameters
     packages: ClassVar[tuple[str, ...]] = ("povray", "povray-examples", "povray-includes")
+    most_slowdown: ClassVar[float] = 20.0
 
     def native_seconds(self) -> float:
         """About 5 ms a pixel, and photons before the first one."""

@@ -51,7 +51,7 @@ class ProgramWorkload(Workload[P_co]):
     limit_bytes: ClassVar[int] = _LIMIT_BYTES
     """The most that is kept of what the program writes."""
     most_slowdown: ClassVar[float] = math.inf
-    """For estimates only: what waits for a disk is not slowed by as much as what computes."""
+    """For estimates only: how much an emulator slows it at most, such as what waits for a disk."""
 
     @abstractmethod
     def native_seconds(self) -> float:

@@ -34,6 +34,7 @@ class GVisor(PreparedNetworkPlatform[GVisorParameters]):
     parameter_model = GVisorParameters
     boot_seconds: ClassVar[float] = 1.0
     slowdown: ClassVar[float] = 3.0
+    kernel_slowdown: ClassVar[float] = 12.0
     lacks: ClassVar[Mapping[str, str]] = {
         "io-uring": "its kernel answers io_uring_setup with ENOSYS unless runsc's options say otherwise",
         "direct-io": "its kernel takes O_DIRECT and goes through its page cache all the same",

@@ -292,6 +292,7 @@ class QemuTcg(Qemu):
     probe_deadline_seconds: ClassVar[float] = 90.0
     boot_seconds: ClassVar[float] = 4.5
     slowdown: ClassVar[float] = 40.0
+    kernel_slowdown: ClassVar[float] = 20.0
 
 
 class QemuKvm(Qemu):
