@@ -129,7 +129,7 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     alike = Counter(reported)
     assert {line.split()[4] for line, times in alike.items() if times > 1} == {"native"}, "the host, in its own round"
     assert set(alike.values()) == {1, 2}
-    assert any(line.endswith("block 1 round 1 native forkwait processes=2000") for line in reported)
+    assert any(line.endswith("block 1 round 1 native forkwait processes=1200") for line in reported)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

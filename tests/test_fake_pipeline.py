@@ -134,7 +134,7 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
         assert boots["model", 0] == 2
         assert fleet.guests("model", 1) == first[:1]
         assert fleet.guests("model", 2) == first
-        reason, evidence = fleet.lose("model", GuestError("died"), "trial-9")
+        reason, evidence = fleet.lose("model", block[0].workload, GuestError("died"), "trial-9")
         assert reason == "died"
         assert evidence == ("evidence/trial-9/console.txt", "evidence/trial-9-beside-1/console.txt")
         anew = fleet.guests("model", 2)
@@ -275,6 +275,28 @@ def test_a_guest_that_always_dies_is_started_three_times_a_block(tmp_path: Path)
     frail = [trial for trial in folder.trials() if trial.platform == "frail"]
     assert [trial.status for trial in frail] == ["failed", "failed", "failed", "skipped", "skipped"]
     assert "its guest was lost and not started again: " in str(frail[-1].reason)
+
+
+def test_a_job_that_a_guest_refuses_costs_no_other_workload(tmp_path: Path) -> None:
+    """Its guest is started anew each time, more often than one that dies; in the next block it is tried again."""
+    folder = run(
+        tmp_path / "run",
+        platforms=[fake("model"), fake("picky", failure="refuses-job", refused_job="masr")],
+        workloads=[{"workload": "masr", "size_bytes": [2**20, 2**21]}, {"workload": "superpi", "digits": [100, 200]}],
+        blocks=2,
+        rounds=5,
+    )
+    trials = [trial for trial in folder.trials() if trial.platform == "picky" and not trial.warm_up]
+    assert {trial.status for trial in trials if trial.workload == "superpi"} == {"ok"}
+    masr = [trial for trial in folder.trials() if trial.platform == "picky" and trial.workload == "masr"]
+    for block in (0, 1):
+        for size in (2**20, 2**21):
+            own = [trial for trial in masr if trial.block == block and trial.parameters == {"size_bytes": size}]
+            assert [trial.status for trial in own] == ["failed"] * 2 + ["skipped"] * 4
+            assert own[0].reason == "the fake guest refuses the job masr, as its model's parameters ask"
+            assert "answered this workload with an error 2 times in this block" in str(own[-1].reason)
+        boots = [boot.attempt for boot in folder.boots() if boot.platform == "picky" and boot.block == block]
+        assert boots[:4] == [1, 2, 3, 4], "four guests refused, and none was the last"
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from virtoll.agent.links import network_request, peer_request
 from virtoll.agent.operations.session import ClocksRequest, FactsRequest, HelloRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper, await_path
-from virtoll.errors import GuestDied, GuestError, LabError
-from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
+from virtoll.errors import AgentError, GuestDied, GuestError, LabError
+from virtoll.experiment.model import Experiment, Parameters, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Trial
 from virtoll.host.guest_usage import CpuAround, cpu_around, read_footprint, view_of_host
 from virtoll.lab import interrupts
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from virtoll.run.drafts import BootDraft
 
 _STARTS_PER_BLOCK = 3
+_REFUSALS_PER_BLOCK = 2  # a second try, since what refused may have been a busy host
 _STANDARD_MTU_BYTES = 1500
 _FACTS_DEADLINE_SECONDS = 60.0  # an emulated guest reads and hashes all its files
 
@@ -156,6 +157,9 @@ def running(guests: Sequence[LiveGuest]) -> Iterator[None]:
 class Fleet:
     """The guests of one block; a context manager. A guest that dies is started anew, at most three times a block.
 
+    A guest whose agent answers a workload with an error is started anew too, since the job may have left something
+    behind. That start is not one of the three, and a workload that was answered so twice is not tried again: it costs
+    its own trials, and not those of the other workloads.
     ``boots`` counts the starts of each platform in each block, over all sessions of the run. ``site_of`` gives the
     host of a platform's guests, or raises a ``GuestError``.
     """
@@ -173,6 +177,7 @@ class Fleet:
     _co_located: dict[str, list[LiveGuest]] = field(default_factory=dict)
     _starts: dict[str, int] = field(default_factory=dict)
     _absent: dict[str, str] = field(default_factory=dict)
+    _refusals: Counter[tuple[str, WorkloadChoice]] = field(default_factory=Counter)
 
     def __enter__(self) -> Self:
         """Start one guest of each platform that has a trial in this block, in the plan's order, and park it.
@@ -229,8 +234,17 @@ class Fleet:
         """Why ``guest`` gave None, in one sentence."""
         return self._absent.get(label, "its guest could not be started")
 
-    def lose(self, label: str, error: GuestError, folder_name: str) -> tuple[str, tuple[str, ...]]:
-        """A guest failed in a trial: keep its evidence and end it.
+    def refuses(self, label: str, workload: WorkloadChoice) -> str | None:
+        """Why this workload is not tried again with the platform in this block, in one sentence; None where it is."""
+        count = self._refusals[label, workload]
+        if count < _REFUSALS_PER_BLOCK:
+            return None
+        return f"its guests answered this workload with an error {count} times in this block, and are not asked again"
+
+    def lose(
+        self, label: str, workload: WorkloadChoice, error: GuestError, folder_name: str
+    ) -> tuple[str, tuple[str, ...]]:
+        """A guest failed in a trial of this workload: keep its evidence and end it.
 
         Gives the reason, for a guest that died with what its console said last, and the evidence's paths in the run
         folder.
@@ -240,6 +254,9 @@ class Fleet:
         self._absent[label] = f"its guest was lost and not started again: {reason}"
         if live is None:
             return reason, ()
+        if isinstance(error, AgentError):
+            self._refusals[label, workload] += 1
+            self._starts[label] -= 1
         with live.site.awake():
             found = live.guest.evidence()
             if isinstance(error, GuestDied):

@@ -183,6 +183,9 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSi
 
     started = time.time_ns()
     session.attempts[trial.number] += 1
+    refused = fleet.refuses(trial.platform.label, trial.workload)
+    if refused is not None:
+        return skipped_trial(trial, session.attempts[trial.number], refused)
     outcome, evidence = Measurement(), tuple[str, ...]()
     status: Status = "ok"
     reason: str | None = None
@@ -220,7 +223,7 @@ def _measure_trial(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSi
     except GuestError as error:
         session.refuse_dead_peer(error)
         status = "failed"
-        reason, evidence = fleet.lose(trial.platform.label, error, f"trial-{trial.number}")
+        reason, evidence = fleet.lose(trial.platform.label, trial.workload, error, f"trial-{trial.number}")
     record = replace(
         skipped_trial(trial, session.attempts[trial.number], reason),
         boot=live.boot if live else None,

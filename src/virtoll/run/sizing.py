@@ -73,7 +73,7 @@ class JobSizes:
                     bench = replace(live.bench(self._session.pinning, self._session.tags), repeats=repeats)
                     runs.append(_run(choice, bench, repeats))
         except GuestError as error:
-            reason, _ = fleet.lose(label, error, f"sizing-{choice.workload}")
+            reason, _ = fleet.lose(label, choice, error, f"sizing-{choice.workload}")
             return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
         return replace(record, boot=live.boot, runs=tuple(runs), repeats=runs[-1].repeats)
 

@@ -73,6 +73,7 @@ class FakeParameters(Parameters):
         "unavailable",
         "never-ready",
         "dies",
+        "refuses-job",
         "wrong-check",
         "loses-marks",
         "unbalanced-books",
@@ -80,6 +81,7 @@ class FakeParameters(Parameters):
         "too-small",
     ] = "none"
     dies_at_job: int = Field(default=3, ge=1)
+    refused_job: str = "masr"
     seed: int = Field(default=1, ge=0)
 
 
@@ -153,6 +155,8 @@ class FakeAgent(AgentModel):
         world.jobs += 1
         if model.failure == "dies" and world.jobs >= model.dies_at_job:
             raise GuestDied("the fake guest died, as its model's parameters ask")
+        if model.failure == "refuses-job" and request.job == model.refused_job:
+            raise AgentError("limit", f"the fake guest refuses the job {request.job}, as its model's parameters ask")
         cost = model.cost if request.job != "idle" else 1.0
         duration = int(request.repeats * jobs.native_ns(request.job, request.parameters) * cost * world.spread())
         start = world.now_ns
