@@ -80,6 +80,24 @@ def test_interval_and_test_agree() -> None:
     assert {Verdict.SLOWER, Verdict.UNKNOWN} <= seen
 
 
+def test_what_is_not_known_may_be_no_difference() -> None:
+    """In a family, an own interval may leave out 100 % where the corrected test finds nothing; what is said may not."""
+    contradictions = 0
+    for seed in range(40):
+        logs = np.random.default_rng(seed).normal(-0.05, 0.05, (12, 4))
+        found, _ = decide([with_logs(*own, platform=f"p{number}") for number, own in enumerate(logs)], [], Rules())
+        for one in found:
+            assert one.simultaneous is not None
+            if one.verdict is Verdict.UNKNOWN:
+                assert one.simultaneous.low < 1 < one.simultaneous.high, (seed, one)
+                assert "(12 comparisons taken together)" in one.reason
+                contradictions += not interval_of(one).low <= 1 <= interval_of(one).high
+            if one.at_least is not None and one.at_least > 1:
+                near = min(one.simultaneous.low, 1 / one.simultaneous.high, key=lambda end: abs(math.log(end)))
+                assert one.at_least == pytest.approx(max(near, 1 / near))
+    assert contradictions > 0
+
+
 def test_at_least_is_between_one_and_the_estimate() -> None:
     slow, fast = with_logs(-2.3, -2.25, -2.35, -2.3), with_logs(0.7, 0.72, 0.69, 0.71, platform="q")
     (one, other), _ = decide([slow, fast], [], Rules())

@@ -126,17 +126,15 @@ def control_line(analysis: Analysis) -> str:
 
 
 def detectable_line(analysis: Analysis) -> str:
-    """What this run can see, by family of platforms and resource, and what 'not known' does not mean; empty where
-    nothing was tested.
-
-    Resources are those of primary metrics; every other metric has its own name.
+    """What this run can see of its primary metrics, by family of platforms and resource, and what 'not known' does not
+    mean; empty where nothing was tested. The page's table has every metric.
     """
-    if not analysis.detectable:
-        return ""
     found: dict[str, dict[str, list[float]]] = {}
     for one in analysis.detectable:
-        name = one.metric.resource if one.metric.primary else units.metric_words(one.metric.name)
-        found.setdefault(one.family, {}).setdefault(name, []).append(one.factor)
+        if one.metric.primary:
+            found.setdefault(one.family, {}).setdefault(one.metric.resource, []).append(one.factor)
+    if not found:
+        return ""
     limits = "; ".join(f"{family} platforms {_limits(own)}" for family, own in found.items())
     return (
         f"What this run can see, as the smallest difference that four of five such runs would find: {limits}. "
@@ -265,10 +263,10 @@ def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
     unknown = [one for one in own if one.verdict is Verdict.UNKNOWN]
     rest = [
         _alike([one for one in own if one.verdict is Verdict.ALIKE]),
-        _remainder("Not known", [one for one in unknown if one.caveat is None and one.interval is not None]),
+        _remainder("Not known", [one for one in unknown if one.caveat is None and one.simultaneous is not None]),
         _remainder(
             "Not known, only one block has both values",
-            [one for one in unknown if one.caveat is None and one.interval is None],
+            [one for one in unknown if one.caveat is None and one.simultaneous is None],
             most=_NAMED_SINGLY,
         ),
         *(
@@ -337,8 +335,12 @@ def _remainder(lead: str, alike: Sequence[Comparison], most: int | None = None) 
 def _named(some: Sequence[Comparison]) -> str:
     """Comparisons of one metric, and behind it what is known of the share."""
     (name,) = _names(some)
-    ends = [end for one in some for end in ((one.interval.low, one.interval.high) if one.interval else (one.share,))]
-    known = [end for end in ends if end is not None]
+    known: list[float] = []
+    for one in some:
+        if one.simultaneous is not None:
+            known += (one.simultaneous.low, one.simultaneous.high)
+        elif one.share is not None:
+            known.append(one.share)
     return f"{name} ({_shares(known)})" if known else name
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 LEGEND = (
-    "12% slower takes 1.12 times as long, 26× slower 26 times   ≥ at least, all statements together with 95 %   "
-    "not known: between these shares of {baseline}"
+    "12% slower takes 1.12 times as long, 26× slower 26 times   ≥ at least   "
+    "not known: between these shares of {baseline}   all such statements hold together with 95 %"
 )
 BOUND_SIGN = "g"
 NO_VERDICTS = {

@@ -84,8 +84,8 @@ def _direction(comparison: Comparison) -> str:
 
 
 def _known(comparison: Comparison) -> str:
-    if comparison.interval is not None:
-        return between(comparison.interval.low, comparison.interval.high)
+    if comparison.simultaneous is not None:
+        return between(comparison.simultaneous.low, comparison.simultaneous.high)
     return "one block" if comparison.share is None else f"{share(comparison.share)} in one block"
 
 

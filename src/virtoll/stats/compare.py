@@ -38,8 +38,9 @@ class Comparison:
     """One platform against the baseline on one task: `share` with its interval, and the verdict with its reason.
 
     `pairs` is (block, share) for each block that has both. `interval` is at 95 %, of this comparison alone, from the
-    standard error of the test. `at_least`: a factor >= 1, the near end of the simultaneous two-sided interval of
-    max(share, 1/share), which leaves level / 2m on each side in a family of m; None unless slower or faster.
+    standard error of the test. `simultaneous` is the same for a family of m (Bonferroni), with level / 2m on each side:
+    what is not known is between its ends, and 1 among them, unless the host has two states. `at_least`: a factor >= 1,
+    its near end of max(share, 1/share); None unless slower or faster.
     `p_adjusted` is Holm's over the family: the primary metrics, or the rest. `margin`: the smallest within which it is
     alike (0.1 = 10 %); None unless alike. `smallest`: the smallest difference that it would detect, as a factor above 1
     (80 % power), None where unknown. `caveat`: the platform's or the baseline's (`stats/caveats.py`); a comparison with
@@ -52,6 +53,7 @@ class Comparison:
     pairs: tuple[tuple[int, float], ...] = ()
     share: float | None = None
     interval: Interval | None = None
+    simultaneous: Interval | None = None
     at_least: float | None = None
     p_value: float | None = None
     p_adjusted: float | None = None

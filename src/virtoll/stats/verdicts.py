@@ -54,10 +54,9 @@ class Rules:
 class Judged:
     """A family's tests, by task and platform: logarithms of shares, nan where there are fewer than two blocks.
 
-    `different`: slower or faster. `at_least`: the near end of the simultaneous interval of all tests
-    (Bonferroni), as a distance from 0 and not below it. `within`: what
-    |true mean| stays below, one-sided at `alike_level` (two one-sided tests). `smallest`: the |mean| that 80 % of such
-    runs would tell from 0.
+    `different`: slower or faster. `reach`: half the simultaneous interval of all tests (Bonferroni). `at_least`: its
+    near end, as a distance from 0 and not below it. `within`: what |true mean| stays below, one-sided at `alike_level`
+    (two one-sided tests). `smallest`: the |mean| that 80 % of such runs would tell from 0.
     """
 
     mean: Array
@@ -68,6 +67,7 @@ class Judged:
     p_value: Array
     p_adjusted: Array
     different: NDArray[np.bool_]
+    reach: Array
     at_least: Array
     within: Array
     smallest: Array
@@ -97,6 +97,7 @@ def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, g
         p_adjusted[tested] = holm(p_value[tested].tolist())
         size[family] = max(int(tested.sum()), 1)
     simultaneous = stdtrit(noise.df, 1 - level / (2 * size))
+    reach = simultaneous * error + gap
     return Judged(
         mean=mean,
         error=error,
@@ -106,7 +107,8 @@ def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, g
         p_value=p_value,
         p_adjusted=p_adjusted,
         different=(p_adjusted < level) & ((gap == 0) | (np.abs(mean) >= math.log(CLEAR))),
-        at_least=np.maximum(np.abs(mean) - simultaneous * error - gap, 0),
+        reach=reach,
+        at_least=np.maximum(np.abs(mean) - reach, 0),
         within=np.abs(mean) + stdtrit(noise.df, 1 - rules.alike_level) * error + gap,
         smallest=(simultaneous + stdtrit(noise.df, POWER)) * error,
     )
@@ -128,14 +130,16 @@ def decide(
     apart = {one.task: math.log(one.factor) for one in states}
     judged = judge(table.logs, rules, table.control, np.array([apart.get(task, 0.0) for task in table.tasks]))
 
-    def told(own: Sequence[Comparison]) -> list[Comparison]:
+    def told(own: Sequence[Comparison], level: float) -> list[Comparison]:
         size = sum(map(testable, own))
         return [
-            _told(one, judged, table.place(one), rules, size, one.task in apart) if testable(one) else one
+            _told(one, judged, table.place(one), replace(rules, level=level), size, one.task in apart)
+            if testable(one)
+            else one
             for one in own
         ]
 
-    return told(comparisons), told(control)
+    return told(comparisons, rules.level), told(control, rules.alarm_level)
 
 
 def standard_errors(
@@ -196,12 +200,13 @@ def _places(keys: Iterable[_Key]) -> dict[_Key, int]:
 
 def _told(one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, size: int, unsteady: bool) -> Comparison:
     """The comparison with its numbers and its verdict, by its place in `judged` and its family's size."""
-    mean, within = float(judged.mean[at]), float(judged.within[at])
-    interval = Interval(_factor(judged.low[at]), _factor(judged.high[at]), CONFIDENCE, METHOD)
+    mean, within, reach = float(judged.mean[at]), float(judged.within[at]), float(judged.reach[at])
+    possible = Interval(_factor(mean - reach), _factor(mean + reach), 1 - rules.level, METHOD)
     told = replace(
         one,
         share=_factor(mean),
-        interval=interval,
+        interval=Interval(_factor(judged.low[at]), _factor(judged.high[at]), CONFIDENCE, METHOD),
+        simultaneous=possible,
         p_value=float(judged.p_value[at]),
         p_adjusted=float(judged.p_adjusted[at]),
         smallest=_factor(judged.smallest[at]),
@@ -210,7 +215,7 @@ def _told(one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, si
         verdict = Verdict.SLOWER if mean < 0 else Verdict.FASTER
         reason = f"p = {told.p_adjusted:.2g} after correction for {size} comparisons"
         return replace(told, verdict=verdict, at_least=_factor(judged.at_least[at]), reason=reason)
-    shown = f"{units.percent(interval.low)} to {units.percent(interval.high)}"
+    shown = f"{units.percent(possible.low)} to {units.percent(possible.high)}"
     if unsteady:
         reason = f"the host ran this in two states: nothing is said of less than a factor of {CLEAR:g} ({shown})"
         return replace(told, reason=reason)
@@ -218,7 +223,8 @@ def _told(one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, si
     if margin is not None:
         reason = f"two one-sided tests at {rules.alike_level:.2g} leave less than {units.percent(margin)}"
         return replace(told, verdict=Verdict.ALIKE, margin=margin, reason=reason)
-    return replace(told, reason=f"anything from {shown} of the baseline agrees with what was measured")
+    reason = f"anything from {shown} of the baseline agrees with what was measured ({size} comparisons taken together)"
+    return replace(told, reason=reason)
 
 
 def _margins(own: float) -> list[float]:
