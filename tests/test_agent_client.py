@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Literal
 import pytest
 from tests.support.agents import recorded_reply
 
+from virtoll.agent import client
 from virtoll.agent.client import MAXIMUM_LINE_BYTES, PROTOCOL, AgentClient
 from virtoll.agent.links import network_request
 from virtoll.agent.operations.session import ClocksRequest, HelloReply
@@ -354,3 +355,12 @@ def test_an_answer_that_is_not_the_operations_names_the_field() -> None:
         with pytest.raises(ProtocolError, match=r"a found guest answered 'network' wrongly: interfaces\.0\.mac is 7"):
             agent.ask(network_request(plan_links(0)))
         agent.close()
+
+
+def test_a_pause_between_two_clocks_is_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Off the CPU for 5 ms between the readings; the next two are close, 1 us apart."""
+    monotonic = iter([1_000_000, 6_000_000, 6_001_000])
+    realtime = iter([105_999_500, 106_000_500])
+    monkeypatch.setattr("virtoll.agent.client.time.monotonic_ns", lambda: next(monotonic))
+    monkeypatch.setattr("virtoll.agent.client.time.time_ns", lambda: next(realtime))
+    assert client._now() == (101_000_500, 1_000_000)

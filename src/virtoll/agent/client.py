@@ -26,8 +26,22 @@ MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0
 _ARRIVING_SECONDS = 15.0
+_CLOSE_NS = 100_000
 
 Reply = TypeVar("Reply", bound=Message)
+
+
+def _now() -> tuple[int, int]:
+    """Real time and monotonic time of this moment, ns.
+
+    Who is off the CPU between two readings would see a stepped clock: they are taken again until they are close.
+    """
+    moment = before = time.monotonic_ns()
+    while True:
+        realtime, after = time.time_ns(), time.monotonic_ns()
+        if after - before < _CLOSE_NS:
+            return realtime - (before - moment), moment
+        before = after
 
 
 @dataclass(frozen=True)
@@ -216,7 +230,7 @@ class AgentClient:
         elif event == "taken":
             self._taken_bytes = int(message.get("bytes", 0))
         elif event == "mark":
-            self.channel_marks.append(ChannelMark(str(message.get("edge")), time.time_ns(), time.monotonic_ns()))
+            self.channel_marks.append(ChannelMark(str(message.get("edge")), *_now()))
         elif event == "terminal":
             self.terminal_events.append(TerminalOutput.read(message, f"{self.who} reported wrongly of its terminal"))
         elif event == "terminal-exit":
