@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -357,10 +358,16 @@ def test_an_answer_that_is_not_the_operations_names_the_field() -> None:
         agent.close()
 
 
-def test_a_pause_between_two_clocks_is_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Off the CPU for 5 ms between the readings; the next two are close, 1 us apart."""
-    monotonic = iter([1_000_000, 6_000_000, 6_001_000])
-    realtime = iter([105_999_500, 106_000_500])
-    monkeypatch.setattr("virtoll.agent.client.time.monotonic_ns", lambda: next(monotonic))
-    monkeypatch.setattr("virtoll.agent.client.time.time_ns", lambda: next(realtime))
-    assert client._now() == (101_000_500, 1_000_000)
+@pytest.mark.parametrize("reading", range(22))
+def test_a_pause_between_two_clocks_is_no_step(monkeypatch: pytest.MonkeyPatch, reading: int) -> None:
+    """A reading takes 1 us; before one of them the controller is off its CPU for 5 ms."""
+    taken = itertools.count()
+
+    def elapsed_ns() -> int:
+        done = next(taken)
+        return 1_000 * done + (5_000_000 if done >= reading else 0)
+
+    monkeypatch.setattr("virtoll.agent.client.time.monotonic_ns", elapsed_ns)
+    monkeypatch.setattr("virtoll.agent.client.time.time_ns", lambda: 100_000_000 + elapsed_ns())
+    realtime, monotonic = client._now()
+    assert (realtime, monotonic) == (100_000_000 + monotonic, 5_000_000 if reading == 0 else 0)
