@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ from tests.support import experiments
 from tests.support.experiments import fake
 from tests.test_fake_pipeline import StopAfter
 
-from virtoll.errors import UsageError
+from virtoll.errors import GuestDied, UsageError
+from virtoll.experiment.model import WorkloadChoice
 from virtoll.report.build import load, load_analysis
+from virtoll.run import sizing
 from virtoll.run.pipeline import Look, measure, resume
 from virtoll.run.progress import SilentProgress
-from virtoll.runfolder.records import LookRecord, duration_ns
+from virtoll.runfolder.records import LookRecord, SizingRun, duration_ns
 from virtoll.runfolder.store import RunFolder
+from virtoll.workloads.base import Bench
 
 PLATFORMS = [fake("model"), fake("model-again", seed=2), fake("dear", cost=2.0, seed=3)]
 ASKED: dict[str, Any] = {
@@ -69,18 +73,18 @@ def test_warm_ups_are_kept_and_in_no_summary(folder: RunFolder) -> None:
 
 def test_jobs_are_sized_on_the_host_and_equal_on_all_platforms(folder: RunFolder) -> None:
     """The host takes 200 ms for what all repeat; its runs say so, and the value of a trial is that of one repeat."""
-    (sizing,) = folder.sizings()
-    assert (sizing.workload, sizing.platform, sizing.boot, sizing.reason) == ("superpi", "model", "model/0", None)
-    took = [duration_ns(one.clock) for one in sizing.runs]
-    assert sizing.runs[0].repeats == 1
-    assert sizing.runs[-1].repeats == sizing.repeats > 1
-    assert sizing.runs[-2].repeats == sizing.repeats
+    (size,) = folder.sizings()
+    assert (size.workload, size.platform, size.boot, size.reason) == ("superpi", "model", "model/0", None)
+    took = [duration_ns(one.clock) for one in size.runs]
+    assert size.runs[0].repeats == 1
+    assert size.runs[-1].repeats == size.repeats > 1
+    assert size.runs[-2].repeats == size.repeats
     assert all(nanoseconds is not None for nanoseconds in took)
     assert min(nanoseconds or 0 for nanoseconds in took[-2:]) >= 200_000_000
     repeats = {(t.workload, t.warm_up): t.repeats for t in folder.trials()}
     assert repeats == {
         ("superpi", True): 1,
-        ("superpi", False): sizing.repeats,
+        ("superpi", False): size.repeats,
         ("forward", True): 1,
         ("forward", False): 1,
     }
@@ -106,10 +110,33 @@ def test_a_host_that_cannot_be_asked_leaves_the_jobs_as_they_are(tmp_path: Path)
     """The reason is stored; the other platforms are measured all the same."""
     broken = [fake("model", failure="loses-marks"), *PLATFORMS[1:]]
     folder = run(tmp_path / "run", platforms=broken, blocks=1)
-    (sizing,) = folder.sizings()
-    assert (sizing.repeats, sizing.reason is not None and "mark" in sizing.reason) == (1, True)
+    first, second = folder.sizings()
+    assert first == replace(second, boot="model/0")
+    assert (first.repeats, first.reason is not None and "mark" in first.reason) == (1, True)
     assert {t.repeats for t in folder.trials()} == {1}
     assert {t.status for t in folder.trials() if t.platform == "dear"} == {"ok"}
+
+
+def test_a_size_that_could_not_be_found_is_looked_for_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One moment in which the host failed does not leave the job short in all blocks; both attempts are stored."""
+    measure, failures = sizing._run, iter([GuestDied("model/0: killed once")])
+
+    def fails_once(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
+        for failure in failures:
+            raise failure
+        return measure(choice, bench, repeats)
+
+    monkeypatch.setattr(sizing, "_run", fails_once)
+    folder = run(tmp_path / "run", blocks=1)
+    failed, found = folder.sizings()
+    assert (failed.repeats, failed.boot) == (1, "model/0")
+    assert str(failed.reason).startswith("model/0: killed once")
+    assert (found.boot, found.reason) == ("model/0/2", None)
+    trials = [trial for trial in folder.trials() if trial.workload == "superpi" and not trial.warm_up]
+    assert {trial.repeats for trial in trials} == {found.repeats} != {1}
+    assert {trial.status for trial in trials} == {"ok"}
 
 
 def test_a_resumed_run_goes_on_with_the_sizes_that_it_has(tmp_path: Path) -> None:

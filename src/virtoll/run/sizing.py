@@ -8,6 +8,7 @@ host took is stored (``sizing.jsonl``), so that a resumed run goes on with the s
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from virtoll.runfolder.records import SizingRecord, SizingRun
 
 _MOST_RUNS = 10
+_MOST_ATTEMPTS = 2  # a run's sizes are found once: one disturbed moment must not leave a job short for all its blocks
 _AIM = 1.1  # beyond the least time, so that the next run seldom falls short of it
 _MOST_GROWTH = 64  # a run so much shorter than the least time says little of the next one
 
@@ -39,7 +41,9 @@ class JobSizes:
         self._folder = folder
         self._session = session
         self._progress = progress
-        self._found = {(one.workload, str(one.parameters)): one.repeats for one in folder.sizings()}
+        self._found: defaultdict[tuple[str, str], list[SizingRecord]] = defaultdict(list)
+        for one in folder.sizings():
+            self._found[one.workload, str(one.parameters)].append(one)
 
     def repeats(self, trial: Trial, fleet: Fleet) -> int:
         """How often the trial's job runs; 1 for a warm-up, and for what cannot be repeated or has no host to ask."""
@@ -47,13 +51,13 @@ class JobSizes:
         if trial.warm_up or not self._sized or not workload.repeatable or self._baseline is None:
             return 1
         key = trial.workload.workload, str(trial.workload.parameters.model_dump(mode="json"))
-        if key not in self._found:
-            record = self._measure(trial.workload, self._baseline, fleet)
-            self._folder.append_sizing(record)
-            self._found[key] = record.repeats
-        return self._found[key]
+        records = self._found[key]
+        while not records or (records[-1].reason is not None and len(records) < _MOST_ATTEMPTS):
+            records.append(self._measure(trial.workload, self._baseline, fleet, len(records) + 1))
+            self._folder.append_sizing(records[-1])
+        return records[-1].repeats
 
-    def _measure(self, choice: WorkloadChoice, label: str, fleet: Fleet) -> SizingRecord:
+    def _measure(self, choice: WorkloadChoice, label: str, fleet: Fleet, attempt: int) -> SizingRecord:
         """The host's runs, and the repeats of the last one; a host that cannot run it gives one, with the reason."""
         from virtoll.runfolder.records import SizingRecord
 
@@ -73,7 +77,7 @@ class JobSizes:
                     bench = replace(live.bench(self._session.pinning, self._session.tags), repeats=repeats)
                     runs.append(_run(choice, bench, repeats))
         except GuestError as error:
-            reason, _ = fleet.lose(label, choice, error, f"sizing-{choice.workload}")
+            reason, _ = fleet.lose(label, choice, error, f"sizing-{choice.workload}-{attempt}")
             return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
         return replace(record, boot=live.boot, runs=tuple(runs), repeats=runs[-1].repeats)
 
