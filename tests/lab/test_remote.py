@@ -174,6 +174,24 @@ with open_remote(SHELL, lab, built_agent()) as host:
     assert (tmp_path / "done").read_text().split() == ["second", "first"]
 
 
+def test_a_host_that_stands_still_is_noticed_and_one_that_is_lost_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A nested host may stand still for good. It costs what was asked of it, and not the controller that asked."""
+    monkeypatch.setattr("virtoll.hosts.remote_host.RUN_SECONDS", 0.2)
+    lab = Lab(f"virtoll-{os.urandom(6).hex()}", scratch=tmp_path)
+    with open_remote(SHELL, lab, built_agent()) as host:
+        withdraw = host.guard(["true"])
+        assert host._undo is not None
+        os.kill(host._undo.pid, signal.SIGSTOP)  # the shell has become the agent: it is the only program there
+        with pytest.raises(GuestError, match=r"cleans up did not answer within 0\.2 s"):
+            withdraw()
+        for late in (withdraw, lambda: host.guard(["true"])):
+            with pytest.raises(GuestError, match="a shell: the agent there that cleans up is gone"):
+                late()
+    host.run(["rm", "-rf", str(host.scratch)], "what a host that was lost has left")
+
+
 def test_a_host_that_has_the_folder_already_is_left_alone(host: RemoteHost, tmp_path: Path) -> None:
     again = Lab(host.lab.lab_id, scratch=tmp_path)
     with pytest.raises(GuestError, match="File exists"), open_remote(SHELL, again, built_agent()):

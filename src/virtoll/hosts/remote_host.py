@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import json
 import os
+import select
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,16 @@ from typing import BinaryIO
 
 from virtoll.errors import GuestError
 from virtoll.hosts.base import LocalHost
-from virtoll.lab.commands import PIPED, PLAIN, CommandRecorder, ConnectedHost, Connection, ProcessOptions, no_record
+from virtoll.lab.commands import (
+    PIPED,
+    PLAIN,
+    RUN_SECONDS,
+    CommandRecorder,
+    ConnectedHost,
+    Connection,
+    ProcessOptions,
+    no_record,
+)
 from virtoll.lab.inside import end_process
 
 
@@ -123,14 +133,17 @@ class RemoteHost(ConnectedHost):
         process = self._undo
         if process is None or process.stdin is None or process.stdout is None:
             raise GuestError(f"{self.name}: the agent there that cleans up is not running")
-        try:
+        answered, how = b"", "is gone"
+        with contextlib.suppress(OSError):
             process.stdin.write(json.dumps(line).encode() + b"\n")
             process.stdin.flush()
-            answered = process.stdout.readline()
-        except OSError:
-            answered = b""
+            if select.select([process.stdout], [], [], RUN_SECONDS)[0]:
+                answered = process.stdout.readline()
+            else:
+                how = f"did not answer within {RUN_SECONDS:g} s"
         if not answered:
-            raise GuestError(f"{self.name}: the agent there that cleans up is gone")
+            end_process(process)  # a late answer would be taken for the next one's
+            raise GuestError(f"{self.name}: the agent there that cleans up {how}")
 
     def close(self) -> None:
         """End what was started there, then what ``undo`` holds, and wait until it is done."""
@@ -139,7 +152,8 @@ class RemoteHost(ConnectedHost):
                 writer.close()
         if self._undo is not None:
             if self._undo.stdin is not None:
-                self._undo.stdin.close()
+                with contextlib.suppress(OSError):  # the connection is gone, and with it what was there
+                    self._undo.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._undo.wait(60.0)
             end_process(self._undo)

@@ -105,13 +105,16 @@ class RemoteNetwork:
 
     def remove(self, network: GuestNetwork) -> None:
         """Remove a guest's taps; the bridges stay for the next."""
-        for link in network.links:
-            _, withdraw = self._made.pop(link.port_interface, (None, None))
-            if withdraw is not None:
-                with contextlib.suppress(GuestError):
-                    self._ip(f"link del {link.port_interface}")
-                with contextlib.suppress(GuestError):
+        made = {one.port_interface: self._made.pop(one.port_interface, (None, None))[1] for one in network.links}
+        guarded = {tap: withdraw for tap, withdraw in made.items() if withdraw is not None}
+        if guarded:
+            with contextlib.suppress(GuestError):
+                self._ip(*(f"link del {tap}" for tap in guarded), force=True)
+            with contextlib.suppress(GuestError):
+                for withdraw in guarded.values():
                     withdraw()
 
-    def _ip(self, *lines: str) -> None:
-        self._host.run(["ip", "-batch", "-"], "network", stdin="".join(f"{line}\n" for line in lines).encode())
+    def _ip(self, *lines: str, force: bool = False) -> None:
+        """``force``: a line that fails does not end it."""
+        words = ["ip", "-force", "-batch", "-"] if force else ["ip", "-batch", "-"]
+        self._host.run(words, "network", stdin="".join(f"{line}\n" for line in lines).encode())
