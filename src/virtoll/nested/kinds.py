@@ -23,6 +23,7 @@ class NestedKind:
     name: str
     title: str
     cpu: str
+    cpus: int
     memory_mib: int
     packages: tuple[str, ...]
     programs: tuple[str, ...]
@@ -46,6 +47,7 @@ KVM = NestedKind(
     name="kvm",
     title="KVM of Debian's kernel, under emulated AMD-V",
     cpu="max,+svm",
+    cpus=1,  # with two QEMU 7.2 can run old translations of patched code (docs/decisions/one-cpu-for-nested-kvm.md)
     memory_mib=2048,
     packages=(*_COMMON_PACKAGES, "qemu-system-x86", "seabios", "qemu-system-data"),
     programs=(*_COMMON_PROGRAMS, "usr/bin/qemu-system-x86_64"),
@@ -94,6 +96,7 @@ XEN = NestedKind(
     # Without smap: iretq of a PV kernel faults; without rdtscp: PVH and HVM guests die of "Insn mismatch".
     # With AVX, programs of dom0 were seen to fail at random while a guest ran (busybox: segfault at 0).
     cpu="max,+svm,-smap,-rdtscp,-xsave,-avx,-avx2",
+    cpus=2,
     memory_mib=2048,
     packages=(*_COMMON_PACKAGES, "mount", "xen-utils-4.17", "xen-hypervisor-4.17-amd64", "bridge-utils"),
     programs=(
@@ -158,6 +161,7 @@ VIRTUALBOX = NestedKind(
     title="VirtualBox 7.2 of Debian unstable, under emulated AMD-V",
     # With -cpu max its guest never leaves the reset vector; with AVX the guest's first process dies in a signal.
     cpu="EPYC,-monitor,-xsave,-avx,-avx2",
+    cpus=2,
     memory_mib=3072,
     packages=(
         *_COMMON_PACKAGES,
